@@ -3,13 +3,12 @@
 import type { App } from "../../app/app";
 import { h } from "../../page/dom";
 import type { Policy } from "../../daemon/types";
-import { settingsForm, type Setting } from "../parts/form";
+import { limit, settingsForm, type Setting } from "../parts/form";
 import { type Forecast, forecast } from "../../app/queries";
 import { blockers, section } from "../parts/parts";
 import { weekView } from "./week";
 
 const MIB = 2 ** 20;
-const level = (name: string, title: string, unit: string, scale = 1): Setting => ({ name, title, unit, scale, kind: "number", isOptional: true });
 const fixed = (name: string, title: string, unit: string): Setting => ({ name, title, unit, kind: "number" });
 const flag = (name: string, title: string): Setting => ({ name, title, kind: "flag" });
 
@@ -19,8 +18,8 @@ const GROUPS = [
     settings: [
       flag("require_ac_power", "Train on mains power alone"),
       flag("obey_battery_saver", "Stop while battery saver is on"),
-      level("min_battery_percent", "Stop below a charge of", "%"),
-      level("resume_battery_percent", "Resume at", "%"),
+      limit("min_battery_percent", "Stop below a charge of", "%"),
+      limit("resume_battery_percent", "Resume at", "%"),
     ],
   },
   {
@@ -28,16 +27,16 @@ const GROUPS = [
     settings: [
       flag("require_idle", "Train while nobody uses the device"),
       fixed("idle_minutes", "Idle after", "minutes without input"),
-      level("max_foreign_cpu_percent", "Maximum load by other programs", "% of the machine"),
+      limit("max_foreign_cpu_percent", "Maximum load by other programs", "% of the machine"),
       { name: "blocking_processes", title: "Programs that come first", unit: "names, with commas between", kind: "list" } as const,
     ],
   },
   {
     title: "Load",
     settings: [
-      level("max_cpu_pressure_percent", "Maximum waiting for the processor", "% of the time"),
-      level("max_memory_pressure_percent", "Maximum waiting for memory", "% of the time"),
-      level("max_io_pressure_percent", "Maximum waiting for the disk", "% of the time"),
+      limit("max_cpu_pressure_percent", "Maximum waiting for the processor", "% of the time"),
+      limit("max_memory_pressure_percent", "Maximum waiting for memory", "% of the time"),
+      limit("max_io_pressure_percent", "Maximum waiting for the disk", "% of the time"),
       fixed("grace_seconds", "Stop when too high for", "seconds"),
       fixed("settle_seconds", "Resume when good for", "seconds"),
       fixed("suspend_in_memory_seconds", "Suspend a job in memory for", "seconds"),
@@ -46,22 +45,22 @@ const GROUPS = [
   {
     title: "Temperature, memory, disk",
     settings: [
-      level("max_temperature_c", "Stop above", "°C"),
-      level("resume_temperature_c", "Resume at", "°C"),
-      level("min_free_memory_bytes", "Stop below free memory", "MiB", MIB),
-      level("resume_free_memory_bytes", "Resume at", "MiB", MIB),
-      level("min_free_disk_bytes", "Stop below free disk space", "MiB", MIB),
-      level("resume_free_disk_bytes", "Resume at", "MiB", MIB),
+      limit("max_temperature_c", "Stop above", "°C"),
+      limit("resume_temperature_c", "Resume at", "°C"),
+      limit("min_free_memory_bytes", "Stop below free memory", "MiB", MIB),
+      limit("resume_free_memory_bytes", "Resume at", "MiB", MIB),
+      limit("min_free_disk_bytes", "Stop below free disk space", "MiB", MIB),
+      limit("resume_free_disk_bytes", "Resume at", "MiB", MIB),
     ],
   },
   {
     title: "What training may use",
     settings: [
-      level("max_minutes_per_day", "Maximum minutes a day", "minutes"),
+      limit("max_minutes_per_day", "Maximum minutes a day", "minutes"),
       fixed("max_threads_busy", "Threads while in use", "threads"),
       fixed("max_threads_idle", "Threads while idle", "threads"),
       { name: "nice", title: "Niceness, 0 to 19, the most polite", kind: "number" } as const,
-      level("memory_limit_bytes", "Maximum memory of children", "MiB", MIB),
+      limit("memory_limit_bytes", "Maximum memory of children", "MiB", MIB),
     ],
   },
 ];

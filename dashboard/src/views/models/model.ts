@@ -14,7 +14,7 @@ import { samplesTab } from "../samples/samples";
 import { settingsTab } from "./settings";
 import { openTraining } from "./train";
 import { tryTab } from "./try";
-import { timeline } from "./versions";
+import { timeline } from "../versions/versions";
 
 const JOBS_SHOWN = 5;
 

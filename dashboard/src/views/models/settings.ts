@@ -6,7 +6,7 @@ import { h } from "../../page/dom";
 import { count } from "../../page/format";
 import { to } from "../../app/route";
 import type { Model } from "../../daemon/types";
-import { settingsForm, type Setting } from "../parts/form";
+import { limit, settingsForm, type Setting } from "../parts/form";
 import { confirm, opener, section } from "../parts/parts";
 import { classesView } from "./classes";
 import { federationView } from "./federation";
@@ -14,14 +14,6 @@ import { preprocessView } from "./preprocess";
 import { baseSetView, referenceView } from "./sets";
 import { triggersView } from "./triggers";
 
-const limit = (name: string, title: string, unit?: string, scale?: number): Setting => ({
-  name,
-  title,
-  kind: "number",
-  isOptional: true,
-  ...(unit ? { unit } : {}),
-  ...(scale ? { scale } : {}),
-});
 const PARTS: { key: "gate" | "quota" | "retention"; title: string; settings: Setting[] }[] = [
   {
     key: "gate",

@@ -18,6 +18,11 @@ export interface Setting {
   placeholder?: string;
 }
 
+/** A number that may be empty. */
+export function limit(name: string, title: string, unit?: string, scale?: number): Setting {
+  return { name, title, kind: "number", isOptional: true, ...(unit ? { unit } : {}), ...(scale ? { scale } : {}) };
+}
+
 type Values = Record<string, unknown>;
 
 export interface SettingsForm {

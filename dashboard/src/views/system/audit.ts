@@ -5,8 +5,8 @@ import { to } from "../../app/route";
 import { withQuery } from "../../daemon/api";
 import { type Child, h } from "../../page/dom";
 import { clock, count } from "../../page/format";
+import { choice, filters, moreButton, pagesOf, text } from "../parts/filters";
 import { loading, scrolled, section } from "../parts/parts";
-import { choice, filters, moreButton, pagesOf, text } from "./filters";
 
 interface Entry {
   id: number;

@@ -7,8 +7,8 @@ import { withQuery } from "../../daemon/api";
 import type { Told } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { clock } from "../../page/format";
+import { choice, filters, moreButton, pagesOf } from "../parts/filters";
 import { loading, section } from "../parts/parts";
-import { choice, filters, moreButton, pagesOf } from "./filters";
 
 /** Prefixes of types with their subjects; docs/events.md lists the types. */
 const FAMILIES: readonly (readonly [string, string])[] = [

@@ -4,7 +4,7 @@ import type { App } from "../../app/app";
 import { type Api, withQuery } from "../../daemon/api";
 import type { Page } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
-import { opener } from "../parts/parts";
+import { opener } from "./parts";
 
 export interface Listed<T> {
   /** undefined until the first page is loaded. */
