@@ -133,6 +133,7 @@ class Session {
       return;
     }
     patch(dialog, h("dialog", { id: "dialog", "aria-labelledby": "dialog-title" }, asked));
+    paint(dialog);
     if (!dialog.open) dialog.showModal();
   }
 

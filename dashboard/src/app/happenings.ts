@@ -13,7 +13,7 @@ export function staleAfter(happened: Happening): readonly string[] {
   if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
-  if (family === "checkpoint") return [];
+  if (family === "checkpoint") return [modelPath(happened.model, "/checkpoints")];
   const changed = ["/v1/models?", modelPath(happened.model), ...(family === "model" ? ["/v1/drifts"] : [])];
   return happened.type === "model.deleted" ? [...changed, "/v1/jobs"] : changed;
 }

@@ -4,6 +4,7 @@ import { type Api, type Fault, modelPath, Refused, withQuery } from "../daemon/a
 import type { App } from "./app";
 import type { Comparison } from "../daemon/found";
 import type { Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, SampleStats, Told, Trigger, Version } from "../daemon/types";
+import type { Drift } from "../daemon/versions";
 
 const CURVE_PAGE = 500;
 const HISTORY_MS = 55_000;
@@ -120,6 +121,12 @@ export function drifts(app: App, all: Model[]): Told[] {
     const newest = told.find(({ model }) => model === name);
     return newest && newest.data.version === latest ? [newest] : [];
   });
+}
+
+/** Of `latest`. New samples do not make it stale: the daemon starts a process to compare them. */
+export function drift(app: App, { name, latest_version: latest }: Model): Drift | null | undefined {
+  const key = withQuery(`/v1/drifts/${encodeURIComponent(name)}`, { latest });
+  return app.resources.read<Drift>(key, (api, _, signal) => api.patient<Drift>(modelPath(name, "/drift"), signal));
 }
 
 export function isOver(job: Job): boolean {

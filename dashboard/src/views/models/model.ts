@@ -14,6 +14,9 @@ import { samplesTab } from "../samples/samples";
 import { settingsTab } from "./settings";
 import { openTraining } from "./train";
 import { tryTab } from "./try";
+import { aliasesView } from "../versions/aliases";
+import { checkpointsView } from "../versions/checkpoints";
+import { driftView } from "../versions/drift";
 import { timeline } from "../versions/versions";
 
 const JOBS_SHOWN = 5;
@@ -91,7 +94,10 @@ function versionsTab(app: App, known: Model): HTMLElement {
       { class: "stack" },
       section("Samples", { id: "counts" }, samplesView(known, counted ?? null)),
       list && list.length > 1 ? section("Metric by version", { id: "course", class: "course" }, courseOf(known, list)) : null,
+      list ? driftView(app, known, list) : null,
+      list ? aliasesView(app, known, list) : null,
       mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null,
+      checkpointsView(app, known),
     ),
   );
 }

@@ -5,6 +5,7 @@ import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { to } from "../../app/route";
 import type { Model } from "../../daemon/types";
+import type { Checkpoint } from "../../daemon/versions";
 import { outcome } from "../parts/parts";
 
 interface Field {
@@ -25,7 +26,8 @@ const FIELDS: readonly Field[] = [
   { name: "seed", title: "Seed", step: "1", fallback: "a new one" },
 ];
 
-export function openTraining(app: App, model: Model): void {
+/** checkpoint: where the job begins, unless another start is chosen. */
+export function openTraining(app: App, model: Model, checkpoint: Checkpoint | null = null): void {
   const name = `train-dialog:${model.name}`;
   app.state.results.delete(name);
   app.open(() =>
@@ -34,7 +36,7 @@ export function openTraining(app: App, model: Model): void {
       { class: "form", novalidate: true, "data-key": name, onsubmit: (event: SubmitEvent) => void submit(app, model, name, event) },
       h("h2", { id: "dialog-title" }, `Train ${model.name}`),
       h("p", { class: "quiet" }, "Empty fields keep what is shown in them."),
-      h("div", { class: "fields" }, FIELDS.map((field) => fieldView(app, model, name, field)), startField()),
+      h("div", { class: "fields" }, FIELDS.map((field) => fieldView(app, model, name, field)), startField(checkpoint)),
       h(
         "label",
         { class: "check" },
@@ -70,7 +72,7 @@ function fieldView(app: App, model: Model, form: string, { name, title, unit, st
   );
 }
 
-function startField(): Child {
+function startField(checkpoint: Checkpoint | null): Child {
   return h(
     "label",
     { "data-key": "from" },
@@ -78,6 +80,7 @@ function startField(): Child {
     h(
       "select",
       { name: "from" },
+      checkpoint !== null && h("option", { value: checkpoint.id }, `checkpoint ${checkpoint.id}, job ${checkpoint.job_id}, step ${checkpoint.step}`),
       h("option", { value: "latest" }, "what apps fetch now"),
       h("option", { value: "base" }, "the model as registered"),
     ),
@@ -87,7 +90,8 @@ function startField(): Child {
 async function submit(app: App, model: Model, name: string, event: SubmitEvent): Promise<void> {
   event.preventDefault();
   const given = new FormData(event.currentTarget as HTMLFormElement);
-  const body: Record<string, unknown> = { from: given.get("from"), ignore_policy: given.has("ignore_policy") };
+  const from = given.get("from");
+  const body: Record<string, unknown> = { from: Number(from) || from, ignore_policy: given.has("ignore_policy") };
   for (const field of FIELDS) {
     const text = String(given.get(field.name) ?? "").trim();
     if (text !== "") body[field.name] = Number(text);

@@ -9,6 +9,7 @@ import type { Model, Version } from "../../daemon/types";
 import { type Measure, measure } from "../../page/words";
 import { badge, confirm, opener, press, section, when } from "../parts/parts";
 import { save } from "../parts/save";
+import { openTrained } from "./trained";
 import { variantsView } from "./variants";
 
 export function timeline(app: App, model: Model, list: Version[]): HTMLElement {
@@ -20,7 +21,7 @@ export function timeline(app: App, model: Model, list: Version[]): HTMLElement {
   );
 }
 
-function staleOf({ name }: Model): string[] {
+export function staleOf({ name }: Model): string[] {
   return ["/v1/models?", modelPath(name)];
 }
 
@@ -99,6 +100,7 @@ function moves(app: App, model: Model, version: Version, isLatest: boolean): Chi
           },
         }),
     compareLink(model, number),
+    version.job_id !== null && opener(`trained:${name}:${number}`, "Trained on …", () => openTrained(app, model, number), about),
     press(app, {
       name: `download:${name}:${number}`,
       label: "Download",

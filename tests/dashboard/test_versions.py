@@ -1,0 +1,144 @@
+"""A model's page in the console: aliases, checkpoints, drift, and what a version was trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from browser import LOW_CONTRAST, SERIOUS, Tab
+from support import Served, blobs, mlp, wait_until
+
+PHONE = {"width": 390, "height": 844}
+NAME = "kept"
+CHECKPOINTS = f"/v1/models/{NAME}/checkpoints"
+
+
+@pytest.fixture(scope="module")
+def trained(served: Served) -> Served:
+    """A model with two trained versions; the inputs have drifted since the second."""
+    gate = {"mode": "always", "hold_on_drift": False}
+    served.register(NAME, mlp(3, 8, 2), gate=gate, hyperparameters={"epochs": 1})
+    samples = blobs(300, 3, 2)
+    served.upload(NAME, split="train", **samples)
+    for _ in range(2):
+        served.train(NAME, ignore_policy=True)
+    moved = samples["x"] + np.array([9, 0, 0], np.float32)
+    served.upload(NAME, split="train", x=moved, label=samples["label"])
+    return served
+
+
+def test_aliases_are_set_moved_and_removed(tab: Callable[..., Tab], trained: Served) -> None:
+    one = tab(trained)
+    page = one.open(f"/models/{NAME}")
+    card = page.get_by_role("region", name="Aliases")
+    card.get_by_text("Set an alias").click()
+
+    card.get_by_role("textbox", name="Alias").fill("two words")
+    card.get_by_role("button", name="Set the alias").click()
+    card.locator("[data-key=alias] .problem").wait_for()
+    for version in (2, 1):
+        card.get_by_role("textbox", name="Alias").fill("stable")
+        card.get_by_role("combobox", name="Version").select_option(str(version))
+        card.get_by_role("button", name="Set the alias").click()
+        page.get_by_text(f"stable is version {version} now.").wait_for()
+        known = trained.http.get(f"/v1/models/{NAME}/aliases/stable").json()
+        assert known["version"] == version
+    page.get_by_role("listitem", name="Version 1").get_by_text("stable").wait_for()
+
+    card.get_by_role("button", name="Remove alias stable").click()
+    card.get_by_role("listitem", name="Alias stable").wait_for(state="detached")
+    (left,) = trained.http.get(f"/v1/models/{NAME}/aliases").json()["items"]
+    assert left["alias"] == "latest"
+    assert card.get_by_role("button", name="Remove alias latest").count() == 0
+    one.forgive("422")
+
+
+def test_checkpoints_are_trained_from_noted_pinned_downloaded_and_deleted(
+    tab: Callable[..., Tab], trained: Served
+) -> None:
+    one = tab(trained, viewport=PHONE)
+    page = one.open(f"/models/{NAME}")
+    card = page.get_by_role("region", name="Checkpoints")
+    oldest = trained.http.get(CHECKPOINTS).json()["items"][-1]["id"]
+    first = card.get_by_role("listitem", name=f"Checkpoint {oldest}")
+    with page.expect_download() as waiting:
+        first.get_by_role("button", name="Download").click()
+    content = trained.http.get(f"/v1/checkpoints/{oldest}/content").content
+    assert Path(waiting.value.path()).read_bytes() == content
+
+    first.get_by_role("button", name="Train from this …").click()
+    page.get_by_label("Epochs", exact=True).fill("100000")
+    page.get_by_label("Train now, whatever").check()
+    page.get_by_role("button", name="Queue the job").click()
+    page.get_by_role("link", name="was queued").wait_for()
+    (job,) = trained.http.get("/v1/jobs?state=queued&state=running").json()["items"]
+    assert job["hyperparameters"]["from"] == str(oldest)
+    wait_until(lambda: trained.job(job["id"])["progress"]["step"] > 0, "a step")
+    trained.http.post(f"/v1/jobs/{job['id']}/pause").raise_for_status()
+    saved = card.get_by_role("listitem").filter(has=page.get_by_text("periodic")).first
+    saved.get_by_text("Pin, note, delete").click()
+
+    saved.get_by_label("Note").fill("before the move")
+    saved.get_by_label("Keep until").check()
+    saved.get_by_role("button", name="Save").click()
+    saved.get_by_text("pinned", exact=True).wait_for()
+    saved.locator("p", has_text="before the move").wait_for()
+    known = trained.http.get(CHECKPOINTS).json()["items"][0]
+    assert (known["note"], known["pinned"]) == ("before the move", True)
+
+    saved.get_by_role("button", name="Delete …").click()
+    page.get_by_role("button", name="Delete the checkpoint").click()
+    page.get_by_role("alert").get_by_text("may go on from it").wait_for()
+    trained.http.post(f"/v1/jobs/{job['id']}/cancel").raise_for_status()
+    trained.wait_for_job(job["id"], "cancelled")
+    page.get_by_role("button", name="Delete the checkpoint").click()
+    page.get_by_text(f"Checkpoint {known['id']} was deleted.").wait_for()
+    assert trained.http.get(f"/v1/checkpoints/{known['id']}").status_code == 404
+    one.forgive("409")
+
+
+def test_drift_is_compared_on_request_with_each_limit(
+    tab: Callable[..., Tab], trained: Served, axe: str
+) -> None:
+    page = tab(trained, viewport=PHONE).open(f"/models/{NAME}")
+    card = page.get_by_role("region", name="Drift", exact=True)
+    card.get_by_text("compared with those that version 3 was trained on").wait_for()
+    assert card.get_by_role("table").count() == 0
+
+    card.get_by_role("button", name="Compare recent inputs").click()
+
+    card.get_by_text("drifted", exact=True).wait_for()
+    report = trained.http.get(f"/v1/models/{NAME}/drift").json()
+    rows = card.get_by_role("row")
+    assert rows.count() == 1 + report["compared"]
+    rows.nth(1).get_by_role("img", name="above its limit").wait_for()
+    rows.nth(1).get_by_role("cell", name=str(report["features"][0]["limit"])).wait_for()
+    rows.nth(2).get_by_role("img", name="within its limit").wait_for()
+    page.evaluate(axe)
+    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        assert page.evaluate(LOW_CONTRAST) == []
+        assert page.evaluate(SERIOUS) == []
+    page.reload()
+    card.get_by_role("button", name="Compare again recent inputs").wait_for()
+    card.get_by_role("table").wait_for()
+
+
+def test_a_version_tells_what_it_was_trained_on(tab: Callable[..., Tab], trained: Served) -> None:
+    path = f"/v1/models/{NAME}/versions/2/samples"
+    gone = trained.http.get(path).json()["items"][1]["id"]
+    trained.http.delete(f"/v1/models/{NAME}/samples/{gone}").raise_for_status()
+    page = tab(trained).open(f"/models/{NAME}")
+
+    page.get_by_role("button", name="Trained on … version 2").click()
+
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("300 samples, with those").wait_for()
+    items = dialog.get_by_role("list", name="Samples").get_by_role("listitem")
+    items.filter(has_text=f"sample {gone}").get_by_text("deleted").wait_for()
+    dialog.get_by_text(f"and {300 - items.count()} more").wait_for()
+    dialog.get_by_role("button", name="Close").click()
+    assert page.get_by_role("button", name="Trained on … version 1").count() == 0
