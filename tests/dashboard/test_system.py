@@ -36,6 +36,38 @@ def test_a_token_is_made_used_and_revoked(tab: Callable[..., Tab], served: Serve
     page.get_by_role("row", name="camera").wait_for(state="detached")
 
 
+def test_a_token_is_changed_and_rotated(tab: Callable[..., Tab], served: Served) -> None:
+    body = {"name": "sensor", "scopes": ["models:read"], "limits": {"uploads": 2}}
+    known = served.http.post("/v1/tokens", json=body).json()
+    one = tab(served, timezone_id="Asia/Kolkata")
+    page = one.open("/system")
+    dialog = page.get_by_role("dialog")
+    page.get_by_role("button", name="Change … sensor").click()
+
+    dialog.get_by_label("Maximum uploads at once").fill("0")
+    dialog.get_by_role("button", name="Save").click()
+    dialog.locator("[data-key='limits/uploads'] .problem").wait_for()
+    dialog.get_by_label("Maximum uploads at once").fill("")
+    dialog.get_by_label("Maximum sent in a day").fill("1.5")
+    dialog.get_by_label("Ends").fill("2099-01-02T03:04")
+    dialog.get_by_label("Name").fill("meter")
+    dialog.get_by_role("button", name="Save").click()
+    page.get_by_role("row", name="meter").get_by_text("03:04").wait_for()
+    changed = served.http.get(f"/v1/tokens/{known['id']}").json()
+    assert (changed["name"], changed["expires_at"]) == ("meter", "2099-01-01T21:34:00Z")
+    assert (changed["limits"]["uploads"], changed["limits"]["bytes_per_day"]) == (None, 1_572_864)
+
+    page.get_by_role("button", name="Rotate … meter").click()
+    dialog.get_by_role("button", name="Rotate it").click()
+    secret = dialog.get_by_text(re.compile("^hone_")).inner_text()
+    for each, status in ((known["secret"], 401), (secret, 200)):
+        with client(served.url, token=each) as app:
+            assert app.get("/v1/models").status_code == status
+    dialog.get_by_role("button", name="I have it").click()
+    page.locator("dialog code").wait_for(state="detached")
+    one.forgive("422")
+
+
 def test_a_token_that_is_refused_says_why(tab: Callable[..., Tab], served: Served) -> None:
     one = tab(served)
     page = one.open("/system")

@@ -10,7 +10,7 @@ export interface Setting {
   unit?: string;
   /** The shown unit in the API's units: 1 MiB is 1,048,576 bytes. */
   scale?: number;
-  kind: "number" | "flag" | "list" | "choice" | "text" | "json";
+  kind: "number" | "flag" | "list" | "choice" | "text" | "json" | "time";
   /** The values of a choice with their labels. */
   options?: readonly (readonly [string, string])[];
   /** Whether an empty field means no limit. */
@@ -34,6 +34,8 @@ export interface SettingsForm {
   stale: readonly string[];
   /** The label of the submit button. */
   save?: string;
+  /** Of a form in a dialog: closes it. */
+  close?: () => void;
   /** Fields that are not single controls. */
   more?: (changed: Values) => Child;
   /** changed: only the settings that differ from the values. */
@@ -45,13 +47,17 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
   const changed = app.draft<Values>(form.name, () => ({}));
   const isChanged = Object.keys(changed).length > 0;
   const isOff = app.state.pending.has(form.name) || app.state.connection === "lost";
+  const leave = (): void => {
+    forget(app, form.name);
+    form.close?.();
+  };
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     const asked = { ...changed };
     const fields = event.currentTarget as HTMLFormElement;
     if (!(await app.act(form.name, form.stale, () => form.send(asked)))) return;
     fields.reset();
-    forget(app, form.name);
+    leave();
   };
   return h(
     "form",
@@ -69,8 +75,9 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
     h(
       "div",
       { class: "buttons" },
+      form.close !== undefined && h("button", { type: "reset", onclick: leave }, "Close"),
       h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, form.save ?? "Save"),
-      isChanged && h("button", { type: "reset", onclick: () => forget(app, form.name) }, "Discard"),
+      form.close === undefined && isChanged && h("button", { type: "reset", onclick: leave }, "Discard"),
     ),
   );
 }
@@ -122,6 +129,10 @@ function control({ name, kind, scale = 1, options = [], isOptional, placeholder 
     const value = typeof known === "string" ? known : "";
     return h("input", { name, type: "text", value, placeholder: placeholder ?? null, spellcheck: "false", "aria-invalid": isWrong, oninput: (event: Event) => take(read(event) || null) });
   }
+  if (kind === "time") {
+    const change = (event: Event): void => take(read(event) === "" ? null : new Date(read(event)).toISOString());
+    return h("input", { name, type: "datetime-local", value: typeof known === "string" ? localTime(known) : "", "aria-invalid": isWrong, oninput: change });
+  }
   if (kind === "json") return jsonField(name, known, take, isWrong);
   const parse = (event: Event): void => {
     const text = read(event);
@@ -130,6 +141,12 @@ function control({ name, kind, scale = 1, options = [], isOptional, placeholder 
   const value = typeof known === "number" ? Number((known / scale).toPrecision(6)) : "";
   const hint = placeholder ?? (isOptional ? "no limit" : null);
   return h("input", { name, type: "number", step: "any", value, placeholder: hint, "aria-invalid": isWrong, oninput: parse });
+}
+
+/** A time as the browser's field has it: local, to the minute. */
+function localTime(time: string): string {
+  const then = new Date(time);
+  return new Date(then.getTime() - then.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 }
 
 /** JSON as text. Invalid JSON is sent as text, and the daemon reports the error. */

@@ -185,15 +185,17 @@ export interface Question {
   stale: readonly string[];
   /** given: the values of the fields. */
   run: (given: FormData) => Promise<Said | null>;
+  /** What follows, instead of closing the dialog. */
+  done?: () => void;
 }
 
 /** Asks for confirmation of something that cannot be undone. */
 export function confirm(app: App, question: Question): void {
-  const { title, detail, fields, no = "Keep it", yes, kind = "danger", name, stale, run } = question;
+  const { title, detail, fields, no = "Keep it", yes, kind = "danger", name, stale, run, done = () => app.close() } = question;
   const submit = async (event: Event): Promise<void> => {
     event.preventDefault();
     const given = new FormData(event.currentTarget as HTMLFormElement);
-    if (await app.act(name, stale, () => run(given))) app.close();
+    if (await app.act(name, stale, () => run(given))) done();
   };
   app.state.results.delete(name);
   app.open(() =>

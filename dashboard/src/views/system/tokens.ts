@@ -1,8 +1,9 @@
-/** Tokens: made, shown once, revoked. */
+/** Tokens: made, shown once, changed, rotated, revoked. */
 
 import type { App } from "../../app/app";
 import { h } from "../../page/dom";
 import { clock } from "../../page/format";
+import { limit, type Setting, settingsForm } from "../parts/form";
 import { confirm, loading, opener, outcome, scrolled, section, when } from "../parts/parts";
 
 interface Token {
@@ -10,6 +11,7 @@ interface Token {
   name: string;
   scopes: string[];
   models: string[] | null;
+  limits: Record<string, number | null>;
   last_used_at: string | null;
   expires_at: string | null;
   revoked_at: string | null;
@@ -29,6 +31,17 @@ const SCOPES = [
   "tokens:admin",
 ];
 const TOKENS = ["/v1/tokens"];
+/** Limits have names with this prefix, as in the pointers of errors. */
+const LIMITS = "limits/";
+const SETTINGS: readonly Setting[] = [
+  { name: "name", title: "Name", kind: "text" },
+  { name: "expires_at", title: "Ends", unit: "local time", kind: "time" },
+  limit("limits/connections", "Maximum open requests"),
+  limit("limits/uploads", "Maximum uploads at once"),
+  limit("limits/registrations", "Maximum registrations at once"),
+  limit("limits/predictions_per_second", "Maximum predictions a second"),
+  limit("limits/bytes_per_day", "Maximum sent in a day", "MiB", 2 ** 20),
+];
 
 export function tokensView(app: App): HTMLElement {
   const all = app.resources.read<Token[]>("/v1/tokens", (api) => api.all<Token>("/v1/tokens"));
@@ -55,7 +68,8 @@ function tokenTable(app: App, shown: Token[]): HTMLElement {
   );
 }
 
-function tokenRow(app: App, { id, name, scopes, models, last_used_at: used, expires_at: ends }: Token): HTMLElement {
+function tokenRow(app: App, token: Token): HTMLElement {
+  const { id, name, scopes, models, last_used_at: used, expires_at: ends } = token;
   const revoke = (): void =>
     confirm(app, {
       title: `Revoke ${name}?`,
@@ -76,8 +90,64 @@ function tokenRow(app: App, { id, name, scopes, models, last_used_at: used, expi
     h("td", {}, models === null ? "all" : models.join(", ")),
     h("td", { class: "quiet" }, used === null ? "never" : when(used)),
     h("td", { class: "quiet" }, ends === null ? "never" : clock(ends)),
-    h("td", { class: "act" }, opener(`ask-revoke:${id}`, "Revoke …", revoke, name)),
+    h(
+      "td",
+      { class: "act" },
+      h(
+        "div",
+        { class: "buttons" },
+        opener(`ask-change:${id}`, "Change …", () => openChange(app, token), name),
+        opener(`ask-rotate:${id}`, "Rotate …", () => askRotate(app, token), name),
+        opener(`ask-revoke:${id}`, "Revoke …", revoke, name),
+      ),
+    ),
   );
+}
+
+/** Name, end and limits. */
+function openChange(app: App, { id, name, expires_at, limits }: Token): void {
+  const values = Object.fromEntries(Object.entries(limits).map(([key, value]) => [`${LIMITS}${key}`, value]));
+  const send = async (changed: Record<string, unknown>): Promise<string> => {
+    const limited = Object.entries(changed).filter(([key]) => key.startsWith(LIMITS));
+    const body: Record<string, unknown> = { limits: Object.fromEntries(limited.map(([key, value]) => [key.slice(LIMITS.length), value])) };
+    // A name of null would stay as it is; an empty one is refused.
+    if ("name" in changed) body.name = changed.name ?? "";
+    if ("expires_at" in changed) body.expires_at = changed.expires_at;
+    await app.api.patch(`/v1/tokens/${id}`, body);
+    return `${name} is changed.`;
+  };
+  app.open(() =>
+    h(
+      "div",
+      { class: "question", "data-key": "change-token" },
+      h("h2", { id: "dialog-title" }, `Change ${name}`),
+      settingsForm(app, {
+        name: `token:${id}`,
+        groups: [{ title: name, settings: SETTINGS }],
+        values: { name, expires_at, ...values },
+        pointer: "",
+        stale: TOKENS,
+        close: () => app.close(),
+        send,
+      }),
+    ),
+  );
+}
+
+function askRotate(app: App, { id, name }: Token): void {
+  let secret = "";
+  confirm(app, {
+    title: `Rotate ${name}?`,
+    detail: "It gets a new secret, and the old one stops working at once.",
+    yes: "Rotate it",
+    name: `rotate:${id}`,
+    stale: TOKENS,
+    run: async () => {
+      ({ secret } = await app.api.post<{ secret: string }>(`/v1/tokens/${id}/rotate`));
+      return null;
+    },
+    done: () => app.open(() => secretView(app, secret)),
+  });
 }
 
 function askToken(app: App): void {
