@@ -12,9 +12,10 @@ from support import Served, mlp, wait_until
 
 
 @pytest.mark.usefixtures("cleared")
-def test_the_policy_is_changed_and_says_what_is_wrong(
+def test_the_policy_is_changed_says_what_is_wrong_and_is_reset(
     tab: Callable[..., Tab], served: Served
 ) -> None:
+    defaults = served.http.get("/v1/policy").json()
     one = tab(served)
     page = one.open("/device")
     form = page.get_by_role("region", name="Policy")
@@ -42,6 +43,12 @@ def test_the_policy_is_changed_and_says_what_is_wrong(
         {"days": ["sun"], "start": "00:00", "end": "24:00"},
     ]
     page.get_by_role("region", name="Conditions").first.get_by_text("at least 100 MiB").wait_for()
+
+    form.get_by_role("button", name="Restore the defaults …").click()
+    page.get_by_role("dialog").get_by_role("button", name="Restore the defaults").click()
+    page.get_by_text("The policy has its defaults again.").wait_for()
+    assert served.http.get("/v1/policy").json() == defaults
+    wait_until(lambda: form.get_by_label("Niceness").input_value() == str(defaults["nice"]), "it")
     one.forgive("422")
 
 

@@ -5,10 +5,11 @@ import { h } from "../../page/dom";
 import type { Policy } from "../../daemon/types";
 import { limit, settingsForm, type Setting } from "../parts/form";
 import { type Forecast, forecast } from "../../app/queries";
-import { blockers, section } from "../parts/parts";
+import { blockers, confirm, opener, section } from "../parts/parts";
 import { weekView } from "./week";
 
 const MIB = 2 ** 20;
+const STALE = ["/v1/policy", "/v1/device", "/v1/jobs"];
 const fixed = (name: string, title: string, unit: string): Setting => ({ name, title, unit, kind: "number" });
 const flag = (name: string, title: string): Setting => ({ name, title, kind: "flag" });
 
@@ -80,6 +81,20 @@ function forecastView(app: App, changed: Policy): HTMLElement {
   );
 }
 
+function askReset(app: App): void {
+  confirm(app, {
+    title: "Restore the defaults of the policy?",
+    detail: "Every setting becomes what it was before the first change, also the hours of the week.",
+    yes: "Restore the defaults",
+    name: "reset-policy",
+    stale: STALE,
+    run: async () => {
+      await app.api.remove("/v1/policy");
+      return "The policy has its defaults again.";
+    },
+  });
+}
+
 export function policyView(app: App, rules: Policy): HTMLElement {
   return section(
     "Policy",
@@ -89,7 +104,7 @@ export function policyView(app: App, rules: Policy): HTMLElement {
       groups: GROUPS,
       values: rules,
       pointer: "",
-      stale: ["/v1/policy", "/v1/device", "/v1/jobs"],
+      stale: STALE,
       more: (changed) => [
         h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, (changed.windows ?? rules.windows) as Parameters<typeof weekView>[1], (windows) => {
           changed.windows = windows;
@@ -102,5 +117,6 @@ export function policyView(app: App, rules: Policy): HTMLElement {
         return "The policy is changed.";
       },
     }),
+    h("div", { class: "buttons" }, opener("ask-reset-policy", "Restore the defaults …", () => askReset(app), "", "danger")),
   );
 }
