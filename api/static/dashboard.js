@@ -26,8 +26,9 @@ var Api = class {
   async patient(path, signal) {
     return await answered(await this.#send(path, { signal }));
   }
-  async post(path, body) {
-    return await this.#answer("POST", path, body);
+  /** isLong: the daemon may work on it for long. */
+  async post(path, body, isLong = false) {
+    return await this.#answer("POST", path, body, isLong);
   }
   async put(path, body) {
     return await this.#answer("PUT", path, body);
@@ -35,8 +36,9 @@ var Api = class {
   async patch(path, body) {
     return await this.#answer("PATCH", path, body);
   }
-  async remove(path) {
-    return await this.#answer("DELETE", path);
+  /** isLong: as for `post`. */
+  async remove(path, isLong = false) {
+    return await this.#answer("DELETE", path, void 0, isLong);
   }
   /** Sends files, however long that takes. */
   async upload(path, body, signal) {
@@ -67,8 +69,8 @@ var Api = class {
     if (!response.ok || response.body === null) throw await refusal(response);
     return response.body;
   }
-  async #answer(method, path, body) {
-    const request = { method, signal: AbortSignal.timeout(TIMEOUT_MS) };
+  async #answer(method, path, body, isLong = false) {
+    const request = { method, signal: isLong ? null : AbortSignal.timeout(TIMEOUT_MS) };
     if (body !== void 0) {
       request.body = JSON.stringify(body);
       request.headers = { "Content-Type": "application/json" };
@@ -111,8 +113,8 @@ async function answered(response) {
   }
 }
 async function refusal(response) {
-  const told4 = await response.json().catch(() => null);
-  const problem = typeof told4 === "object" && told4 !== null ? told4 : {};
+  const told5 = await response.json().catch(() => null);
+  const problem = typeof told5 === "object" && told5 !== null ? told5 : {};
   const code = "code" in problem ? String(problem.code) : "";
   const detail2 = "detail" in problem ? String(problem.detail) : `HTTP ${response.status}`;
   if (code === "not_ready") return new Unreachable(detail2);
@@ -563,7 +565,7 @@ function staleAfter(happened) {
   if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
-  if (family === "checkpoint") return [];
+  if (family === "checkpoint") return [modelPath(happened.model, "/checkpoints")];
   const changed2 = ["/v1/models?", modelPath(happened.model), ...family === "model" ? ["/v1/drifts"] : []];
   return happened.type === "model.deleted" ? [...changed2, "/v1/jobs"] : changed2;
 }
@@ -584,9 +586,9 @@ function applyProgress(resources, data) {
   return isKnown;
 }
 function parse(data) {
-  const told4 = JSON.parse(data);
-  if (typeof told4 !== "object" || told4 === null || !("type" in told4)) return null;
-  const { type, model: model2, data: fields2 } = told4;
+  const told5 = JSON.parse(data);
+  if (typeof told5 !== "object" || told5 === null || !("type" in told5)) return null;
+  const { type, model: model2, data: fields2 } = told5;
   return { type: String(type), model: model2 ?? null, data: fields2 ?? {} };
 }
 
@@ -676,8 +678,8 @@ var Live = class {
     try {
       const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
       const [stream, failed] = await this.#begin(api.stream("/v1/events", headers, signal));
-      const told4 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
-      await Promise.race([told4, failed]);
+      const told5 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
+      await Promise.race([told5, failed]);
     } catch (error) {
       if (!(signal.aborted && document.hidden)) throw error;
     } finally {
@@ -1028,6 +1030,14 @@ function opener(name, label2, onclick, about = "", kind = null) {
     label2
   );
 }
+function fileButton(label2, take2, attributes = {}) {
+  const onchange = (event) => {
+    const field3 = event.currentTarget;
+    if (field3.files !== null) take2(field3.files);
+    field3.value = "";
+  };
+  return h("label", { class: `file ${attributes.disabled ? "off" : ""}` }, label2, h("input", { type: "file", class: "visually-hidden", ...attributes, onchange }));
+}
 function badge(kind, text3) {
   return h("span", { class: `badge ${kind}` }, text3 ?? STATES[kind]);
 }
@@ -1089,7 +1099,7 @@ function jobButtons(app, job2) {
   ];
 }
 function cancelButton(app, job2) {
-  const ask = () => confirm(app, {
+  const ask2 = () => confirm(app, {
     title: `Cancel job ${job2.id}?`,
     detail: "It ends at its next step and makes no version. It cannot be resumed.",
     no: "Keep it",
@@ -1104,34 +1114,34 @@ function cancelButton(app, job2) {
   const isOff = app.state.pending.has(`cancel:${job2.id}`) || app.state.connection === "lost";
   return h(
     "button",
-    { type: "button", "data-key": `ask-cancel:${job2.id}`, "aria-label": `Cancel job ${job2.id}`, disabled: isOff, onclick: ask },
+    { type: "button", "data-key": `ask-cancel:${job2.id}`, "aria-label": `Cancel job ${job2.id}`, disabled: isOff, onclick: ask2 },
     "Cancel"
   );
 }
 function confirm(app, question) {
-  const { title, detail: detail2, no = "Keep it", yes, name, stale: stale2, run } = question;
-  app.open(() => {
-    const press3 = async () => {
-      if (await app.act(name, stale2, run)) app.close();
-    };
-    return h(
-      "div",
-      { class: "question", "data-key": name },
+  const { title, detail: detail2, fields: fields2, no = "Keep it", yes, kind = "danger", name, stale: stale2, run, done = () => app.close() } = question;
+  const submit2 = async (event) => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget);
+    if (await app.act(name, stale2, () => run(given))) done();
+  };
+  app.state.results.delete(name);
+  app.open(
+    () => h(
+      "form",
+      { class: "question", novalidate: true, "data-key": name, onsubmit: (event) => void submit2(event) },
       h("h2", { id: "dialog-title" }, title),
       h("p", {}, detail2),
+      fields2?.() ?? null,
       outcome(app, name),
       h(
         "div",
         { class: "buttons" },
         h("button", { type: "button", onclick: () => app.close() }, no),
-        h(
-          "button",
-          { type: "button", class: "danger", disabled: app.state.pending.has(name), onclick: () => void press3() },
-          yes
-        )
+        h("button", { type: "submit", class: kind, disabled: app.state.pending.has(name) }, yes)
       )
-    );
-  });
+    )
+  );
 }
 
 // src/views/models/diagnosis.ts
@@ -1374,7 +1384,7 @@ function fileField(app, { file }) {
 }
 function fields(app, draft) {
   const suggested = draft.found?.suggested ?? null;
-  const field2 = (name, title, control2) => h("label", { "data-key": name }, h("span", {}, title), control2, faults(app, `/spec/${name}`));
+  const field3 = (name, title, control2) => h("label", { "data-key": name }, h("span", {}, title), control2, faults(app, `/spec/${name}`));
   const text3 = (name, placeholder, value = "") => h("input", { name, type: "text", placeholder, value, autocomplete: "off", spellcheck: "false", "aria-invalid": faultsAt(app, `/spec/${name}`).length > 0 });
   const select = (name, options, chosen3) => h("select", { name }, options.map(([value, words]) => h("option", { value, selected: value === chosen3 }, words)));
   const [preprocess] = suggested?.preprocess ?? [];
@@ -1382,13 +1392,13 @@ function fields(app, draft) {
   return h(
     "div",
     { class: "fields", "data-key": `fields-${draft.round}` },
-    field2("name", "Name", text3("name", nameOf(draft.file) ?? "digits")),
-    field2("loss", "Loss", select("loss", losses, loss)),
-    field2("classes", "Classes, with commas between", text3("classes", "cat, dog; none: by number", suggested?.classes?.join(", "))),
-    field2("trainable", "What trains", text3("trainable", "head, last:2, classifier.*; none: all weights")),
-    field2("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
-    field2("output", "Output that the loss takes", text3("output", "the graph’s only output", suggested?.output ?? "")),
-    field2("preprocess", "Samples are", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null))
+    field3("name", "Name", text3("name", nameOf(draft.file) ?? "digits")),
+    field3("loss", "Loss", select("loss", losses, loss)),
+    field3("classes", "Classes, with commas between", text3("classes", "cat, dog; none: by number", suggested?.classes?.join(", "))),
+    field3("trainable", "What trains", text3("trainable", "head, last:2, classifier.*; none: all weights")),
+    field3("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
+    field3("output", "Output that the loss takes", text3("output", "the graph’s only output", suggested?.output ?? "")),
+    field3("preprocess", "Samples are", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null))
   );
 }
 function lossChoices({ found: found2 }) {
@@ -1438,7 +1448,7 @@ function limitsOf(policy2) {
 }
 function conditionsOf(device2, policy2) {
   const blocking = new Set(device2.blocked_by.map((each2) => each2.condition));
-  const [battery, ...others2] = LEVELS.map((level2) => fromLevel(level2, device2, policy2));
+  const [battery, ...others2] = LEVELS.map((level) => fromLevel(level, device2, policy2));
   const found2 = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others2, ...byTime(device2, policy2)];
   return found2.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
 }
@@ -1570,11 +1580,15 @@ function jobLog(app, id) {
 }
 function drifts(app, all) {
   const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
-  const told4 = app.resources.read("/v1/drifts", (api) => api.get(path))?.items ?? [];
+  const told5 = app.resources.read("/v1/drifts", (api) => api.get(path))?.items ?? [];
   return all.flatMap(({ name, latest_version: latest }) => {
-    const newest = told4.find(({ model: model2 }) => model2 === name);
+    const newest = told5.find(({ model: model2 }) => model2 === name);
     return newest && newest.data.version === latest ? [newest] : [];
   });
+}
+function drift(app, { name, latest_version: latest }) {
+  const key = withQuery(`/v1/drifts/${encodeURIComponent(name)}`, { latest });
+  return app.resources.read(key, (api, _, signal) => api.patient(modelPath(name, "/drift"), signal));
 }
 function isOver(job2) {
   return ENDED.has(job2.state);
@@ -1664,21 +1678,21 @@ var GAP = 24;
 var TICK_HOURS = 6;
 var EDGE = 32;
 function historyView(app, rules) {
-  const told4 = deviceHistory(app);
-  return section("The last 24 hours", { id: "history" }, told4 ? filled2(app, told4, rules) : told4 === null ? null : loading());
+  const told5 = deviceHistory(app);
+  return section("The last 24 hours", { id: "history" }, told5 ? filled2(app, told5, rules) : told5 === null ? null : loading());
 }
-function filled2(app, told4, rules) {
-  const count2 = told4.eligible.length;
+function filled2(app, told5, rules) {
+  const count2 = told5.eligible.length;
   const columns = Math.max(1, Math.floor((app.width + GAP) / (NARROWEST + GAP)));
   const at = app.state.hover?.chart === CHART ? Math.round(app.state.hover.step) : null;
-  const frame = (width) => ({ told: told4, count: count2, width, at, x: linear({ low: 0, high: count2 }, { low: 0, high: width }) });
-  const shown2 = limitsOf(rules).filter(({ signal }) => told4.signals[signal]?.values.some((value) => value !== null));
+  const frame = (width) => ({ told: told5, count: count2, width, at, x: linear({ low: 0, high: count2 }, { low: 0, high: width }) });
+  const shown2 = limitsOf(rules).filter(({ signal }) => told5.signals[signal]?.values.some((value) => value !== null));
   const column = frame(Math.floor((app.width - GAP * (columns - 1)) / columns));
   return h(
     "div",
     { class: "history", "data-key": "history" },
-    h("p", { class: "quiet", "data-key": "summary" }, summary(told4, at)),
-    drawing(app, frame(app.width), STRIP_HEIGHT, `When training was allowed: ${allowed(told4)}`, strip(frame(app.width))),
+    h("p", { class: "quiet", "data-key": "summary" }, summary(told5, at)),
+    drawing(app, frame(app.width), STRIP_HEIGHT, `When training was allowed: ${allowed(told5)}`, strip(frame(app.width))),
     legend(),
     h("div", { class: "signals" }, shown2.map((limited) => signalView(app, column, limited)))
   );
@@ -1692,20 +1706,20 @@ function allowed({ eligible }) {
   const share = known.filter(Boolean).length / Math.max(1, known.length);
   return `${Math.round(share * 100)} % of the time that the daemon ran`;
 }
-function summary(told4, at) {
-  const { trained_seconds: trained, interval_seconds: length } = told4;
+function summary(told5, at) {
+  const { trained_seconds: trained, interval_seconds: length } = told5;
   if (at !== null) {
-    const begin2 = Date.parse(told4.since) + at * length * 1e3;
-    const state = { true: "allowed", false: "not allowed", null: "not known" }[String(told4.eligible[at] ?? null)];
+    const begin2 = Date.parse(told5.since) + at * length * 1e3;
+    const state = { true: "allowed", false: "not allowed", null: "not known" }[String(told5.eligible[at] ?? null)];
     return `${clock(new Date(begin2))}: training was ${state}; trained ${duration(trained[at] ?? 0)} of ${duration(length)}`;
   }
   const sum = trained.reduce((total2, each2) => total2 + each2, 0);
-  return `Trained ${duration(sum)}; allowed ${allowed(told4)}.`;
+  return `Trained ${duration(sum)}; allowed ${allowed(told5)}.`;
 }
-function strip({ told: told4, count: count2, x }) {
+function strip({ told: told5, count: count2, x }) {
   const kindAt = (index) => {
-    if ((told4.trained_seconds[index] ?? 0) > 0) return "trained";
-    return { true: "allowed", false: "held", null: "unknown" }[String(told4.eligible[index] ?? null)] ?? "unknown";
+    if ((told5.trained_seconds[index] ?? 0) > 0) return "trained";
+    return { true: "allowed", false: "held", null: "unknown" }[String(told5.eligible[index] ?? null)] ?? "unknown";
   };
   return runs(count2, kindAt).map(
     ({ kind, from, to: to2 }) => s("rect", { class: kind, x: x(from), y: 0, width: x(to2) - x(from), height: STRIP_HEIGHT })
@@ -1727,13 +1741,13 @@ function signalView(app, frame, { title, signal, show, stop, resume }) {
   const highest = Math.max(...known, ...limits, 0) || 1;
   const y = linear({ low: 0, high: highest * 1.08 }, { low: HEIGHT, high: 0 });
   const now = frame.at === null ? values.at(-1) : values[frame.at];
-  const told4 = now === null || now === void 0 ? "unknown" : show(now);
+  const told5 = now === null || now === void 0 ? "unknown" : show(now);
   const limited = stop === null ? "no limit" : `limit ${show(stop)}`;
   const label2 = `${title} over 24 hours: from ${show(Math.min(...known))} to ${show(Math.max(...known))}, ${limited}`;
   return h(
     "figure",
     { "data-key": signal },
-    h("figcaption", {}, h("span", {}, title), h("strong", { class: "number" }, told4), h("span", { class: "quiet" }, limited)),
+    h("figcaption", {}, h("span", {}, title), h("strong", { class: "number" }, told5), h("span", { class: "quiet" }, limited)),
     drawing(app, frame, HEIGHT, label2, [
       runs(frame.count, (index) => String((frame.told.trained_seconds[index] ?? 0) > 0)).filter(({ kind }) => kind === "true").map(({ from, to: to2 }) => s("rect", { class: "during", x: frame.x(from), y: 0, width: frame.x(to2) - frame.x(from), height: HEIGHT })),
       limits.map((limit2) => s("line", { class: limit2 === stop ? "limit" : "limit back", x1: 0, x2: frame.width, y1: y(limit2), y2: y(limit2) })),
@@ -1795,9 +1809,9 @@ function drawing(app, frame, height, label2, children) {
     at !== null && s("line", { class: "cursor", x1: x(at + 0.5), x2: x(at + 0.5), y1: 0, y2: height })
   );
 }
-function hours({ told: told4, count: count2, width, x }) {
-  const begin2 = Date.parse(told4.since);
-  const step2 = told4.interval_seconds * 1e3;
+function hours({ told: told5, count: count2, width, x }) {
+  const begin2 = Date.parse(told5.since);
+  const step2 = told5.interval_seconds * 1e3;
   const next = new Date(begin2);
   next.setHours(Math.ceil((next.getHours() + 1) / TICK_HOURS) * TICK_HOURS, 0, 0, 0);
   const found2 = [];
@@ -1809,17 +1823,24 @@ function hours({ told: told4, count: count2, width, x }) {
 }
 
 // src/views/parts/form.ts
+function limit(name, title, unit, scale) {
+  return { name, title, kind: "number", isOptional: true, ...unit ? { unit } : {}, ...scale ? { scale } : {} };
+}
 function settingsForm(app, form) {
   const changed2 = app.draft(form.name, () => ({}));
   const isChanged = Object.keys(changed2).length > 0;
   const isOff = app.state.pending.has(form.name) || app.state.connection === "lost";
+  const leave = () => {
+    forget(app, form.name);
+    form.close?.();
+  };
   const submit2 = async (event) => {
     event.preventDefault();
     const asked = { ...changed2 };
     const fields2 = event.currentTarget;
     if (!await app.act(form.name, form.stale, () => form.send(asked))) return;
     fields2.reset();
-    forget(app, form.name);
+    leave();
   };
   return h(
     "form",
@@ -1837,8 +1858,9 @@ function settingsForm(app, form) {
     h(
       "div",
       { class: "buttons" },
+      form.close !== void 0 && h("button", { type: "reset", onclick: leave }, "Close"),
       h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, form.save ?? "Save"),
-      isChanged && h("button", { type: "reset", onclick: () => forget(app, form.name) }, "Discard")
+      form.close === void 0 && isChanged && h("button", { type: "reset", onclick: leave }, "Discard")
     )
   );
 }
@@ -1887,6 +1909,10 @@ function control({ name, kind, scale = 1, options = [], isOptional, placeholder 
     const value2 = typeof known === "string" ? known : "";
     return h("input", { name, type: "text", value: value2, placeholder: placeholder ?? null, spellcheck: "false", "aria-invalid": isWrong, oninput: (event) => take2(read2(event) || null) });
   }
+  if (kind === "time") {
+    const change2 = (event) => take2(read2(event) === "" ? null : new Date(read2(event)).toISOString());
+    return h("input", { name, type: "datetime-local", value: typeof known === "string" ? localTime(known) : "", "aria-invalid": isWrong, oninput: change2 });
+  }
   if (kind === "json") return jsonField(name, known, take2, isWrong);
   const parse2 = (event) => {
     const text3 = read2(event);
@@ -1895,6 +1921,10 @@ function control({ name, kind, scale = 1, options = [], isOptional, placeholder 
   const value = typeof known === "number" ? Number((known / scale).toPrecision(6)) : "";
   const hint = placeholder ?? (isOptional ? "no limit" : null);
   return h("input", { name, type: "number", step: "any", value, placeholder: hint, "aria-invalid": isWrong, oninput: parse2 });
+}
+function localTime(time) {
+  const then = new Date(time);
+  return new Date(then.getTime() - then.getTimezoneOffset() * 6e4).toISOString().slice(0, 16);
 }
 function jsonField(name, known, take2, isWrong) {
   const change2 = (event) => {
@@ -2005,7 +2035,7 @@ function clock2(hour) {
 
 // src/views/device/policy.ts
 var MIB = 2 ** 20;
-var level = (name, title, unit, scale = 1) => ({ name, title, unit, scale, kind: "number", isOptional: true });
+var STALE = ["/v1/policy", "/v1/device", "/v1/jobs"];
 var fixed = (name, title, unit) => ({ name, title, unit, kind: "number" });
 var flag = (name, title) => ({ name, title, kind: "flag" });
 var GROUPS = [
@@ -2014,8 +2044,8 @@ var GROUPS = [
     settings: [
       flag("require_ac_power", "Train on mains power alone"),
       flag("obey_battery_saver", "Stop while battery saver is on"),
-      level("min_battery_percent", "Stop below a charge of", "%"),
-      level("resume_battery_percent", "Resume at", "%")
+      limit("min_battery_percent", "Stop below a charge of", "%"),
+      limit("resume_battery_percent", "Resume at", "%")
     ]
   },
   {
@@ -2023,16 +2053,16 @@ var GROUPS = [
     settings: [
       flag("require_idle", "Train while nobody uses the device"),
       fixed("idle_minutes", "Idle after", "minutes without input"),
-      level("max_foreign_cpu_percent", "Maximum load by other programs", "% of the machine"),
+      limit("max_foreign_cpu_percent", "Maximum load by other programs", "% of the machine"),
       { name: "blocking_processes", title: "Programs that come first", unit: "names, with commas between", kind: "list" }
     ]
   },
   {
     title: "Load",
     settings: [
-      level("max_cpu_pressure_percent", "Maximum waiting for the processor", "% of the time"),
-      level("max_memory_pressure_percent", "Maximum waiting for memory", "% of the time"),
-      level("max_io_pressure_percent", "Maximum waiting for the disk", "% of the time"),
+      limit("max_cpu_pressure_percent", "Maximum waiting for the processor", "% of the time"),
+      limit("max_memory_pressure_percent", "Maximum waiting for memory", "% of the time"),
+      limit("max_io_pressure_percent", "Maximum waiting for the disk", "% of the time"),
       fixed("grace_seconds", "Stop when too high for", "seconds"),
       fixed("settle_seconds", "Resume when good for", "seconds"),
       fixed("suspend_in_memory_seconds", "Suspend a job in memory for", "seconds")
@@ -2041,22 +2071,22 @@ var GROUPS = [
   {
     title: "Temperature, memory, disk",
     settings: [
-      level("max_temperature_c", "Stop above", "°C"),
-      level("resume_temperature_c", "Resume at", "°C"),
-      level("min_free_memory_bytes", "Stop below free memory", "MiB", MIB),
-      level("resume_free_memory_bytes", "Resume at", "MiB", MIB),
-      level("min_free_disk_bytes", "Stop below free disk space", "MiB", MIB),
-      level("resume_free_disk_bytes", "Resume at", "MiB", MIB)
+      limit("max_temperature_c", "Stop above", "°C"),
+      limit("resume_temperature_c", "Resume at", "°C"),
+      limit("min_free_memory_bytes", "Stop below free memory", "MiB", MIB),
+      limit("resume_free_memory_bytes", "Resume at", "MiB", MIB),
+      limit("min_free_disk_bytes", "Stop below free disk space", "MiB", MIB),
+      limit("resume_free_disk_bytes", "Resume at", "MiB", MIB)
     ]
   },
   {
     title: "What training may use",
     settings: [
-      level("max_minutes_per_day", "Maximum minutes a day", "minutes"),
+      limit("max_minutes_per_day", "Maximum minutes a day", "minutes"),
       fixed("max_threads_busy", "Threads while in use", "threads"),
       fixed("max_threads_idle", "Threads while idle", "threads"),
       { name: "nice", title: "Niceness, 0 to 19, the most polite", kind: "number" },
-      level("memory_limit_bytes", "Maximum memory of children", "MiB", MIB)
+      limit("memory_limit_bytes", "Maximum memory of children", "MiB", MIB)
     ]
   }
 ];
@@ -2073,6 +2103,19 @@ function forecastView(app, changed2) {
     faults2.length > 0 && h("ul", {}, faults2.map(({ pointer, detail: detail2 }) => h("li", {}, h("code", {}, pointer), ` ${detail2}`)))
   );
 }
+function askReset(app) {
+  confirm(app, {
+    title: "Restore the defaults of the policy?",
+    detail: "Every setting becomes what it was before the first change, also the hours of the week.",
+    yes: "Restore the defaults",
+    name: "reset-policy",
+    stale: STALE,
+    run: async () => {
+      await app.api.remove("/v1/policy");
+      return "The policy has its defaults again.";
+    }
+  });
+}
 function policyView(app, rules) {
   return section(
     "Policy",
@@ -2082,7 +2125,7 @@ function policyView(app, rules) {
       groups: GROUPS,
       values: rules,
       pointer: "",
-      stale: ["/v1/policy", "/v1/device", "/v1/jobs"],
+      stale: STALE,
       more: (changed2) => [
         h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, changed2.windows ?? rules.windows, (windows) => {
           changed2.windows = windows;
@@ -2094,12 +2137,13 @@ function policyView(app, rules) {
         await app.api.put("/v1/policy", changed2);
         return "The policy is changed.";
       }
-    })
+    }),
+    h("div", { class: "buttons" }, opener("ask-reset-policy", "Restore the defaults …", () => askReset(app), "", "danger"))
   );
 }
 
 // src/views/device/device.ts
-var STALE = ["/v1/device", "/v1/jobs"];
+var STALE2 = ["/v1/device", "/v1/jobs"];
 var SNOOZES = [
   { label: "Snooze 30 min", body: { minutes: 30 } },
   { label: "Snooze 2 h", body: { minutes: 120 } },
@@ -2129,10 +2173,10 @@ function verdictView(app, now) {
       "div",
       { class: "buttons" },
       now.snoozed_until === null && !now.paused ? SNOOZES.map(
-        ({ label: label2, body }) => press(app, { name: `snooze:${label2}`, label: label2, stale: STALE, run: asked("/v1/snooze", "post", body) })
+        ({ label: label2, body }) => press(app, { name: `snooze:${label2}`, label: label2, stale: STALE2, run: asked("/v1/snooze", "post", body) })
       ) : null,
-      now.snoozed_until === null ? null : press(app, { name: "unsnooze", label: "End the snooze", stale: STALE, run: asked("/v1/snooze", "remove") }),
-      now.paused ? press(app, { name: "resume-all", label: "Resume all training", stale: STALE, run: asked("/v1/resume", "post") }) : press(app, { name: "pause-all", label: "Pause all training", stale: STALE, run: asked("/v1/pause", "post") })
+      now.snoozed_until === null ? null : press(app, { name: "unsnooze", label: "End the snooze", stale: STALE2, run: asked("/v1/snooze", "remove") }),
+      now.paused ? press(app, { name: "resume-all", label: "Resume all training", stale: STALE2, run: asked("/v1/resume", "post") }) : press(app, { name: "pause-all", label: "Pause all training", stale: STALE2, run: asked("/v1/pause", "post") })
     ),
     !now.eligible && blockers(now.blocked_by)
   );
@@ -2328,11 +2372,11 @@ function nearest(dots, step2) {
   return found2;
 }
 function summary2({ title }, lines) {
-  const told4 = lines.map(({ name, dots }) => {
+  const told5 = lines.map(({ name, dots }) => {
     const [first, last2] = [dots[0]?.value ?? 0, dots.at(-1)?.value ?? 0];
     return `${name} ${title} went from ${decimal(first)} to ${decimal(last2)}`;
   });
-  return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told4.join(", ")}.`;
+  return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told5.join(", ")}.`;
 }
 
 // src/views/jobs/log.ts
@@ -2493,8 +2537,8 @@ function searchField(app, search) {
     placeholder: "Search",
     value: search,
     oninput: (event) => {
-      const field2 = event.currentTarget;
-      app.go(to(["models"], { q: field2.value, sort: query.get("sort"), down: query.get("down") }), { isSame: true });
+      const field3 = event.currentTarget;
+      app.go(to(["models"], { q: field3.value, sort: query.get("sort"), down: query.get("down") }), { isSame: true });
     }
   });
 }
@@ -3141,8 +3185,8 @@ function table2(title, matrix, names, other) {
 }
 function cell(value, share, isRight, change2, what) {
   const step2 = value === 0 ? 0 : Math.max(1, Math.ceil(share * STEPS));
-  const told4 = change2 === 0 ? "" : `, ${change2 > 0 ? "+" : "−"}${Math.abs(change2)} against the other version`;
-  return h("td", { class: `${isRight ? "right" : "wrong"} step-${step2} ${change2 === 0 ? "" : "moved"}`, title: `${what}: ${value}${told4}` }, value === 0 ? "" : count(value));
+  const told5 = change2 === 0 ? "" : `, ${change2 > 0 ? "+" : "−"}${Math.abs(change2)} against the other version`;
+  return h("td", { class: `${isRight ? "right" : "wrong"} step-${step2} ${change2 === 0 ? "" : "moved"}`, title: `${what}: ${value}${told5}` }, value === 0 ? "" : count(value));
 }
 function pairs(title, matrix, names) {
   const found2 = matrix.flatMap((row2, truth) => row2.map((value, guess) => ({ value, truth, guess }))).filter(({ value, truth, guess }) => value > 0 && truth !== guess);
@@ -3302,13 +3346,16 @@ function showOf(app) {
   const asked = app.route.query.get("show") ?? "all";
   return asked in SHOWN ? asked : "all";
 }
+function filterOf(app) {
+  const show = showOf(app);
+  if (show === "suspect" || show === "uncertain" || show === "duplicates") return null;
+  const { query } = app.route;
+  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split") };
+}
 function listPath(app, name) {
   const show = showOf(app);
   if (show === "duplicates") return modelPath(name, "/samples/duplicates");
-  const { query } = app.route;
-  const canFilter = show !== "suspect" && show !== "uncertain";
-  const filter = canFilter ? { label: query.get("label"), split: query.get("split") } : {};
-  return withQuery(modelPath(name, "/samples"), { ...SHOWN[show].query, ...filter });
+  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
 }
 function list(app, name) {
   const path = listPath(app, name);
@@ -3369,17 +3416,22 @@ async function relabel(app, model2, changes) {
     return changes.length > 1 ? `${changes.length} samples were labelled.` : null;
   });
 }
-async function remove(app, model2, ids, retrain) {
-  const work = workOf(app, model2.name);
-  return await app.act(`delete:${model2.name}`, ["/v1/models?", modelPath(model2.name), "/v1/jobs"], async () => {
-    await each(ids, async (id) => {
-      await app.api.remove(withQuery(modelPath(model2.name, `/samples/${id}`), { retrain: retrain ? "true" : null }));
-      work.selected.delete(id);
-    });
-    work.active = null;
-    work.undo = [];
-    return ids.length === 1 ? "The sample was deleted." : `${ids.length} samples were deleted.`;
+async function remove(app, { name }, ids, retrain) {
+  const work = workOf(app, name);
+  await each(ids, async (id) => {
+    await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
+    work.selected.delete(id);
   });
+  Object.assign(work, { active: null, undo: [] });
+  return ids.length === 1 ? "The sample was deleted." : `${ids.length} samples were deleted.`;
+}
+async function removeAll(app, { name }, filter, retrain) {
+  const isEmpty = Object.values(filter).every((value) => value === null);
+  const query = { ...filter, all: isEmpty ? "true" : null, retrain: retrain ? "true" : null };
+  const { deleted, job: job2 } = await app.api.remove(withQuery(modelPath(name, "/samples"), query), true);
+  Object.assign(workOf(app, name), { active: null, selected: /* @__PURE__ */ new Set(), undo: [] });
+  const text3 = `${plural(deleted, "sample")} deleted.`;
+  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} trains again without them.`, link: to(["jobs", job2.id]) };
 }
 async function each(items, run) {
   const left = [...items];
@@ -3398,7 +3450,9 @@ function filterTo(app, name, change2) {
 var FORM_FILES = 20;
 var MOST_FAULTS = 20;
 var PICTURE = /\.(png|jpe?g|webp)$/i;
-var TABLES = {
+var ARCHIVE = "application/zip";
+var TYPES = {
+  zip: ARCHIVE,
   npz: "application/x-npz",
   csv: "text/csv",
   json: "application/json"
@@ -3442,14 +3496,13 @@ async function send(app, model2, files) {
   const upload = uploadOf(app, model2.name);
   if (upload.stop !== null || files.length === 0) return;
   const stop = new AbortController();
-  const fits = files.filter(({ file }) => takesImages(model2) ? PICTURE.test(file.name) : kindOf(file) !== null);
+  const fits = files.filter(({ file }) => isArchive(file) || (takesImages(model2) ? PICTURE.test(file.name) : typeOf(file) !== ""));
   const faults2 = files.length === fits.length ? [] : [unfit(model2, files.length - fits.length)];
   Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults: faults2, stop });
   app.draw();
   try {
-    const size = takesImages(model2) ? FORM_FILES : 1;
-    for (let first = 0; first < fits.length && !stop.signal.aborted; first += size) {
-      await sendSome(app, model2, upload, fits.slice(first, first + size));
+    for (const some of requests(model2, fits)) {
+      if (!stop.signal.aborted) await sendSome(app, model2, upload, some);
     }
     app.toast(told2(upload));
   } finally {
@@ -3458,10 +3511,15 @@ async function send(app, model2, files) {
     app.draw();
   }
 }
+function requests(model2, files) {
+  const isAlone = ({ file }) => !takesImages(model2) || isArchive(file);
+  const pictures = files.filter((each2) => !isAlone(each2));
+  const forms = Array.from({ length: Math.ceil(pictures.length / FORM_FILES) }, (_, at) => pictures.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
+  return [...files.filter(isAlone).map((each2) => [each2]), ...forms];
+}
 async function sendSome(app, model2, upload, files) {
-  const path = withQuery(modelPath(model2.name, "/samples"), { on_error: "skip" });
   try {
-    const answer2 = await app.api.upload(path, bodyOf(model2, upload, files), upload.stop?.signal);
+    const answer2 = await accepted(app, model2, upload, files);
     upload.accepted += answer2.accepted;
     upload.duplicates += answer2.duplicates;
     note(upload, answer2.errors.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`));
@@ -3474,11 +3532,14 @@ async function sendSome(app, model2, upload, files) {
   upload.sent += files.length;
   app.draw();
 }
-function bodyOf(model2, upload, files) {
-  if (!takesImages(model2)) {
-    const [{ file } = { file: new Blob() }] = files;
-    return new Blob([file], { type: TABLES[kindOf(file) ?? ""] ?? "" });
-  }
+async function accepted({ api }, model2, upload, files) {
+  const [{ file } = { file: new File([], "") }] = files;
+  const signal = upload.stop?.signal;
+  if (isArchive(file)) return await api.upload(modelPath(model2.name, "/samples/archive"), typed(file), signal);
+  const body = takesImages(model2) ? formOf2(model2, upload, files) : typed(file);
+  return await api.upload(withQuery(modelPath(model2.name, "/samples"), { on_error: "skip" }), body, signal);
+}
+function formOf2(model2, upload, files) {
   const form = new FormData();
   for (const { file } of files) form.append("file", file, file.name);
   const about = files.map(({ folder }) => ({ label: labelOf(model2, upload, folder) }));
@@ -3489,13 +3550,18 @@ function labelOf({ target }, { label: label2 }, folder) {
   const wanted = label2 === "folder" ? folder : label2;
   return target.classes?.find((name) => name === wanted) ?? null;
 }
-function kindOf(file) {
-  const ending = /\.(\w+)$/.exec(file.name)?.[1]?.toLowerCase() ?? "";
-  return ending in TABLES ? ending : null;
+function typed(file) {
+  return new Blob([file], { type: typeOf(file) });
+}
+function typeOf({ name }) {
+  return TYPES[/\.(\w+)$/.exec(name)?.[1]?.toLowerCase() ?? ""] ?? "";
+}
+function isArchive(file) {
+  return typeOf(file) === ARCHIVE;
 }
 function unfit(model2, count2) {
   const takes = takesImages(model2) ? "PNG, JPEG and WebP pictures" : ".npz, .csv and .json files";
-  return `${plural(count2, "file")} left out: this model takes ${takes}`;
+  return `${plural(count2, "file")} left out: this model takes ${takes}, and archives of samples`;
 }
 function nameAt(files, pointer) {
   const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
@@ -3504,9 +3570,9 @@ function nameAt(files, pointer) {
 function note(upload, faults2) {
   upload.faults = [...upload.faults, ...faults2].slice(0, MOST_FAULTS);
 }
-function told2({ accepted, duplicates, faults: faults2 }) {
+function told2({ accepted: accepted2, duplicates, faults: faults2 }) {
   const same2 = duplicates > 0 ? `, ${plural(duplicates, "duplicate")}` : "";
-  return `${plural(accepted, "sample")} added${same2}${faults2.length > 0 ? `, ${plural(faults2.length, "problem")}` : ""}.`;
+  return `${plural(accepted2, "sample")} added${same2}${faults2.length > 0 ? `, ${plural(faults2.length, "problem")}` : ""}.`;
 }
 
 // src/views/samples/deletion.ts
@@ -3517,33 +3583,36 @@ function chosen2(app, model2) {
 }
 function askDelete(app, model2) {
   const ids = chosen2(app, model2);
-  const name = `delete:${model2.name}`;
   if (ids.length === 0) return;
-  const press3 = async (event) => {
-    event.preventDefault();
-    const retrain = new FormData(event.currentTarget).has("retrain");
-    if (await remove(app, model2, ids, retrain)) app.close();
-  };
-  app.open(
-    () => h(
-      "form",
-      { class: "question", "data-key": name, onsubmit: (event) => void press3(event) },
-      h("h2", { id: "dialog-title" }, `Delete ${plural(ids.length, "sample")}?`),
-      h("p", {}, "Their bytes are overwritten. Versions that were trained on them stay, and remember what they learned."),
-      ids.length === 1 && h(
-        "label",
-        { class: "check" },
-        h("input", { type: "checkbox", name: "retrain" }),
-        "Train again without it, then delete the versions that saw it"
-      ),
-      outcome(app, name),
-      h(
-        "div",
-        { class: "buttons" },
-        h("button", { type: "button", onclick: () => app.close() }, "Keep"),
-        h("button", { type: "submit", class: "danger", disabled: app.state.pending.has(name) }, "Delete")
-      )
-    )
+  const fields2 = ids.length === 1 ? { fields: () => retrainField("it") } : {};
+  ask(app, model2, { title: `Delete ${plural(ids.length, "sample")}?`, ...fields2 }, (retrain) => remove(app, model2, ids, retrain));
+}
+function askDeleteAll(app, model2) {
+  const filter = filterOf(app);
+  if (filter === null) return;
+  const { label: label2, split } = filter;
+  const show = showOf(app) === "all" ? null : SHOWN[showOf(app)].title.toLowerCase();
+  const conditions = [show, label2 && `label ${label2}`, split && `split ${split}`].filter(Boolean).join(", ");
+  const title = conditions === "" ? `Delete all samples of ${model2.name}?` : `Delete all samples with: ${conditions}?`;
+  ask(app, model2, { title, fields: () => retrainField("them") }, (retrain) => removeAll(app, model2, filter, retrain));
+}
+function ask(app, { name }, about, run) {
+  confirm(app, {
+    ...about,
+    detail: "Their bytes are overwritten. Versions that were trained on them stay, and remember what they learned.",
+    no: "Keep",
+    yes: "Delete",
+    name: `delete:${name}`,
+    stale: ["/v1/models?", modelPath(name), "/v1/jobs"],
+    run: (given) => run(given.has("retrain"))
+  });
+}
+function retrainField(them) {
+  return h(
+    "label",
+    { class: "check" },
+    h("input", { type: "checkbox", name: "retrain" }),
+    `Train again without ${them}, then delete the versions that saw ${them}`
   );
 }
 
@@ -3688,28 +3757,26 @@ function reveal(id, top) {
   else cell3.scrollIntoView({ block: "nearest" });
 }
 
+// src/views/parts/save.ts
+var KEPT_MS = 6e4;
+function save(file, name) {
+  const link = h("a", { href: URL.createObjectURL(file), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
+}
+
 // src/views/samples/upload.ts
 function uploadView(app, model2) {
   const upload = uploadOf(app, model2.name);
   const isImage = takesImages(model2);
   const isOff = upload.stop !== null || app.state.connection === "lost";
-  const take2 = (event) => {
-    const field3 = event.currentTarget;
-    if (field3.files !== null) void send(app, model2, chosen(field3.files));
-    field3.value = "";
-  };
-  const field2 = (title, isFolder) => h(
-    "label",
-    { class: `file ${isOff ? "off" : ""}` },
-    title,
-    h("input", { type: "file", class: "visually-hidden", multiple: true, webkitdirectory: isFolder, disabled: isOff, onchange: take2 })
-  );
+  const field3 = (title, isFolder) => fileButton(title, (files) => void send(app, model2, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
-    h("p", { class: "quiet" }, isImage ? "Drop pictures or folders anywhere here, or" : "Drop .npz, .csv or .json files anywhere here, or"),
-    field2("Choose files", false),
-    isImage ? field2("Choose a folder", true) : null,
+    h("p", { class: "quiet" }, `Drop ${isImage ? "pictures, folders" : ".npz, .csv or .json files"} or archives of samples (.zip) anywhere here, or`),
+    field3("Choose files", false),
+    isImage ? field3("Choose a folder", true) : null,
     isImage && model2.target.classes !== null ? labelField(app, model2) : null,
     upload.stop === null ? null : progress(app, model2),
     upload.faults.length === 0 ? null : h("ul", { class: "problem", role: "alert" }, upload.faults.map((fault) => h("li", {}, fault)))
@@ -3754,7 +3821,7 @@ function samplesTab(app, model2) {
         if (event.dataTransfer) void dropped(event.dataTransfer).then((files) => send(app, model2, files));
       }
     },
-    filters(app, model2),
+    filters(app, model2, (listed?.items.length ?? 0) > 0),
     uploadView(app, model2),
     toolbar(app, model2, listed?.items ?? []),
     listed === void 0 ? loading() : listed === null || listed.items.length === 0 ? h("p", { class: "quiet", "data-key": "none" }, none(app)) : gridView(app, model2, listed)
@@ -3764,9 +3831,8 @@ function none(app) {
   if (showOf(app) === "suspect") return "The current version doubts no label.";
   return app.route.query.size === 0 ? "No samples. Drop files here to add some." : "No such samples.";
 }
-function filters(app, model2) {
-  const show = showOf(app);
-  const canFilter = show !== "suspect" && show !== "uncertain" && show !== "duplicates";
+function filters(app, model2, hasItems) {
+  const canFilter = filterOf(app) !== null;
   const classes = model2.target.classes ?? numbers(model2.target.num_classes);
   const select = (name, title, options) => h(
     "label",
@@ -3787,8 +3853,25 @@ function filters(app, model2) {
     select("show", "Show", shows),
     canFilter && classes.length > 0 ? select("label", "Label", [["", "any"], ...classes.map((name) => [name, name])]) : null,
     canFilter ? select("split", "Split", [["", "any"], ["train", "train"], ["validation", "validation"], ["base", "base set"]]) : null,
-    h("p", { class: "quiet", role: "status" }, counted(app, model2))
+    h("p", { class: "quiet", role: "status" }, counted(app, model2)),
+    h(
+      "div",
+      { class: "buttons", "data-key": "all" },
+      download(app, model2),
+      canFilter && hasItems && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model2), "that the filter shows", "danger")
+    )
   );
+}
+function download(app, { name }) {
+  return press(app, {
+    name: `archive:${name}`,
+    label: "Download all",
+    about: `samples of ${name}`,
+    run: async () => {
+      save(await app.api.bytes(modelPath(name, "/samples/archive")), `${name}-samples.zip`);
+      return `The samples of ${name} were saved.`;
+    }
+  });
 }
 function numbers(classes) {
   return classes === null ? [] : Array.from({ length: classes }, (_, index) => String(index));
@@ -3836,9 +3919,9 @@ function toolbar(app, model2, items) {
 }
 function otherClasses(classes, disabled, give) {
   const choose = (event) => {
-    const field2 = event.currentTarget;
-    if (field2.value !== "") give(Number(field2.value));
-    field2.value = "";
+    const field3 = event.currentTarget;
+    if (field3.value !== "") give(Number(field3.value));
+    field3.value = "";
   };
   return h(
     "select",
@@ -3851,6 +3934,174 @@ function selectAll(app, model2, items) {
   const work = workOf(app, model2.name);
   work.selected = work.selected.size > 0 ? /* @__PURE__ */ new Set() : new Set(items.map(({ id }) => id));
   app.draw();
+}
+
+// src/views/models/classes.ts
+var MOST_READ = 1e3;
+var ROWS_SHOWN = 50;
+var UNTIL = "Versions that exist keep it: apps get it until a job has trained. The indices of the classes after it go down by one.";
+function classesView3(app, model2) {
+  const { name, loss, target } = model2;
+  if (loss !== "cross_entropy" || target.num_classes === null) return null;
+  if (target.classes === null) return section("Classes", { id: "classes" }, namesForm(app, model2));
+  const known = app.resources.read(withQuery(modelPath(name, "/classes"), { limit: MOST_READ }));
+  return section("Classes", { id: "classes" }, known ? classList(app, model2, known) : loading(), addForm(app, model2));
+}
+function staleOf({ name }) {
+  return ["/v1/models?", modelPath(name)];
+}
+function namesForm(app, model2) {
+  const { name, target } = model2;
+  return [
+    h("p", { class: "quiet" }, `The ${count(target.num_classes ?? 0)} classes have no names. With names, classes can be added and removed.`),
+    settingsForm(app, {
+      name: `names:${name}`,
+      groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "with commas between", kind: "list" }] }],
+      values: { classes: [] },
+      pointer: "",
+      stale: staleOf(model2),
+      send: async (given) => {
+        await app.api.patch(modelPath(name), given);
+        return `The classes of ${name} have names.`;
+      }
+    })
+  ];
+}
+function addForm(app, model2) {
+  return settingsForm(app, {
+    name: `class:${model2.name}`,
+    groups: [{ title: "A new class", settings: [{ name: "name", title: "A new class", kind: "text" }] }],
+    values: { name: null },
+    pointer: "",
+    save: "Add the class",
+    stale: staleOf(model2),
+    send: async (given) => {
+      const made = await app.api.post(modelPath(model2.name, "/classes"), given, true);
+      return `The class ${made.name} was added. Apps get it once a job has trained.`;
+    }
+  });
+}
+function classList(app, model2, { items, next }) {
+  const found2 = app.draft(`classes-found:${model2.name}`, () => ({ text: "" }));
+  const fits = items.filter(({ name }) => name.toLowerCase().includes(found2.text.toLowerCase()));
+  const search = (event) => {
+    found2.text = event.currentTarget.value;
+    app.draw();
+  };
+  const left = fits.length - ROWS_SHOWN;
+  return [
+    items.length > ROWS_SHOWN && h("input", { type: "search", "aria-label": "Find a class", placeholder: "Find a class", "data-key": "find", oninput: search }),
+    h("ul", { class: "rows", "data-key": "list" }, fits.slice(0, ROWS_SHOWN).map((each2) => classItem(app, model2, each2))),
+    left > 0 && h("p", { class: "quiet", "data-key": "left" }, `${count(left)} more${next === null ? "" : ` of the first ${count(MOST_READ)}`}`)
+  ];
+}
+function classItem(app, model2, known) {
+  const { name, train, validation, in_latest: isInLatest } = known;
+  const button = (verb, ask2) => opener(`${verb}:${name}`, `${verb} …`, () => confirm(app, ask2()), name, "plain");
+  return h(
+    "li",
+    { "data-key": `class-${name}`, "aria-label": `Class ${name}` },
+    h(
+      "div",
+      { class: "row-head" },
+      h("h3", {}, name),
+      !isInLatest && badge("held", "not in latest"),
+      h("p", { class: "quiet number" }, `${count(train)} train, ${count(validation)} validation`),
+      h("div", { class: "buttons" }, button("Rename", () => renaming(app, model2, known)), button("Merge", () => merging(app, model2, known)), button("Remove", () => removing(app, model2, known)))
+    )
+  );
+}
+function renaming(app, model2, known) {
+  return {
+    title: `Rename ${known.name}`,
+    detail: "Samples show the new name. Versions keep the name that they were made with.",
+    fields: () => field2("Name", h("input", { name: "name", type: "text", value: known.name, autocomplete: "off" })),
+    yes: "Rename it",
+    kind: "primary",
+    ...common(model2, `rename:${known.name}`),
+    run: async (given) => {
+      const { name } = await app.api.patch(modelPath(model2.name, `/classes/${encodeURIComponent(known.name)}`), { name: String(given.get("name")).trim() });
+      return `${known.name} is ${name} now.`;
+    }
+  };
+}
+function merging(app, model2, known) {
+  const others2 = (model2.target.classes ?? []).filter((name) => name !== known.name);
+  return {
+    title: `Merge ${known.name} into another class`,
+    detail: `Its samples get the label of the other class, and the head loses its row. ${UNTIL}`,
+    fields: () => field2("Into", h("select", { name: "into" }, others2.map((name) => h("option", { value: name }, name)))),
+    yes: "Merge the classes",
+    ...common(model2, `merge:${known.name}`),
+    run: async (given) => {
+      const into = await app.api.post(modelPath(model2.name, `/classes/${encodeURIComponent(known.name)}/merge`), { into: given.get("into") }, true);
+      return `${known.name} was merged into ${into.name}.`;
+    }
+  };
+}
+function removing(app, model2, known) {
+  return {
+    title: `Remove the class ${known.name}?`,
+    detail: `The head loses its row. ${UNTIL}`,
+    fields: () => h("label", { class: "check" }, h("input", { type: "checkbox", name: "unlabel" }), "Take the label from its samples, which are kept"),
+    yes: "Remove the class",
+    ...common(model2, `remove:${known.name}`),
+    run: async (given) => {
+      const query = { unlabel: given.has("unlabel") ? "true" : null };
+      await app.api.remove(withQuery(modelPath(model2.name, `/classes/${encodeURIComponent(known.name)}`), query), true);
+      return `The class ${known.name} was removed.`;
+    }
+  };
+}
+function field2(title, control2) {
+  return h("div", { class: "fields" }, h("label", {}, h("span", {}, title), control2));
+}
+function common(model2, name) {
+  return { name: `${name}:${model2.name}`, stale: staleOf(model2) };
+}
+
+// src/views/models/federation.ts
+var number = (name, title, placeholder) => ({ name, title, kind: "number", placeholder });
+var SETTINGS = [
+  { name: "allowed", title: "Train rounds for the federation", kind: "flag" },
+  { name: "superlink", title: "SuperLink of the federation", kind: "text", placeholder: "its address, or any name" },
+  number("epsilon", "Privacy budget (ε)", "none"),
+  number("delta", "δ of the budget", "0.00001"),
+  number("min_samples", "Minimum samples of an update", "16"),
+  number("max_rounds_per_day", "Maximum rounds a day", "no limit"),
+  number("clip_norm", "Largest norm of an update", "as the round asks"),
+  number("noise_multiplier", "Least noise", "0"),
+  { name: "personalize", title: "Training on arrival, as JSON", kind: "json" }
+];
+function federationView(app, { name }) {
+  const known = app.resources.read(modelPath(name, "/federation"));
+  return section(
+    "Federation",
+    { id: "federation" },
+    h("p", { class: "quiet" }, "A federation sends parameters; this device trains them on the model’s samples, which stay here, and returns an update. Without a budget the federation decides whether updates have noise."),
+    known ? spentView(known) : loading(),
+    known != null && settingsForm(app, {
+      name: `federation:${name}`,
+      groups: [{ title: "Federation", settings: SETTINGS }],
+      values: known,
+      pointer: "/federation",
+      stale: ["/v1/models?", modelPath(name)],
+      send: async (changed2) => {
+        await app.api.patch(modelPath(name), { federation: changed2 });
+        return `Federation of ${name}: saved.`;
+      }
+    })
+  );
+}
+function spentView({ epsilon, spent, rounds_today: today }) {
+  return h(
+    "dl",
+    { class: "facts" },
+    fact("budget spent", `ε ${decimal(spent.epsilon)}${epsilon === null ? "" : ` of ${decimal(epsilon)}`}`),
+    fact("updates with noise", count(spent.rounds)),
+    fact("without noise", count(spent.rounds_without_noise)),
+    fact("rounds today", count(today))
+  );
 }
 
 // src/views/models/preprocess.ts
@@ -3899,8 +4150,113 @@ function settingOf(name, value) {
   return { name, title: name, kind: typeof value === "number" ? "number" : "json" };
 }
 
+// src/views/models/sets.ts
+function staleOf2({ name }) {
+  return ["/v1/models?", modelPath(name)];
+}
+function baseSetView(app, model2) {
+  const { name } = model2;
+  const set = app.resources.read(modelPath(name, "/base-set"));
+  return section(
+    "Base set",
+    { id: "base-set" },
+    h("p", { class: "quiet" }, "Samples of the original task. Jobs replay a share of them; the gate judges versions on those that no job trains on."),
+    set ? baseFacts(set) : loading(),
+    h("details", { "data-key": "add" }, h("summary", {}, "Add samples"), h("div", { class: "form" }, additions(app, model2))),
+    set != null && set.samples > 0 && h("div", { class: "buttons" }, opener(`ask-remove-base:${name}`, "Remove …", () => askRemoveBase(app, model2), "the base set", "danger"))
+  );
+}
+function baseFacts({ samples, held_out: held, labels, changed_at: changed2 }) {
+  if (samples === 0) return h("p", { "data-key": "none" }, "None.");
+  return [
+    h("dl", { class: "facts" }, fact("samples", count(samples)), fact("held out", count(held)), changed2 !== null && fact("changed", when(changed2))),
+    labels.length > 0 && h("p", { class: "quiet", "data-key": "labels" }, labels.map(({ name, label: label2, count: number2 }) => `${name ?? label2} ${count(number2)}`).join(", "))
+  ];
+}
+function told3({ accepted: accepted2, duplicates }) {
+  return `The base set has ${plural(accepted2, "new sample")}, and ${count(duplicates)} that the model had already.`;
+}
+function additions(app, model2) {
+  const { name } = model2;
+  const path = modelPath(name, "/base-set");
+  const send2 = ([file]) => {
+    if (file) void app.act(`base-file:${name}`, staleOf2(model2), async () => told3(await app.api.upload(path, typed(file))));
+  };
+  return [
+    settingsForm(app, {
+      name: `base-first:${name}`,
+      groups: [{ title: "The model’s own samples", settings: [{ name: "first", title: "Take the model’s first labelled samples", kind: "number", placeholder: "how many" }] }],
+      values: { first: null },
+      pointer: "",
+      save: "Take them",
+      stale: staleOf2(model2),
+      send: async (given) => told3(await app.api.post(path, given, true))
+    }),
+    h(
+      "div",
+      { class: "buttons", "data-key": "file" },
+      fileButton("Choose a file", send2, { accept: ".zip,.npz,.csv,.json", disabled: app.state.pending.has(`base-file:${name}`) }),
+      h("p", { class: "quiet" }, `an archive of samples (.zip)${takesImages(model2) ? "" : ", .npz, .csv or .json"}, every sample with a label`),
+      outcome(app, `base-file:${name}`)
+    )
+  ];
+}
+function askRemoveBase(app, model2) {
+  const { name } = model2;
+  confirm(app, {
+    title: `Remove the base set of ${name}?`,
+    detail: "Samples that were the model’s before get their former split; those that were uploaded for it are deleted. Jobs then replay nothing, and the gate judges by the other samples.",
+    yes: "Remove the base set",
+    name: `remove-base:${name}`,
+    stale: staleOf2(model2),
+    run: async () => {
+      const gone = await app.api.remove(modelPath(name, "/base-set"), true);
+      return `The base set was removed: ${plural(gone.given_back, "sample")} returned, ${count(gone.deleted)} deleted.`;
+    }
+  });
+}
+function referenceView(app, model2) {
+  const { name } = model2;
+  const set = app.resources.read(modelPath(name, "/reference"));
+  const freeze = async () => {
+    const { samples } = await app.api.put(modelPath(name, "/reference"));
+    return `The reference set has ${plural(samples, "sample")}.`;
+  };
+  const isFrozen = set?.frozen_at != null;
+  return section(
+    "Reference set",
+    { id: "reference" },
+    h("p", { class: "quiet" }, "Validation samples that are frozen, so that the gate judges every version on the same ones too. One that is deleted, or trains, drops out."),
+    set === void 0 ? loading() : referenceFacts(set),
+    h(
+      "div",
+      { class: "buttons" },
+      press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current ones instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf2(model2), run: freeze }),
+      isFrozen && opener(`ask-thaw:${name}`, "Remove …", () => askRemoveReference(app, model2), "the reference set", "danger")
+    )
+  );
+}
+function referenceFacts(set) {
+  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None.");
+  return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
+}
+function askRemoveReference(app, model2) {
+  const { name } = model2;
+  confirm(app, {
+    title: `Remove the reference set of ${name}?`,
+    detail: "Its samples stay. The gate then uses the validation samples only.",
+    yes: "Remove the reference set",
+    name: `remove-reference:${name}`,
+    stale: staleOf2(model2),
+    run: async () => {
+      await app.api.remove(modelPath(name, "/reference"));
+      return "The reference set was removed.";
+    }
+  });
+}
+
 // src/views/models/triggers.ts
-var SETTINGS = [
+var SETTINGS2 = [
   { name: "name", title: "Name", kind: "text", placeholder: "its kind" },
   { name: "cron", title: "At times, as cron", kind: "text", placeholder: "30 2 * * mon-fri" },
   { name: "time_zone", title: "Time zone", kind: "text", placeholder: "the device’s" },
@@ -3917,14 +4273,14 @@ function triggersView(app, model2) {
     list2 === void 0 ? loading() : [
       (list2 ?? []).length === 0 && h("p", { class: "quiet", "data-key": "none" }, "None: jobs are asked for by hand and by apps."),
       h("ul", { class: "rows", "data-key": "list" }, (list2 ?? []).map((trigger) => triggerItem(app, model2, trigger))),
-      addForm(app, model2)
+      addForm2(app, model2)
     ]
   );
 }
 function stale({ name }) {
   return [modelPath(name, "/triggers")];
 }
-function addForm(app, model2) {
+function addForm2(app, model2) {
   const { name } = model2;
   return h(
     "details",
@@ -3932,7 +4288,7 @@ function addForm(app, model2) {
     h("summary", {}, "Add a trigger"),
     settingsForm(app, {
       name: `trigger:${name}`,
-      groups: [{ title: "A new trigger", settings: SETTINGS }],
+      groups: [{ title: "A new trigger", settings: SETTINGS2 }],
       values: EMPTY,
       pointer: "",
       save: "Add the trigger",
@@ -3974,7 +4330,7 @@ function triggerItem(app, model2, trigger) {
 function changeForm(app, model2, trigger, path) {
   return settingsForm(app, {
     name: `trigger:${model2.name}:${trigger.id}`,
-    groups: [{ title: trigger.name, settings: SETTINGS }],
+    groups: [{ title: trigger.name, settings: SETTINGS2 }],
     values: trigger,
     pointer: "",
     stale: stale(model2),
@@ -4017,14 +4373,6 @@ function askDelete2(app, model2, { id, name }) {
 }
 
 // src/views/models/settings.ts
-var limit = (name, title, unit, scale) => ({
-  name,
-  title,
-  kind: "number",
-  isOptional: true,
-  ...unit ? { unit } : {},
-  ...scale ? { scale } : {}
-});
 var PARTS = [
   {
     key: "gate",
@@ -4080,9 +4428,11 @@ function settingsTab(app, model2) {
             }
           })
         )
-      )
+      ),
+      baseSetView(app, model2),
+      referenceView(app, model2)
     ),
-    h("div", { class: "stack" }, triggersView(app, model2), preprocessView(app, model2), aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
+    h("div", { class: "stack" }, classesView3(app, model2), triggersView(app, model2), preprocessView(app, model2), federationView(app, model2), aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
   );
 }
 function aboutView(model2) {
@@ -4105,7 +4455,7 @@ function aboutView(model2) {
   );
 }
 function deletion(app, { name }) {
-  const ask = () => confirm(app, {
+  const ask2 = () => confirm(app, {
     title: `Delete ${name}?`,
     detail: "Its samples, jobs, checkpoints and versions go with it, for good. Apps can no longer fetch it.",
     yes: "Delete the model",
@@ -4117,7 +4467,7 @@ function deletion(app, { name }) {
       return `${name} was deleted.`;
     }
   });
-  return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask, name, "danger"));
+  return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask2, name, "danger"));
 }
 
 // src/views/models/train.ts
@@ -4129,7 +4479,7 @@ var FIELDS2 = [
   { name: "early_stopping_patience", title: "Patience", unit: "epochs", step: "1", fallback: "the job chooses" },
   { name: "seed", title: "Seed", step: "1", fallback: "a new one" }
 ];
-function openTraining(app, model2) {
+function openTraining(app, model2, checkpoint = null) {
   const name = `train-dialog:${model2.name}`;
   app.state.results.delete(name);
   app.open(
@@ -4138,7 +4488,7 @@ function openTraining(app, model2) {
       { class: "form", novalidate: true, "data-key": name, onsubmit: (event) => void submit(app, model2, name, event) },
       h("h2", { id: "dialog-title" }, `Train ${model2.name}`),
       h("p", { class: "quiet" }, "Empty fields keep what is shown in them."),
-      h("div", { class: "fields" }, FIELDS2.map((field2) => fieldView(app, model2, name, field2)), startField()),
+      h("div", { class: "fields" }, FIELDS2.map((field3) => fieldView(app, model2, name, field3)), startField(checkpoint)),
       h(
         "label",
         { class: "check" },
@@ -4172,7 +4522,7 @@ function fieldView(app, model2, form, { name, title, unit, step: step2, fallback
     fault !== void 0 && h("span", { class: "problem" }, fault.detail)
   );
 }
-function startField() {
+function startField(checkpoint) {
   return h(
     "label",
     { "data-key": "from" },
@@ -4180,6 +4530,7 @@ function startField() {
     h(
       "select",
       { name: "from" },
+      checkpoint !== null && h("option", { value: checkpoint.id }, `checkpoint ${checkpoint.id}, job ${checkpoint.job_id}, step ${checkpoint.step}`),
       h("option", { value: "latest" }, "what apps fetch now"),
       h("option", { value: "base" }, "the model as registered")
     )
@@ -4188,10 +4539,11 @@ function startField() {
 async function submit(app, model2, name, event) {
   event.preventDefault();
   const given = new FormData(event.currentTarget);
-  const body = { from: given.get("from"), ignore_policy: given.has("ignore_policy") };
-  for (const field2 of FIELDS2) {
-    const text3 = String(given.get(field2.name) ?? "").trim();
-    if (text3 !== "") body[field2.name] = Number(text3);
+  const from = given.get("from");
+  const body = { from: Number(from) || from, ignore_policy: given.has("ignore_policy") };
+  for (const field3 of FIELDS2) {
+    const text3 = String(given.get(field3.name) ?? "").trim();
+    if (text3 !== "") body[field3.name] = Number(text3);
   }
   const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
     const job2 = await app.api.post(modelPath(model2.name, "/jobs"), body);
@@ -4223,11 +4575,8 @@ function nameOf2({ name }) {
   return `try:${name}`;
 }
 function pictureField(app, model2, trial) {
-  const take2 = (event) => {
-    const field2 = event.currentTarget;
-    const [file] = field2.files ?? [];
+  const take2 = ([file]) => {
     if (file) void predict(app, model2, trial, file);
-    field2.value = "";
   };
   const { picture: picture2 } = trial;
   const draw = (canvas) => {
@@ -4238,7 +4587,7 @@ function pictureField(app, model2, trial) {
       "div",
       { class: "drop" },
       h("p", { class: "quiet" }, "Drop a picture here, or"),
-      h("label", { class: "file" }, "Choose a picture", h("input", { type: "file", accept: "image/*", class: "visually-hidden", onchange: take2 }))
+      fileButton("Choose a picture", take2, { accept: "image/*" })
     ),
     picture2 && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture2.width, height: picture2.height, onpaint: draw })
   ];
@@ -4329,15 +4678,41 @@ async function keep(app, model2, { body }, label2) {
   await app.api.post(path, sample);
 }
 
-// src/views/parts/save.ts
-var KEPT_MS = 6e4;
-function save(file, name) {
-  const link = h("a", { href: URL.createObjectURL(file), download: name });
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
+// src/views/versions/trained.ts
+var SHOWN2 = 12;
+function openTrained(app, model2, number2) {
+  const path = withQuery(modelPath(model2.name, `/versions/${number2}/samples`), { limit: SHOWN2 });
+  app.open(() => {
+    const seen = app.resources.read(path);
+    return h(
+      "div",
+      { class: "question", "data-key": "trained" },
+      h("h2", { id: "dialog-title" }, `What version ${number2} was trained on`),
+      seen === void 0 ? loading() : seen === null || seen.total === null ? h("p", {}, "It is not known.") : seenView(app, model2, seen, seen.total),
+      h("div", { class: "buttons", "data-key": "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "Close"))
+    );
+  });
+}
+function seenView(app, model2, { items }, total2) {
+  return [
+    h("p", { "data-key": "total" }, `${plural(total2, "sample")}, with those of the jobs that it began from. `, h("a", { href: to(["models", model2.name, "samples"]) }, "Samples of the model")),
+    h(
+      "ul",
+      { class: showsPictures(model2) ? "changed pictures" : "changed", "aria-label": "Samples", "data-key": "items" },
+      items.map(
+        ({ id, deleted }) => h(
+          "li",
+          { "data-key": id },
+          h("span", { class: "quiet number" }, `sample ${id}`),
+          deleted ? h("span", { class: "quiet" }, "deleted") : sampleView(app, model2, { id, size_bytes: 1 })
+        )
+      )
+    ),
+    total2 > items.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(total2 - items.length)} more`)
+  ];
 }
 
-// src/views/models/variants.ts
+// src/views/versions/variants.ts
 var KINDS2 = [
   { variant: "int8", title: "int8", what: "quantized: a quarter of the size", suffix: ".int8.onnx" },
   { variant: "ort", title: "ORT format", what: "for ONNX Runtime on phones", suffix: ".ort" }
@@ -4352,7 +4727,7 @@ function variantsView(app, model2, version) {
   );
 }
 function variantItem(app, { name }, version, { variant, title, what, suffix }) {
-  const number = version.version;
+  const number2 = version.version;
   const known = version.variants.find((each2) => each2.variant === variant);
   const size = known?.size_bytes ?? null;
   const isRefused = known !== void 0 && size === null;
@@ -4362,20 +4737,20 @@ function variantItem(app, { name }, version, { variant, title, what, suffix }) {
     h("p", {}, h("strong", {}, title), h("span", { class: "quiet" }, ` ${size === null ? what : bytes(size)}`)),
     known !== void 0 && h("p", { class: isRefused ? "problem" : "quiet" }, known.reason),
     !isRefused && press(app, {
-      name: `variant:${name}:${number}:${variant}`,
+      name: `variant:${name}:${number2}:${variant}`,
       label: known ? "Download" : "Make and download",
-      about: `${title} of version ${number}`,
+      about: `${title} of version ${number2}`,
       stale: [modelPath(name, "/versions")],
       run: async () => {
-        const path = withQuery(modelPath(name, `/versions/${number}/model.onnx`), { variant });
-        save(await app.api.bytes(path), `${name}-${number}${suffix}`);
-        return `${title} of version ${number} was saved.`;
+        const path = withQuery(modelPath(name, `/versions/${number2}/model.onnx`), { variant });
+        save(await app.api.bytes(path), `${name}-${number2}${suffix}`);
+        return `${title} of version ${number2} was saved.`;
       }
     })
   );
 }
 
-// src/views/models/versions.ts
+// src/views/versions/versions.ts
 function timeline(app, model2, list2) {
   return section(
     "Versions",
@@ -4384,7 +4759,7 @@ function timeline(app, model2, list2) {
     h("ol", { class: "timeline", reversed: true }, list2.map((version) => versionView(app, model2, version)))
   );
 }
-function staleOf({ name }) {
+function staleOf3({ name }) {
   return ["/v1/models?", modelPath(name)];
 }
 function holdView(app, model2) {
@@ -4398,7 +4773,7 @@ function holdView(app, model2) {
       name: `release:${name}`,
       label: "Release",
       about: name,
-      stale: staleOf(model2),
+      stale: staleOf3(model2),
       run: async () => {
         await app.api.post(modelPath(name, "/release"));
         return "The gate decides again.";
@@ -4407,16 +4782,16 @@ function holdView(app, model2) {
   );
 }
 function versionView(app, model2, version) {
-  const number = version.version;
-  const isLatest = model2.latest_version === number;
+  const number2 = version.version;
+  const isLatest = model2.latest_version === number2;
   const judged = measure(version.metrics, version.baseline, model2.gate.metric);
   return h(
     "li",
-    { "data-key": `version-${number}`, class: isLatest ? "latest" : null, "aria-label": `Version ${number}` },
+    { "data-key": `version-${number2}`, class: isLatest ? "latest" : null, "aria-label": `Version ${number2}` },
     h(
       "div",
       { class: "row-head" },
-      h("h3", {}, `Version ${number}`),
+      h("h3", {}, `Version ${number2}`),
       badges(version, isLatest),
       h("p", { class: "quiet" }, when(version.created_at), ` · ${bytes(version.size_bytes)}`, jobOf(version))
     ),
@@ -4440,36 +4815,37 @@ function badges(version, isLatest) {
 }
 function moves(app, model2, version, isLatest) {
   const { name } = model2;
-  const number = version.version;
-  const about = `version ${number}`;
+  const number2 = version.version;
+  const about = `version ${number2}`;
   return [
-    isLatest ? number > 1 && opener(`ask-rollback:${name}`, "Roll back …", () => askRollback(app, model2, version), about) : press(app, {
-      name: `promote:${name}:${number}`,
+    isLatest ? number2 > 1 && opener(`ask-rollback:${name}`, "Roll back …", () => askRollback(app, model2, version), about) : press(app, {
+      name: `promote:${name}:${number2}`,
       label: "Promote",
       about,
-      stale: staleOf(model2),
+      stale: staleOf3(model2),
       run: async () => {
-        await app.api.put(modelPath(name, "/aliases/latest"), { version: number });
-        return `Apps fetch version ${number} of ${name} now.`;
+        await app.api.put(modelPath(name, "/aliases/latest"), { version: number2 });
+        return `Apps fetch version ${number2} of ${name} now.`;
       }
     }),
-    compareLink(model2, number),
+    compareLink(model2, number2),
+    version.job_id !== null && opener(`trained:${name}:${number2}`, "Trained on …", () => openTrained(app, model2, number2), about),
     press(app, {
-      name: `download:${name}:${number}`,
+      name: `download:${name}:${number2}`,
       label: "Download",
       about,
       run: async () => {
-        const file = await app.api.bytes(modelPath(name, `/versions/${number}/model.onnx`));
-        save(file, `${name}-${number}.onnx`);
+        const file = await app.api.bytes(modelPath(name, `/versions/${number2}/model.onnx`));
+        save(file, `${name}-${number2}.onnx`);
         return null;
       }
     })
   ];
 }
-function compareLink({ name, latest_version: latest }, number) {
-  const other = latest !== null && latest !== number ? latest : number - 1;
+function compareLink({ name, latest_version: latest }, number2) {
+  const other = latest !== null && latest !== number2 ? latest : number2 - 1;
   if (other < 1) return null;
-  const [a, b] = latest === number ? [other, number] : [latest ?? other, number];
+  const [a, b] = latest === number2 ? [other, number2] : [latest ?? other, number2];
   return h("a", { class: "button", href: to(["models", name, "compare"], { a, b }), "aria-label": `Compare version ${b} with version ${a}` }, `Compare with ${a}`);
 }
 function askRollback(app, model2, { version }) {
@@ -4479,7 +4855,7 @@ function askRollback(app, model2, { version }) {
     no: `Keep version ${version}`,
     yes: "Roll back",
     name: `rollback:${model2.name}`,
-    stale: staleOf(model2),
+    stale: staleOf3(model2),
     run: async () => {
       const now = await app.api.post(modelPath(model2.name, "/rollback"));
       return `Apps fetch version ${now.version} of ${model2.name} now.`;
@@ -4507,6 +4883,268 @@ function bar(after, before) {
     s("rect", { class: "track", width: 100, height: 8 }),
     s("rect", { class: "fill", width: after * 100, height: 8 }),
     before !== null && s("rect", { class: "notch", x: before * 100 - 0.4, width: 0.8, height: 8 })
+  );
+}
+
+// src/views/versions/aliases.ts
+function aliasesView(app, model2, list2) {
+  const path = modelPath(model2.name, "/aliases");
+  const known = app.resources.read(path, (api) => api.all(path));
+  return section(
+    "Aliases",
+    { id: "aliases" },
+    known === void 0 ? loading() : h("ul", { class: "rows", "data-key": "list" }, (known ?? []).map((each2) => aliasItem(app, model2, each2))),
+    h("details", { "data-key": "set" }, h("summary", {}, "Set an alias"), setForm(app, model2, list2))
+  );
+}
+function aliasPath({ name }, alias) {
+  return modelPath(name, `/aliases/${encodeURIComponent(alias)}`);
+}
+function aliasItem(app, model2, { alias, version }) {
+  return h(
+    "li",
+    { "data-key": alias, "aria-label": `Alias ${alias}` },
+    h(
+      "div",
+      { class: "row-head" },
+      h("strong", {}, alias),
+      h("span", {}, `version ${version}`),
+      alias === "latest" ? h("span", { class: "quiet" }, "apps fetch it") : press(app, {
+        name: `unalias:${alias}`,
+        label: "Remove",
+        about: `alias ${alias}`,
+        stale: staleOf3(model2),
+        run: async () => {
+          await app.api.remove(aliasPath(model2, alias));
+          return `The alias ${alias} was removed.`;
+        }
+      })
+    )
+  );
+}
+function setForm(app, model2, list2) {
+  const newest = String(list2[0]?.version);
+  return settingsForm(app, {
+    name: `alias:${model2.name}`,
+    groups: [
+      {
+        title: "An alias",
+        settings: [
+          { name: "alias", title: "Alias", kind: "text", placeholder: "stable" },
+          { name: "version", title: "Version", kind: "choice", options: list2.map(({ version }) => [String(version), `version ${version}`]) }
+        ]
+      }
+    ],
+    values: { alias: null, version: newest },
+    pointer: "/path",
+    save: "Set the alias",
+    stale: staleOf3(model2),
+    send: async ({ alias, version = newest }) => {
+      const set = await app.api.put(aliasPath(model2, String(alias ?? " ")), { version: Number(version) });
+      return `${set.alias} is version ${set.version} now.`;
+    }
+  });
+}
+
+// src/views/parts/filters.ts
+function pagesOf(app, path, size) {
+  const { pages } = shownOf(app, path);
+  const load = async (api) => {
+    const items = [];
+    let cursor = null;
+    for (let number2 = 0; number2 < shownOf(app, path).pages; number2 += 1) {
+      const page = await api.get(withQuery(path, { limit: size, cursor }));
+      items.push(...page.items);
+      cursor = page.next;
+      if (cursor === null) break;
+    }
+    return { items, next: cursor };
+  };
+  const read2 = app.resources.read(withQuery(path, { pages }), load);
+  const before = pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0;
+  const known = read2 ?? before;
+  return { items: read2 === null ? [] : known?.items, isWhole: read2 === null || known?.next === null };
+}
+function moreButton(app, path, isWhole) {
+  if (isWhole) return null;
+  const more = () => {
+    shownOf(app, path).pages += 1;
+    app.draw();
+  };
+  return h("div", { class: "buttons" }, opener("more", "Show more", more));
+}
+function filters2(...fields2) {
+  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
+}
+function choice(title, now, options, change2) {
+  const chosen3 = (event) => change2(event.currentTarget.value);
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("select", { onchange: chosen3 }, options.map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
+  );
+}
+function text2(title, now, placeholder, change2) {
+  const typed2 = (event) => change2(event.currentTarget.value.trim());
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed2 })
+  );
+}
+function shownOf(app, path) {
+  return app.draft(`pages:${path}`, () => ({ pages: 1 }));
+}
+
+// src/views/versions/checkpoints.ts
+var PAGE2 = 5;
+function checkpointsView(app, model2) {
+  const path = modelPath(model2.name, "/checkpoints");
+  const { items = [], isWhole } = pagesOf(app, path, PAGE2);
+  if (items.length === 0) return null;
+  return section(
+    "Checkpoints",
+    { id: "checkpoints" },
+    h("ul", { class: "rows", "data-key": "list" }, items.map((each2) => checkpointItem(app, model2, each2))),
+    moreButton(app, path, isWhole)
+  );
+}
+function checkpointItem(app, model2, checkpoint) {
+  const { id, role, pinned, job_id: job2, step: step2, epoch, size_bytes: size, note: note2 } = checkpoint;
+  const about = `checkpoint ${id}`;
+  return h(
+    "li",
+    { "data-key": `checkpoint-${id}`, "aria-label": `Checkpoint ${id}` },
+    h(
+      "div",
+      { class: "row-head" },
+      h("h3", {}, `Checkpoint ${id}`),
+      h("span", { class: "badge" }, role),
+      pinned && badge("latest", "pinned"),
+      h("p", { class: "quiet" }, when(checkpoint.created_at))
+    ),
+    h("p", { class: "quiet" }, h("a", { href: to(["jobs", job2]) }, `job ${job2}`), `, step ${count(step2)}, epoch ${count(epoch)} · ${bytes(size)}`),
+    note2 !== "" && h("p", {}, note2),
+    h(
+      "div",
+      { class: "buttons" },
+      opener(`train-from:${id}`, "Train from this …", () => openTraining(app, model2, checkpoint), about),
+      press(app, {
+        name: `content:${id}`,
+        label: "Download",
+        about,
+        run: async () => {
+          save(await app.api.bytes(`/v1/checkpoints/${id}/content`), `checkpoint-${id}`);
+          return null;
+        }
+      })
+    ),
+    h(
+      "details",
+      {},
+      h("summary", {}, "Pin, note, delete"),
+      h(
+        "div",
+        { class: "stack" },
+        changeForm2(app, model2, checkpoint),
+        h("div", { class: "buttons" }, opener(`ask-delete-checkpoint:${id}`, "Delete …", () => askDelete3(app, model2, id), about, "danger"))
+      )
+    )
+  );
+}
+function changeForm2(app, { name }, { id, pinned, note: note2 }) {
+  return settingsForm(app, {
+    name: `checkpoint:${id}`,
+    groups: [
+      {
+        title: `Checkpoint ${id}`,
+        settings: [
+          { name: "note", title: "Note", kind: "text" },
+          { name: "pinned", title: "Keep until it is deleted by hand", kind: "flag" }
+        ]
+      }
+    ],
+    values: { pinned, note: note2 || null },
+    pointer: "",
+    stale: [modelPath(name, "/checkpoints")],
+    send: async (changed2) => {
+      await app.api.patch(`/v1/checkpoints/${id}`, "note" in changed2 ? { ...changed2, note: changed2.note ?? "" } : changed2);
+      return `Checkpoint ${id} is changed.`;
+    }
+  });
+}
+function askDelete3(app, { name }, id) {
+  confirm(app, {
+    title: `Delete checkpoint ${id}?`,
+    detail: "No job can begin from it any more.",
+    yes: "Delete the checkpoint",
+    name: `delete-checkpoint:${id}`,
+    stale: [modelPath(name, "/checkpoints")],
+    run: async () => {
+      await app.api.remove(`/v1/checkpoints/${id}`);
+      return `Checkpoint ${id} was deleted.`;
+    }
+  });
+}
+
+// src/views/versions/drift.ts
+function driftView(app, model2, list2) {
+  const latest = list2.find(({ version }) => version === model2.latest_version);
+  if (latest === void 0 || latest.job_id === null) return null;
+  const asked = app.draft(`drift:${model2.name}`, () => ({ isSo: false }));
+  const isShown = asked.isSo || drifts(app, [model2]).length > 0;
+  const found2 = isShown ? drift(app, model2) : null;
+  return section(
+    "Drift",
+    { id: "drift" },
+    found2 === void 0 ? loading() : found2 === null ? introduction(latest) : reportView(found2),
+    h(
+      "div",
+      { class: "buttons", "data-key": "buttons" },
+      press(app, {
+        name: `drift:${model2.name}`,
+        label: isShown ? "Compare again" : "Compare",
+        about: "recent inputs",
+        stale: ["/v1/drifts"],
+        run: async () => {
+          asked.isSo = true;
+          return null;
+        }
+      })
+    )
+  );
+}
+function introduction({ version }) {
+  return h("p", { class: "quiet", "data-key": "introduction" }, `Recent inputs, compared with those that version ${version} was trained on.`);
+}
+function reportView({ version, drifted, training_samples: before, recent_samples: recent, compared: compared2, features }) {
+  const samples = `${count(recent)} recent samples, ${count(before)} that version ${version} was trained on`;
+  if (drifted === null) return [h("p", { "data-key": "few" }, `Too few samples to compare: ${samples}.`)];
+  return [
+    h("p", { "data-key": "found" }, drifted ? badge("held", "drifted") : badge("latest", "no drift"), h("span", { class: "quiet" }, ` ${samples}`)),
+    scrolled(
+      "Drift by feature",
+      h(
+        "table",
+        {},
+        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean, before and now"].map((title) => h("th", { scope: "col" }, title)))),
+        h("tbody", {}, features.map(featureRow))
+      )
+    ),
+    compared2 > features.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(compared2 - features.length)} more that have moved less`)
+  ];
+}
+function featureRow({ input, feature, name, psi, limit: limit2, training_mean: before, recent_mean: now }) {
+  const [state, said2] = psi > limit2 ? ["blocks", "above its limit"] : ["holds", "within its limit"];
+  return h(
+    "tr",
+    { "data-key": `${input}-${feature}` },
+    h("th", { scope: "row" }, h("span", { class: `sign ${state}`, role: "img", "aria-label": said2 }), name ?? `${input}[${feature}]`),
+    h("td", { class: "number" }, decimal(psi)),
+    h("td", { class: "number" }, decimal(limit2)),
+    h("td", { class: "number" }, `${decimal(before)} → ${decimal(now)}`)
   );
 }
 
@@ -4574,7 +5212,10 @@ function versionsTab(app, known) {
       { class: "stack" },
       section("Samples", { id: "counts" }, samplesView(known, counted2 ?? null)),
       list2 && list2.length > 1 ? section("Metric by version", { id: "course", class: "course" }, courseOf(known, list2)) : null,
-      mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null
+      list2 ? driftView(app, known, list2) : null,
+      list2 ? aliasesView(app, known, list2) : null,
+      mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null,
+      checkpointsView(app, known)
     )
   );
 }
@@ -4595,10 +5236,10 @@ function samplesView({ name, samples }, counted2) {
 }
 function classBars(name, { labels }) {
   const byClass = /* @__PURE__ */ new Map();
-  for (const { label: label2, name: title, count: number } of labels) {
+  for (const { label: label2, name: title, count: number2 } of labels) {
     if (label2 === null) continue;
     const key = title ?? String(label2);
-    byClass.set(key, (byClass.get(key) ?? 0) + number);
+    byClass.set(key, (byClass.get(key) ?? 0) + number2);
   }
   const most = Math.max(1, ...byClass.values());
   if (byClass.size === 0) return null;
@@ -4606,12 +5247,12 @@ function classBars(name, { labels }) {
     "ul",
     { class: "bars", "aria-label": `Labelled samples of ${name} by class` },
     [...byClass].map(
-      ([title, number]) => h(
+      ([title, number2]) => h(
         "li",
         { "data-key": title },
         h("span", {}, title),
-        h("span", { class: "quiet number" }, count(number)),
-        h("meter", { min: 0, max: most, value: number, "aria-label": `${title}: ${decimal(number)}` })
+        h("span", { class: "quiet number" }, count(number2)),
+        h("meter", { min: 0, max: most, value: number2, "aria-label": `${title}: ${decimal(number2)}` })
       )
     )
   );
@@ -4669,66 +5310,14 @@ function read(app) {
   return app.resources.read("/v1/system");
 }
 
-// src/views/system/filters.ts
-function pagesOf(app, path, size) {
-  const { pages } = shownOf(app, path);
-  const load = async (api) => {
-    const items = [];
-    let cursor = null;
-    for (let number = 0; number < shownOf(app, path).pages; number += 1) {
-      const page = await api.get(withQuery(path, { limit: size, cursor }));
-      items.push(...page.items);
-      cursor = page.next;
-      if (cursor === null) break;
-    }
-    return { items, next: cursor };
-  };
-  const read2 = app.resources.read(withQuery(path, { pages }), load);
-  const before = pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0;
-  const known = read2 ?? before;
-  return { items: read2 === null ? [] : known?.items, isWhole: read2 === null || known?.next === null };
-}
-function moreButton(app, path, isWhole) {
-  if (isWhole) return null;
-  const more = () => {
-    shownOf(app, path).pages += 1;
-    app.draw();
-  };
-  return h("div", { class: "buttons" }, opener("more", "Show more", more));
-}
-function filters2(...fields2) {
-  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
-}
-function choice(title, now, options, change2) {
-  const chosen3 = (event) => change2(event.currentTarget.value);
-  return h(
-    "label",
-    { "data-key": title },
-    h("span", {}, title),
-    h("select", { onchange: chosen3 }, options.map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
-  );
-}
-function text2(title, now, placeholder, change2) {
-  const typed = (event) => change2(event.currentTarget.value.trim());
-  return h(
-    "label",
-    { "data-key": title },
-    h("span", {}, title),
-    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed })
-  );
-}
-function shownOf(app, path) {
-  return app.draft(`pages:${path}`, () => ({ pages: 1 }));
-}
-
 // src/views/system/audit.ts
 var KINDS3 = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]];
 var FIELDS3 = ["kind", "who", "action", "model"];
-var PAGE2 = 100;
+var PAGE3 = 100;
 function auditView(app) {
   const now = Object.fromEntries(FIELDS3.map((name) => [name, app.route.query.get(name) || null]));
   const path = withQuery("/v1/audit", now);
-  const { items, isWhole } = pagesOf(app, path, PAGE2);
+  const { items, isWhole } = pagesOf(app, path, PAGE3);
   const go = (change2) => app.go(to(["system", "audit"], { ...now, ...change2 }), { isSame: true });
   return section(
     "Audit log",
@@ -4780,13 +5369,13 @@ var FAMILIES = [
   ["variant.", "variants"],
   ["storage.", "stored data"]
 ];
-var PAGE3 = 100;
+var PAGE4 = 100;
 var BAD = /failed|damaged|lost|drifted|quarantined|refused/;
 function eventsView(app) {
   const { query } = app.route;
   const [type, model2] = [query.get("type"), query.get("model")];
   const path = withQuery("/v1/events/history", { type: type || null, model: model2 || null });
-  const { items, isWhole } = pagesOf(app, path, PAGE3);
+  const { items, isWhole } = pagesOf(app, path, PAGE4);
   const go = (change2) => app.go(to(["system", "events"], { type, model: model2, ...change2 }), { isSame: true });
   const names = (models(app) ?? []).map(({ name }) => [name, name]);
   return section(
@@ -4808,10 +5397,10 @@ function eventRow({ id, type, model: model2, created_at: at, data }) {
     h("strong", { class: BAD.test(type) ? "problem" : null }, type),
     model2 !== null && h("a", { href: to(["models", model2]) }, model2),
     typeof data.job_id === "number" && h("a", { href: to(["jobs", data.job_id]) }, `job ${data.job_id}`),
-    h("span", { class: "quiet facts-of" }, told3(data))
+    h("span", { class: "quiet facts-of" }, told4(data))
   );
 }
-function told3(data) {
+function told4(data) {
   return Object.entries(data).filter(([name, value]) => name !== "job_id" && value !== null && value !== "").map(([name, value]) => `${name.replaceAll("_", " ")}: ${plain(value)}`).join(" · ");
 }
 function plain(value) {
@@ -4835,6 +5424,16 @@ var SCOPES = [
   "tokens:admin"
 ];
 var TOKENS = ["/v1/tokens"];
+var LIMITS = "limits/";
+var SETTINGS3 = [
+  { name: "name", title: "Name", kind: "text" },
+  { name: "expires_at", title: "Ends", unit: "local time", kind: "time" },
+  limit("limits/connections", "Maximum open requests"),
+  limit("limits/uploads", "Maximum uploads at once"),
+  limit("limits/registrations", "Maximum registrations at once"),
+  limit("limits/predictions_per_second", "Maximum predictions a second"),
+  limit("limits/bytes_per_day", "Maximum sent in a day", "MiB", 2 ** 20)
+];
 function tokensView(app) {
   const all = app.resources.read("/v1/tokens", (api) => api.all("/v1/tokens"));
   const now = (/* @__PURE__ */ new Date()).toISOString();
@@ -4858,7 +5457,8 @@ function tokenTable(app, shown2) {
     )
   );
 }
-function tokenRow(app, { id, name, scopes, models: models2, last_used_at: used, expires_at: ends }) {
+function tokenRow(app, token) {
+  const { id, name, scopes, models: models2, last_used_at: used, expires_at: ends } = token;
   const revoke = () => confirm(app, {
     title: `Revoke ${name}?`,
     detail: "It stops working at once, for good. An app that uses it needs another one.",
@@ -4878,8 +5478,60 @@ function tokenRow(app, { id, name, scopes, models: models2, last_used_at: used, 
     h("td", {}, models2 === null ? "all" : models2.join(", ")),
     h("td", { class: "quiet" }, used === null ? "never" : when(used)),
     h("td", { class: "quiet" }, ends === null ? "never" : clock(ends)),
-    h("td", { class: "act" }, opener(`ask-revoke:${id}`, "Revoke …", revoke, name))
+    h(
+      "td",
+      { class: "act" },
+      h(
+        "div",
+        { class: "buttons" },
+        opener(`ask-change:${id}`, "Change …", () => openChange(app, token), name),
+        opener(`ask-rotate:${id}`, "Rotate …", () => askRotate(app, token), name),
+        opener(`ask-revoke:${id}`, "Revoke …", revoke, name)
+      )
+    )
   );
+}
+function openChange(app, { id, name, expires_at, limits }) {
+  const values = Object.fromEntries(Object.entries(limits).map(([key, value]) => [`${LIMITS}${key}`, value]));
+  const send2 = async (changed2) => {
+    const limited = Object.entries(changed2).filter(([key]) => key.startsWith(LIMITS));
+    const body = { limits: Object.fromEntries(limited.map(([key, value]) => [key.slice(LIMITS.length), value])) };
+    if ("name" in changed2) body.name = changed2.name ?? "";
+    if ("expires_at" in changed2) body.expires_at = changed2.expires_at;
+    await app.api.patch(`/v1/tokens/${id}`, body);
+    return `${name} is changed.`;
+  };
+  app.open(
+    () => h(
+      "div",
+      { class: "question", "data-key": "change-token" },
+      h("h2", { id: "dialog-title" }, `Change ${name}`),
+      settingsForm(app, {
+        name: `token:${id}`,
+        groups: [{ title: name, settings: SETTINGS3 }],
+        values: { name, expires_at, ...values },
+        pointer: "",
+        stale: TOKENS,
+        close: () => app.close(),
+        send: send2
+      })
+    )
+  );
+}
+function askRotate(app, { id, name }) {
+  let secret = "";
+  confirm(app, {
+    title: `Rotate ${name}?`,
+    detail: "It gets a new secret, and the old one stops working at once.",
+    yes: "Rotate it",
+    name: `rotate:${id}`,
+    stale: TOKENS,
+    run: async () => {
+      ({ secret } = await app.api.post(`/v1/tokens/${id}/rotate`));
+      return null;
+    },
+    done: () => app.open(() => secretView(app, secret))
+  });
 }
 function askToken(app) {
   const name = "make-token";
@@ -5143,12 +5795,12 @@ var root = element("page", HTMLElement);
 var dialog = element("dialog", HTMLDialogElement);
 function askForToken(problem) {
   patch(root, h("div", { id: "page" }, tokenView(problem)));
-  const field2 = element("token", HTMLInputElement);
-  field2.focus();
+  const field3 = element("token", HTMLInputElement);
+  field3.focus();
   element("token-form", HTMLFormElement).onsubmit = (event) => {
     event.preventDefault();
-    sessionStorage.setItem(TOKEN_KEY, field2.value.trim());
-    field2.value = "";
+    sessionStorage.setItem(TOKEN_KEY, field3.value.trim());
+    field3.value = "";
     void open();
   };
 }
@@ -5245,6 +5897,7 @@ var Session = class {
       return;
     }
     patch(dialog, h("dialog", { id: "dialog", "aria-labelledby": "dialog-title" }, asked));
+    paint(dialog);
     if (!dialog.open) dialog.showModal();
   }
   /** After a change of page its heading takes the focus, and readers say it. */
