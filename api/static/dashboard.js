@@ -4897,9 +4897,6 @@ function aliasesView(app, model2, list2) {
     h("details", { "data-key": "set" }, h("summary", {}, "Set an alias"), setForm(app, model2, list2))
   );
 }
-function aliasPath({ name }, alias) {
-  return modelPath(name, `/aliases/${encodeURIComponent(alias)}`);
-}
 function aliasItem(app, model2, { alias, version }) {
   return h(
     "li",
@@ -4915,7 +4912,7 @@ function aliasItem(app, model2, { alias, version }) {
         about: `alias ${alias}`,
         stale: staleOf3(model2),
         run: async () => {
-          await app.api.remove(aliasPath(model2, alias));
+          await app.api.remove(modelPath(model2.name, `/aliases/${encodeURIComponent(alias)}`));
           return `The alias ${alias} was removed.`;
         }
       })
@@ -4940,7 +4937,7 @@ function setForm(app, model2, list2) {
     save: "Set the alias",
     stale: staleOf3(model2),
     send: async ({ alias, version = newest }) => {
-      const set = await app.api.put(aliasPath(model2, String(alias ?? " ")), { version: Number(version) });
+      const set = await app.api.put(modelPath(model2.name, `/aliases/${encodeURIComponent(String(alias ?? " "))}`), { version: Number(version) });
       return `${set.alias} is version ${set.version} now.`;
     }
   });

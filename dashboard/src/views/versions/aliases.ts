@@ -20,10 +20,6 @@ export function aliasesView(app: App, model: Model, list: Version[]): HTMLElemen
   );
 }
 
-function aliasPath({ name }: Model, alias: string): string {
-  return modelPath(name, `/aliases/${encodeURIComponent(alias)}`);
-}
-
 function aliasItem(app: App, model: Model, { alias, version }: Alias): HTMLElement {
   return h(
     "li",
@@ -41,7 +37,7 @@ function aliasItem(app: App, model: Model, { alias, version }: Alias): HTMLEleme
             about: `alias ${alias}`,
             stale: staleOf(model),
             run: async () => {
-              await app.api.remove(aliasPath(model, alias));
+              await app.api.remove(modelPath(model.name, `/aliases/${encodeURIComponent(alias)}`));
               return `The alias ${alias} was removed.`;
             },
           }),
@@ -68,7 +64,7 @@ function setForm(app: App, model: Model, list: Version[]): HTMLElement {
     stale: staleOf(model),
     send: async ({ alias, version = newest }) => {
       // The daemon refuses a space, and says what a name may be.
-      const set = await app.api.put<Alias>(aliasPath(model, String(alias ?? " ")), { version: Number(version) });
+      const set = await app.api.put<Alias>(modelPath(model.name, `/aliases/${encodeURIComponent(String(alias ?? " "))}`), { version: Number(version) });
       return `${set.alias} is version ${set.version} now.`;
     },
   });
