@@ -41,7 +41,7 @@ test-python%: .venv-python%/.installed
 # Needs root, debootstrap and, for arm64, qemu-user-static with binfmt-support.
 ROOTS ?= .roots
 IN_ROOT := tests/service/training/engines tests/service/training/preparation \
-  tests/service/training/graph/test_pytorch_gradients.py
+  tests/service/training/graph/rules/test_pytorch_gradients.py
 ARCHITECTURE = $(shell dpkg --print-architecture)
 
 test-arm64: dist/.built

@@ -42,7 +42,7 @@ def test_a_base_set_and_a_reference_set_are_made_and_removed(
 
     reference = page.get_by_role("region", name="Reference set")
     reference.get_by_role("button", name="Freeze the validation samples").click()
-    reference.get_by_text("frozen").last.wait_for()
+    page.get_by_text("The reference set has").wait_for()
     frozen = shown(served, "reference")["samples"]
     assert frozen == served.http.get("/v1/models/kept").json()["samples"]["validation"] > 0
     page.get_by_text(f"The reference set has {frozen} sample").wait_for()
