@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "dashboard"))
 
 from daemon_process import start_program
 from laptop import Laptop

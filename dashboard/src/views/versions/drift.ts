@@ -53,7 +53,7 @@ function reportView({ version, drifted, training_samples: before, recent_samples
       h(
         "table",
         {},
-        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean, before and now"].map((title) => h("th", { scope: "col" }, title)))),
+        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean → now"].map((title) => h("th", { scope: "col" }, title)))),
         h("tbody", {}, features.map(featureRow)),
       ),
     ),
