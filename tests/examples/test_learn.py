@@ -27,7 +27,10 @@ def build_c(folder: Path) -> list[str]:
 
 def build_cs(folder: Path) -> list[str]:
     if shutil.which("mcs") is None or shutil.which("mono") is None:
-        pytest.skip("Mono is not installed: apt install mono-mcs libmono-system-net-http4.0-cil")
+        pytest.skip(
+            "Mono is not installed: apt install mono-runtime mono-mcs"
+            " libmono-system-net-http4.0-cil libmono-system-runtime-serialization4.0-cil"
+        )
     program = folder / "Learn.exe"
     printed(
         "mcs",
