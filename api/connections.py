@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Protocol
 
@@ -32,10 +32,6 @@ class Connection(Protocol):
     waiting_since: float | None
 
     @property
-    def is_closing(self) -> bool:
-        """Whether it is being closed."""
-
-    @property
     def is_answering(self) -> bool:
         """Whether a complete request has arrived and its answer is still being sent."""
 
@@ -47,7 +43,7 @@ class Connection(Protocol):
         """How long its client has made no progress although it is its turn."""
 
     def abort(self) -> None:
-        """Close it immediately."""
+        """Close it immediately; it is no longer one of the server's."""
 
 
 def max_connections() -> int:
@@ -60,16 +56,18 @@ def max_connections() -> int:
     return MAX_CONNECTIONS if soft == resource.RLIM_INFINITY else min(MAX_CONNECTIONS, soft // 4)
 
 
-def make_room(connections: Iterable[Connection]) -> None:
+def make_room(connections: Collection[Connection]) -> None:
     """Close the connection that has waited longest if there are too many.
 
     One that is sending a body is closed only if none waits for headers; one that is being answered
     (an event stream, a long poll) is never closed.
     """
-    held = [each for each in connections if not each.is_closing]
-    idle = [each for each in held if not each.is_answering]
-    if len(held) > max_connections() and idle:
-        min(idle, key=_precedence).abort()
+    if len(connections) <= max_connections():
+        return
+    waiting = [each for each in connections if each.waiting_since is not None]
+    idle = waiting or [each for each in connections if not each.is_answering]
+    if idle:
+        min(idle, key=lambda each: each.waiting_since or 0.0).abort()
 
 
 def close_overdue(connections: Iterable[Connection], *, now: float) -> None:
@@ -100,8 +98,3 @@ def widen_queue(sockets: Iterable[socket.socket]) -> None:
     """Make the system queue more connections than are accepted at once."""
     for each in sockets:
         each.listen(QUEUED_BY_SYSTEM)
-
-
-def _precedence(connection: Connection) -> tuple[bool, float]:
-    since = connection.waiting_since
-    return since is None, since or 0.0

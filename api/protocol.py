@@ -67,11 +67,6 @@ class FileProtocol(H11Protocol):
         self._moved_at = self.loop.time()
 
     @property
-    def is_closing(self) -> bool:
-        """Whether it is being closed."""
-        return self.transport.is_closing()
-
-    @property
     def is_answering(self) -> bool:
         """Whether a complete request has arrived and its answer is still being sent."""
         return self.waiting_since is None and not self.cycle.more_body
@@ -94,7 +89,8 @@ class FileProtocol(H11Protocol):
         return now - self._moved_at
 
     def abort(self) -> None:
-        """Close it immediately."""
+        """Close it immediately; it is no longer one of the server's."""
+        self.connections.discard(self)
         self.transport.abort()
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
