@@ -81,6 +81,8 @@ def _freed(
     graph: Graph, original: onnx.ModelProto, reshapes: Sequence[onnx.NodeProto], size: int
 ) -> list[list[int] | None]:
     """The target shape, with -1 for the axis of the batch; None if there is none."""
+    if not reshapes:
+        return []
     model = trial.inference_form(original)
     del model.graph.output[:]
     model.graph.output.extend(
@@ -88,8 +90,6 @@ def _freed(
     )
     one, *others = (trial.draw(graph, size, seed=seed) for seed in range(DRAWS))
     feeds = [{n: np.concatenate([new[n][:1], one[n][1:]]) for n in one} for new in others]
-    if not reshapes:
-        return []
     before, *after = trial.run_all(model, [one, *feeds])
     moved = (
         np.any([new != old for new in each], 0) for old, *each in zip(before, *after, strict=True)
