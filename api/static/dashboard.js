@@ -1541,6 +1541,9 @@ function policy(app) {
 function models(app) {
   return app.resources.read("/v1/models?all", (api) => api.all("/v1/models"));
 }
+function staleOf({ name }) {
+  return ["/v1/models?", modelPath(name)];
+}
 function model(app, name) {
   return app.resources.read(modelPath(name));
 }
@@ -3507,7 +3510,7 @@ async function send(app, model2, files) {
     app.toast(told2(upload));
   } finally {
     upload.stop = null;
-    await app.resources.refresh(["/v1/models?", modelPath(model2.name)]);
+    await app.resources.refresh(staleOf(model2));
     app.draw();
   }
 }
@@ -3603,7 +3606,7 @@ function ask(app, { name }, about, run) {
     no: "Keep",
     yes: "Delete",
     name: `delete:${name}`,
-    stale: ["/v1/models?", modelPath(name), "/v1/jobs"],
+    stale: [...staleOf({ name }), "/v1/jobs"],
     run: (given) => run(given.has("retrain"))
   });
 }
@@ -3947,9 +3950,6 @@ function classesView3(app, model2) {
   const known = app.resources.read(withQuery(modelPath(name, "/classes"), { limit: MOST_READ }));
   return section("Classes", { id: "classes" }, known ? classList(app, model2, known) : loading(), addForm(app, model2));
 }
-function staleOf({ name }) {
-  return ["/v1/models?", modelPath(name)];
-}
 function namesForm(app, model2) {
   const { name, target } = model2;
   return [
@@ -4085,7 +4085,7 @@ function federationView(app, { name }) {
       groups: [{ title: "Federation", settings: SETTINGS }],
       values: known,
       pointer: "/federation",
-      stale: ["/v1/models?", modelPath(name)],
+      stale: staleOf({ name }),
       send: async (changed2) => {
         await app.api.patch(modelPath(name), { federation: changed2 });
         return `Federation of ${name}: saved.`;
@@ -4135,7 +4135,7 @@ function descriptionForm(app, model2, description, place, isSettled) {
       groups: [{ title: `Preprocessing of ${String(description.input)}`, settings }],
       values: description,
       pointer: preprocess.length > 1 ? `/preprocess/${place}` : "/preprocess",
-      stale: ["/v1/models?", modelPath(name)],
+      stale: staleOf({ name }),
       send: async (changed2) => {
         const wanted = preprocess.map((each2, at) => at === place ? { ...each2, ...changed2 } : each2);
         await app.api.patch(modelPath(name), { preprocess: wanted });
@@ -4151,9 +4151,6 @@ function settingOf(name, value) {
 }
 
 // src/views/models/sets.ts
-function staleOf2({ name }) {
-  return ["/v1/models?", modelPath(name)];
-}
 function baseSetView(app, model2) {
   const { name } = model2;
   const set = app.resources.read(modelPath(name, "/base-set"));
@@ -4180,7 +4177,7 @@ function additions(app, model2) {
   const { name } = model2;
   const path = modelPath(name, "/base-set");
   const send2 = ([file]) => {
-    if (file) void app.act(`base-file:${name}`, staleOf2(model2), async () => told3(await app.api.upload(path, typed(file))));
+    if (file) void app.act(`base-file:${name}`, staleOf(model2), async () => told3(await app.api.upload(path, typed(file))));
   };
   return [
     settingsForm(app, {
@@ -4189,7 +4186,7 @@ function additions(app, model2) {
       values: { first: null },
       pointer: "",
       save: "Take them",
-      stale: staleOf2(model2),
+      stale: staleOf(model2),
       send: async (given) => told3(await app.api.post(path, given, true))
     }),
     h(
@@ -4208,7 +4205,7 @@ function askRemoveBase(app, model2) {
     detail: "Samples that were the model’s before get their former split; those that were uploaded for it are deleted. Jobs then replay nothing, and the gate judges by the other samples.",
     yes: "Remove the base set",
     name: `remove-base:${name}`,
-    stale: staleOf2(model2),
+    stale: staleOf(model2),
     run: async () => {
       const gone = await app.api.remove(modelPath(name, "/base-set"), true);
       return `The base set was removed: ${plural(gone.given_back, "sample")} returned, ${count(gone.deleted)} deleted.`;
@@ -4231,7 +4228,7 @@ function referenceView(app, model2) {
     h(
       "div",
       { class: "buttons" },
-      press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current ones instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf2(model2), run: freeze }),
+      press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current ones instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model2), run: freeze }),
       isFrozen && opener(`ask-thaw:${name}`, "Remove …", () => askRemoveReference(app, model2), "the reference set", "danger")
     )
   );
@@ -4247,7 +4244,7 @@ function askRemoveReference(app, model2) {
     detail: "Its samples stay. The gate then uses the validation samples only.",
     yes: "Remove the reference set",
     name: `remove-reference:${name}`,
-    stale: staleOf2(model2),
+    stale: staleOf(model2),
     run: async () => {
       await app.api.remove(modelPath(name, "/reference"));
       return "The reference set was removed.";
@@ -4404,7 +4401,7 @@ var PARTS = [
 ];
 function settingsTab(app, model2) {
   const { name } = model2;
-  const stale2 = ["/v1/models?", modelPath(name)];
+  const stale2 = staleOf(model2);
   return h(
     "div",
     { class: "columns", "data-key": "settings" },
@@ -4655,7 +4652,7 @@ function probabilityRow(app, model2, trial, { name, index, probability }) {
       name: `keep:${model2.name}:${index}`,
       label: name,
       about: "is right",
-      stale: ["/v1/models?", modelPath(model2.name)],
+      stale: staleOf(model2),
       disabled: trial.kept !== null,
       run: async () => {
         await keep(app, model2, trial, index);
@@ -4676,214 +4673,6 @@ async function keep(app, model2, { body }, label2) {
   }
   const sample = { ...JSON.parse(await body.text()), label: label2 };
   await app.api.post(path, sample);
-}
-
-// src/views/versions/trained.ts
-var SHOWN2 = 12;
-function openTrained(app, model2, number2) {
-  const path = withQuery(modelPath(model2.name, `/versions/${number2}/samples`), { limit: SHOWN2 });
-  app.open(() => {
-    const seen = app.resources.read(path);
-    return h(
-      "div",
-      { class: "question", "data-key": "trained" },
-      h("h2", { id: "dialog-title" }, `What version ${number2} was trained on`),
-      seen === void 0 ? loading() : seen === null || seen.total === null ? h("p", {}, "It is not known.") : seenView(app, model2, seen, seen.total),
-      h("div", { class: "buttons", "data-key": "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "Close"))
-    );
-  });
-}
-function seenView(app, model2, { items }, total2) {
-  return [
-    h("p", { "data-key": "total" }, `${plural(total2, "sample")}, with those of the jobs that it began from. `, h("a", { href: to(["models", model2.name, "samples"]) }, "Samples of the model")),
-    h(
-      "ul",
-      { class: showsPictures(model2) ? "changed pictures" : "changed", "aria-label": "Samples", "data-key": "items" },
-      items.map(
-        ({ id, deleted }) => h(
-          "li",
-          { "data-key": id },
-          h("span", { class: "quiet number" }, `sample ${id}`),
-          deleted ? h("span", { class: "quiet" }, "deleted") : sampleView(app, model2, { id, size_bytes: 1 })
-        )
-      )
-    ),
-    total2 > items.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(total2 - items.length)} more`)
-  ];
-}
-
-// src/views/versions/variants.ts
-var KINDS2 = [
-  { variant: "int8", title: "int8", what: "quantized: a quarter of the size", suffix: ".int8.onnx" },
-  { variant: "ort", title: "ORT format", what: "for ONNX Runtime on phones", suffix: ".ort" }
-];
-function variantsView(app, model2, version) {
-  const made = version.variants.length;
-  return h(
-    "details",
-    { class: "variants", "data-key": "variants" },
-    h("summary", {}, made === 0 ? "Other forms" : `Other forms (${made} made)`),
-    h("ul", { class: "rows" }, KINDS2.map((kind) => variantItem(app, model2, version, kind)))
-  );
-}
-function variantItem(app, { name }, version, { variant, title, what, suffix }) {
-  const number2 = version.version;
-  const known = version.variants.find((each2) => each2.variant === variant);
-  const size = known?.size_bytes ?? null;
-  const isRefused = known !== void 0 && size === null;
-  return h(
-    "li",
-    { "data-key": variant },
-    h("p", {}, h("strong", {}, title), h("span", { class: "quiet" }, ` ${size === null ? what : bytes(size)}`)),
-    known !== void 0 && h("p", { class: isRefused ? "problem" : "quiet" }, known.reason),
-    !isRefused && press(app, {
-      name: `variant:${name}:${number2}:${variant}`,
-      label: known ? "Download" : "Make and download",
-      about: `${title} of version ${number2}`,
-      stale: [modelPath(name, "/versions")],
-      run: async () => {
-        const path = withQuery(modelPath(name, `/versions/${number2}/model.onnx`), { variant });
-        save(await app.api.bytes(path), `${name}-${number2}${suffix}`);
-        return `${title} of version ${number2} was saved.`;
-      }
-    })
-  );
-}
-
-// src/views/versions/versions.ts
-function timeline(app, model2, list2) {
-  return section(
-    "Versions",
-    { id: "versions" },
-    holdView(app, model2),
-    h("ol", { class: "timeline", reversed: true }, list2.map((version) => versionView(app, model2, version)))
-  );
-}
-function staleOf3({ name }) {
-  return ["/v1/models?", modelPath(name)];
-}
-function holdView(app, model2) {
-  const { name, held_since: since } = model2;
-  if (since === null) return null;
-  return h(
-    "div",
-    { class: "notice held", "data-key": "hold" },
-    h("p", {}, "Held by hand ", when(since), ": jobs do not change what apps fetch."),
-    press(app, {
-      name: `release:${name}`,
-      label: "Release",
-      about: name,
-      stale: staleOf3(model2),
-      run: async () => {
-        await app.api.post(modelPath(name, "/release"));
-        return "The gate decides again.";
-      }
-    })
-  );
-}
-function versionView(app, model2, version) {
-  const number2 = version.version;
-  const isLatest = model2.latest_version === number2;
-  const judged = measure(version.metrics, version.baseline, model2.gate.metric);
-  return h(
-    "li",
-    { "data-key": `version-${number2}`, class: isLatest ? "latest" : null, "aria-label": `Version ${number2}` },
-    h(
-      "div",
-      { class: "row-head" },
-      h("h3", {}, `Version ${number2}`),
-      badges(version, isLatest),
-      h("p", { class: "quiet" }, when(version.created_at), ` · ${bytes(version.size_bytes)}`, jobOf(version))
-    ),
-    judged === null ? null : measureView(judged, version.promoted || version.job_id === null),
-    h("p", { class: "reason" }, version.job_id === null ? "The model as it was registered." : version.reason),
-    h("div", { class: "buttons" }, moves(app, model2, version, isLatest)),
-    variantsView(app, model2, version)
-  );
-}
-function jobOf({ job_id: id }) {
-  return id === null ? [] : [" · ", h("a", { href: to(["jobs", id]) }, `job ${id}`)];
-}
-function badges(version, isLatest) {
-  const others2 = version.aliases.filter((alias) => alias !== "latest");
-  return [
-    isLatest && badge("latest", "latest"),
-    version.job_id !== null && !version.promoted && badge("held", "not promoted"),
-    version.job_id !== null && version.promoted && !isLatest && badge("queued", "was promoted"),
-    others2.map((alias) => h("span", { class: "badge" }, alias))
-  ];
-}
-function moves(app, model2, version, isLatest) {
-  const { name } = model2;
-  const number2 = version.version;
-  const about = `version ${number2}`;
-  return [
-    isLatest ? number2 > 1 && opener(`ask-rollback:${name}`, "Roll back …", () => askRollback(app, model2, version), about) : press(app, {
-      name: `promote:${name}:${number2}`,
-      label: "Promote",
-      about,
-      stale: staleOf3(model2),
-      run: async () => {
-        await app.api.put(modelPath(name, "/aliases/latest"), { version: number2 });
-        return `Apps fetch version ${number2} of ${name} now.`;
-      }
-    }),
-    compareLink(model2, number2),
-    version.job_id !== null && opener(`trained:${name}:${number2}`, "Trained on …", () => openTrained(app, model2, number2), about),
-    press(app, {
-      name: `download:${name}:${number2}`,
-      label: "Download",
-      about,
-      run: async () => {
-        const file = await app.api.bytes(modelPath(name, `/versions/${number2}/model.onnx`));
-        save(file, `${name}-${number2}.onnx`);
-        return null;
-      }
-    })
-  ];
-}
-function compareLink({ name, latest_version: latest }, number2) {
-  const other = latest !== null && latest !== number2 ? latest : number2 - 1;
-  if (other < 1) return null;
-  const [a, b] = latest === number2 ? [other, number2] : [latest ?? other, number2];
-  return h("a", { class: "button", href: to(["models", name, "compare"], { a, b }), "aria-label": `Compare version ${b} with version ${a}` }, `Compare with ${a}`);
-}
-function askRollback(app, model2, { version }) {
-  confirm(app, {
-    title: `Roll ${model2.name} back?`,
-    detail: `Apps fetch the version before version ${version} at once, and jobs do not change that until you release it.`,
-    no: `Keep version ${version}`,
-    yes: "Roll back",
-    name: `rollback:${model2.name}`,
-    stale: staleOf3(model2),
-    run: async () => {
-      const now = await app.api.post(modelPath(model2.name, "/rollback"));
-      return `Apps fetch version ${now.version} of ${model2.name} now.`;
-    }
-  });
-}
-function measureView({ name, isShare, after, before }, isGood) {
-  const show = isShare ? percent : decimal;
-  return h(
-    "div",
-    { class: `measure ${isGood ? "good" : "held"}` },
-    h("p", {}, h("span", { class: "value" }, show(after)), ` validation ${name}`),
-    before !== null && h("p", { class: "quiet" }, change(show(after), show(before), after > before)),
-    isShare && bar(after, before)
-  );
-}
-function change(after, before, isUp) {
-  if (after === before) return "the same as the version before";
-  return `${isUp ? "up" : "down"} from ${before}`;
-}
-function bar(after, before) {
-  return s(
-    "svg",
-    { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
-    s("rect", { class: "track", width: 100, height: 8 }),
-    s("rect", { class: "fill", width: after * 100, height: 8 }),
-    before !== null && s("rect", { class: "notch", x: before * 100 - 0.4, width: 0.8, height: 8 })
-  );
 }
 
 // src/views/versions/aliases.ts
@@ -4910,7 +4699,7 @@ function aliasItem(app, model2, { alias, version }) {
         name: `unalias:${alias}`,
         label: "Remove",
         about: `alias ${alias}`,
-        stale: staleOf3(model2),
+        stale: staleOf(model2),
         run: async () => {
           await app.api.remove(modelPath(model2.name, `/aliases/${encodeURIComponent(alias)}`));
           return `The alias ${alias} was removed.`;
@@ -4935,7 +4724,7 @@ function setForm(app, model2, list2) {
     values: { alias: null, version: newest },
     pointer: "/path",
     save: "Set the alias",
-    stale: staleOf3(model2),
+    stale: staleOf(model2),
     send: async ({ alias, version = newest }) => {
       const set = await app.api.put(modelPath(model2.name, `/aliases/${encodeURIComponent(String(alias ?? " "))}`), { version: Number(version) });
       return `${set.alias} is version ${set.version} now.`;
@@ -5142,6 +4931,211 @@ function featureRow({ input, feature, name, psi, limit: limit2, training_mean: b
     h("td", { class: "number" }, decimal(psi)),
     h("td", { class: "number" }, decimal(limit2)),
     h("td", { class: "number" }, `${decimal(before)} → ${decimal(now)}`)
+  );
+}
+
+// src/views/versions/trained.ts
+var SHOWN2 = 12;
+function openTrained(app, model2, number2) {
+  const path = withQuery(modelPath(model2.name, `/versions/${number2}/samples`), { limit: SHOWN2 });
+  app.open(() => {
+    const seen = app.resources.read(path);
+    return h(
+      "div",
+      { class: "question", "data-key": "trained" },
+      h("h2", { id: "dialog-title" }, `What version ${number2} was trained on`),
+      seen === void 0 ? loading() : seen === null || seen.total === null ? h("p", {}, "It is not known.") : seenView(app, model2, seen, seen.total),
+      h("div", { class: "buttons", "data-key": "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "Close"))
+    );
+  });
+}
+function seenView(app, model2, { items }, total2) {
+  return [
+    h("p", { "data-key": "total" }, `${plural(total2, "sample")}, with those of the jobs that it began from. `, h("a", { href: to(["models", model2.name, "samples"]) }, "Samples of the model")),
+    h(
+      "ul",
+      { class: showsPictures(model2) ? "changed pictures" : "changed", "aria-label": "Samples", "data-key": "items" },
+      items.map(
+        ({ id, deleted }) => h(
+          "li",
+          { "data-key": id },
+          h("span", { class: "quiet number" }, `sample ${id}`),
+          deleted ? h("span", { class: "quiet" }, "deleted") : sampleView(app, model2, { id, size_bytes: 1 })
+        )
+      )
+    ),
+    total2 > items.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(total2 - items.length)} more`)
+  ];
+}
+
+// src/views/versions/variants.ts
+var KINDS2 = [
+  { variant: "int8", title: "int8", what: "quantized: a quarter of the size", suffix: ".int8.onnx" },
+  { variant: "ort", title: "ORT format", what: "for ONNX Runtime on phones", suffix: ".ort" }
+];
+function variantsView(app, model2, version) {
+  const made = version.variants.length;
+  return h(
+    "details",
+    { class: "variants", "data-key": "variants" },
+    h("summary", {}, made === 0 ? "Other forms" : `Other forms (${made} made)`),
+    h("ul", { class: "rows" }, KINDS2.map((kind) => variantItem(app, model2, version, kind)))
+  );
+}
+function variantItem(app, { name }, version, { variant, title, what, suffix }) {
+  const number2 = version.version;
+  const known = version.variants.find((each2) => each2.variant === variant);
+  const size = known?.size_bytes ?? null;
+  const isRefused = known !== void 0 && size === null;
+  return h(
+    "li",
+    { "data-key": variant },
+    h("p", {}, h("strong", {}, title), h("span", { class: "quiet" }, ` ${size === null ? what : bytes(size)}`)),
+    known !== void 0 && h("p", { class: isRefused ? "problem" : "quiet" }, known.reason),
+    !isRefused && press(app, {
+      name: `variant:${name}:${number2}:${variant}`,
+      label: known ? "Download" : "Make and download",
+      about: `${title} of version ${number2}`,
+      stale: [modelPath(name, "/versions")],
+      run: async () => {
+        const path = withQuery(modelPath(name, `/versions/${number2}/model.onnx`), { variant });
+        save(await app.api.bytes(path), `${name}-${number2}${suffix}`);
+        return `${title} of version ${number2} was saved.`;
+      }
+    })
+  );
+}
+
+// src/views/versions/versions.ts
+function timeline(app, model2, list2) {
+  return section(
+    "Versions",
+    { id: "versions" },
+    holdView(app, model2),
+    h("ol", { class: "timeline", reversed: true }, list2.map((version) => versionView(app, model2, version)))
+  );
+}
+function holdView(app, model2) {
+  const { name, held_since: since } = model2;
+  if (since === null) return null;
+  return h(
+    "div",
+    { class: "notice held", "data-key": "hold" },
+    h("p", {}, "Held by hand ", when(since), ": jobs do not change what apps fetch."),
+    press(app, {
+      name: `release:${name}`,
+      label: "Release",
+      about: name,
+      stale: staleOf(model2),
+      run: async () => {
+        await app.api.post(modelPath(name, "/release"));
+        return "The gate decides again.";
+      }
+    })
+  );
+}
+function versionView(app, model2, version) {
+  const number2 = version.version;
+  const isLatest = model2.latest_version === number2;
+  const judged = measure(version.metrics, version.baseline, model2.gate.metric);
+  return h(
+    "li",
+    { "data-key": `version-${number2}`, class: isLatest ? "latest" : null, "aria-label": `Version ${number2}` },
+    h(
+      "div",
+      { class: "row-head" },
+      h("h3", {}, `Version ${number2}`),
+      badges(version, isLatest),
+      h("p", { class: "quiet" }, when(version.created_at), ` · ${bytes(version.size_bytes)}`, jobOf(version))
+    ),
+    judged === null ? null : measureView(judged, version.promoted || version.job_id === null),
+    h("p", { class: "reason" }, version.job_id === null ? "The model as it was registered." : version.reason),
+    h("div", { class: "buttons" }, moves(app, model2, version, isLatest)),
+    variantsView(app, model2, version)
+  );
+}
+function jobOf({ job_id: id }) {
+  return id === null ? [] : [" · ", h("a", { href: to(["jobs", id]) }, `job ${id}`)];
+}
+function badges(version, isLatest) {
+  const others2 = version.aliases.filter((alias) => alias !== "latest");
+  return [
+    isLatest && badge("latest", "latest"),
+    version.job_id !== null && !version.promoted && badge("held", "not promoted"),
+    version.job_id !== null && version.promoted && !isLatest && badge("queued", "was promoted"),
+    others2.map((alias) => h("span", { class: "badge" }, alias))
+  ];
+}
+function moves(app, model2, version, isLatest) {
+  const { name } = model2;
+  const number2 = version.version;
+  const about = `version ${number2}`;
+  return [
+    isLatest ? number2 > 1 && opener(`ask-rollback:${name}`, "Roll back …", () => askRollback(app, model2, version), about) : press(app, {
+      name: `promote:${name}:${number2}`,
+      label: "Promote",
+      about,
+      stale: staleOf(model2),
+      run: async () => {
+        await app.api.put(modelPath(name, "/aliases/latest"), { version: number2 });
+        return `Apps fetch version ${number2} of ${name} now.`;
+      }
+    }),
+    compareLink(model2, number2),
+    version.job_id !== null && opener(`trained:${name}:${number2}`, "Trained on …", () => openTrained(app, model2, number2), about),
+    press(app, {
+      name: `download:${name}:${number2}`,
+      label: "Download",
+      about,
+      run: async () => {
+        const file = await app.api.bytes(modelPath(name, `/versions/${number2}/model.onnx`));
+        save(file, `${name}-${number2}.onnx`);
+        return null;
+      }
+    })
+  ];
+}
+function compareLink({ name, latest_version: latest }, number2) {
+  const other = latest !== null && latest !== number2 ? latest : number2 - 1;
+  if (other < 1) return null;
+  const [a, b] = latest === number2 ? [other, number2] : [latest ?? other, number2];
+  return h("a", { class: "button", href: to(["models", name, "compare"], { a, b }), "aria-label": `Compare version ${b} with version ${a}` }, `Compare with ${a}`);
+}
+function askRollback(app, model2, { version }) {
+  confirm(app, {
+    title: `Roll ${model2.name} back?`,
+    detail: `Apps fetch the version before version ${version} at once, and jobs do not change that until you release it.`,
+    no: `Keep version ${version}`,
+    yes: "Roll back",
+    name: `rollback:${model2.name}`,
+    stale: staleOf(model2),
+    run: async () => {
+      const now = await app.api.post(modelPath(model2.name, "/rollback"));
+      return `Apps fetch version ${now.version} of ${model2.name} now.`;
+    }
+  });
+}
+function measureView({ name, isShare, after, before }, isGood) {
+  const show = isShare ? percent : decimal;
+  return h(
+    "div",
+    { class: `measure ${isGood ? "good" : "held"}` },
+    h("p", {}, h("span", { class: "value" }, show(after)), ` validation ${name}`),
+    before !== null && h("p", { class: "quiet" }, change(show(after), show(before), after > before)),
+    isShare && bar(after, before)
+  );
+}
+function change(after, before, isUp) {
+  if (after === before) return "the same as the version before";
+  return `${isUp ? "up" : "down"} from ${before}`;
+}
+function bar(after, before) {
+  return s(
+    "svg",
+    { class: "bar", viewBox: "0 0 100 8", preserveAspectRatio: "none", "aria-hidden": "true" },
+    s("rect", { class: "track", width: 100, height: 8 }),
+    s("rect", { class: "fill", width: after * 100, height: 8 }),
+    before !== null && s("rect", { class: "notch", x: before * 100 - 0.4, width: 0.8, height: 8 })
   );
 }
 

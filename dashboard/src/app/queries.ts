@@ -62,6 +62,11 @@ export function models(app: App): Model[] | null | undefined {
   return app.resources.read<Model[]>("/v1/models?all", (api) => api.all<Model>("/v1/models"));
 }
 
+/** The addresses that a change of a model makes stale. */
+export function staleOf({ name }: Pick<Model, "name">): string[] {
+  return ["/v1/models?", modelPath(name)];
+}
+
 export function model(app: App, name: string): Model | null | undefined {
   return app.resources.read<Model>(modelPath(name));
 }

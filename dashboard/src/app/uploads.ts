@@ -4,6 +4,7 @@ import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import { plural } from "../page/format";
 import { takesImages } from "./pictures";
+import { staleOf } from "./queries";
 import type { Accepted, Model } from "../daemon/types";
 
 const FORM_FILES = 20;
@@ -95,7 +96,7 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
     app.toast(told(upload));
   } finally {
     upload.stop = null;
-    await app.resources.refresh(["/v1/models?", modelPath(model.name)]);
+    await app.resources.refresh(staleOf(model));
     app.draw();
   }
 }

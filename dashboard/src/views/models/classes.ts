@@ -1,6 +1,7 @@
 /** A classifier's classes: named, added, renamed, merged and removed. */
 
 import type { App, Said } from "../../app/app";
+import { staleOf } from "../../app/queries";
 import { modelPath, withQuery } from "../../daemon/api";
 import type { Model, Page } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
@@ -28,10 +29,6 @@ export function classesView(app: App, model: Model): HTMLElement | null {
   if (target.classes === null) return section("Classes", { id: "classes" }, namesForm(app, model));
   const known = app.resources.read<Page<ModelClass>>(withQuery(modelPath(name, "/classes"), { limit: MOST_READ }));
   return section("Classes", { id: "classes" }, known ? classList(app, model, known) : loading(), addForm(app, model));
-}
-
-function staleOf({ name }: Model): string[] {
-  return ["/v1/models?", modelPath(name)];
 }
 
 function namesForm(app: App, model: Model): Child[] {

@@ -1,6 +1,7 @@
 /** Consent to federated training, its terms, and what was spent of the privacy budget. */
 
 import type { App } from "../../app/app";
+import { staleOf } from "../../app/queries";
 import { modelPath } from "../../daemon/api";
 import type { Model } from "../../daemon/types";
 import { h } from "../../page/dom";
@@ -41,7 +42,7 @@ export function federationView(app: App, { name }: Model): HTMLElement {
         groups: [{ title: "Federation", settings: SETTINGS }],
         values: known,
         pointer: "/federation",
-        stale: ["/v1/models?", modelPath(name)],
+        stale: staleOf({ name }),
         send: async (changed) => {
           await app.api.patch(modelPath(name), { federation: changed });
           return `Federation of ${name}: saved.`;

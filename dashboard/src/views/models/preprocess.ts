@@ -1,6 +1,7 @@
 /** How samples become the model's inputs: shown, and editable as far as nothing depends on it. */
 
 import type { App } from "../../app/app";
+import { staleOf } from "../../app/queries";
 import { modelPath } from "../../daemon/api";
 import type { Model } from "../../daemon/types";
 import { h } from "../../page/dom";
@@ -44,7 +45,7 @@ function descriptionForm(app: App, model: Model, description: Description, place
       groups: [{ title: `Preprocessing of ${String(description.input)}`, settings }],
       values: description,
       pointer: preprocess.length > 1 ? `/preprocess/${place}` : "/preprocess",
-      stale: ["/v1/models?", modelPath(name)],
+      stale: staleOf({ name }),
       send: async (changed) => {
         const wanted = preprocess.map((each, at) => (at === place ? { ...each, ...changed } : each));
         await app.api.patch(modelPath(name), { preprocess: wanted });

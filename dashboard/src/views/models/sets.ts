@@ -2,6 +2,7 @@
 
 import type { App, Said } from "../../app/app";
 import { takesImages } from "../../app/pictures";
+import { staleOf } from "../../app/queries";
 import { typed } from "../../app/uploads";
 import { modelPath } from "../../daemon/api";
 import type { Accepted, Model, SampleStats } from "../../daemon/types";
@@ -25,10 +26,6 @@ interface ReferenceSet {
 interface Removed {
   given_back: number;
   deleted: number;
-}
-
-function staleOf({ name }: Model): string[] {
-  return ["/v1/models?", modelPath(name)];
 }
 
 export function baseSetView(app: App, model: Model): HTMLElement {

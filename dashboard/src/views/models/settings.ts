@@ -2,6 +2,7 @@
 
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
+import { staleOf } from "../../app/queries";
 import { h } from "../../page/dom";
 import { count } from "../../page/format";
 import { to } from "../../app/route";
@@ -46,7 +47,7 @@ const PARTS: { key: "gate" | "quota" | "retention"; title: string; settings: Set
 
 export function settingsTab(app: App, model: Model): HTMLElement {
   const { name } = model;
-  const stale = ["/v1/models?", modelPath(name)];
+  const stale = staleOf(model);
   return h(
     "div",
     { class: "columns", "data-key": "settings" },

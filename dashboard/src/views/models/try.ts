@@ -2,6 +2,7 @@
 
 import { modelPath, withQuery } from "../../daemon/api";
 import type { App } from "../../app/app";
+import { staleOf } from "../../app/queries";
 import { type Child, h } from "../../page/dom";
 import { decimal, percent } from "../../page/format";
 import { takesImages } from "../../app/pictures";
@@ -141,7 +142,7 @@ function probabilityRow(app: App, model: Model, trial: Trial, { name, index, pro
       name: `keep:${model.name}:${index}`,
       label: name,
       about: "is right",
-      stale: ["/v1/models?", modelPath(model.name)],
+      stale: staleOf(model),
       disabled: trial.kept !== null,
       run: async () => {
         await keep(app, model, trial, index);

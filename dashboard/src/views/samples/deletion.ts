@@ -1,8 +1,8 @@
 /** Deleting samples, and what that means for versions. */
 
 import type { App } from "../../app/app";
+import { staleOf } from "../../app/queries";
 import { filterOf, remove, removeAll, SHOWN, showOf, workOf } from "../../app/samples";
-import { modelPath } from "../../daemon/api";
 import type { Model } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { plural } from "../../page/format";
@@ -40,7 +40,7 @@ function ask(app: App, { name }: Model, about: Pick<Question, "title" | "fields"
     no: "Keep",
     yes: "Delete",
     name: `delete:${name}`,
-    stale: ["/v1/models?", modelPath(name), "/v1/jobs"],
+    stale: [...staleOf({ name }), "/v1/jobs"],
     run: (given) => run(given.has("retrain")),
   });
 }

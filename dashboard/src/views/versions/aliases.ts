@@ -1,13 +1,13 @@
 /** Names of versions: set, moved and removed. */
 
 import type { App } from "../../app/app";
+import { staleOf } from "../../app/queries";
 import { modelPath } from "../../daemon/api";
 import type { Model, Version } from "../../daemon/types";
 import type { Alias } from "../../daemon/versions";
 import { h } from "../../page/dom";
 import { settingsForm } from "../parts/form";
 import { loading, press, section } from "../parts/parts";
-import { staleOf } from "./versions";
 
 export function aliasesView(app: App, model: Model, list: Version[]): HTMLElement {
   const path = modelPath(model.name, "/aliases");

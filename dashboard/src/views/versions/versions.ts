@@ -2,6 +2,7 @@
 
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
+import { staleOf } from "../../app/queries";
 import { type Child, h, s } from "../../page/dom";
 import { bytes, decimal, percent } from "../../page/format";
 import { to } from "../../app/route";
@@ -19,10 +20,6 @@ export function timeline(app: App, model: Model, list: Version[]): HTMLElement {
     holdView(app, model),
     h("ol", { class: "timeline", reversed: true }, list.map((version) => versionView(app, model, version))),
   );
-}
-
-export function staleOf({ name }: Model): string[] {
-  return ["/v1/models?", modelPath(name)];
 }
 
 /** Since when `latest` is held, and how to release it. */
