@@ -12,13 +12,24 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "dashboard"))
 
+from browser import launched
 from daemon_process import start_program
 from laptop import Laptop
 from support import ENDED, Served, mlp, npz, wait_until
 
 from storage.store import Store
 
-__all__ = ["Laptop", "Served", "digits_cnn", "mlp", "npz", "served", "train", "wait_until"]
+__all__ = [
+    "Laptop",
+    "Served",
+    "digits_cnn",
+    "launched",
+    "mlp",
+    "npz",
+    "served",
+    "train",
+    "wait_until",
+]
 
 
 @contextmanager

@@ -18,13 +18,18 @@ from typing import Any
 import numpy as np
 import psutil
 
-from bench.daemon import Laptop, Served, mlp, served, train
+from bench.daemon import Laptop, Served, launched, mlp, served, train
 from bench.table import Row
 
 ROUNDS = 15
 REST_SECONDS = 30
 STATIC = Path(__file__).parents[2] / "api" / "static"
-SIGN_IN = "(token) => sessionStorage.setItem('honed.token', token)"
+PREPARE = """
+([token, selector]) => {
+  sessionStorage.setItem("honed.token", token);
+  sessionStorage.setItem("bench.selector", selector);
+}
+"""
 WATCH = """
 (() => {
   const look = () => {
@@ -53,7 +58,7 @@ def run() -> list[Row]:
     """The daemon has trained a model, and a laptop's signals; the page shows the overview."""
     with tempfile.TemporaryDirectory(prefix="honed-bench-") as folder:
         laptop = Laptop(Path(folder))
-        with served(sysfs_root=laptop.sysfs) as daemon, chromium() as browser:
+        with served(sysfs_root=laptop.sysfs) as daemon, launched() as browser:
             _fill(daemon)
             return [
                 {"what": "first paint with live data, no cache, ms", "must reach": "≤ 300"}
@@ -66,19 +71,6 @@ def run() -> list[Row]:
             ]
 
 
-@contextmanager
-def chromium() -> Iterator[Any]:
-    from browser import ARGUMENTS, CHROMIUM
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
-        try:
-            yield browser
-        finally:
-            browser.close()
-
-
 def _fill(daemon: Served) -> None:
     generator = np.random.default_rng(0)
     x = generator.random((2_000, 64), dtype=np.float32)
@@ -88,13 +80,12 @@ def _fill(daemon: Served) -> None:
 
 
 @contextmanager
-def _page(browser: Any, daemon: Served, awaited: str) -> Iterator[Any]:
-    """A signed-in tab in a profile of its own."""
+def _page(browser: Any, daemon: Served) -> Iterator[Any]:
+    """A signed-in tab in a profile of its own, which awaits live data."""
     context = browser.new_context()
     page = context.new_page()
     page.goto(f"{daemon.url}/healthz")
-    page.evaluate(SIGN_IN, daemon.token)
-    page.evaluate("(selector) => sessionStorage.setItem('bench.selector', selector)", awaited)
+    page.evaluate(PREPARE, [daemon.token, LIVE])
     page.add_init_script(WATCH)
     try:
         yield page
@@ -105,7 +96,7 @@ def _page(browser: Any, daemon: Served, awaited: str) -> Iterator[Any]:
 def _paint(browser: Any, daemon: Served, *, is_cached: bool) -> Row:
     took = []
     for _ in range(ROUNDS):
-        with _page(browser, daemon, LIVE) as page:
+        with _page(browser, daemon) as page:
             for _ in range(1 + is_cached):
                 page.goto(f"{daemon.url}/dashboard")
                 seconds = _seen_at(page)
@@ -133,7 +124,7 @@ def _rest(browser: Any, daemon: Served) -> Row:
     """The daemon's processor time with an open page, less that without."""
     process = psutil.Process(daemon.process.pid)
     alone = _share(process)
-    with _page(browser, daemon, LIVE) as page:
+    with _page(browser, daemon) as page:
         page.goto(f"{daemon.url}/dashboard")
         _seen_at(page)
         shared = _share(process)
@@ -155,7 +146,7 @@ def _share(process: psutil.Process) -> float:
 
 def _reactions(browser: Any, daemon: Served, laptop: Laptop) -> list[Row]:
     daemon.http.put("/v1/policy", json={"settle_seconds": 0})
-    with _page(browser, daemon, LIVE) as page:
+    with _page(browser, daemon) as page:
         page.goto(f"{daemon.url}/dashboard")
         _seen_at(page)
         unplugged = []

@@ -6,20 +6,18 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser import ARGUMENTS, CHROMIUM, Tab
+from browser import CHROMIUM, Tab, launched
 from npm import Npm
 from support import Served
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
         pytest.skip("there is no chromium on this machine")
-    with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with launched() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from support import Served
@@ -65,6 +67,17 @@ async () => {
 }
 """
 """What axe finds that keeps people from using the page; its script must have been run."""
+
+
+@contextmanager
+def launched() -> Iterator[Any]:
+    """A Chromium without a window, for contexts or pages."""
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as running:
+        browser = running.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+        yield browser
+        browser.close()
 
 
 class Tab:

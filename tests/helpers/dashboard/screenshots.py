@@ -17,9 +17,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from browser import ARGUMENTS, CHROMIUM
+from browser import launched
 from PIL import Image
-from playwright.sync_api import sync_playwright
 from support import wait_until
 
 from cli.client import Client, model_path
@@ -83,15 +82,13 @@ def has_begun(client: Client, job_id: int) -> bool:
 def signed_in(daemon: DaemonProcess) -> Iterator[Any]:
     """A page of the console by day, that moves nothing."""
     code = daemon.client.post("/v1/sign-in/codes")["code"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=ARGUMENTS)
+    with launched() as browser:
         page = browser.new_page(
             viewport=SIZE, color_scheme="light", reduced_motion="reduce", locale="en-GB"
         )
         page.goto(f"{daemon.client.url}/dashboard#code={code}")
         page.locator(".connection.live").wait_for()
         yield page
-        browser.close()
 
 
 def picture(page: Any, address: str, text: str) -> bytes:
