@@ -61,7 +61,7 @@ def test_what_is_not_saved_can_be_discarded(tab: Callable[..., Tab], served: Ser
     form.get_by_role("button", name="Discard").click()
 
     wait_until(lambda: form.get_by_label("Niceness").input_value() == before, "the value before")
-    assert form.get_by_role("button", name="Save").is_disabled()
+    wait_until(form.get_by_role("button", name="Save").is_disabled, "nothing to save")
 
 
 def test_gate_quota_and_retention_are_changed(tab: Callable[..., Tab], served: Served) -> None:
@@ -118,7 +118,8 @@ def test_triggers_are_added_changed_switched_and_deleted(
     triggers.get_by_role("button", name="Add the trigger").click()
     made = triggers.get_by_role("listitem", name="Trigger nightly")
     made.get_by_text("Fires next: ").wait_for()
-    assert triggers.get_by_label("Name").last.input_value() == ""
+    name = triggers.get_by_label("Name").last
+    wait_until(lambda: name.input_value() == "", "the form to be cleared")
 
     (known,) = served.http.get("/v1/models/fired/triggers").json()["items"]
     assert (known["name"], known["cron"]) == ("nightly", "30 2 * * *")
