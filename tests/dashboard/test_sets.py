@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from browser import Tab
-from support import Served, blobs, mlp, npz
+from support import Served, blobs, mlp, npz, wait_until
 
 LONG = "unbroken" * 12
 PHONE = {"width": 390, "height": 844}
@@ -30,9 +30,11 @@ def test_a_base_set_and_a_reference_set_are_made_and_removed(
     base.locator("[data-key=labels]").get_by_text(LONG).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert shown(served, "base-set")["samples"] == 20
-    base.get_by_label("Choose a file").set_input_files(tmp_path / "notes.txt")
+    file = base.get_by_label("Choose a file")
+    file.set_input_files(tmp_path / "notes.txt")
     base.get_by_role("alert").wait_for()
-    base.get_by_label("Choose a file").set_input_files(tmp_path / "clean.npz")
+    wait_until(file.is_enabled, "the end of the first upload")
+    file.set_input_files(tmp_path / "clean.npz")
     page.get_by_text("The base set has 40 new samples, and 0 that").wait_for()
     base.get_by_role("button", name="Remove … the base set").click()
     page.get_by_role("button", name="Remove the base set").click()
