@@ -9,6 +9,9 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 DIGITS = ("SOURCE.md", "base.onnx", "device.npz", "kept_back.npz")
 """Files for `honed demo`."""
 
+CLIENTS = ("clients/python", "clients/flower")
+"""What `honed federate join` installs into an environment of its own."""
+
 UNITS = ("honed.service", "honed.socket", "honed.sysusers.conf", "tcp.conf", "user.service")
 """Files that `honed service` installs."""
 
@@ -23,6 +26,7 @@ class OneFolder(BuildHookInterface):  # type: ignore[type-arg]
         build_data["force_include"] |= {
             "honed.py": "honed/__init__.py",
             "cli/__main__.py": "honed/__main__.py",
+            **{folder: f"honed/{folder}" for folder in CLIENTS},
             **{f"systemd/{name}": f"honed/systemd/{name}" for name in UNITS},
             **{f"examples/digits/{name}": f"honed/cli/demo_data/{name}" for name in DIGITS},
         }

@@ -17,13 +17,17 @@ from cli.client import Client, model_path
 from cli.errors import Failure
 from cli.options import Group, as_json
 from cli.output import echo, echo_table
-from cli.services.bridge import BridgeService
+from cli.services.bridge import bridge_service
 from service.processes.interpreter import APPLICATION
 
 PACKAGES = ("clients/python", "clients/flower")
 """Paths in a checkout. They are not installed from an index: whoever published packages under these
 names there would get the token."""
 SCOPE = "federate"
+NO_SERVICE = (
+    "--service knows systemd and launchd; on Windows, have the task scheduler start "
+    "`honed federate join` when you log on: docs/windows.md"
+)
 
 
 @click.group(cls=Group)
@@ -39,7 +43,9 @@ def federate() -> None:
     type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
     help="Certificate authority of the SuperLink, PEM. Default: those of the system.",
 )
-@click.option("--service", "is_service", is_flag=True, help="As a service of yours, of systemd.")
+@click.option(
+    "--service", "is_service", is_flag=True, help="As a service of yours, of systemd or launchd."
+)
 @click.pass_obj
 def join(
     client: Client, superlink: str, *, model: str, root_certificates: Path | None, is_service: bool
@@ -49,6 +55,9 @@ def join(
     The first time, Flower is installed beside the data folder, 300 MB. The model needs consent to
     this federation, which `honed federation` gives.
     """
+    service = bridge_service(model)
+    if is_service and service is None:
+        raise Failure(NO_SERVICE)
     _require_consent(client, model, superlink)
     folder = _folder(client)
     program = _installed(folder / "environment")
@@ -56,8 +65,8 @@ def join(
     if root_certificates is not None:
         command += ["--root-certificates", str(root_certificates)]
     variables = {**_address(client), "HONED_TOKEN": _token(client, folder / model, model)}
-    if is_service:
-        for step in BridgeService(model).install(command, variables, folder / model):
+    if is_service and service is not None:
+        for step in service.install(command, variables, folder / model):
             click.echo(step)
         return
     client.close()
@@ -69,7 +78,8 @@ def join(
 @click.pass_obj
 def leave(client: Client, model: str) -> None:
     """Stop the service of MODEL and revoke its token. Its key stays, for another time."""
-    for step in BridgeService(model).uninstall():
+    service = bridge_service(model)
+    for step in () if service is None else service.uninstall():
         click.echo(step)
     file = _folder(client) / model / "token.json"
     if file.exists():

@@ -1,12 +1,13 @@
-"""A device's node of a federation as a systemd service of the calling user."""
+"""A device's node of a federation as a service of the calling user: systemd's or launchd's."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Protocol
 
-from cli.errors import Failure
+from cli.services.launchd import LaunchAgent
 from cli.services.systemd import Service, write
 
 UNIT = """[Unit]
@@ -18,9 +19,9 @@ ExecStart={command}
 EnvironmentFile={environment}
 Environment=FLWR_TELEMETRY_ENABLED=0
 KillMode=mixed
-TimeoutStopSec=30
+TimeoutStopSec={stop}
 Restart=always
-RestartSec=60
+RestartSec={restart}
 Nice=5
 NoNewPrivileges=yes
 LockPersonality=yes
@@ -35,15 +36,62 @@ WantedBy=default.target
 """
 
 
-class BridgeService:
-    """The unit honed-federate-MODEL, in addition to the daemon's."""
+RESTART_S, STOP_S = 60, 30
+
+
+class BridgeService(Protocol):
+    """The service honed-federate-MODEL, in addition to the daemon's."""
+
+    def install(
+        self, command: Sequence[str], variables: Mapping[str, str], folder: Path
+    ) -> Iterator[str]:
+        """Start the command with these variables, now and with each session; reports each step.
+
+        folder: the node's. Nobody else can read the variables. Raises Failure.
+        """
+
+    def uninstall(self) -> Iterator[str]:
+        """Stop and remove it, if there is one. Raises Failure."""
+
+
+def bridge_service(model: str) -> BridgeService | None:
+    """The service of this system; None where there is no kind that Hone knows."""
+    if sys.platform == "linux":
+        return Unit(model)
+    return BridgeAgent(model) if sys.platform == "darwin" else None
+
+
+class BridgeAgent:
+    """The launch agent."""
 
     def __init__(self, model: str) -> None:
-        if sys.platform != "linux":
-            raise Failure(
-                "`honed federate` knows services of systemd; elsewhere let `honed federate join` "
-                "be started by the system"
-            )
+        self._agent = LaunchAgent(f"honed-federate-{model}")
+
+    def install(
+        self, command: Sequence[str], variables: Mapping[str, str], folder: Path
+    ) -> Iterator[str]:
+        yield from self.uninstall()
+        yield from self._agent.start(
+            {
+                "ProgramArguments": [*command],
+                "EnvironmentVariables": {**variables, "FLWR_TELEMETRY_ENABLED": "0"},
+                "WorkingDirectory": str(folder),
+                "KeepAlive": True,
+                "ThrottleInterval": RESTART_S,
+                "ExitTimeOut": STOP_S,
+                "Nice": 5,
+            }
+        )
+
+    def uninstall(self) -> Iterator[str]:
+        if self._agent.path.exists():
+            yield from self._agent.stop()
+
+
+class Unit:
+    """The unit of systemd."""
+
+    def __init__(self, model: str) -> None:
         self._model = model
         self._name = f"honed-federate-{model}.service"
         self._user = Service(is_user=True)
@@ -56,13 +104,17 @@ class BridgeService:
     def install(
         self, command: Sequence[str], variables: Mapping[str, str], folder: Path
     ) -> Iterator[str]:
-        """Write the unit, and its variables where nobody else can read them; start it."""
         environment = folder / "environment"
-        environment.unlink(missing_ok=True)
-        environment.touch(0o600)
-        environment.write_text("".join(f"{name}={value}\n" for name, value in variables.items()))
+        lines = (f"{name}={value}\n" for name, value in variables.items())
+        write(environment, "".join(lines), mode=0o600)
         quoted = " ".join(f'"{_escaped(each)}"' for each in command)
-        text = UNIT.format(model=self._model, command=quoted, environment=_escaped(environment))
+        text = UNIT.format(
+            model=self._model,
+            command=quoted,
+            environment=_escaped(environment),
+            restart=RESTART_S,
+            stop=STOP_S,
+        )
         write(self.path, text)
         yield f"wrote {self.path}"
         if not self._user.is_running:
@@ -75,7 +127,6 @@ class BridgeService:
         yield f"started {self._name}; `honed federate status` shows how it goes"
 
     def uninstall(self) -> Iterator[str]:
-        """Stop it, if there is one."""
         if not self.path.exists():
             return
         self._user.systemctl("disable", *(["--now"] if self._user.is_running else []), self._name)

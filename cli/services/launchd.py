@@ -1,4 +1,4 @@
-"""Hone as a launchd service on macOS: for the calling user, while logged in."""
+"""Services of launchd on macOS: for the calling user, while logged in."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import plistlib
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cli.errors import Failure
@@ -18,55 +18,39 @@ NOT_FOUND = {3, 113}
 """Exit codes of launchctl for an unknown service: bootout, print."""
 
 
-class Agent:
-    """A launch agent: launchd.plist(5)."""
+class LaunchAgent:
+    """A launch agent of the calling user: launchd.plist(5)."""
 
-    def __init__(self) -> None:
-        self.path = Path.home() / "Library/LaunchAgents/honed.plist"
-        self._log = Path.home() / "Library/Logs/honed.log"
+    def __init__(self, label: str) -> None:
+        self.path = Path.home() / f"Library/LaunchAgents/{label}.plist"
+        self._label = label
+        self._log = Path.home() / f"Library/Logs/{label}.log"
         self._domain = f"gui/{os.getuid()}"
 
-    def install(self) -> Iterator[str]:
-        """Write the file and start the service; reports each step. Raises Failure."""
-        if self.path.exists():
-            raise Failure(f"{self.path} is there: `honed service uninstall --user` comes first")
+    def start(self, definition: Mapping[str, object]) -> Iterator[str]:
+        """Write the file, for the user only, and start the agent; reports each step.
+
+        Raises Failure.
+        """
         self._log.parent.mkdir(parents=True, exist_ok=True)
-        write(self.path, plistlib.dumps(self._definition(installed_program())).decode())
+        log = {"StandardOutPath": str(self._log), "StandardErrorPath": str(self._log)}
+        whole = {"Label": self._label, "RunAtLoad": True, "Umask": 0o077, **log, **definition}
+        write(self.path, plistlib.dumps(whole).decode(), mode=0o600)
         yield f"wrote {self.path}"
         self._launchctl("bootstrap", self._domain, str(self.path))
-        yield f"started {LABEL}; its log is {self._log}"
+        yield f"started {self._label}; its log is {self._log}"
 
-    def uninstall(self) -> Iterator[str]:
-        """Stop the service and remove the file; data stay. Raises Failure."""
-        if not self.path.exists():
-            raise Failure(f"there is no service of Hone: {self.path} is missing")
-        self._launchctl("bootout", f"{self._domain}/{LABEL}", may_be_missing=True)
+    def stop(self) -> Iterator[str]:
+        """Stop the agent and remove the file. Raises Failure."""
+        self._launchctl("bootout", f"{self._domain}/{self._label}", may_be_missing=True)
         self.path.unlink()
         yield f"removed {self.path}"
 
-    def status(self) -> dict[str, str]:
-        """The service's state in launchd: `running`. Raises Failure."""
-        said = self._launchctl("print", f"{self._domain}/{LABEL}", may_be_missing=True)
+    def state(self) -> str:
+        """Its state in launchd: `running`. Raises Failure."""
+        said = self._launchctl("print", f"{self._domain}/{self._label}", may_be_missing=True)
         states = [line.split(" = ")[1] for line in said.splitlines() if "\tstate = " in line]
-        return {LABEL: states[0] if states else "not installed"}
-
-    def _definition(self, program: Path) -> dict[str, object]:
-        return {
-            "Label": LABEL,
-            "ProgramArguments": [str(program), "serve"],
-            "EnvironmentVariables": {"HONED_LOG_FORMAT": "json"},
-            "RunAtLoad": True,
-            # After a crash; not after a clean exit.
-            "KeepAlive": {"SuccessfulExit": False},
-            # A running job saves a checkpoint first.
-            "ExitTimeOut": 60,
-            "ProcessType": "Background",
-            "LowPriorityIO": True,
-            "Nice": 5,
-            "Umask": 0o077,
-            "StandardOutPath": str(self._log),
-            "StandardErrorPath": str(self._log),
-        }
+        return states[0] if states else "not installed"
 
     def _launchctl(self, *arguments: str, may_be_missing: bool = False) -> str:
         found = shutil.which("launchctl")
@@ -79,3 +63,39 @@ class Agent:
             words = done.stderr.strip() or done.stdout.strip()
             raise Failure(f"launchctl {' '.join(arguments)} failed: {words}")
         return done.stdout
+
+
+class Agent:
+    """The daemon's agent."""
+
+    def __init__(self) -> None:
+        self._agent = LaunchAgent(LABEL)
+
+    def install(self) -> Iterator[str]:
+        """Write the file and start the service; reports each step. Raises Failure."""
+        path = self._agent.path
+        if path.exists():
+            raise Failure(f"{path} is there: `honed service uninstall --user` comes first")
+        yield from self._agent.start(
+            {
+                "ProgramArguments": [str(installed_program()), "serve"],
+                "EnvironmentVariables": {"HONED_LOG_FORMAT": "json"},
+                # After a crash; not after a clean exit.
+                "KeepAlive": {"SuccessfulExit": False},
+                # A running job saves a checkpoint first.
+                "ExitTimeOut": 60,
+                "ProcessType": "Background",
+                "LowPriorityIO": True,
+                "Nice": 5,
+            }
+        )
+
+    def uninstall(self) -> Iterator[str]:
+        """Stop the service and remove the file; data stay. Raises Failure."""
+        if not self._agent.path.exists():
+            raise Failure(f"there is no service of Hone: {self._agent.path} is missing")
+        yield from self._agent.stop()
+
+    def status(self) -> dict[str, str]:
+        """The service's state in launchd: `running`. Raises Failure."""
+        return {LABEL: self._agent.state()}

@@ -130,12 +130,13 @@ def installed_program() -> Path:
     return program
 
 
-def write(path: Path, text: str) -> None:
-    """Write a world-readable file, and its folder. Raises Failure."""
+def write(path: Path, text: str, *, mode: int = 0o644) -> None:
+    """Write a file with these permissions, and its folder. Raises Failure."""
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        path.touch(mode)
+        path.chmod(mode)
         path.write_text(text, "utf-8")
-        path.chmod(0o644)
     except PermissionError as error:
         raise Failure(
             f"cannot write {path}: {error.strerror}; run as root, or give --user"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,6 +22,8 @@ from installation_environment import (
     install,
 )
 from support import wait_until
+
+from cli.commands.federate import PACKAGES
 
 DIGITS = ROOT / "examples" / "digits"
 
@@ -129,6 +132,19 @@ def test_an_installation_for_one_user_runs_beside_the_same_names(
     done = made.run(program, "doctor", "--json")
     assert json.loads(done.stdout)[0]["status"] == "ok", done.stdout + done.stderr
     assert made.decoys_that_ran() == []
+
+
+def test_the_packages_of_a_federation_are_beside_the_installed_program(
+    installed: Environment, tmp_path: Path
+) -> None:
+    code = "from honed.service.processes.interpreter import APPLICATION; print(APPLICATION)"
+    application = Path(installed.run(installed.python, "-I", "-c", code).stdout.strip())
+    packages = [application / each for each in PACKAGES]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
+    options = ["--no-build-isolation", "--no-index", "-w", tmp_path]
+    subprocess.run([*pip, *options, *packages], check=True)
+    names = sorted(each.name.partition("-")[0] for each in tmp_path.iterdir())
+    assert names == ["honed_client", "honed_flower"]
 
 
 def test_an_editable_installation_runs_the_repository(tmp_path: Path) -> None:

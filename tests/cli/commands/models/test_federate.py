@@ -91,3 +91,17 @@ def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
     shown = json.loads(honed("tokens", "show", made["id"], "--json").stdout)
     assert (shown["scopes"], shown["models"]) == (["federate"], [model])
     assert "revoked its token" in honed("federate", "leave", model).stdout
+
+
+def test_who_has_no_kind_of_service_can_leave_and_is_told_what_to_do_instead(
+    honed: Callable[..., Any], model: str, states: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cli.services.bridge.sys.platform", "win32")
+    done = honed(*JOIN, model, "--service")
+    assert (done.returncode, "docs/windows.md" in done.stderr) == (1, True)
+    assert not (states / "environment").exists()
+    made = honed("tokens", "create", "node", "--scope", "federate", "--json")
+    token = json.loads(made.stdout)
+    (states / model).mkdir()
+    (states / model / "token.json").write_text(json.dumps({"id": token["id"], "secret": ""}))
+    assert "revoked its token" in honed("federate", "leave", model).stdout
