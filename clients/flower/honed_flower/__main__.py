@@ -57,7 +57,7 @@ def _join(arguments: argparse.Namespace) -> int:
     from honed_flower import client_app
     from honed_flower.node import Executor, drop_abandoned
     from honed_flower.state import State
-    from honed_flower.supernode import Membership, SuperNode, make_key
+    from honed_flower.supernode import Membership, SuperNode, make_key, wrong_clock
 
     arguments.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     member = Membership(
@@ -87,11 +87,15 @@ def _join(arguments: argparse.Namespace) -> int:
             code = Executor(member, node, state, stop).run()
         finally:
             node.stop()
-        if not code or time.monotonic() > until or stop.wait(PAUSE_S):
+        reason = wrong_clock(member) if code else None
+        if not code or reason or time.monotonic() > until or stop.wait(PAUSE_S):
             break
         logging.warning("trying again: the SuperLink may not know yet that this node was killed")
     state.update(connected=None, pid=None, doing=None)
-    if code:
+    if reason:
+        logging.error(reason)
+        state.update(last=reason)
+    elif code:
         logging.error("the SuperNode ended (exit code %s); its lines above say why", code)
     return code
 

@@ -37,7 +37,7 @@ from honed_client import Client, HonedError, Unreachable
 from honed_flower import client_app
 from honed_flower.device import Device
 from honed_flower.state import State
-from honed_flower.supernode import Membership, SuperNode, read_key
+from honed_flower.supernode import Membership, SuperNode, read_key, wrong_clock
 
 logger = logging.getLogger("honed_flower")
 POLL_S = 0.5
@@ -57,7 +57,10 @@ class Executor:
         self._stop = stop
 
     def run(self) -> int:
-        """Run to the end; returns the SuperNode's exit code, 0 if `stop` was set."""
+        """Run to the end; returns 0 if `stop` was set, else the SuperNode's exit code, or 1.
+
+        Flower's SuperNode ends with 0 if the SuperLink answers that it does not know it.
+        """
         guard = SuperExecAuthHttpInterceptor(
             master_secret=self._node.secret, protected_methods=[ACQUIRE]
         )
@@ -65,7 +68,7 @@ class Executor:
         with self._runtime(guard) as client:
             while not self._stop.is_set():
                 if (code := self._node.exit_code()) is not None:
-                    return code
+                    return code or 1
                 try:
                     token = client.AcquireTask(request).token
                 except httpx.TransportError:  # it does not listen yet, or no longer
@@ -134,7 +137,9 @@ class Executor:
                     fleet.GetRun(request)
                     answered = time.monotonic()
                 except httpx.HTTPStatusError as error:
-                    if error.response.status_code < 500:
+                    if error.response.status_code == httpx.codes.UNAUTHORIZED:
+                        why = wrong_clock(self._member) or "the SuperLink refuses this node's key"
+                    elif error.response.status_code < 500:
                         why = "the run has ended"
                 except httpx.TransportError:
                     pass

@@ -5,16 +5,24 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import ssl
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 
+import httpx
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from flwr.common.constant import SYSTEM_TIME_TOLERANCE, TIMESTAMP_TOLERANCE
 
 PATIENCE_S = 120.0
 """How long a SuperLink may be unreachable before the round that it requested is stopped."""
+MOST_AHEAD_S, MOST_BEHIND_S = float(SYSTEM_TIME_TOLERANCE), float(TIMESTAMP_TOLERANCE)
+"""Flower's limits on the time that a node signs."""
+ANSWER_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -57,6 +65,33 @@ def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
     key = serialization.load_ssh_private_key(path.read_bytes(), password=None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     return key
+
+
+def clock_ahead_s(member: Membership) -> float | None:
+    """By how many seconds this device's clock is ahead of the SuperLink's, by its HTTP Date.
+
+    None if it does not answer.
+    """
+    trusted = member.root_certificates
+    context = ssl.create_default_context(cafile=trusted)
+    try:
+        answer = httpx.head(f"https://{member.superlink}/", verify=context, timeout=ANSWER_S)
+        theirs = parsedate_to_datetime(answer.headers["date"])
+    except (httpx.HTTPError, KeyError, ValueError):
+        return None
+    return time.time() - theirs.timestamp()
+
+
+def wrong_clock(member: Membership) -> str | None:
+    """Why the SuperLink refuses this node, if its clock is the reason."""
+    ahead_s = clock_ahead_s(member)
+    if ahead_s is None or -MOST_BEHIND_S < ahead_s < MOST_AHEAD_S:
+        return None
+    side = "ahead of" if ahead_s > 0 else "behind"
+    return (
+        f"this device's clock is {abs(ahead_s):.0f} s {side} the SuperLink's, which refuses nodes"
+        f" that are {MOST_AHEAD_S:.0f} s ahead or {MOST_BEHIND_S:.0f} s behind: set the clock"
+    )
 
 
 class SuperNode:

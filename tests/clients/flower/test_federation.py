@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -31,6 +33,16 @@ Path({mark!r}).write_text("ran")
 from flwr.clientapp import ClientApp
 app = ClientApp()
 """
+WRONG_CLOCK = """
+import datetime, time
+real = time.time
+time.time = lambda: real() + {offset_s}
+import flwr.supercore.date
+flwr.supercore.date.now = lambda: (
+    datetime.datetime.now(datetime.timezone.utc) + datetime.timedelta(seconds={offset_s})
+)
+"""
+"""As sitecustomize.py: the clock of a Python program, as Flower and honed-flower read it."""
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +213,31 @@ def test_a_node_that_nobody_let_in_is_refused(
         assert node.process.poll() != 0
     finally:
         stranger.stop()
+
+
+@pytest.mark.parametrize(
+    ("offset_s", "told"), [(630, r"6\d\d s ahead of"), (-930, r"9\d\d s behind")]
+)
+def test_a_node_whose_clock_is_wrong_is_told_so(
+    superlink: SuperLink, folder: Path, offset_s: int, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = folder / f"clock{offset_s}"
+    clock.mkdir()
+    (clock / "sitecustomize.py").write_text(WRONG_CLOCK.format(offset_s=offset_s))
+    paths = [str(clock), *filter(None, [os.environ.get("PYTHONPATH")])]
+    late = Device(folder / f"late{offset_s}")
+    try:
+        late.register(MODEL, network())
+        superlink.register(late.key(superlink))
+        monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+        late.join(superlink)
+        node = late.node
+        assert isinstance(node, Program)
+        wait_until(lambda: node.process.poll() is not None, "the node to end", deadline_s=60)
+        assert node.process.poll() != 0
+        assert re.search(f"clock is {told} the SuperLink's", node.said())
+    finally:
+        late.stop()
 
 
 def test_a_node_that_was_killed_stops_what_it_had_begun(
