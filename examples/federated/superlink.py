@@ -116,6 +116,14 @@ class SuperLink:
             f"run {run_id} to end",
         )
 
+    def end(self, run_id: str) -> None:
+        """Stop a run, unless it ended by itself."""
+        try:
+            self.flwr("stop", run_id, "here")
+        except RuntimeError as error:
+            if "already finished" not in str(error):
+                raise
+
     def flwr(self, *arguments: str, deadline_s: float = DEADLINE_S) -> str:
         """Flower's command line; its output."""
         done = subprocess.run(

@@ -178,7 +178,7 @@ def test_a_superlink_that_vanishes_ends_the_training(
     assert [each.rounds_sent() for each in devices] == before
     superlink.start()
     wait_until(lambda: superlink.status(run), "the SuperLink to know its runs")
-    superlink.flwr("stop", run, "here")
+    superlink.end(run)
     assert superlink.finish(begin(superlink, "again")) == "finished:completed"
 
 
@@ -252,7 +252,7 @@ def test_a_node_that_was_killed_stops_what_it_had_begun(
     assert state["round_id"] == device.jobs(model=MODEL)[0]["id"]
     device.join(superlink, patience=5)
     wait_until(lambda: stopped(device), "the round to be stopped", deadline_s=60)
-    superlink.flwr("stop", run, "here")
+    superlink.end(run)
     node = device.node
     wait_until(lambda: node.said().count("SuperNode ID") == 2, "the SuperLink to take it again")
 
