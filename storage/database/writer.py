@@ -70,7 +70,7 @@ class Writer:
         self._breaking = threading.Lock()
         self._subscribers: tuple[Subscriber, ...] = ()
         self._subscribing = threading.Lock()
-        self._at_rest: Callable[[], object] = lambda: None
+        self._at_rest: list[Callable[[], object]] = []
         self._thread = threading.Thread(target=self._run, name="storage-writer", daemon=True)
         self._thread.start()
 
@@ -137,7 +137,7 @@ class Writer:
 
     def when_at_rest(self, action: Callable[[], object]) -> None:
         """Run `action` in the writing thread each time that has been idle for a moment."""
-        self._at_rest = action
+        self._at_rest.append(action)
 
     def subscribe(self, callback: Subscriber) -> None:
         """Call `callback` with each event after its commit, in the writing thread; do not block."""
@@ -184,7 +184,8 @@ class Writer:
         with suppress(queue.Empty):
             return self._tasks.get(timeout=_REST_S)
         guarded("not_shrunk", lambda: self._connection.execute(SHRINK))
-        guarded("not_at_rest", self._at_rest)
+        for action in self._at_rest:
+            guarded("not_at_rest", action)
         return self._tasks.get()
 
     def _refuse_rest(self) -> None:

@@ -24,6 +24,7 @@ from storage.records.samples import CHANGED, UNSET, Label, Sample, Split, Unset
 from storage.records.signatures import TargetSpec
 from storage.samples.filter import SampleFilter
 from storage.samples.rows import find_sample_row, no_key, to_sample
+from storage.samples.staged_rows import SmallTables
 from storage.samples.staging import Staging
 from storage.tables.classes import require_same_indices
 from storage.tables.model_rows import model_name
@@ -50,6 +51,8 @@ class Samples:
         self._packs = packs
         self._eraser = eraser
         self._tmp_dir = tmp_dir
+        self._small = SmallTables()
+        writer.when_at_rest(self._small.free)
 
     def stage(
         self,
@@ -74,6 +77,7 @@ class Samples:
             model_id,
             record_bytes,
             tmp_dir=self._tmp_dir,
+            small=self._small,
             writer=self._writer,
             readers=self._readers,
             packs=self._packs,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import queue
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +15,29 @@ from storage.disk.durable import file_faults
 from storage.errors import AlreadyExists
 from storage.records.samples import DAMAGED, SAMPLE_COLUMNS
 
+FEW_ROWS = 256
+"""At most this many rows are held in memory."""
+_FEW_BYTES = 1 << 20
+"""At most this many bytes of their labels are."""
 _ROWS_AT_ONCE = 2000
 BEGINNING_BYTES = 8
 """The bytes of a digest by which equal inputs are looked up; few others share them."""
 _BEGINNINGS_BYTES = 16_384 * BEGINNING_BYTES
 _KEYS_AT_ONCE = 64
-_STAGED = (
+_TABLES = (
     "CREATE TABLE staged (n INTEGER PRIMARY KEY, sha256 BLOB NOT NULL, start INTEGER NOT NULL, "
     "length INTEGER NOT NULL, label ANY, "
     + "".join(
         f"{name} ANY DEFAULT {'NULL' if default is None else default}, "
         for name, default in SAMPLE_COLUMNS.items()
     )
-    + "conflicts INTEGER NOT NULL DEFAULT 0) STRICT"
-)
-_BY_KEY = "CREATE UNIQUE INDEX staged_by_key ON staged (key) WHERE key IS NOT NULL"
-_MERGES = (
+    + "conflicts INTEGER NOT NULL DEFAULT 0) STRICT",
+    "CREATE UNIQUE INDEX staged_by_key ON staged (key) WHERE key IS NOT NULL",
     # id: the stored sample that a dropped row equals; of: the staged row that it equals.
     "CREATE TABLE dropped (n INTEGER PRIMARY KEY, id INTEGER, of INTEGER, key TEXT) STRICT",
     "CREATE TABLE labelled (id INTEGER PRIMARY KEY, label ANY) STRICT",
 )
+_CLEAR = ("DELETE FROM staged", "DELETE FROM dropped", "DELETE FROM labelled")
 _GIVEN = ("n", "sha256", "start", "length", "label")
 _FIRST_OF_A_KEY = "ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING"
 _KNOWN_KEYS = f"""
@@ -55,42 +60,72 @@ FROM dropped LEFT JOIN ranked ON ranked.n = dropped.of ORDER BY dropped.n
 """
 
 
+class SmallTables:
+    """Empty tables in memory that small uploads use in turn.
+
+    To make them, and to prepare their statements, takes 25 times as long as to use them.
+    """
+
+    def __init__(self) -> None:
+        self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+
+    def take(self) -> sqlite3.Connection:
+        """Tables that nobody uses."""
+        with suppress(queue.Empty):
+            return self._idle.get_nowait()
+        return _open(":memory:")
+
+    def give_back(self, connection: sqlite3.Connection) -> None:
+        """Empty the tables, for the next upload."""
+        for statement in _CLEAR:
+            connection.execute(statement)
+        self._idle.put(connection)
+
+    def free(self) -> None:
+        """Free the memory of those that nobody uses."""
+        with suppress(queue.Empty):
+            while True:
+                self._idle.get_nowait().close()
+
+
 class StagedRows:
     """Rows by ordinal; of rows with the same key the first stays.
 
     keys_of_damaged: keys of damaged stored samples, to be taken from them.
 
-    They are in a private SQLite database whose one transaction is never committed: a small
-    upload stays in its page cache, a large one spills to a file in `folder`, and memory is bounded.
+    A few rows are in tables in memory; more are moved to a private SQLite database in `folder`,
+    whose one transaction is never committed, so memory is bounded.
     """
 
-    def __init__(self, folder: Path) -> None:
-        with file_faults("cannot stage samples"):
-            descriptor, name = tempfile.mkstemp(prefix="staged-", dir=folder)
-            os.close(descriptor)
-        self._path = Path(name)
-        self._count = 0
+    def __init__(self, folder: Path, small: SmallTables) -> None:
+        self._folder = folder
+        self._small = small
+        self._path: Path | None = None
+        self._count = self._label_bytes = 0
         self._beginnings = bytearray()
-        self._keyed = self._merges = False
+        self._keyed = self._conflicting = self._closed = False
         self.keys_of_damaged: list[str] = []
         with translated():
-            self._connection = _open(self._path)
+            self._connection = small.take()
 
     def add(
         self,
         rows: Iterable[tuple[Any, ...]],
-        digests: Iterable[bytes],
+        digests: Sequence[bytes],
         *,
         columns: Iterable[str],
         keyed: bool,
+        label_bytes: int,
     ) -> None:
         """rows: ordinal, digest, offset and length of the bytes, label; then columns of the table.
 
         Raises StorageFull.
         """
-        if keyed and not self._keyed:
-            self._keyed = True
-            self._execute(_BY_KEY)
+        self._label_bytes += label_bytes
+        are_few = self._count + len(digests) <= FEW_ROWS and self._label_bytes <= _FEW_BYTES
+        if self._path is None and not are_few:
+            self._move_to_file()
+        self._keyed = self._keyed or keyed
         on_conflict = _FIRST_OF_A_KEY if self._keyed else ""
         with translated():
             self._count += insert_rows(
@@ -148,13 +183,13 @@ class StagedRows:
         self, n: int, *, stored: int | None = None, of: int | None = None, key: str | None = None
     ) -> None:
         """Drop a row that equals a stored sample or another row, and keep its key for that one."""
-        self._begin_merges()
         self._execute("INSERT INTO dropped VALUES (?, ?, ?, ?)", (n, stored, of, key))
         self._execute("DELETE FROM staged WHERE n = ?", (n,))
         self._count -= 1
 
     def conflict(self, n: int, *, split: str | None) -> None:
         """Mark a row whose label contradicts its twins'; without a split it gets theirs."""
+        self._conflicting = True
         self._execute(
             "UPDATE staged SET conflicts = 1, split = coalesce(split, ?) WHERE n = ?", (split, n)
         )
@@ -165,17 +200,14 @@ class StagedRows:
 
     def label_stored(self, sample_id: int, label: object) -> None:
         """Record the label for a stored sample that has none."""
-        self._begin_merges()
         self._execute("INSERT INTO labelled VALUES (?, ?)", (sample_id, label))
 
     def stored_labels(self) -> Iterator[tuple[int, Any]]:
         """(sample id, label) of the stored samples that get a label."""
-        self._begin_merges()
         return self._connection.execute("SELECT id, label FROM labelled")
 
     def label_for(self, sample_id: int) -> Any:
         """The label that a stored sample gets, if any."""
-        self._begin_merges()
         query = "SELECT label FROM labelled WHERE id = ?"
         row = self._connection.execute(query, (sample_id,)).fetchone()
         return None if row is None else row[0]
@@ -193,6 +225,8 @@ class StagedRows:
 
     def conflicts(self) -> int:
         """How many of those contradict a twin's label."""
+        if not self._conflicting:
+            return 0
         query = "SELECT count(*) FROM staged WHERE conflicts"
         return int(self._connection.execute(query).fetchone()[0])
 
@@ -213,14 +247,28 @@ class StagedRows:
         return self._connection.execute(sql, parameters)
 
     def close(self) -> None:
-        self._connection.close()
-        self._path.unlink(missing_ok=True)
+        """Drop the rows. Safe to call twice."""
+        if self._closed:
+            return
+        self._closed = True
+        if self._path is None:
+            self._small.give_back(self._connection)
+        else:
+            self._connection.close()
+            self._path.unlink(missing_ok=True)
 
-    def _begin_merges(self) -> None:
-        if not self._merges:
-            self._merges = True
-            for table in _MERGES:
-                self._execute(table)
+    def _move_to_file(self) -> None:
+        with file_faults("cannot stage samples"):
+            descriptor, name = tempfile.mkstemp(prefix="staged-", dir=self._folder)
+            os.close(descriptor)
+        self._path = Path(name)
+        small = self._connection
+        with translated():
+            self._connection = _open(self._path)
+            rows = small.execute("SELECT * FROM staged")
+            marks = ", ".join("?" * len(rows.description))
+            self._connection.executemany(f"INSERT INTO staged VALUES ({marks})", rows)  # noqa: S608
+        self._small.give_back(small)
 
     def _execute(self, sql: str, parameters: tuple[object, ...] = ()) -> None:
         with translated():
@@ -235,10 +283,12 @@ class StagedRows:
             last = rows[-1][0] if rows else 0
 
 
-def _open(path: Path) -> sqlite3.Connection:
+def _open(path: Path | str) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     connection.execute("PRAGMA journal_mode = OFF")
     connection.execute("PRAGMA cache_size = -1024")
-    connection.execute("BEGIN")
-    connection.execute(_STAGED)
+    if path != ":memory:":
+        connection.execute("BEGIN")
+    for statement in _TABLES:
+        connection.execute(statement)
     return connection

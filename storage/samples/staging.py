@@ -21,7 +21,7 @@ from storage.records.signatures import TargetSpec
 from storage.samples.base_sets import take_into_base_set
 from storage.samples.quota import enforce_quota
 from storage.samples.rows import insert_samples
-from storage.samples.staged_rows import StagedRows
+from storage.samples.staged_rows import FEW_ROWS, SmallTables, StagedRows
 from storage.samples.twins import apply_merges, drop_repeated, drop_stored
 from storage.tables.classes import require_same_indices
 from storage.tables.model_rows import model_name, no_model
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
     Records = bytes | bytearray | memoryview | NDArray[np.generic]
 
-_FEW_ROWS = 256
-"""Uploads of at most this many samples that fit in memory are stored in the writing thread."""
 _TOLD = ("accepted", "duplicates", "first_id", "last_id", "evicted")
 
 
@@ -50,6 +48,7 @@ class Staging:
         record_bytes: int | None,
         *,
         tmp_dir: Path,
+        small: SmallTables,
         writer: Writer,
         readers: Readers,
         packs: Packs,
@@ -69,7 +68,7 @@ class Staging:
         self._base_set = base_set
         self._added = 0
         self._spool = Spool(tmp_dir)
-        self._rows = StagedRows(tmp_dir)
+        self._rows = StagedRows(tmp_dir, small)
 
     def __enter__(self) -> Staging:
         return self
@@ -118,7 +117,9 @@ class Staging:
             *given.values(),
             strict=False,  # `repeat` has no end
         )
-        self._rows.add(rows, digests, columns=given, keyed=any(columns.get("key") or ()))
+        keyed = any(columns.get("key") or ())
+        label_bytes = sum(len(label) for label in labels if isinstance(label, bytes))
+        self._rows.add(rows, digests, columns=given, keyed=keyed, label_bytes=label_bytes)
         with file_faults("cannot stage samples"):
             self._spool.write(data)
         self._added += count
@@ -137,7 +138,8 @@ class Staging:
         deleted, StateConflict if its classes have changed since the labels were checked, Busy,
         StorageFull, StorageBroken; then nothing is stored.
         """
-        if self._spool.path is None and self._added <= _FEW_ROWS:
+        if self._spool.path is None and self._added <= FEW_ROWS:
+            # In the writing thread, in a commit that uploads share.
             with self._packs.share(self._model_id):
                 return self._writer.write(self._store, shares=True)
         with self._packs.lock(self._model_id):

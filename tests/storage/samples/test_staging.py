@@ -117,6 +117,52 @@ def test_lengths_that_do_not_agree_are_named(store, add_model, record_of):
             staging.add(record_of(0), [1], key=["a", "b"])
 
 
+def test_rows_that_memory_does_not_hold_move_to_a_file(store, add_model, record_of):
+    model = add_model(store)
+    keys = [f"k{number % 400}" for number in range(450)]
+    with store.samples.stage(model.id, RECORD_BYTES) as staging:
+        for first in range(0, 450, 150):
+            records = b"".join(map(record_of, range(first, first + 150)))
+            staging.add(records, [first // 150] * 150, key=keys[first : first + 150])
+            files = [path.name.partition("-")[0] for path in store.tmp_dir.iterdir()]
+            assert files == ([] if first == 0 else ["staged"])
+        result = staging.commit()
+    assert (result.accepted, result.duplicates) == (400, 50)
+    assert [each.label for each in store.samples.list(model.id, limit=500)] == (
+        [0] * 150 + [1] * 150 + [2] * 100
+    )
+    assert contents(store, model) == [record_of(number) for number in range(400)]
+    assert list(store.tmp_dir.iterdir()) == []
+
+
+def test_large_labels_that_memory_does_not_hold_move_to_a_file(store, add_model, record_of):
+    with store.samples.stage(add_model(store).id, RECORD_BYTES) as staging:
+        staging.add(record_of(0) + record_of(1), [bytes(600_000), bytes(600_000)])
+        assert [path.name.partition("-")[0] for path in store.tmp_dir.iterdir()] == ["staged"]
+        assert staging.commit().accepted == 2
+
+
+def test_an_upload_finds_nothing_of_those_before_it_and_beside_it(
+    store, add_model, upload, record_of
+):
+    model = add_model(store)
+    twins = store.samples.stage(model.id, RECORD_BYTES, keep_duplicates=False)
+    twins.add(record_of(0) * 2, [None, 1], key=["a", "b"])
+    twins.commit()
+    twins.discard()
+    twins.discard()
+    with (
+        store.samples.stage(model.id, RECORD_BYTES) as one,
+        store.samples.stage(model.id, RECORD_BYTES) as other,
+    ):
+        one.add(record_of(1), [1], key=["c"])
+        other.add(record_of(2), [2], key=["c"])
+        assert one.commit().accepted == 1
+        assert other.commit().duplicates == 1
+    assert upload(store, model, [3], first=3, key=["d"]).accepted == 1
+    assert len(contents(store, model)) == 3
+
+
 def test_a_large_upload_goes_through_a_file_and_becomes_a_pack(store, add_model, monkeypatch):
     monkeypatch.setattr(packs, "_OWN_PACK_BYTES", 2 << 20)
     model = add_model(store)

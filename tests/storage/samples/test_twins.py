@@ -133,7 +133,7 @@ def test_a_duplicate_of_a_sample_that_is_deleted_meanwhile_is_no_error(
     """A large upload looks for duplicates before the deletion is done, a small one after it."""
     send([1, 2], [1, 2])
     writing = threading.Event()
-    with ThreadPoolExecutor(3) as pool, patch("storage.samples.staging._FEW_ROWS", few):
+    with ThreadPoolExecutor(3) as pool, patch("storage.samples.staging.FEW_ROWS", few):
         pool.submit(store._writer.write, lambda _: writing.wait(DEADLINE_S))
         deleted = pool.submit(store.samples.delete, model.id, 1)
         wait_until(lambda: store._writer._tasks.qsize() == 1, "the deletion to wait for its turn")
