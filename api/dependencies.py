@@ -44,6 +44,17 @@ def model_of(name: str, store: TheStore) -> Model:
 
 TheModel = Annotated[Model, Depends(model_of)]
 
+
+async def known_model(name: str, daemon: TheDaemon) -> Model:
+    """As `model_of`, but needs neither a thread nor the database unless the model has changed.
+
+    Its sample counts may be stale.
+    """
+    return (await daemon.latest.get(name)).model
+
+
+KnownModel = Annotated[Model, Depends(known_model)]
+
 Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of items of this page.")]
 Cursor = Annotated[
     str | None, Query(max_length=100, description="`next` of the page before; none for the first.")

@@ -9,8 +9,8 @@ from fastapi import Depends, Request
 
 from api import threads
 from api.bodies.multipart import streamed_form
-from api.bodies.uploads import check_room_for, read_small, spooled
-from api.dependencies import TheDaemon
+from api.bodies.uploads import read_small, require_room_for, spooled
+from api.dependencies import KnownModel, TheDaemon
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.samples.ingest.csv_upload import store_csv
@@ -31,13 +31,9 @@ JSON_TOO_LARGE = (
 )
 
 
-def model_with_room(request: Request, name: str, daemon: TheDaemon) -> Model:
-    """The model named in the path, looked up in one thread with the check of the disk's free space.
-
-    Raises NotFound, and StorageFull before the body is read.
-    """
-    model = daemon.store.models.get(name)
-    check_room_for(request, daemon)
+async def model_with_room(request: Request, model: KnownModel, daemon: TheDaemon) -> Model:
+    """The model named in the path. Raises NotFound, and StorageFull before the body is read."""
+    require_room_for(request, daemon)
     return model
 
 

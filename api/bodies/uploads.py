@@ -12,7 +12,6 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.requests import Request
@@ -76,13 +75,11 @@ def require_media_type(request: Request, *allowed: str) -> str:
     return given
 
 
-async def require_room_for(request: Request, daemon: Daemon) -> None:
-    """Raises StorageFull unless the disk has room for the body, before that is read."""
-    await run_in_threadpool(check_room_for, request, daemon)
+def require_room_for(request: Request, daemon: Daemon) -> None:
+    """Raises StorageFull unless the disk has room for the body, before that is read.
 
-
-def check_room_for(request: Request, daemon: Daemon) -> None:
-    """As `require_room_for`, but blocking: for use in a thread."""
+    Not in a thread: the system knows the free space without asking the disk.
+    """
     length = request.headers.get("content-length", "")
     settings = daemon.settings
     require_room(

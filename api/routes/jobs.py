@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi.concurrency import run_in_threadpool
 
 from api import present
 from api.access.scopes import ThePrincipal, needs
@@ -103,9 +104,10 @@ def list_jobs(
 
 @router.get("/jobs/{job_id}", summary="Show a job", responses=answers("not_found"))
 @needs(Scope.MODELS_READ)
-def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody:
+async def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody:
     """Its state, what it waits for, its progress and metrics."""
-    return present.job(daemon.scheduler.shown(store.jobs.get(job_id)))
+    job = await run_in_threadpool(store.jobs.get, job_id)
+    return present.job(daemon.scheduler.shown(job))
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)

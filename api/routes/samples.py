@@ -11,7 +11,16 @@ from fastapi.concurrency import run_in_threadpool
 
 from api import present
 from api.access.scopes import ThePrincipal, needs
-from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
+from api.dependencies import (
+    Cursor,
+    KnownModel,
+    Limit,
+    TheDaemon,
+    TheModel,
+    TheStore,
+    after_id,
+    page,
+)
 from api.openapi import answers
 from api.routing import LabelRoute
 from api.schemas import Page
@@ -43,8 +52,8 @@ Retrain = Annotated[
 ]
 
 
-def filter_of(
-    model: TheModel,
+async def filter_of(
+    model: KnownModel,
     label: Annotated[str | None, Query(description="Class index or name.")] = None,
     split: SplitName | None = None,
     unlabelled: bool | None = None,
@@ -71,7 +80,7 @@ TheFilter = Annotated[SampleFilter, Depends(filter_of)]
 @needs(Scope.SAMPLES_READ)
 async def list_samples(
     daemon: TheDaemon,
-    model: TheModel,
+    model: KnownModel,
     where: TheFilter,
     order: Annotated[
         Literal["id", "uncertainty"],
@@ -143,7 +152,7 @@ def change_sample_by_key(
 @needs(Scope.MODELS_ADMIN)
 async def delete_samples(
     daemon: TheDaemon,
-    model: TheModel,
+    model: KnownModel,
     where: TheFilter,
     everything: Annotated[
         bool, Query(alias="all", description="Needed to delete without any condition.")
@@ -159,13 +168,14 @@ async def delete_samples(
 
 @router.get("/stats", summary="Count samples", responses=answers("not_found"))
 @needs(Scope.SAMPLES_READ)
-def sample_stats(model: TheModel, store: TheStore) -> SampleStatsBody:
+async def sample_stats(model: KnownModel, store: TheStore) -> SampleStatsBody:
     """By split, and by class for a model with classes."""
+    found = await run_in_threadpool(store.sample_stats.totals, model.id)
     return SampleStatsBody(
-        **asdict(model.samples),
-        labels=present.label_counts(model, store.sample_stats.label_counts(model.id)),
-        size_bytes=store.sample_stats.size_bytes(model.id),
-        quarantined=store.sample_stats.quarantined(model.id),
+        **asdict(found.counts),
+        labels=present.label_counts(model, found.labels),
+        size_bytes=found.size_bytes,
+        quarantined=found.quarantined,
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
 
-from storage.database.connection import Readers
+from storage.database.connection import Readers, sqlite3
 from storage.records.models import SampleCounts
 from storage.records.samples import Split
 from storage.tables.model_rows import no_model
@@ -22,6 +23,12 @@ FROM sample_counts WHERE model_id = ?
 _LABEL_COUNTS = """
 SELECT split, class, count FROM sample_counts
 WHERE model_id = ? AND class >= -1 AND count > 0 ORDER BY split, class
+"""
+_SIZES = """
+SELECT sample_bytes AS size_bytes,
+  (SELECT count(*) FROM samples WHERE model_id = models.id AND quarantine IS NOT NULL)
+    AS quarantined
+FROM models WHERE id = ?
 """
 
 # Digests with the same prefix: almost always equal ones.
@@ -43,6 +50,16 @@ LabelCount = tuple[Split, int | None, int]
 """(split, class index, number of samples); class None: without a label."""
 
 
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """A model's samples. size_bytes: of all together. quarantined: `counts` includes them."""
+
+    counts: SampleCounts
+    labels: list[LabelCount]
+    size_bytes: int
+    quarantined: int
+
+
 class SampleStats:
     """Statistics of a model's samples, most of them without reading the samples' rows."""
 
@@ -60,22 +77,15 @@ class SampleStats:
     def balance(self, model_id: int) -> tuple[SampleCounts, list[LabelCount]]:
         """`counts` and `label_counts`, consistent with each other."""
         with self._readers.snapshot() as connection:
-            counts = connection.execute(_COUNTS, (model_id,)).fetchone()
-            rows = connection.execute(_LABEL_COUNTS, (model_id,)).fetchall()
-        return SampleCounts(**dict(counts)), [
-            (Split(row["split"]), None if row["class"] < 0 else row["class"], row["count"])
-            for row in rows
-        ]
+            return _balance(connection, model_id)
 
-    def size_bytes(self, model_id: int) -> int:
-        """Bytes of all samples together. Raises NotFound."""
-        return self._number("SELECT sample_bytes FROM models WHERE id = ?", model_id)
-
-    def quarantined(self, model_id: int) -> int:
-        """The number of quarantined samples, which `counts` includes."""
-        return self._number(
-            "SELECT count(*) FROM samples WHERE model_id = ? AND quarantine IS NOT NULL", model_id
-        )
+    def totals(self, model_id: int) -> Totals:
+        """All of them, consistent with each other. Raises NotFound."""
+        with self._readers.snapshot() as connection:
+            sizes = connection.execute(_SIZES, (model_id,)).fetchone()
+            if sizes is None:
+                raise no_model(model_id)
+            return Totals(*_balance(connection, model_id), **dict(sizes))
 
     def validation_digest(self, model_id: int) -> str:
         """A digest of the labelled validation samples: changes whenever they or their labels do."""
@@ -101,9 +111,13 @@ class SampleStats:
                 found += [(sha256, ids) for sha256, ids in groups if len(ids) > 1]
         return found
 
-    def _number(self, sql: str, model_id: int) -> int:
-        with self._readers.snapshot() as connection:
-            row = connection.execute(sql, (model_id,)).fetchone()
-        if row is None:
-            raise no_model(model_id)
-        return int(row[0])
+
+def _balance(
+    connection: sqlite3.Connection, model_id: int
+) -> tuple[SampleCounts, list[LabelCount]]:
+    counts = connection.execute(_COUNTS, (model_id,)).fetchone()
+    rows = connection.execute(_LABEL_COUNTS, (model_id,)).fetchall()
+    return SampleCounts(**dict(counts)), [
+        (Split(row["split"]), None if row["class"] < 0 else row["class"], row["count"])
+        for row in rows
+    ]

@@ -120,7 +120,7 @@ async def put_parameters(
     A token without `models:admin` needs the model's consent too.
     """
     _require_consent_of_others(principal, model)
-    await require_room_for(request, daemon)
+    require_room_for(request, daemon)
     folder, store = daemon.store.tmp_dir, daemon.store
     if require_media_type(request, *TAKEN, FORM) == FORM:
         async with request.form(max_files=2, max_fields=2) as form:
@@ -160,7 +160,7 @@ async def measure_parameters(
     require_media_type(request, *TAKEN)
     if _require_consent_of_others(principal, model):
         require_validation(model)
-    await require_room_for(request, daemon)
+    require_room_for(request, daemon)
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
         metrics = await unless_gone(request, daemon.measuring.measure(model, path))
     request.scope[AUDIT_FACTS] = json.dumps({"samples": metrics.get("samples", 0)})

@@ -97,7 +97,7 @@ async def ask_for_round(
     waits for the policy as any job. Parts: `spec` (JSON) and `parameters` (safetensors).
     """
     require_media_type(request, FORM)
-    await require_room_for(request, daemon)
+    require_room_for(request, daemon)
     async with request.form(max_files=2, max_fields=2) as form:
         spec = await json_part(form, "spec", RoundRequest)
         if spec is None:

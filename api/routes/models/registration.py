@@ -77,7 +77,7 @@ async def register(
 ) -> ModelBody:
     """Parts: `spec` (JSON) and either `model` (a forward ONNX file) or `artifacts` (a zip)."""
     require_media_type(request, "multipart/form-data")
-    await require_room_for(request, daemon)
+    require_room_for(request, daemon)
     async with request.form(max_files=2, max_fields=4) as form:
         spec = _spec(await _described(form))
         principal.require(Scope.MODELS_ADMIN, spec.name)
@@ -107,7 +107,7 @@ async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal)
     read is refused as there; what keeps the rest from being registered is in `problems`.
     """
     require_media_type(request, "multipart/form-data")
-    await require_room_for(request, daemon)
+    require_room_for(request, daemon)
     async with request.form(max_files=2, max_fields=4) as form:
         given = await json_part(form, "spec", DiagnosisSpecBody) or DiagnosisSpecBody()
         if given.name:

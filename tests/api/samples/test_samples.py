@@ -55,6 +55,24 @@ def test_the_same_key_again_is_a_duplicate(served: Served, model: str) -> None:
     assert (again["accepted"], again["duplicates"]) == (1, 2)
 
 
+def test_a_model_added_again_under_its_name_takes_samples_and_lists_its_own(
+    served: Served, model: str
+) -> None:
+    url = f"/v1/models/{model}/samples"
+    assert served.http.post(url, json={"inputs": {"x": [1, 2, 3]}, "label": 1}).status_code == 201
+    assert len(served.http.get(url).json()["items"]) == 1
+    served.http.delete(f"/v1/models/{model}").raise_for_status()
+    gone = [served.http.get(url), served.http.get(f"{url}/stats"), served.http.post(url, json={})]
+    served.register(model, mlp(2, 4, 2), classes=["hen", "cow"])
+
+    again = served.http.post(url, json={"inputs": {"x": [1, 2]}, "label": "cow"})
+
+    assert [each.status_code for each in gone] == [404, 404, 404]
+    assert again.status_code == 201, again.text
+    assert [each["label"] for each in served.http.get(url).json()["items"]] == [1]
+    assert served.http.get(f"{url}/stats").json()["train"] <= 1
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float16", ">f4", "int8", "uint16"])
 def test_an_array_of_numbers_becomes_the_models_dtype(
     served: Served, model: str, dtype: str

@@ -129,7 +129,7 @@ def test_a_database_of_the_first_schema_becomes_the_newest_and_keeps_its_rows(da
     assert [event.id for event in store.events.since(0, 10)] == [7]
     assert (model.preprocess, model.quota.max_samples) == ((), None)
     assert (first.pinned, first.quarantine, second.label) == (False, None, None)
-    assert store.sample_stats.size_bytes(3) == 9
+    assert store.sample_stats.totals(3).size_bytes == 9
     store.close()
 
 

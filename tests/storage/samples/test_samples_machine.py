@@ -181,10 +181,10 @@ class SamplesMachine(RuleBasedStateMachine):
             for s in samples.list(model_id, limit=1000)
         }
         assert stored == self.rows
-        assert stats.size_bytes(model_id) == sum(len(r.content) for r in self.rows.values())
+        assert stats.totals(model_id).size_bytes == sum(len(r.content) for r in self.rows.values())
         assert stats.counts(model_id) == self._counts()
         on_disk = sum(path.stat().st_size for path in (self.folder / "data/packs").rglob("*.pack"))
-        assert on_disk <= 2 * stats.size_bytes(model_id) + 1
+        assert on_disk <= 2 * stats.totals(model_id).size_bytes + 1
 
     def _counts(self) -> SampleCounts:
         labelled = [row for row in self.rows.values() if row.label is not None]

@@ -49,7 +49,7 @@ def test_what_comes_twice_in_one_upload_is_a_duplicate(store, model, send, recor
     assert (done.accepted, done.duplicates) == (3, 2)
     assert done.twins == {2: 1, 3: 1}
     assert store.samples.content(model.id, 3) == record_of(3)
-    assert store.sample_stats.size_bytes(model.id) == 3 * 16
+    assert store.sample_stats.totals(model.id).size_bytes == 3 * 16
 
 
 def test_a_large_upload_sent_again_stores_nothing(store, model, send):
