@@ -51,6 +51,28 @@ class FileSlice:
         return self._count
 
 
+class Joining:
+    """The transport of one answer: what follows the head is written with it.
+
+    Two writes are two packets, and wake up the client twice.
+    """
+
+    def __init__(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._head = b""
+        self.holds = False
+
+    def write(self, data: bytes) -> None:
+        """Write, or hold the data back until the next write."""
+        self._head += data
+        if not self.holds:
+            self._transport.write(self._head)
+            self._head = b""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 class FileProtocol(H11Protocol):
     """One connection. Offers the extensions ZERO_COPY, ABORT, ENDS and PEER_UID to the app."""
 
@@ -135,7 +157,18 @@ class FileProtocol(H11Protocol):
         if self._peer_uid is not None:
             scope["extensions"][PEER_UID] = {"uid": self._peer_uid}
 
+        begin: Message | None = None
+        self.cycle.transport = joining = Joining(self.transport)  # type: ignore[assignment]
+
         async def send_extended(message: Message) -> None:
+            nonlocal begin
+            if message["type"] == "http.response.start" and _is_followed(message):
+                begin = message
+                return
+            if begin is not None:
+                joining.holds = message["type"] != ZERO_COPY
+                await send(begin)
+                begin, joining.holds = None, False
             if message["type"] == ZERO_COPY:
                 await self._send_file(message, receive)
             else:
@@ -174,3 +207,8 @@ class FileProtocol(H11Protocol):
     def _framed(self, placeholder: FileSlice) -> list[Any]:
         data: Any = placeholder
         return self.conn.send_with_data_passthrough(h11.Data(data=data)) or []
+
+
+def _is_followed(begin: Message) -> bool:
+    """Whether the body comes at once: it is complete. The head of a stream is not held back."""
+    return any(name.lower() == b"content-length" for name, _ in begin.get("headers", ()))

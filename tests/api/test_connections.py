@@ -198,3 +198,13 @@ def test_a_client_that_neither_takes_nor_sends_is_cut(
 ) -> None:
     wait_until(lambda: not holds(served, left[asked]), "its end", deadline_s=60)
     assert "Traceback" not in served.said()
+
+
+def test_the_head_and_the_body_of_an_answer_arrive_together(served: Served) -> None:
+    asked = f"GET /v1/models HTTP/1.1\r\nHost: {urlsplit(served.url).netloc}\r\n"
+    asked += f"Authorization: Bearer {served.token}\r\n\r\n"
+    with connect(served) as connection:
+        for _ in range(20):
+            connection.sendall(asked.encode())
+            answer = connection.recv(2**20)
+            assert answer.endswith(b"}"), answer
