@@ -1,8 +1,9 @@
 """Mixed requests at a fixed rate while a job trains: the highest rate within the p99 limit.
 
 The loop is open: each request is due at its time, whatever became of earlier ones, and its latency
-counts from then, so that a daemon that falls behind cannot slow down the load. An upload waits for
-the disk: how long flushes take without the daemon is measured first. TMPDIR names another disk.
+counts from then, so that a daemon that falls behind cannot slow down the load. How late requests
+are sent is part of it, and printed. An upload waits for the disk: how long flushes take without the
+daemon is measured first. TMPDIR names another disk.
 """
 
 from __future__ import annotations
@@ -86,18 +87,20 @@ class _Load:
             "stats": (f"GET {_M}/samples/stats", 200, ""),
         }
         self._spent_ms: list[float] = []
+        self._late_ms: list[float] = []
         self._statuses: Counter[int] = Counter()
         self._unexpected: Counter[str] = Counter()
 
     async def run(self, rate: int, seconds: float) -> Row:
-        """Send `rate` requests per second."""
+        """Send `rate` requests per second, whose bodies are made before the first."""
         kinds = random.choices(list(MIX), list(MIX.values()), k=int(rate * seconds))
+        bodies = [_body(kind) for kind in kinds]
         began = time.perf_counter()
         asked = []
-        for place, kind in enumerate(kinds):
+        for place, (kind, body) in enumerate(zip(kinds, bodies, strict=True)):
             due = began + place / rate
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
-            asked.append(asyncio.create_task(self._ask(kind, due)))
+            asked.append(asyncio.create_task(self._ask(kind, body, due)))
         await asyncio.gather(*asked)
         for _, (_, writer) in self._idle:
             writer.close()
@@ -106,17 +109,19 @@ class _Load:
             "answered": len(self._spent_ms),
             "p50 ms": median(self._spent_ms),
             "p99 ms": quantiles(self._spent_ms, n=100)[-1],
+            "sent late p99 ms": quantiles(self._late_ms, n=100)[-1],
             "5xx": sum(count for status, count in self._statuses.items() if status >= 500),
             "other than expected": dict(self._unexpected) or "none",
             "must reach": f"200/s for a minute, p99 ≤ {MAX_P99_MS:g} ms, no 5xx",
         }
 
-    async def _ask(self, kind: str, due: float) -> None:
+    async def _ask(self, kind: str, body: bytes, due: float) -> None:
         line, expected, headers = self._requests[kind]
         async with self._clients:
             connection = await self._connection()
+            self._late_ms.append((time.perf_counter() - due) * 1000)
             try:
-                status = await self._http.ask(connection, line, _body(kind), headers=headers)
+                status = await self._http.ask(connection, line, body, headers=headers)
             except (ConnectionError, asyncio.IncompleteReadError):
                 self._unexpected[f"{kind}: connection lost"] += 1
                 return
