@@ -131,7 +131,8 @@ class Packs:
             self.undo(model_id, Placement(pack, start, start))
 
         with file_faults("cannot store samples"):
-            make_folder(path.parent)
+            if start == 0:
+                make_folder(path.parent)
             transaction.after_rollback(take_back)
             file = transaction.files.open(path)
             if start == 0:
@@ -227,7 +228,10 @@ def _read_at(file: BinaryIO, offset_bytes: int, length: int) -> bytes:
 
 def size_of(path: Path) -> int:
     """In bytes; 0 where there is no file."""
-    return path.stat().st_size if path.exists() else 0
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def cut(path: Path, size_bytes: int) -> None:

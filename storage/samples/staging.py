@@ -205,6 +205,8 @@ class Staging:
 
     def _free_keys(self, transaction: Transaction) -> None:
         """Take the keys from damaged samples, so that new ones can have them."""
+        if not self._rows.keys_of_damaged:
+            return
         keys = [(self._model_id, key) for key in self._rows.keys_of_damaged]
         transaction.executemany(
             "UPDATE samples SET key = NULL WHERE model_id = ? AND key = ?", keys
