@@ -47,21 +47,21 @@ DESCRIPTION = (
 )
 
 ROUTED = (
+    uploads,
+    predict,
+    versions,
+    samples,
+    jobs,
     health,
     registration,
     models,
-    uploads,
     dataset,
-    samples,
-    jobs,
     metrics,
     checkpoints,
-    versions,
     aliases,
     reference,
     parameters,
     rounds,
-    predict,
     open_inference,
     events,
     device,
@@ -71,7 +71,7 @@ ROUTED = (
     access,
     dashboard,
 )
-"""Modules of routes, in the order in which paths are looked up."""
+"""Modules of routes, in the order in which paths are looked up: first what devices ask for most."""
 
 
 def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
