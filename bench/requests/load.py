@@ -18,6 +18,7 @@ from collections import Counter
 from statistics import median, quantiles
 
 import numpy as np
+import psutil
 
 from bench.daemon import Served, mlp, served
 from bench.requests.plain_http import Connection, PlainHttp
@@ -73,6 +74,7 @@ class _Load:
 
     def __init__(self, daemon: Served, job: int) -> None:
         self._http = PlainHttp(daemon)
+        self._process = psutil.Process(daemon.process.pid)
         self._idle: list[tuple[float, Connection]] = []
         self._clients = asyncio.Semaphore(CLIENTS)
         etag = daemon.http.get(f"{_M}/latest/model.onnx").headers["etag"]
@@ -95,6 +97,7 @@ class _Load:
         """Send `rate` requests per second, whose bodies are made before the first."""
         kinds = random.choices(list(MIX), list(MIX.values()), k=int(rate * seconds))
         bodies = [_body(kind) for kind in kinds]
+        used = sum(self._process.cpu_times()[:2])
         began = time.perf_counter()
         asked = []
         for place, (kind, body) in enumerate(zip(kinds, bodies, strict=True)):
@@ -102,6 +105,7 @@ class _Load:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             asked.append(asyncio.create_task(self._ask(kind, body, due)))
         await asyncio.gather(*asked)
+        used = sum(self._process.cpu_times()[:2]) - used
         for _, (_, writer) in self._idle:
             writer.close()
         return {
@@ -110,6 +114,7 @@ class _Load:
             "p50 ms": median(self._spent_ms),
             "p99 ms": quantiles(self._spent_ms, n=100)[-1],
             "sent late p99 ms": quantiles(self._late_ms, n=100)[-1],
+            "daemon's processor ms a request": used / len(kinds) * 1000,
             "5xx": sum(count for status, count in self._statuses.items() if status >= 500),
             "other than expected": dict(self._unexpected) or "none",
             "must reach": f"200/s for a minute, p99 ≤ {MAX_P99_MS:g} ms, no 5xx",
