@@ -78,7 +78,7 @@ compiled-tests: $(INSTALLED)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
 check-release: check zoo fuzz test-openapi soak audit test-flower release test-deb test-container \
-  test-systemd test-arm64 test-python3.13 test-deb-arm64
+  test-systemd test-arm64 test-python3.13 test-deb-arm64 test-container-arm64
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

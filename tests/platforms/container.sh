@@ -14,7 +14,9 @@ debian_root "$root" "$architecture" "$(. /etc/os-release && echo "$VERSION_CODEN
     "python3 python3-venv ca-certificates"
 
 step() { printf '\n== %s\n' "$*"; }
-compose() { podman-compose --project-name honed-test "$@"; }
+files="-f compose.yaml"
+[ "$architecture" = "$(dpkg --print-architecture)" ] || files="$files -f tests/platforms/emulated.yaml"
+compose() { podman-compose --project-name honed-test $files "$@"; }
 container=honed-test_honed_1
 inside() { podman exec "$container" "$@"; }
 # The HTTP status of a request from outside with this Host.
