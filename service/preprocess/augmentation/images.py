@@ -6,7 +6,7 @@ Imports Pillow late: the daemon only checks descriptions.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, cos, exp, log, radians, sin, sqrt
+from math import ceil, cos, exp, log, radians, sin, sqrt, tan
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
 
 import numpy as np
@@ -28,24 +28,26 @@ ERASED_AREA, ERASED_ASPECT = (0.02, 0.4), 1 / 0.3
 """Shares of the image. Source: Zhong et al. (2020), Random Erasing Data Augmentation."""
 LUMA = (0.299, 0.587, 0.114)
 """Weights of red, green and blue: ITU-R 601."""
-ROTATION_LIMIT = 180
+ROTATION_LIMIT, SHEAR_LIMIT = 180, 45
 Affine = tuple[float, float, float, float, float, float]
 
 
 class Crop(NamedTuple):
     """The region that the output is taken from. dx, dy: in pixels, from the middle. width, height:
-    as shares of the image's; a negative width flips it. angle: in degrees."""
+    as shares of the image's; a negative width flips it. angle: in degrees. slant: sideways, in
+    pixels per row."""
 
     dx: float
     dy: float
     width: float = 1.0
     height: float = 1.0
     angle: float = 0.0
+    slant: float = 0.0
 
 
 @dataclass(frozen=True)
 class ImageAugmentation(Family):
-    """In this order: crop, resized crop, flip, rotation, colour, blur, erasing.
+    """In this order: crop, resized crop, flip, zoom, shear, rotation, colour, blur, noise, erasing.
 
     Beyond the image's border, the border is repeated.
     """
@@ -64,6 +66,12 @@ class ImageAugmentation(Family):
     rotation: Annotated[
         float, Amount("rotate by up to so many degrees", 0, ROTATION_LIMIT, True)
     ] = 0
+    zoom: Annotated[
+        float, Amount("enlarge or shrink by a factor of up to 1 + this", 0, 1, True)
+    ] = 0
+    shear: Annotated[
+        float, Amount("slant sideways by up to so many degrees", 0, SHEAR_LIMIT, True)
+    ] = 0
     brightness: Annotated[float, Amount("multiply all values by 1 ± up to this")] = 0
     contrast: Annotated[
         float, Amount("multiply distances from the mean gray by 1 ± up to this")
@@ -71,6 +79,9 @@ class ImageAugmentation(Family):
     saturation: Annotated[float, Amount("multiply distances from gray by 1 ± up to this")] = 0
     blur: Annotated[
         float, Amount("blur by a Gaussian of a deviation up to so many pixels", 0, 10)
+    ] = 0
+    noise: Annotated[
+        float, Amount("add noise of a standard deviation up to this share of the range")
     ] = 0
     cutmix: Annotated[
         float, Amount("alpha of the Beta distribution of patches (Yun et al. 2019)", 0, 10, True)
@@ -91,36 +102,43 @@ class ImageAugmentation(Family):
     def apply(self, pixels: Pixels, draw: np.random.Generator, *, channels_first: bool) -> Pixels:
         """Another image of the same shape and layout. pixels: (c, h, w) or (h, w, c)."""
         planes = pixels if channels_first else pixels.transpose(2, 0, 1)
-        planes = self._erased(self._painted(self._moved(planes, draw), draw), draw)
+        for change in (self._moved, self._painted, self._noisy, self._erased):
+            planes = change(planes, draw)
         return planes if channels_first else planes.transpose(1, 2, 0)
 
     def _moved(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
-        if not (self.crop or self.resized_crop or self.flip or self.rotation):
+        if not (self.crop or self.flip or self._resamples):
             return planes
         _, height, width = planes.shape
         window = self._window(draw, height=height, width=width)
-        if self.resized_crop or self.rotation:
+        if self._resamples:
             return _resample(planes, window)
         rows = _inside(np.arange(height) + int(window.dy), height)
         columns = _inside(np.arange(width) + int(window.dx), width)
         return planes[:, rows][:, :, columns[::-1] if window.width < 0 else columns]
 
+    @property
+    def _resamples(self) -> bool:
+        return bool(self.resized_crop or self.rotation or self.zoom or self.shear)
+
     def _window(self, draw: np.random.Generator, *, height: int, width: int) -> Crop:
-        right, down, area, aspect, x, y, turn, side = draw.random(8).tolist()
-        dx, dy = (
-            round((2 * each - 1) * self.crop * n) for each, n in ((right, width), (down, height))
-        )
+        right, down, area, aspect, x, y, turn, side, near, lean = draw.random(10).tolist()
+        dx, dy = ((2 * each - 1) * self.crop * n for each, n in ((right, width), (down, height)))
+        if not self._resamples:
+            dx, dy = round(dx), round(dy)
         wide = high = 1.0
         if self.resized_crop:
             area = self.resized_crop + area * (1 - self.resized_crop)
             ratio = exp((2 * aspect - 1) * log(ASPECT))
             wide, high = min(1.0, sqrt(area * ratio)), min(1.0, sqrt(area / ratio))
+        seen = (1 + self.zoom) ** (2 * near - 1)
         return Crop(
             dx=dx + (x - 0.5) * (1 - wide) * width,
             dy=dy + (y - 0.5) * (1 - high) * height,
-            width=-wide if side < self.flip else wide,
-            height=high,
+            width=seen * (-wide if side < self.flip else wide),
+            height=seen * high,
             angle=(2 * turn - 1) * self.rotation,
+            slant=tan(radians((2 * lean - 1) * self.shear)),
         )
 
     def _painted(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
@@ -145,6 +163,15 @@ class ImageAugmentation(Family):
         if self.blur:
             picture = picture.filter(ImageFilter.GaussianBlur(blur * self.blur))
         return _planes(picture)
+
+    def _noisy(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
+        if not self.noise:
+            return planes
+        deviation = 255 * self.noise * draw.random(dtype=np.float32)
+        made = draw.standard_normal(planes.shape, np.float32)
+        made *= deviation
+        made += planes
+        return np.rint(made, made).clip(0, 255).astype(np.uint8)
 
     def _erased(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
         if not self.erasing:
@@ -171,7 +198,7 @@ def _inside(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
 
 
 def _resample(planes: Pixels, window: Crop) -> Pixels:
-    """Bilinear."""
+    """Bicubic: bilinear would blur, unlike anything that the model is given later."""
     from PIL import Image
 
     _, height, width = planes.shape
@@ -179,26 +206,27 @@ def _resample(planes: Pixels, window: Crop) -> Pixels:
     corners = [(x, y) for x in (0, width) for y in (0, height)]
     beyond_x = max(max(-(at := a * x + b * y + c), at - width) for x, y in corners)
     beyond_y = max(max(-(at := d * x + e * y + f), at - height) for x, y in corners)
-    more_x, more_y = (max(0, ceil(each)) + 1 for each in (beyond_x, beyond_y))
+    more_x, more_y = (max(0, ceil(each)) + 2 for each in (beyond_x, beyond_y))
     rows = _inside(np.arange(-more_y, height + more_y), height)
     columns = _inside(np.arange(-more_x, width + more_x), width)
     c, f = c + more_x, f + more_y
     picture, size = _picture(planes[:, rows][:, :, columns]), (width, height)
-    if window.angle:
-        matrix, bilinear = (a, b, c, d, e, f), Image.Resampling.BILINEAR
-        return _planes(picture.transform(size, Image.Transform.AFFINE, matrix, bilinear))
+    bicubic = Image.Resampling.BICUBIC
+    if window.angle or window.slant:
+        return _planes(picture.transform(size, Image.Transform.AFFINE, (a, b, c, d, e, f), bicubic))
     # Takes half the time of a transformation.
     left, right = sorted((c, a * width + c))
     box = (left, f, right, e * height + f)
-    made = _planes(picture.resize(size, Image.Resampling.BILINEAR, box))
+    made = _planes(picture.resize(size, bicubic, box))
     return made[:, :, ::-1] if a < 0 else made
 
 
 def _affine(window: Crop, *, height: int, width: int) -> Affine:
     """From a place in the output to one in the image, in pixels."""
     turn = radians(window.angle)
-    a, b = cos(turn) * window.width, -sin(turn) * window.height
-    d, e = sin(turn) * window.width, cos(turn) * window.height
+    sine, cosine = sin(turn), cos(turn)
+    a, b = cosine * window.width, (window.slant * cosine - sine) * window.height
+    d, e = sine * window.width, (window.slant * sine + cosine) * window.height
     x, y = width / 2, height / 2
     return a, b, x + window.dx - a * x - b * y, d, e, y + window.dy - d * x - e * y
 

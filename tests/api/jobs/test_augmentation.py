@@ -18,6 +18,9 @@ from support import Served, mlp, wait_until
 AUGMENT = {
     "crop": 0.125,
     "rotation": 15,
+    "zoom": 0.1,
+    "shear": 5,
+    "noise": 0.05,
     "brightness": 0.2,
     "blur": 0.5,
     "cutmix": 1,
@@ -117,7 +120,7 @@ def test_views_of_features_are_kept_and_leave_with_their_sample(
     ("model", "preprocess", "more", "says"),
     [
         (image_model(), {**PREPROCESS, "augment": {"flip": 2}}, {}, "from 0 to 1"),
-        (image_model(), {**PREPROCESS, "augment": {"zoom": 1}}, {}, "resized_crop"),
+        (image_model(), {**PREPROCESS, "augment": {"swirl": 1}}, {}, "resized_crop"),
         (
             mlp(4, 8, 2),
             {"kind": "standardize", "augment": {"flip": 1}},
