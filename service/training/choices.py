@@ -26,10 +26,13 @@ MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 4_000, 40, 3
 PATIENCE_EPOCHS, FEWEST_VALIDATION = 10, 50
 TEST_STEPS, FEWEST_TEST_STEPS = 50, 20
 SKEWED = 3.0
-REPLAY, MOST_REPLAY, FEWEST_REPLAYED, MOST_PASSES = 0.4, 0.9, 100, 2
-"""The base set's share of an epoch; its maximum; the number of base set samples that a small job
-raises its share for; how often an epoch may repeat the base set. A larger share is at the expense
-of new samples."""
+REPLAY, MOST_PASSES = 0.4, 2
+"""The base set's share of an epoch, and how often an epoch may repeat the base set. A larger share
+is at the expense of new samples."""
+MOST_REPLAY, FEWEST_REPLAYED = 0.9, 100
+NEW_CLASS_REPLAY, NEW_CLASS_REPLAYED = 0.95, 400
+"""The maximum of that share, and the number of base set samples that a small job raises its share
+for; with a class that the base set lacks, and which takes its place from the others."""
 PULL = 0.03
 """Through label smoothing, the weight of a sample of the largest class for the smallest class."""
 SMOOTH, NEAR, GONE = 0.8, 1.05, 2.0
@@ -97,7 +100,7 @@ def choose(
         if name in task.open and value is not None:
             values[name], reasons[name] = value, reason
 
-    take("replay", *_replay(datasets))
+    take("replay", *_replay(task, datasets))
     drawn = Drawn(datasets.train, datasets.sampler(replace(wanted, **values)))
     samples = len(drawn.sampler)
     take("batch_size", _batch_size(samples), f"for {samples} training samples")
@@ -133,14 +136,24 @@ def _patience(validation: int) -> tuple[int | None, str]:
     return PATIENCE_EPOCHS, f"{validation} validation samples tell when to stop"
 
 
-def _replay(datasets: Datasets) -> tuple[float | None, str]:
+def _replay(task: Train, datasets: Datasets) -> tuple[float | None, str]:
     """A small base set gets a smaller share, since the model would soon memorize it."""
     base, own = len(datasets.base), len(datasets.train) - len(datasets.base)
     if not base:
         return None, ""
-    drawn = min(MOST_PASSES * base, max(REPLAY / (1 - REPLAY) * own, FEWEST_REPLAYED))
-    share = min(MOST_REPLAY, round(drawn / (drawn + own), 3))
-    return share, f"keeps what the base set tells: {base} samples beside {own} others"
+    most, fewest, of_new = MOST_REPLAY, FEWEST_REPLAYED, ""
+    if task.signature.target.num_classes is not None and _has_new_class(datasets):
+        most, fewest = NEW_CLASS_REPLAY, NEW_CLASS_REPLAYED
+        of_new = ", with a class that it lacks"
+    drawn = min(MOST_PASSES * base, max(REPLAY / (1 - REPLAY) * own, fewest))
+    share = min(most, round(drawn / (drawn + own), 3))
+    return share, f"keeps what the base set tells: {base} samples beside {own} others{of_new}"
+
+
+def _has_new_class(datasets: Datasets) -> bool:
+    """Whether the others have a class that the base set lacks."""
+    labels = datasets.train.labels
+    return bool(np.setdiff1d(labels, labels[datasets.base]).size)
 
 
 def _for_skewed_classes(task: Train, drawn: Drawn) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Hyperparameters(LossOptions, Recipe):
         About(
             "Share of an epoch that is drawn from the base set. Default: chosen if there is one.",
             ge=0,
-            le=0.9,
+            le=0.95,
         ),
     ] = None
     head: Annotated[

@@ -186,6 +186,18 @@ def test_a_base_set_has_a_share_that_does_not_repeat_it_more_than_twice(ask: Ask
     assert "replay" not in ask(200).values
 
 
+def test_a_class_that_the_base_set_lacks_has_more_of_it_replayed(ask: Ask) -> None:
+    def share(own: int, label: int) -> Chosen:
+        labels = np.concatenate([np.arange(500) % 2, np.full(own, label)])
+        return ask(500 + own, base=500, labels=labels)
+
+    known, new = share(20, 1), share(20, 2)
+    assert (known.values["replay"], new.values["replay"]) == (0.833, 0.95)
+    assert new.reasons["replay"].endswith("beside 20 others, with a class that it lacks")
+    assert new.reasons["batch_size"] == "for 400 training samples"
+    assert [share(own, 2).values["replay"] for own in (100, 1000)] == [0.8, 0.4]
+
+
 def test_the_course_counts_what_is_replayed(ask: Ask) -> None:
     chosen = ask(200, base=100)
     assert chosen.reasons["batch_size"] == "for 200 training samples"
