@@ -2,7 +2,8 @@
 
 The digits are the demo's, seen by its camera and judged on held-out ones. In the last rows the nine
 are the base set, and only pictures of the tenth are new: the nine are replayed, left out, or left
-out in ten epochs at a low rate; in the last row the job distills the previous version.
+out in ten epochs at a low rate; in the last row the job distills the previous version. Replayed,
+they should lose at most 0.01.
 """
 
 from __future__ import annotations
@@ -21,8 +22,11 @@ from bench.daemon import Served, digits_cnn, served, train
 from bench.table import Row
 from cli.demo.digits import folder, kept_back, read
 
-NEW, PICTURES, SEEDS = 9, (5, 20), (0, 1, 2)
-GENTLE, DISTILLED = "replay 0, gentle", "replay 0, gentle, distillation"
+NEW, PICTURES, SEEDS = 9, (5, 20), range(3)
+MORE_SEEDS = range(10, 16)
+"""Of the row that has an aim. The rule for `replay` was chosen on other digits, other draws and
+other held-out pictures, in seeds 100 to 109."""
+REPLAYED, GENTLE, DISTILLED = "replayed", "replay 0, gentle", "replay 0, gentle, distillation"
 EPOCHS = (1, 5, None)
 """None: the job chooses."""
 
@@ -37,7 +41,7 @@ def run() -> list[Row]:
         ]
         replays = [
             _row(daemon, Path(scratch), PICTURES[-1], None, base_set=base_set)
-            for base_set in ("replayed", "replay 0", GENTLE, DISTILLED)
+            for base_set in (REPLAYED, "replay 0", GENTLE, DISTILLED)
         ]
         return [*rows, *replays]
 
@@ -45,7 +49,8 @@ def run() -> list[Row]:
 def _row(
     daemon: Served, scratch: Path, pictures: int, epochs: int | None, *, base_set: str = "-"
 ) -> Row:
-    found = [_learned(daemon, scratch, pictures, epochs, seed, base_set) for seed in SEEDS]
+    seeds = MORE_SEEDS if base_set == REPLAYED else SEEDS
+    found = [_learned(daemon, scratch, pictures, epochs, seed, base_set) for seed in seeds]
     asked = {"pictures": str(pictures), "epochs": "chosen" if epochs is None else str(epochs)}
     told = asked | {"base set": base_set}
     return told | {what: median(each[what] for each in found) for what in found[0]}
@@ -84,6 +89,7 @@ def _learned(
     return {
         "old before": before["old"],
         "old after": after["old"],
+        "old lost": before["old"] - after["old"],
         "new after": after["new"],
         "s to add": seconds,
     }
