@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from browser import CHROMIUM, Tab, launched
+from browser import CHROMIUM, VIEWPORT, Tab, launched
 from npm import Npm
 from support import Served
 
@@ -31,17 +31,38 @@ def axe(npm: Npm) -> str:
     return (npm.folder / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
-@pytest.fixture
-def tab(chromium: Any) -> Iterator[Callable[..., Tab]]:
-    """Open tabs; each must have stayed without a complaint."""
+@pytest.fixture(scope="module")
+def shared(chromium: Any) -> Iterator[list[Tab]]:
+    """The tab that the module's tests use one after the other, once the first has opened it."""
     tabs: list[Tab] = []
-
-    def start(served: Served, **options: Any) -> Tab:
-        tabs.append(Tab(chromium, served, **options))
-        return tabs[-1]
-
-    yield start
-    complaints = [complaint for each in tabs for complaint in each.complaints]
+    yield tabs
     for each in tabs:
         each.context.close()
+
+
+@pytest.fixture
+def tab(chromium: Any, shared: list[Tab]) -> Iterator[Callable[..., Tab]]:
+    """Open the module's tab, or with further options one of its own; each must stay without a
+    complaint."""
+    used: list[Tab] = []
+
+    def start(served: Served, viewport: dict[str, int] = VIEWPORT, **options: Any) -> Tab:
+        if options or used:
+            used.append(Tab(chromium, served, viewport=viewport, **options))
+        else:
+            if not shared:
+                shared.append(Tab(chromium, served))
+            used.append(shared[0].enter(served, viewport))
+        return used[-1]
+
+    yield start
+    complaints: list[str] = []
+    for each in used:
+        if each in shared and each.served.process.poll() is None:
+            each.leave()
+            complaints += each.complaints
+        else:
+            complaints += each.complaints  # before a page misses its daemon, which has ended
+            each.context.close()
+            shared[:] = [other for other in shared if other is not each]
     assert not complaints

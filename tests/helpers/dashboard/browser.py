@@ -22,6 +22,8 @@ ARGUMENTS = [
     "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
 WAIT_MS = 90_000
+NO_ICON = "/favicon.ico"
+VIEWPORT = {"width": 1280, "height": 720}
 REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error("violates the policy: " + event.violatedDirective + " " + event.blockedURI));
@@ -81,7 +83,10 @@ def launched() -> Iterator[Any]:
 
 
 class Tab:
-    """A tab of its own browser profile, and everything that its console complained of."""
+    """A tab of its own browser profile, and everything that its console complained of.
+
+    `leave` makes it as good as new for another test, for half of what a new one takes.
+    """
 
     def __init__(self, browser: Any, served: Served, **options: Any) -> None:
         self.served = served
@@ -109,11 +114,29 @@ class Tab:
         """Expect these complaints, which the test provokes: the browser reports some late."""
         self.forgiven.extend(said)
 
+    def enter(self, served: Served, viewport: dict[str, int] = VIEWPORT) -> Tab:
+        """Be the tab of a test: nothing is remembered of the one before."""
+        self.served = served
+        self.heard.clear()
+        self.forgiven.clear()
+        self.page.set_viewport_size(viewport)
+        return self
+
+    def leave(self) -> None:
+        """Forget the token and what the test has set, and show a page that asks for nothing."""
+        for other in self.context.pages[1:]:
+            other.close()
+        self.page.evaluate("() => (sessionStorage.clear(), localStorage.clear())")
+        self.page.unroute_all()
+        self.page.emulate_media(color_scheme="null", reduced_motion="null")
+        self.page.goto(f"{self.served.url}/healthz")
+
     @property
     def complaints(self) -> list[str]:
         """What the console reported and the test does not expect."""
         return [each for each in self.heard if not any(part in each for part in self.forgiven)]
 
     def _hear(self, message: Any) -> None:
-        if message.type in ("error", "warning"):
+        # The page that `leave` shows names no icon, and Chromium asks for this one.
+        if message.type in ("error", "warning") and not message.location["url"].endswith(NO_ICON):
             self.heard.append(message.text)
