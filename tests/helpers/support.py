@@ -9,7 +9,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
@@ -206,8 +206,11 @@ class Served:
 
     def children(self, module: str | None = None) -> list[psutil.Process]:
         """Processes that it has started and that run; module: those that run it."""
+        return self._running(psutil.Process(self.process.pid).children(), module)
+
+    def _running(self, children: Iterable[psutil.Process], module: str | None) -> list[Any]:
         found = []
-        for child in psutil.Process(self.process.pid).children():
+        for child in children:
             with suppress(psutil.NoSuchProcess):  # it has just ended
                 command = child.cmdline()
                 if command[:1] != [FORKS_CHILDREN] and (module is None or module in command):
@@ -216,7 +219,18 @@ class Served:
 
     def child_pid(self) -> int | None:
         """The training child's process id, if one runs."""
-        return next((child.pid for child in self.children("service.training")), None)
+        listed = self._running(self._listed(), "service.training")
+        # Linux may leave one out while another ends.
+        found = listed or self.children("service.training")
+        return found[0].pid if found else None
+
+    def _listed(self) -> Iterator[psutil.Process]:
+        """Its children as Linux lists them; psutil looks through all processes of the machine."""
+        for thread in Path(f"/proc/{self.process.pid}/task").glob("*/children"):
+            with suppress(OSError):  # the thread has just ended
+                for pid in thread.read_text("ascii").split():
+                    with suppress(psutil.NoSuchProcess):
+                        yield psutil.Process(int(pid))
 
     def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
         """End it, and wait for the end."""
