@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sources import ROOT, imported, imports, members, sources, tree
+from sources import ROOT, imported, imports, members, sources, statements, tree
 
 ROOMS = {
     "storage": set(),
@@ -125,7 +125,7 @@ def error_codes() -> set[str]:
     codes: set[str] = set()
     for room in ROOMS:
         for path in sources(room):
-            for node in ast.walk(tree(path)):
+            for node in statements(path):
                 if isinstance(node, ast.ClassDef):
                     codes |= {
                         statement.value.value

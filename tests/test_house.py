@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 import pytest
-from sources import ROOT, functions, import_statements, imported, members, sources, tree
+from sources import ROOT, functions, import_statements, imported, members, sources, statements, tree
 
 ROOMS = ("storage", "service", "api", "cli")
 FOLDERS = (*ROOMS, "tests", "bench", "examples", "clients/python", "clients/flower")
@@ -76,7 +76,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_a_class_name_stands_for_one_thing() -> None:
     places: dict[str, list[str]] = {}
     for name, path in modules().items():
-        for node in ast.walk(tree(path)):
+        for node in statements(path):
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(name)
     assert not {name: where for name, where in places.items() if len(where) > 1}
