@@ -56,13 +56,12 @@ def tab(chromium: Any, shared: list[Tab]) -> Iterator[Callable[..., Tab]]:
         return used[-1]
 
     yield start
-    complaints: list[str] = []
+    # Before the pages are left: they may complain of what ends meanwhile.
+    complaints = [complaint for each in used for complaint in each.complaints]
     for each in used:
         if each in shared and each.served.process.poll() is None:
             each.leave()
-            complaints += each.complaints
         else:
-            complaints += each.complaints  # before a page misses its daemon, which has ended
             each.context.close()
             shared[:] = [other for other in shared if other is not each]
     assert not complaints
