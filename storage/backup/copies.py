@@ -24,7 +24,7 @@ from storage.errors import DatabaseDamaged, StorageFull
 _logger = logging.getLogger(__name__)
 
 Change = Callable[[Transaction], object]
-FILES_OF_DATABASE = ("hone.db", "hone.db-wal", "hone.db-shm")
+FILES_OF_DATABASE = ("hone.db", "hone.db-journal", "hone.db-wal", "hone.db-shm")
 
 
 class Copies:

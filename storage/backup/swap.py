@@ -12,12 +12,13 @@ import shutil
 from datetime import datetime, timezone
 from pathlib import Path
 
+from storage.backup.copies import FILES_OF_DATABASE
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
 
 RESTORING = "restoring"
 _PLAN = "plan.json"
 _NEW = ("files", "packs", "hone.db")
-_OLD = ("hone.db", "hone.db-wal", "hone.db-shm", "files", "packs", "cache", "backups", "broken")
+_OLD = (*FILES_OF_DATABASE, "files", "packs", "cache", "backups", "broken")
 _STAMP = "%Y%m%dT%H%M%SZ"
 
 

@@ -32,6 +32,7 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
     UnknownSchema.
     """
     try:
+        _roll_back(path)
         if path.exists() and (check or path.stat().st_size <= CHECKED_AT_EVERY_START_BYTES):
             # A read-only connection leaves a damaged database and its log as they are.
             with closing(connect_reader(path)) as reader:
@@ -51,6 +52,13 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
         connection.close()
         raise
     return connection
+
+
+def _roll_back(path: Path) -> None:
+    """Undo the change to WAL that a crash has interrupted; a read-only connection could not."""
+    if path.exists() and path.with_name(f"{path.name}-journal").exists():
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
 
 
 def check_database(connection: sqlite3.Connection) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sqlite3
+from contextlib import closing
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
@@ -63,6 +65,24 @@ def kept(data_dir: Path) -> tuple[list[str], list[bytes]]:
         return [model.name for model in models], contents
     finally:
         store.close()
+
+
+def cut_short(database: Path) -> None:
+    """Leave a change half written, with the journal that undoes it, as a power cut does.
+
+    SQLite has such a journal only before it changes to WAL.
+    """
+    names = (database, database.with_name(f"{database.name}-journal"))
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        for statement in ("PRAGMA journal_mode = DELETE", "PRAGMA cache_size = 1", "BEGIN"):
+            connection.execute(statement).fetchall()
+        for table in ("samples", "packs", "versions", "files", "events"):
+            connection.execute(f"DELETE FROM {table}")  # noqa: S608 - our own
+        left = {path: path.read_bytes() for path in names}
+        connection.execute("ROLLBACK")
+    for path, content in left.items():
+        path.write_bytes(content)
+        path.chmod(0o600)
 
 
 def flipped(content: bytes) -> bytes:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from backups import back_up, fill, flipped, kept, put_back
+from backups import back_up, cut_short, fill, flipped, kept, put_back
 
 from storage.backup.reconciling import Lost
 from storage.errors import AlreadyExists, DataDirLocked
@@ -55,6 +55,19 @@ def test_data_that_are_there_are_kept_beside_the_folder(source: Path, tmp_path: 
     assert kept(target)[0] == ["new"]
     assert (target / "admin.token").read_text() == "the token"
     assert done.set_aside == tmp_path / "target.replaced-20260131T120000Z"
+    assert kept(done.set_aside) == before
+
+
+def test_a_journal_of_the_old_database_is_moved_away_with_it(source: Path, tmp_path: Path) -> None:
+    target = tmp_path / "target"
+    fill(target, "old", 3)
+    before = kept(target)
+    cut_short(target / "hone.db")
+
+    done = put_back(back_up(source), target, set_aside=True)
+
+    assert kept(target) == kept(source)
+    assert done.set_aside is not None
     assert kept(done.set_aside) == before
 
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
+from backups import cut_short
 from stored import publish, start_job
 
 from storage.backup.reconciling import Lost
@@ -154,6 +155,26 @@ def test_what_was_damaged_is_set_aside_as_it_was(backed_up, start_child):
     assert {name: (aside / name).read_bytes() for name in before} == before
     store.samples.delete(1, 1)
     assert [path.name for path in aside.iterdir()] == ["note.json"]
+    store.close()
+
+
+def test_a_change_to_wal_that_a_power_cut_has_interrupted_is_undone(backed_up, record_of):
+    cut_short(backed_up / "hone.db")
+
+    store = Store.open(backed_up)
+
+    assert contents(store) == [record_of(number) for number in range(4)]
+    store.close()
+
+
+def test_the_journal_of_a_database_that_is_gone_is_set_aside(backed_up, record_of):
+    cut_short(backed_up / "hone.db")
+    BROKEN["gone"](backed_up / "hone.db")
+
+    store = Store.open(backed_up)
+
+    assert contents(store) == [record_of(0), record_of(1)]
+    assert (Path(store.restoration.set_aside) / "hone.db-journal").exists()
     store.close()
 
 
