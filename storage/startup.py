@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import shutil
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+from storage.backup.copies import Copies
 from storage.blobs.packs import Packs, cut
-from storage.database.connection import Readers
+from storage.database.connection import Readers, sqlite3
 from storage.disk.durable import file_faults
 from storage.erasure.deletion import Eraser
+from storage.erasure.sample_rows import RewrittenPack
+
+_PLACES = """
+SELECT id, pack, offset, size_bytes FROM samples JOIN packs USING (model_id, pack)
+WHERE model_id = ? AND id IN (SELECT value FROM json_each(?))
+"""
 
 
 def clear_folder(folder: Path) -> None:
@@ -25,6 +35,27 @@ def finish_erasures(eraser: Eraser) -> None:
     """Overwrite samples that were deleted but not yet overwritten when the last run ended."""
     for model_id in eraser.pending_models():
         eraser.erase(model_id)
+
+
+def finish_moves(readers: Readers, packs: Packs, copies: Copies) -> None:
+    """Record in own backups the packs that were rewritten just before the last run ended."""
+    with readers.snapshot() as connection:
+        rows = connection.execute("SELECT model_id, pack FROM packs").fetchall()
+        stored = {(row["model_id"], row["pack"]) for row in rows}
+        for path in packs.folder.glob("*/*.pack"):
+            if (place := (int(path.parent.name), int(path.stem))) not in stored:
+                copies.follow_samples(*place, partial(_moved, connection, place[0]))
+
+
+def _moved(
+    connection: sqlite3.Connection, model_id: int, ids: Sequence[int]
+) -> RewrittenPack | None:
+    """The pack that these samples are in; None if they are deleted."""
+    found = connection.execute(_PLACES, (model_id, json.dumps([*ids]))).fetchall()
+    if not found:
+        return None
+    moves = [(row["offset"], row["id"]) for row in found]
+    return RewrittenPack(found[0]["pack"], found[0]["size_bytes"], moves)
 
 
 def sweep_packs(readers: Readers, packs: Packs) -> None:

@@ -41,7 +41,7 @@ from storage.samples.base_sets import BaseSets
 from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
-from storage.startup import clear_folder, finish_erasures, sweep_packs
+from storage.startup import clear_folder, finish_erasures, finish_moves, sweep_packs
 from storage.tables.audit import Audit
 from storage.tables.device_history import DeviceHistory
 from storage.tables.events import Events
@@ -239,6 +239,7 @@ class Store:
             self._reconcile(restoration)
         finish_erasures(self.eraser)
         self.integrity.set_lost_samples_aside()
+        finish_moves(self._readers, self._packs, self._copies)
         sweep_packs(self._readers, self._packs)
         self.files.sweep()
         self._ballast.restore()

@@ -24,6 +24,7 @@ from storage.errors import DatabaseDamaged, StorageFull
 _logger = logging.getLogger(__name__)
 
 Change = Callable[[Transaction], object]
+_IN_PACK = "SELECT id FROM samples WHERE model_id = ? AND pack = ?"
 FILES_OF_DATABASE = ("hone.db", "hone.db-journal", "hone.db-wal", "hone.db-shm")
 
 
@@ -75,6 +76,21 @@ class Copies:
         with self._lock:
             for path in self._backups():
                 _change(path, lambda transaction: move_samples(transaction, model_id, pack, move))
+
+    def follow_samples(
+        self, model_id: int, pack: int, moved: Callable[[Sequence[int]], RewrittenPack | None]
+    ) -> None:
+        """As `move_samples`, in copies that still name the pack. moved: where these samples are."""
+
+        def follow(transaction: Transaction) -> None:
+            rows = transaction.execute(_IN_PACK, (model_id, pack)).fetchall()
+            if rows:
+                move = moved([row["id"] for row in rows])
+                move_samples(transaction, model_id, pack, move)
+
+        with self._lock:
+            for path in self._backups():
+                _change(path, follow)
 
     def forget_models(self, kept: Callable[[], Iterable[int]]) -> None:
         """Delete all models except those in `kept` from the daemon's own backups.

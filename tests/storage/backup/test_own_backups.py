@@ -1,6 +1,8 @@
 """The daemon's own backups: few, sound, and without what was deleted."""
 
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from datetime import datetime, timedelta, timezone
 
@@ -10,6 +12,7 @@ from storage.backup.copies import check_copy
 from storage.backup.own_backups import made_at
 from storage.errors import DatabaseDamaged, StorageBroken
 from storage.samples.filter import SampleFilter
+from storage.store import Store
 
 NOON = datetime(2026, 1, 31, 12, tzinfo=timezone.utc)
 SECRET = "patient-4711-secret"
@@ -85,6 +88,38 @@ def test_samples_of_a_pack_written_anew_are_found_by_a_backup(store, add_model, 
     assert [pack[offset : offset + n] for offset, n in placed] == [record_of(8), record_of(9)]
 
 
+DIE_WITH_A_PACK_WRITTEN_ANEW = """
+import os, sys
+from pathlib import Path
+from storage.backup.copies import Copies
+from storage.samples.filter import SampleFilter
+from storage.store import Store
+from storage.store import Store
+
+Copies.move_samples = lambda *_: os._exit(9)
+Store.open(Path(sys.argv[1])).samples.delete_where(1, SampleFilter(up_to=8))
+"""
+
+
+def test_backups_find_the_samples_of_a_pack_written_anew_just_before_a_kill(
+    data_dir, add_model, upload, record_of
+):
+    store = Store.open(data_dir)
+    upload(store, add_model(store), [1] * 10)
+    store.backups.make(NOON)
+    store.close()
+    killed = [sys.executable, "-c", DIE_WITH_A_PACK_WRITTEN_ANEW, str(data_dir)]
+    assert subprocess.run(killed, check=False).returncode == 9
+    Store.open(data_dir).close()
+    (data_dir / "hone.db").unlink()
+
+    store = Store.open(data_dir)
+
+    assert store.restoration.lost["samples"] == 0
+    assert [store.samples.content(1, id_) for id_ in (9, 10)] == [record_of(8), record_of(9)]
+    store.close()
+
+
 def test_deleted_models_are_deleted_in_every_backup(store, add_model, upload):
     upload(store, add_model(store), [1], key=[SECRET])
     add_model(store, "kept")
@@ -114,6 +149,8 @@ def test_a_backup_that_cannot_be_changed_is_removed(store, add_model, upload):
 DIE_IN_A_CHANGE = """
 import os, sys
 import sqlite3
+import subprocess
+import sys
 connection = sqlite3.connect(sys.argv[1], isolation_level=None)
 connection.execute("PRAGMA cache_size = 1")
 connection.execute("PRAGMA cache_spill = 1")
