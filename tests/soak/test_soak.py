@@ -30,6 +30,15 @@ def recorder(tmp_path):
     return library
 
 
+def preloaded(recorder, arguments, *, timeout_s):
+    """How a program of the soak ended; its output says more than its exit code."""
+    paths = os.pathsep.join(map(str, (ROOT, HELPERS, SOAK)))
+    environment = {**os.environ, "LD_PRELOAD": str(recorder), "PYTHONPATH": paths}
+    return subprocess.run(
+        arguments, check=False, env=environment, capture_output=True, text=True, timeout=timeout_s
+    )
+
+
 def test_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(tmp_path, recorder):
     asked = os.environ.get("SOAK_MINUTES")
     if not asked:
@@ -39,15 +48,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(tmp_path, r
     sys.stdout.write(f"SOAK_SEED={seed}\n")
     folder = tmp_path / "soak"
     folder.mkdir()
-    paths = os.pathsep.join(map(str, (ROOT, HELPERS, SOAK)))
-    environment = {**os.environ, "LD_PRELOAD": str(recorder), "PYTHONPATH": paths}
-    done = subprocess.run(  # noqa: PLW1510 - its output says more than its exit code
-        [sys.executable, SOAK / "lives.py", folder, str(seed), str(seconds)],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=seconds + DEADLINE_S,
-    )
+    arguments = [sys.executable, SOAK / "lives.py", folder, str(seed), str(seconds)]
+    done = preloaded(recorder, arguments, timeout_s=seconds + DEADLINE_S)
     sys.stdout.write(done.stdout)
     assert done.returncode == 0, done.stdout + done.stderr
     counts = json.loads(done.stdout.splitlines()[-1])
@@ -64,7 +66,7 @@ def test_a_power_cut_keeps_what_was_flushed_under_a_name_that_was(tmp_path):
 def left_by_cut(folder, seed):
     """What stays of a flushed file with a write behind, and of one whose name was not flushed."""
     source, target = folder / "recorded", folder / "left"
-    target.mkdir(parents=True)
+    source.mkdir(parents=True)
     disk = Disk(source)
     for inode, name in ((1, "kept"), (2, "nameless")):
         path = f"{source}/{name}"
@@ -74,5 +76,5 @@ def left_by_cut(folder, seed):
         if name == "kept":
             disk.replay(Operation("F", str(source), 9, 0, b""))
     disk.replay(Operation("W", f"{source}/kept", 1, 5, b" and more"))
-    disk.cut(random.Random(seed), target, source=source)
+    disk.cut(random.Random(seed), target)
     return {path.name: path.read_bytes() for path in target.iterdir()}

@@ -1,12 +1,13 @@
 """What a power cut leaves of recorded file operations: all that was flushed, some of the rest.
 
 The rules are those of POSIX, harder than those of most file systems: a write is kept, torn at a
-sector or lost unless its file was flushed since, and a name unless its folder was. Of the writes to
-a file any may be lost; of a folder's names the last ones are.
+sector or lost unless its file was flushed since, and the name of a file or folder unless the folder
+that holds it was. Of the writes to a file any may be lost; of a folder's names the last ones are.
 """
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from collections.abc import Iterator
@@ -65,6 +66,7 @@ class _File:
             elif data is not None and chance.random() < 0.3:
                 sectors = chance.randrange(len(data) // _SECTOR_BYTES + 1)
                 self._apply(offset, data[: sectors * _SECTOR_BYTES])
+        self.waiting.clear()  # a file may have two names
 
     def _apply(self, offset: int, data: bytes | None) -> None:
         end = offset + len(data or b"")
@@ -75,25 +77,35 @@ class _File:
             self.flushed[offset:end] = data
 
 
-_Change = tuple[str, "_File | None"]
-"""A name, and the file that it names from now on: None for none, a folder is a file too."""
+@dataclass(eq=False)
+class _Folder:
+    """named: as the process sees it. kept: as it is on the disk. waiting: changes in between."""
+
+    named: dict[str, _Node] = field(default_factory=dict)
+    kept: dict[str, _Node] = field(default_factory=dict)
+    waiting: list[list[_Change]] = field(default_factory=list)
+
+    def flush(self) -> None:
+        for changes in self.waiting:
+            _keep(changes)
+        self.waiting.clear()
+
+
+_Node = _File | _Folder
+_Change = tuple[_Folder, str, _Node, bool]
+"""A folder, a name in it, what that names, and whether it does from now on, or no longer."""
 
 
 class Disk:
-    """The files of one folder while operations are replayed. `folder` is all flushed at first."""
+    """What is below one folder while operations are replayed. `folder` is all flushed at first.
 
-    def __init__(self, folder: Path) -> None:
-        self._live: dict[str, _File] = {}
-        self._kept: dict[str, _File] = {}
-        self._changes: dict[str, list[list[_Change]]] = {}
+    recorded: the path that operations name in its place.
+    """
+
+    def __init__(self, folder: Path, recorded: Path | None = None) -> None:
+        self._path = recorded or folder
+        self._root = _read(folder)
         self._by_inode: dict[int, _File] = {}
-        self._folders: set[str] = {str(folder)}
-        for path in sorted(folder.rglob("*")):
-            if path.is_dir():
-                self._folders.add(str(path))
-            else:
-                self._live[str(path)] = _File(bytearray(path.read_bytes()))
-        self._kept.update(self._live)
 
     def replay(self, operation: Operation) -> None:
         """One more operation."""
@@ -103,52 +115,99 @@ class Disk:
                 self._open(path, operation.inode, operation.offset)
             case "W" | "T" if file is not None:
                 file.waiting.append((operation.offset, operation.data or None))
-            case "F" if path in self._folders:
-                for changes in self._changes.pop(path, []):
-                    self._keep(changes)
-            case "F" if file is not None:
-                file.flush()
+            case "F":
+                flushed = self._find(path)
+                if isinstance(flushed, _Folder):
+                    flushed.flush()
+                elif file is not None:
+                    file.flush()
             case "R":
                 self._rename(path, operation.data.decode())
-            case "U" if path in self._live:
-                del self._live[path]
-                self._change(path, [(path, None)])
+            case "U" | "D" if (gone := self._find(path)) is not None:
+                self._change((*self._place(path), gone, False))
             case "M":
-                self._folders.add(path)
+                self._change((*self._place(path), _Folder(), True))
 
-    def cut(self, chance: random.Random, target: Path, *, source: Path) -> None:
-        """Write what is left into `target`, once; the paths were below `source`."""
-        for changes in self._changes.values():
-            for each in changes[: chance.randrange(len(changes) + 1)]:
-                self._keep(each)
-        for folder in sorted(self._folders):
-            (target / Path(folder).relative_to(source)).mkdir(mode=0o700, exist_ok=True)
-        for path, file in self._kept.items():
-            if not path.endswith(_IS_NOT_KEPT):
-                file.lose(chance)
-                place = target / Path(path).relative_to(source)
-                place.write_bytes(file.flushed)
-                place.chmod(0o600)
+    def cut(self, chance: random.Random, target: Path) -> None:
+        """Write what is left into `target`, once."""
+        for folder in _folders(self._root):
+            for changes in folder.waiting[: chance.randrange(len(folder.waiting) + 1)]:
+                _keep(changes)
+        _write(self._root, chance, target)
 
     def _open(self, path: str, inode: int, how: int) -> None:
-        if path not in self._live:
-            self._live[path] = _File()
-            self._change(path, [(path, self._live[path])])
-        self._by_inode[inode] = self._live[path]
+        file = self._find(path)
+        if not isinstance(file, _File):
+            file = _File()
+            self._change((*self._place(path), file, True))
+        self._by_inode[inode] = file
         if how & _TRUNCATED and not how & _CREATED:
-            self._live[path].waiting.append((0, None))
+            file.waiting.append((0, None))
 
     def _rename(self, old: str, new: str) -> None:
-        if old in self._live:
-            file = self._live[new] = self._live.pop(old)
-            self._change(new, [(old, None), (new, file)])
+        if (node := self._find(old)) is not None:
+            self._change((*self._place(old), node, False), (*self._place(new), node, True))
 
-    def _change(self, path: str, changes: list[_Change]) -> None:
-        self._changes.setdefault(str(Path(path).parent), []).append(changes)
+    def _find(self, path: str) -> _Node | None:
+        node: _Node | None = self._root
+        for name in Path(path).relative_to(self._path).parts:
+            node = node.named.get(name) if isinstance(node, _Folder) else None
+        return node
 
-    def _keep(self, changes: list[_Change]) -> None:
-        for name, file in changes:
-            if file is None:
-                self._kept.pop(name, None)
-            else:
-                self._kept[name] = file
+    def _place(self, path: str) -> tuple[_Folder, str]:
+        folder, name = os.path.split(path)
+        found = self._find(folder)
+        assert isinstance(found, _Folder), path
+        return found, name
+
+    @staticmethod
+    def _change(*changes: _Change) -> None:
+        """Made durable by the last one's folder."""
+        for folder, *change in changes:
+            _apply(folder.named, *change)
+        changes[-1][0].waiting.append([*changes])
+
+
+def _keep(changes: list[_Change]) -> None:
+    for folder, *change in changes:
+        _apply(folder.kept, *change)
+
+
+def _apply(names: dict[str, _Node], name: str, node: _Node, is_there: bool) -> None:
+    """What is there under the name meanwhile stays."""
+    if is_there:
+        names[name] = node
+    elif names.get(name) is node:
+        del names[name]
+
+
+def _read(folder: Path) -> _Folder:
+    found = _Folder()
+    for path in folder.iterdir():
+        found.kept[path.name] = (
+            _read(path) if path.is_dir() else _File(bytearray(path.read_bytes()))
+        )
+    found.named.update(found.kept)
+    return found
+
+
+def _folders(folder: _Folder) -> Iterator[_Folder]:
+    """It, and all below it, once each."""
+    found, left = {id(folder)}, [folder]
+    while left:
+        yield (each := left.pop())
+        for node in (*each.named.values(), *each.kept.values()):
+            if isinstance(node, _Folder) and id(node) not in found:
+                found.add(id(node))
+                left.append(node)
+
+
+def _write(folder: _Folder, chance: random.Random, target: Path) -> None:
+    target.mkdir(mode=0o700)
+    for name, node in folder.kept.items():
+        if isinstance(node, _Folder):
+            _write(node, chance, target / name)
+        elif not name.endswith(_IS_NOT_KEPT):
+            node.lose(chance)
+            (target / name).write_bytes(node.flushed)
+            (target / name).chmod(0o600)

@@ -3,8 +3,8 @@
  * A record: char op, u32 bytes of path, u64 inode, i64 offset, u64 bytes of data; path; data.
  * O opened (offset: 1 created, 2 truncated)   W written at offset   T truncated to offset
  * F flushed   R renamed (path: old, data: new)   U unlinked   M folder made   D folder removed
- * The file `truth` in that folder is what the process has told; it is never refused. After a line
- * with "aim" in it, the n-th call from there is where the process dies, or where one call fails.
+ * The file `truth` in that folder is what the process has told; it is never refused. Once the process
+ * has called soak_strike, it dies at the n-th call from there, or that call fails.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -27,13 +28,15 @@ static int log_file = -1, counting, fail_with, fired;
 static long at, counted;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-void soak_begin(const char *watched, const char *log, long n, int error) {
+void soak_begin(const char *watched, const char *log) {
     snprintf(folder, sizeof folder, "%s/", watched);
-    at = n; fail_with = error; counted = counting = fired = 0;
     log_file = *log ? REAL(int, open64, const char *, int, ...)(log, O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600) : -1;
 }
 
+/* error: 0 kills the process. */
+void soak_strike(long n, int error) { at = n; fail_with = error; counted = fired = 0; counting = 1; }
 int soak_fired(void) { return fired; }
+long soak_counted(void) { return counted; }
 
 static int is_ours(const char *path) { return *folder && !strncmp(path, folder, strlen(folder)); }
 static int is_truth(const char *path) { return !strcmp(path + strlen(folder), "truth"); }
@@ -128,7 +131,6 @@ static ssize_t written(int descriptor, const void *data, size_t size, off64_t of
         done = WRITE(size);
         if (moves && done >= 0) offset = REAL(off64_t, lseek64, int, off64_t, int)(descriptor, 0, SEEK_CUR) - done;
         if (done > 0) record('W', path, inode_of(descriptor), offset, data, done);
-        if (told && memmem(data, size, "\"aim\"", 5)) { counting = 1; counted = 0; }
     }
     pthread_mutex_unlock(&lock);
     return done;
@@ -137,6 +139,25 @@ static ssize_t written(int descriptor, const void *data, size_t size, off64_t of
 ssize_t write(int descriptor, const void *data, size_t size) { return written(descriptor, data, size, 0, 1); }
 ssize_t pwrite64(int descriptor, const void *data, size_t size, off64_t offset) { return written(descriptor, data, size, offset, 0); }
 ssize_t pwrite(int descriptor, const void *data, size_t size, off_t offset) { return written(descriptor, data, size, offset, 0); }
+
+ssize_t sendfile64(int descriptor, int source, off64_t *from, size_t size) {
+    char path[4096];
+#define SEND() REAL(ssize_t, sendfile64, int, int, off64_t *, size_t)(descriptor, source, from, size)
+    if (!path_of(descriptor, path)) return SEND();
+    pthread_mutex_lock(&lock);
+    off64_t start = from ? *from : REAL(off64_t, lseek64, int, off64_t, int)(source, 0, SEEK_CUR);
+    ssize_t done = is_struck() ? -1 : SEND();
+    if (done > 0) {
+        void *data = malloc(done);
+        off64_t end = REAL(off64_t, lseek64, int, off64_t, int)(descriptor, 0, SEEK_CUR);
+        if (!data || pread64(source, data, done, start) != done) abort();
+        record('W', path, inode_of(descriptor), end - done, data, done);
+        free(data);
+    }
+    pthread_mutex_unlock(&lock);
+    return done;
+}
+ssize_t sendfile(int descriptor, int source, off_t *from, size_t size) { return sendfile64(descriptor, source, from, size); }
 
 #define ON_FILE(name, op, told, type, argument, call) \
     int name type { \

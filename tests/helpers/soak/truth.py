@@ -6,13 +6,15 @@ import json
 from collections.abc import Iterable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta, timezone
 from hashlib import sha256
 from typing import Any
 
-from storage.store import Store
+from storage.backup.own_backups import KEPT
 
 RECORD_BYTES = 1024
 MODEL = "soak"
+_FIRST = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def content(number: int) -> bytes:
@@ -20,40 +22,95 @@ def content(number: int) -> bytes:
     return sha256(number.to_bytes(8, "big")).digest() * (RECORD_BYTES // 32)
 
 
+def time_of(hour: int) -> datetime:
+    """When an hour of the soak was, by its own calendar."""
+    return _FIRST + timedelta(hours=hour)
+
+
 @dataclass
-class Truth:
-    """samples: labels by number. aliases: versions by name. gone: numbers deleted for good."""
+class Held:
+    """samples: labels by number. aliases: versions by name. gone: numbers that nothing may hold."""
 
     samples: dict[int, int] = field(default_factory=dict)
     aliases: dict[str, int] = field(default_factory=dict)
     gone: set[int] = field(default_factory=set)
 
+    def copied(self) -> Held:
+        """These alone, as they are now."""
+        return Held(dict(self.samples), dict(self.aliases), set(self.gone))
+
+
+@dataclass
+class Truth(Held):
+    """backups: the daemon's own by their hour, without what was deleted since. archives: by name.
+
+    replaced: what was there before an archive was restored, by the hour of that.
+    is_repaired: an own backup has replaced a damaged database. hour: the last one that was used.
+    """
+
+    backups: dict[int, Held] = field(default_factory=dict)
+    archives: dict[int, Held] = field(default_factory=dict)
+    replaced: dict[int, Held] = field(default_factory=dict)
+    is_repaired: bool = False
+    hour: int = 0
+
     def apply(self, asked: dict[str, Any]) -> None:
         """Do what was asked for."""
+        self.hour = asked.get("hour", self.hour)
         match asked["do"]:
             case "add":
                 self.samples.update(zip(asked["numbers"], asked["labels"], strict=True))
             case "delete":
                 self._delete(asked["number"])
             case "delete label":
-                for number in [n for n, label in self.samples.items() if label == asked["label"]]:
+                for number in self._labelled(asked["label"]):
                     self._delete(number)
             case "label":
                 self.samples[asked["number"]] = asked["label"]
             case "alias":
                 self.aliases[asked["alias"]] = asked["version"]
+            case "backup":
+                self._back_up(self.hour)
+            case "archive":
+                self.archives[self.hour] = self.copied()
+            case "restore" | "damage":
+                self._go_back(asked.get("archive"))
+
+    def _labelled(self, label: int) -> list[int]:
+        return [number for number, given in self.samples.items() if given == label]
 
     def _delete(self, number: int) -> None:
         del self.samples[number]
         self.gone.add(number)
+        for each in self.backups.values():
+            each.samples.pop(number, None)
+
+    def _back_up(self, hour: int) -> None:
+        """The newest of each day are kept."""
+        days = {time_of(each).date(): each for each in sorted(self.backups)}
+        days[time_of(hour).date()] = hour
+        self.backups[hour] = self.copied()
+        self.backups = {each: self.backups[each] for each in sorted(days.values())[-KEPT:]}
+
+    def _go_back(self, archive: int | None) -> None:
+        """To an archive; else, as a damaged database does, to the newest own backup."""
+        if archive is None:
+            earlier = self.backups[max(self.backups)]
+            self.is_repaired = True
+        else:
+            earlier, self.backups = self.archives[archive], {}
+            self.replaced[self.hour] = self.copied()
+        known = {*self.samples, *self.gone, *earlier.gone}
+        self.samples, self.aliases = dict(earlier.samples), dict(earlier.aliases)
+        self.gone = known - self.samples.keys()
 
 
-def possible(before: Truth, told: Iterable[str]) -> list[Truth]:
+def possible(before: Iterable[Truth], told: Iterable[str]) -> list[Truth]:
     """What the store may hold: what it has acknowledged, and any of what it was about to do.
 
     Of operations at once each is acknowledged by its place among them.
     """
-    truths, begun = [deepcopy(before)], dict[int, dict[str, Any]]()
+    truths, begun = deepcopy([*before]), dict[int, dict[str, Any]]()
     for line in told:
         said = json.loads(line)
         if "do" in said:
@@ -74,28 +131,3 @@ def _applied(truths: list[Truth], asked: dict[str, Any]) -> Iterator[Truth]:
             then = deepcopy(each)
             then.apply(asked)
             yield then
-
-
-def complaint(store: Store, may_be: list[Truth]) -> str | None:
-    """How a store differs from all that it may hold; None if it is one of these.
-
-    What was deleted must be nowhere in the packs.
-    """
-    model = store.models.get(MODEL)
-    rows = store.samples.list(model.id, limit=10_000)
-    numbers = {content(n): n for truth in may_be for n in truth.samples}
-    found = {numbers.get(store.samples.content(model.id, row.id), -row.id): row for row in rows}
-    samples = {number: row.label for number, row in found.items()}
-    aliases = dict(store.aliases.list(model.id, 1000))
-    aliases.pop("latest", None)
-    packs = b"".join(path.read_bytes() for path in store.packs_dir.glob("*/*.pack"))
-    for truth in may_be:
-        left = [n for n in truth.gone if content(n)[:32] in packs]
-        if (samples, aliases) == (truth.samples, truth.aliases) and not left:
-            return None
-    told = may_be[0]
-    return (
-        f"lost {sorted(told.samples.items() - samples.items())}, "
-        f"came {sorted(samples.items() - told.samples.items())}, "
-        f"aliases {aliases} for {told.aliases}, bytes of deleted ones left: {left}"
-    )
