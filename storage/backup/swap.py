@@ -105,12 +105,14 @@ def _discard(path: Path) -> None:
 def _aside(data_dir: Path, now: datetime) -> Path:
     """Next to the data folder, or within it if it is a mount or its parent is not writable."""
     stamp = now.astimezone(timezone.utc).strftime(_STAMP)
+    within = data_dir / f"replaced-{stamp}"
     beside = data_dir.with_name(f"{data_dir.name}.replaced-{stamp}")
     try:
         beside.mkdir(mode=0o700)
+        sync_folder(beside.parent)
     except OSError:
-        return data_dir / f"replaced-{stamp}"
+        return within
     if os.stat(beside).st_dev != os.stat(data_dir).st_dev:  # noqa: PTH116
         beside.rmdir()
-        return data_dir / f"replaced-{stamp}"
+        return within
     return beside

@@ -86,10 +86,14 @@ def sync_folder(folder: Path) -> None:
 
 
 def make_folder(folder: Path) -> None:
-    """Create a folder that only its owner can enter, and flush its entry; it may exist already."""
+    """Create a folder that only its owner can enter, and flush its entry; it may exist already.
+
+    The same for each folder above it.
+    """
     if folder.is_dir():
         return
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder.parent)
 
 

@@ -57,6 +57,34 @@ def test_nothing_acknowledged_is_lost_and_nothing_deleted_comes_back(tmp_path, r
     assert counts["kills"] + counts["faults"] > 0
 
 
+CUT = """
+import json, sys
+from pathlib import Path
+import lives
+
+asked = json.loads(sys.argv[2])
+lives.choose, lives.CUTS = lambda *_: asked.pop(0), 20
+soak = lives.Soak(Path(sys.argv[1]), 1)
+soak.record(len(asked))
+"""
+TWENTY = {"do": "add", "numbers": [*range(20)], "labels": [0] * 20}
+TEN = {"do": "add", "numbers": [*range(20, 30)], "labels": [1] * 10}
+LIVES = {
+    "restore": [
+        *(TWENTY, {"do": "archive", "hour": 1}, TEN),
+        {"do": "restore", "archive": 1, "hour": 2},
+    ],
+}
+
+
+@pytest.mark.parametrize("life", LIVES)
+def test_power_cuts_in_a_life_lose_nothing(tmp_path, recorder, life):
+    """Each is opened twice: again without its database, if an own backup is to replace it."""
+    arguments = [sys.executable, "-c", CUT, tmp_path, json.dumps(LIVES[life])]
+    done = preloaded(recorder, arguments, timeout_s=DEADLINE_S)
+    assert done.returncode == 0, done.stderr
+
+
 def test_a_power_cut_keeps_what_was_flushed_under_a_name_that_was(tmp_path):
     left = [left_by_cut(tmp_path / str(seed), seed) for seed in range(20)]
     assert {each["kept"] for each in left} >= {b"whole", b"whole and more"}
