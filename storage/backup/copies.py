@@ -152,7 +152,7 @@ def _change(path: Path, change: Change) -> None:
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.row_factory = sqlite3.Row
-            for pragma in ("foreign_keys = ON", "secure_delete = ON", "synchronous = NORMAL"):
+            for pragma in ("foreign_keys = ON", "secure_delete = ON", "synchronous = EXTRA"):
                 connection.execute(f"PRAGMA {pragma}").fetchall()
             connection.execute("BEGIN IMMEDIATE")
             change(Transaction(connection, utc_now()))

@@ -70,6 +70,10 @@ soak.record(len(asked))
 TWENTY = {"do": "add", "numbers": [*range(20)], "labels": [0] * 20}
 TEN = {"do": "add", "numbers": [*range(20, 30)], "labels": [1] * 10}
 LIVES = {
+    "deletion in a backup": [
+        *(TWENTY, TEN, {"do": "backup", "hour": 1}),
+        {"do": "delete label", "label": 0, "later": False},
+    ],
     "restore": [
         *(TWENTY, {"do": "archive", "hour": 1}, TEN),
         {"do": "restore", "archive": 1, "hour": 2},
