@@ -19,6 +19,8 @@ _OURS = frozenset(
     }
 )
 """Folders that a data folder may hold before it holds a database."""
+_REPLACED = "replaced-"
+"""So begin the names of folders that data are moved to, perhaps by a restore that was cut short."""
 
 
 def require_own(folder: Path) -> None:
@@ -29,7 +31,9 @@ def require_own(folder: Path) -> None:
     if (folder / "hone.db").exists():
         return
     foreign = sorted(
-        each.name for each in folder.iterdir() if each.is_dir() and each.name not in _OURS
+        each.name
+        for each in folder.iterdir()
+        if each.is_dir() and each.name not in _OURS and not each.name.startswith(_REPLACED)
     )
     if foreign:
         raise AlreadyExists(

@@ -181,6 +181,7 @@ def test_a_restore_that_dies_at_any_rename_leaves_the_old_data_or_the_new(
         target = tmp_path / f"target-{renames}"
         fill(target, "old", 3)
         (target / "cache" / "1").mkdir()
+        (target / "replaced-20251231T120000Z").mkdir()
         old = kept(target)
         arguments = [sys.executable, "-c", CRASH, str(archive), str(target), str(renames)]
         ended = subprocess.run(arguments, capture_output=True, check=False)
