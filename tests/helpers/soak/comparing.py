@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 
-from truth import MODEL, Held, Truth, content, time_of
+from truth import DIGEST_BYTES, MODEL, Held, Truth, content, time_of
 
 from storage.store import Store
 
@@ -58,7 +58,8 @@ def _difference(store: Store, held: Held) -> str | None:
     aliases = dict(store.aliases.list(model.id, 1000))
     aliases.pop("latest", None)
     packs = b"".join(path.read_bytes() for path in store.packs_dir.glob("*/*.pack"))
-    left = [n for n in held.gone if content(n)[:32] in packs]
+    parts = {packs[at : at + DIGEST_BYTES] for at in range(0, len(packs), DIGEST_BYTES)}
+    left = [n for n in held.gone if content(n)[:DIGEST_BYTES] in parts]
     if (samples, aliases) == (held.samples, held.aliases) and not left:
         return None
     return (

@@ -36,7 +36,9 @@ from storage.store import Store
 CUTS, STRIKES, OPERATIONS_BEFORE_A_CUT, MOST_OPERATIONS = 12, 30, 12, 5
 OPENING_IS_STRUCK, OPENING_IS_CUT = 0.5, 0.02
 """How often after another strike."""
-MOST_ARCHIVES = 3
+MOST_ARCHIVES, MOST_GONE = 3, 300
+LEFT = ("broken", "replaced-*")
+"""What a person removes from a data folder after a restore."""
 KILLS = (0,) * 7
 FAULTS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
 ENDS = {137: "kills", 2: "faults", 3: "faults that ended it", 0: "not struck"}
@@ -224,9 +226,12 @@ class Soak:
         assert how == 0, f"after {ends}:\n{self.log.read_text()}"
         truth: Truth = pickle.loads(self.answer.read_bytes())
         truth.replaced, truth.is_repaired = {}, False
+        watched = min(len(truth.gone), MOST_GONE)
+        truth.gone = set(self.chance.sample(sorted(truth.gone), watched))
         truth.archives = {hour: truth.archives[hour] for hour in [*truth.archives][-MOST_ARCHIVES:]}
         kept = {data_dir(self.device), *(archive(self.device, hour) for hour in truth.archives)}
-        for path in (*self.device.iterdir(), *data_dir(self.device).glob("broken")):
+        within = (each for name in LEFT for each in data_dir(self.device).glob(name))
+        for path in (*self.device.iterdir(), *within):
             if path not in kept and path.is_dir():
                 shutil.rmtree(path)
             elif path not in kept:

@@ -12,14 +12,14 @@ from typing import Any
 
 from storage.backup.own_backups import KEPT
 
-RECORD_BYTES = 1024
+DIGEST_BYTES, RECORD_BYTES = 32, 1024
 MODEL = "soak"
 _FIRST = datetime(2026, 1, 1, tzinfo=timezone.utc)
 
 
 def content(number: int) -> bytes:
     """The bytes of a sample, which tell its number."""
-    return sha256(number.to_bytes(8, "big")).digest() * (RECORD_BYTES // 32)
+    return sha256(number.to_bytes(8, "big")).digest() * (RECORD_BYTES // DIGEST_BYTES)
 
 
 def time_of(hour: int) -> datetime:
