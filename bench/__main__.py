@@ -15,15 +15,15 @@ from bench.table import show
 
 BENCHMARKS = {
     "training": ("throughput", "frameworks", "growth", "lora"),
-    "device": ("footprint", "jobs", "scale", "images", "preemption", "politeness"),
+    "device": ("footprint", "jobs", "day", "scale", "images", "preemption", "politeness"),
     "requests": ("upload", "samples", "crowd", "load", "prediction", "console", "delivery"),
     "learning": ("defaults", "skew", "classes", "heads", "augmentation"),
     "federation": ("federated",),
 }
 """By folder."""
 FOLDERS = {name: folder for folder, names in BENCHMARKS.items() for name in names}
-BY_NAME_ONLY = ("delivery", "console")
-"""The first needs nginx, wrk and curl, the second chromium and the extra `browser`."""
+BY_NAME_ONLY = ("delivery", "console", "day")
+"""They need nginx, wrk and curl; chromium and the extra `browser`; 24 minutes."""
 
 
 def main() -> None:

@@ -1,0 +1,241 @@
+"""A day of a busy device, compressed: whether the daemon's memory and its folder stay level.
+
+BENCH_DAY_MINUTES (24) is how long the day takes; an hour whose work takes longer than its share
+lasts longer. In a day a real daemon gets, over HTTP:
+- 1,440 uploads of one sample and 96 of 32 to a model whose quota is full, so that they evict
+  others; 240 labels changed, 264 samples deleted and erased, 24 archives;
+- 2,880 predictions, and 24 kills of the predictor; 960 lists; 480 fetches of the newest version;
+- 72 jobs through the gate, of 24 of which the child is killed; 24 comparisons of two versions, 24
+  int8 variants, while retention keeps few versions; 24 models registered and deleted;
+- 24 backups and 24 abandoned ones, 144 streams of events dropped, 240 requests left half sent.
+
+Each hour ends at the same point: all work done, a sample deleted, which empties SQLite's log, and
+some rest. History (jobs, curves, events, the audit log) is kept for a day at least, so it grows.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from pathlib import Path
+from statistics import median
+from threading import Lock
+from urllib.parse import urlsplit
+
+import numpy as np
+import psutil
+
+from bench.daemon import Served, mlp, served, wait_until
+from bench.table import Row, text
+
+HOURS = 24
+MINUTES = float(os.environ.get("BENCH_DAY_MINUTES", "24"))
+LEAST_REST_S = 5.0
+FEATURES, CLASSES, BATCH = 784, 4, 32
+QUOTA, VERSIONS = 400, 4
+"""So few samples that their pack, which is rewritten once half is erased, is so every two hours."""
+STEPS, STEPS_OF_KILLED = 200, 1000
+MAX_DRIFT_PERCENT = 2.0
+LEVEL = ("anonymous MB", "resident MB", "descriptors", "threads", "of it files MB")
+GROWING = ("of it database MB", "folder MB")
+"""files: without database and ballast. History makes the database grow for a day at least."""
+_M = "/v1/models/m"
+LISTS = (
+    *(f"{_M}/{each}" for each in ("samples?limit=50", "samples/stats", "versions", "checkpoints")),
+    *("/v1/models", "/v1/jobs?model=m", "/v1/device", "/v1/audit", "/metrics"),
+)
+
+
+def run() -> list[Row]:
+    """The drift of each measure over the second half of the day; a line per hour is printed."""
+    with served(retry_backoff_s=0.1) as daemon:
+        device = _Device(daemon)
+        of_an_hour = {**device.requests, **device.training}
+        print(", ".join(f"{each * HOURS:,} {what}" for what, (each, _) in of_an_hour.items()))
+        hours = []
+        for hour in range(HOURS):
+            hours.append({"hour": hour + 1, **device.hour()})
+            print(
+                "  ".join(f"{what} {text(value)}" for what, value in hours[-1].items()), flush=True
+            )
+    return [_drift(hours, what) for what in (*LEVEL, *GROWING)]
+
+
+def _drift(hours: list[Row], what: str) -> Row:
+    quarter = len(hours) // 4
+    third, last = (
+        median(hour[what] for hour in hours[begin : begin + quarter])
+        for begin in (2 * quarter, 3 * quarter)
+    )
+    return {
+        "what": what,
+        "third quarter": float(third),
+        "last quarter": float(last),
+        "drift, %": (last / third - 1) * 100,
+        "must reach": f"≤ {MAX_DRIFT_PERCENT:g} %" if what in LEVEL else "",
+    }
+
+
+class _Device:
+    """A daemon, and what apps on its device ask of it: how often in an hour, and how."""
+
+    def __init__(self, daemon: Served) -> None:
+        self._daemon, self._chance = daemon, random.Random(0)
+        self._generator, self._numbers = np.random.default_rng(0), count(1)
+        self._centres = np.random.default_rng(7).standard_normal((CLASSES, FEATURES)) * 2
+        self._ids: deque[int] = deque(maxlen=QUOTA // 4)
+        self._etag, self._checking = "", Lock()
+        self.requests: dict[str, tuple[int, Callable[[], object]]] = {
+            "uploads": (60, self._upload),
+            "uploads of a batch": (4, lambda: self._upload_batch(BATCH)),
+            "predictions": (120, self._predict),
+            "lists": (40, self._list),
+            "labels changed": (10, self._relabel),
+            "deletions": (10, self._delete),
+            "fetches": (20, self._fetch),
+            "event streams dropped": (6, lambda: self._begin_to_read("/v1/events")),
+            "requests abandoned": (10, self._abandon),
+            "archives": (1, lambda: daemon.http.get(f"{_M}/samples/archive").raise_for_status()),
+            "backups": (1, lambda: daemon.http.get("/v1/backup").raise_for_status()),
+            "backups abandoned": (1, lambda: self._begin_to_read("/v1/backup")),
+            "models registered and deleted": (1, self._register),
+            "predictors killed": (1, self._kill_predictor),
+        }
+        self.training: dict[str, tuple[int, Callable[[], object]]] = {
+            "jobs": (2, lambda: self._train(max_steps=STEPS)),
+            "jobs whose child is killed": (1, self._train_and_kill),
+            "comparisons": (1, self._compare),
+            "variants": (1, lambda: self._model_file("int8")),
+        }
+        daemon.register("m", mlp(FEATURES, 64, CLASSES))
+        kept = {"quota": {"max_samples": QUOTA}, "retention": {"max_versions": VERSIONS}}
+        daemon.http.patch(_M, json=kept).raise_for_status()
+        self._upload_batch(QUOTA)
+
+    def hour(self) -> Row:
+        """Do an hour's work in any order, rest, and look."""
+        began = time.monotonic()
+        with ThreadPoolExecutor(2) as pool:
+            for each in [pool.submit(self._work, each) for each in (self.requests, self.training)]:
+                each.result()
+        self._delete()
+        worked_s = time.monotonic() - began
+        time.sleep(max(LEAST_REST_S, MINUTES * 60 / HOURS - worked_s))
+        return {**self._look(), "seconds of work": worked_s}
+
+    def _work(self, kinds: dict[str, tuple[int, Callable[[], object]]]) -> None:
+        work = [do for each, do in kinds.values() for _ in range(each)]
+        for do in random.Random(next(self._numbers)).sample(work, len(work)):
+            do()
+
+    def _look(self) -> Row:
+        process = psutil.Process(self._daemon.process.pid)
+        status = Path(f"/proc/{process.pid}/status").read_text()
+        folder = self._daemon.data_dir
+        sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
+        database = sum(size for path, size in sizes.items() if path.name.startswith("hone.db"))
+        counts = self._daemon.http.get(_M).json()["samples"]
+        return {
+            "anonymous MB": int(status.split("RssAnon:")[1].split()[0]) / 1024,
+            "resident MB": process.memory_info().rss / 2**20,
+            "descriptors": process.num_fds(),
+            "threads": process.num_threads(),
+            "folder MB": sum(sizes.values()) / 2**20,
+            "of it files MB": (sum(sizes.values()) - database - sizes[folder / "ballast"]) / 2**20,
+            "of it database MB": database / 2**20,
+            "samples": sum(counts.values()),
+            "versions": len(self._items("versions")),
+        }
+
+    def _items(self, path: str) -> list[Row]:
+        answer = self._daemon.http.get(f"{_M}/{path}").raise_for_status()
+        return list(answer.json()["items"])
+
+    def _samples(self, number: int) -> tuple[np.ndarray, np.ndarray]:
+        label = self._generator.integers(0, CLASSES, number)
+        noise = self._generator.standard_normal((number, FEATURES))
+        return (self._centres[label] + noise).astype(np.float32), label
+
+    def _upload(self) -> None:
+        x, label = self._samples(1)
+        sample = {"inputs": {"x": x[0].tolist()}, "label": int(label[0])}
+        self._ids.append(self._post(f"{_M}/samples", sample)["ids"][0])
+
+    def _upload_batch(self, number: int) -> None:
+        x, label = self._samples(number)
+        first, last = self._daemon.upload("m", x=x, label=label).raise_for_status().json()["ids"]
+        self._ids.extend(range(first, last + 1))
+
+    def _predict(self) -> None:
+        self._post(f"{_M}/predict", {"inputs": {"x": self._samples(1)[0][0].tolist()}})
+
+    def _post(self, path: str, body: object) -> Row:
+        answer = self._daemon.http.post(path, json=body).raise_for_status()
+        return dict(answer.json())
+
+    def _list(self) -> None:
+        self._daemon.http.get(self._chance.choice(LISTS)).raise_for_status()
+
+    def _relabel(self) -> None:
+        path = f"{_M}/samples/{self._chance.choice(self._ids)}"
+        label = {"label": self._chance.randrange(CLASSES)}
+        self._daemon.http.patch(path, json=label).raise_for_status()
+
+    def _delete(self) -> None:
+        self._daemon.http.delete(f"{_M}/samples/{self._ids.pop()}").raise_for_status()
+
+    def _fetch(self) -> None:
+        headers = {"If-None-Match": self._etag} if self._chance.random() < 0.8 else {}
+        answer = self._daemon.http.get(f"{_M}/latest/model.onnx", headers=headers)
+        assert answer.status_code in (200, 304), answer
+        self._etag = answer.headers["etag"]
+
+    def _begin_to_read(self, path: str) -> None:
+        with self._daemon.http.stream("GET", path) as answer:
+            next(answer.iter_raw())
+
+    def _abandon(self) -> None:
+        """Half of an upload, as a program that is killed leaves it."""
+        address = urlsplit(self._daemon.url)
+        with socket.create_connection((address.hostname, address.port)) as connection:
+            head = f"POST {_M}/samples HTTP/1.1\r\nHost: {address.netloc}\r\n"
+            head += f"Authorization: Bearer {self._daemon.token}\r\nContent-Length: 1000\r\n"
+            connection.sendall(f"{head}Content-Type: application/json\r\n\r\n{{".encode())
+
+    def _register(self) -> None:
+        name = f"n{next(self._numbers)}"
+        with self._checking:  # in a child, which is not the one to kill
+            self._daemon.register(name, mlp(FEATURES, 16, CLASSES))
+        self._daemon.http.delete(f"/v1/models/{name}").raise_for_status()
+
+    def _kill_predictor(self) -> None:
+        for child in self._daemon.children("service.prediction"):
+            child.kill()
+            child.wait()
+
+    def _train(self, **asked: object) -> None:
+        self._daemon.train("m", **asked, ignore_policy=True)
+
+    def _train_and_kill(self) -> None:
+        with self._checking:
+            job = self._daemon.ask_for_job("m", max_steps=STEPS_OF_KILLED, ignore_policy=True)["id"]
+            psutil.Process(wait_until(self._daemon.child_pid, "a child to kill")).kill()
+        ended = self._daemon.wait_for_job(job)
+        assert (ended["state"], ended["restarts"]) == ("succeeded", 1), ended
+
+    def _compare(self) -> None:
+        newest = max(each["version"] for each in self._items("versions"))
+        if newest > 1:
+            path = f"{_M}/versions/1/comparison/{newest}"
+            self._daemon.http.get(path).raise_for_status()
+
+    def _model_file(self, variant: str) -> None:
+        newest = max(each["version"] for each in self._items("versions"))
+        path = f"{_M}/versions/{newest}/model.onnx"
+        self._daemon.http.get(path, params={"variant": variant}).raise_for_status()
