@@ -124,16 +124,17 @@ class Soak:
         ends = [self._live(self.chance.randrange(1, MOST_OPERATIONS + 1), strikes=True)]
         while self.chance.random() < OPENING_IS_STRUCK:
             ends.append(self._live(0, strikes=True))
+        is_strict = not any(each.startswith("faults") for each in ends)
         if self.chance.random() < OPENING_IS_CUT:
-            self.record(0)
-        self._settle(ends)
+            self.record(0, is_strict=is_strict)
+        self._settle(ends, is_strict=is_strict)
 
     def cut(self) -> None:
         """A recorded life, and what power cuts at several moments of it leave."""
         self.record(OPERATIONS_BEFORE_A_CUT)
-        self._settle(["a recorded life"])
+        self._settle(["a recorded life"], is_strict=True)
 
-    def record(self, operations: int) -> None:
+    def record(self, operations: int, *, is_strict: bool = True) -> None:
         """Cut a life of so many operations at moments of it, and at its end."""
         before, recording = self.folder / "before", self.folder / "recording"
         shutil.copytree(self.root, before)
@@ -148,16 +149,17 @@ class Soak:
                 else:
                     disk.replay(each)
             at = moment
-            self._cut(disk, possible(may_be, told.decode().splitlines()), moment)
+            these = possible(may_be, told.decode().splitlines())
+            self._cut(disk, these, moment, is_strict=is_strict)
         shutil.rmtree(before)
 
-    def _cut(self, disk: Disk, may_be: list[Truth], moment: int) -> None:
+    def _cut(self, disk: Disk, may_be: list[Truth], moment: int, *, is_strict: bool) -> None:
         """In a fork, so that the replay can go on; in the same place, which a restore has noted."""
         alive, seed = self.folder / "alive", self.chance.getrandbits(32)
 
         def lose_and_look() -> None:
             disk.cut(random.Random(seed), self.root)
-            found = find(self.device, may_be, is_strict=True)
+            found = find(self.device, may_be, is_strict=is_strict)
             if found.backups:
                 (data_dir(self.device) / "hone.db").unlink()
                 found.apply({"do": "damage"})
@@ -208,15 +210,14 @@ class Soak:
         return f"{ENDS[how]}, with {error}, in {of}"
 
     def _learn(self) -> None:
-        """How many calls an operation makes."""
+        """How many calls an operation makes; the first opening after a kill makes many more."""
         if self.answer.exists():
             struck, counted = pickle.loads(self.answer.read_bytes())
             for kind in struck:
-                self.calls[kind] = max(self.calls[kind], counted)
+                self.calls[kind] = max(self.calls[kind] * 3 // 4, counted)
 
-    def _settle(self, ends: list[str]) -> None:
+    def _settle(self, ends: list[str], *, is_strict: bool) -> None:
         """Look which truth it is, and put away what only a person would."""
-        is_strict = not any(each.startswith("faults") for each in ends)
 
         def look() -> None:
             found = find(self.device, self.may_be, is_strict=is_strict)
