@@ -136,7 +136,9 @@ class Writer:
             raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
 
     def when_at_rest(self, action: Callable[[], object]) -> None:
-        """Run `action` in the writing thread each time that has been idle for a moment."""
+        """Run `action` in the writing thread each time that has been idle for a moment, and at its
+        end.
+        """
         self._at_rest.append(action)
 
     def subscribe(self, callback: Subscriber) -> None:
@@ -164,6 +166,7 @@ class Writer:
                         write.future.set_exception(error)
         self._stopped.set()
         self._refuse_rest()
+        self._rest()
 
     def _next_writes(self) -> list[Write]:
         """The next write, and those queued right after it if all of them may share a COMMIT."""
@@ -183,10 +186,13 @@ class Writer:
     def _next_write(self) -> Write:
         with suppress(queue.Empty):
             return self._tasks.get(timeout=_REST_S)
+        self._rest()
+        return self._tasks.get()
+
+    def _rest(self) -> None:
         guarded("not_shrunk", lambda: self._connection.execute(SHRINK))
         for action in self._at_rest:
             guarded("not_at_rest", action)
-        return self._tasks.get()
 
     def _refuse_rest(self) -> None:
         while True:

@@ -45,8 +45,17 @@ def test_an_upload_of_240_megabytes_takes_little_memory(data_dir, add_model, sta
 
 @pytest.fixture
 def used_bytes():
-    """What SQLite has taken in this process."""
+    """What SQLite has taken in this process, without what earlier tests have dropped."""
+    gc.collect()
     return ctypes.CDLL(pytest.importorskip("_sqlite3").__file__).sqlite3_memory_used
+
+
+def test_a_closed_store_keeps_no_memory_of_uploads(data_dir, add_model, upload, used_bytes):
+    before = used_bytes()
+    store = Store.open(data_dir)
+    upload(store, add_model(store), [1] * 20)
+    store.close()
+    assert used_bytes() - before < 10 * 2**10
 
 
 def test_readers_give_their_page_caches_back_once_nothing_is_written(
