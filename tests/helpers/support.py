@@ -173,9 +173,10 @@ class Served:
 
     def clear(self, *, keep: Collection[str] = ()) -> None:
         """Take back what tests asked for: jobs, models but those to keep, pauses, the policy."""
-        for state in ("queued", "running", "paused"):
-            for job in self._items("/v1/jobs", state=state):
-                self.http.post(f"/v1/jobs/{job['id']}/cancel")
+        states = ("queued", "running", "paused")
+        for job in [each for state in states for each in self._items("/v1/jobs", state=state)]:
+            self.http.post(f"/v1/jobs/{job['id']}/cancel")
+            self.wait_for_job(job["id"])  # a model whose job runs cannot be deleted
         for model in self._items("/v1/models"):
             if model["name"] not in keep:
                 self.http.delete(f"/v1/models/{model['name']}").raise_for_status()
