@@ -67,15 +67,16 @@ class Verification:
             return load_optional_time(connection.execute(_LAST).fetchone()["at"])
 
     def read(self) -> Iterator[int]:
-        """Read everything in small steps, and record damage; yields the bytes of each step.
-
-        Data that are intact again are no longer recorded as damaged. Sets `last` at the end.
-        """
+        """Take all `steps`, then record them; yields the bytes of each."""
         total = 0
-        for size_bytes in self._steps():
+        for size_bytes in self.steps():
             total += size_bytes
             yield size_bytes
-        told = {"size_bytes": total}
+        self.record(total)
+
+    def record(self, size_bytes: int) -> None:
+        """Set `last`: all steps were taken, and read this much."""
+        told = {"size_bytes": size_bytes}
         self._writer.write(lambda each: each.event("storage.verified", None, told))
 
     def give_up_damaged(self) -> Lost:
@@ -92,7 +93,11 @@ class Verification:
 
         return self._writer.write(delete)
 
-    def _steps(self) -> Iterator[int]:
+    def steps(self) -> Iterator[int]:
+        """Read everything in small steps, and record damage; yields the bytes of each step.
+
+        Data that are intact again are no longer recorded as damaged.
+        """
         with self._readers.snapshot() as connection:
             files = connection.execute(ON_DISK).fetchall()
         for row in files:

@@ -99,8 +99,11 @@ class Verifier:
         verification = self._store.verification
         total = await asyncio.to_thread(verification.size_bytes)
         self.progress = replace(self.progress, total_bytes=total)
-        steps = verification.read()
+        steps = verification.steps()
         while (size_bytes := await asyncio.to_thread(next, steps, None)) is not None:
             read = self.progress.read_bytes + size_bytes
             self.progress = replace(self.progress, read_bytes=read)
             await asyncio.sleep(size_bytes / self._bytes_per_s)
+        # First: whoever hears the event asks for the progress.
+        self.progress = replace(self.progress, running=False)
+        await asyncio.to_thread(verification.record, self.progress.read_bytes)

@@ -82,6 +82,7 @@ def test_stored_data_are_verified_and_backed_up(tab: Callable[..., Tab], served:
     page = tab(served).open("/system")
 
     page.get_by_role("button", name="Verify all").click()
+    page.get_by_text("All stored data are read and compared").wait_for()
     page.get_by_text("Everything was as it was stored").wait_for()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download a backup").click()

@@ -64,6 +64,14 @@ def test_damage_is_found_once_a_week(store: Store, clock: Any, run: Callable[[],
     assert store.samples.ids(model.id, SampleFilter(quarantined=True)).tolist() == [1]
 
 
+def test_whoever_hears_the_event_sees_that_it_has_ended(store: Store, device: Any) -> None:
+    verifier = Verifier(store, device, bytes_per_s=1e12)
+    heard: list[tuple[str, bool]] = []
+    store.events.subscribe(lambda event: heard.append((event.type, verifier.progress.running)))
+    asyncio.run(verifier.run_if_due())
+    assert heard == [("storage.verified", False)]
+
+
 def test_it_reads_no_faster_than_it_may(store: Store, device: Any) -> None:
     store.models.add(new_model("m"), adopt(store, bytes(10_000)))
     verifier = Verifier(store, device, bytes_per_s=100_000)
