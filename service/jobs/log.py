@@ -42,6 +42,7 @@ class JobLog:
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
         self._rest = b""
         self._is_saved = True
+        self.is_loaded = False
 
     @property
     def lines(self) -> tuple[LogLine, ...]:
@@ -49,8 +50,9 @@ class JobLog:
         return tuple(self._lines)
 
     def load(self) -> None:
-        """Begin with the lines of earlier runs."""
+        """Begin with the lines of earlier runs; until then, `lines` lack them."""
         self._lines.extend(self._store.jobs.log(self._job_id))
+        self.is_loaded = True
 
     def take(self, chunk: bytes) -> None:
         """Add output of a child; a line may come in pieces."""

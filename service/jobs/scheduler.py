@@ -174,7 +174,7 @@ class Scheduler:
     def log(self, job_id: int) -> Sequence[LogLine]:
         """The last lines of the job's children. Blocking. Raises NotFound."""
         run = self._runner.run
-        if run is not None and run.job.id == job_id:
+        if run is not None and run.job.id == job_id and run.log.is_loaded:
             return run.log.lines
         return self._store.jobs.log(self._store.jobs.get(job_id).id)
 
