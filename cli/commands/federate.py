@@ -21,8 +21,8 @@ from cli.services.bridge import bridge_service
 from service.processes.interpreter import APPLICATION
 
 PACKAGES = ("clients/python", "clients/flower")
-"""Paths in a checkout. They are not installed from an index: whoever published packages under these
-names there would get the token."""
+"""Paths in a checkout and in the wheel. They are not installed from an index: whoever published
+packages under these names there would get the token."""
 SCOPE = "federate"
 NO_SERVICE = (
     "--service knows systemd and launchd; on Windows, have the task scheduler start "
@@ -55,7 +55,7 @@ def join(
     The first time, Flower is installed beside the data folder, 300 MB. The model needs consent to
     this federation, which `honed federation` gives.
     """
-    service = bridge_service(model)
+    service = bridge_service(model) if is_service else None
     if is_service and service is None:
         raise Failure(NO_SERVICE)
     _require_consent(client, model, superlink)
@@ -65,7 +65,7 @@ def join(
     if root_certificates is not None:
         command += ["--root-certificates", str(root_certificates)]
     variables = {**_address(client), "HONED_TOKEN": _token(client, folder / model, model)}
-    if is_service and service is not None:
+    if service is not None:
         for step in service.install(command, variables, folder / model):
             click.echo(step)
         return
