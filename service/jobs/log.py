@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from service.errors import ChildDied
@@ -27,7 +27,7 @@ _CONTROL = re.compile(r"\x1b\[[0-9;]*[A-Za-z]|[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class JobLog:
-    """A ring buffer of lines. Belongs to the event loop, except `load` and `save`, which block.
+    """A ring buffer of lines. Belongs to the event loop; `shown`, `load` and `save` block.
 
     Saved with the job's progress, so that a daemon that is killed loses the last second's lines.
 
@@ -42,17 +42,21 @@ class JobLog:
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
         self._rest = b""
         self._is_saved = True
-        self.is_loaded = False
+        self._is_loaded = False
 
     @property
     def lines(self) -> tuple[LogLine, ...]:
         """The lines kept, oldest first."""
         return tuple(self._lines)
 
+    def shown(self) -> Sequence[LogLine]:
+        """The lines for who asks: those stored until `load` has begun with them. Blocking."""
+        return self.lines if self._is_loaded else self._store.jobs.log(self._job_id)
+
     def load(self) -> None:
-        """Begin with the lines of earlier runs; until then, `lines` lack them."""
+        """Begin with the lines of earlier runs."""
         self._lines.extend(self._store.jobs.log(self._job_id))
-        self.is_loaded = True
+        self._is_loaded = True
 
     def take(self, chunk: bytes) -> None:
         """Add output of a child; a line may come in pieces."""

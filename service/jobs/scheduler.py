@@ -174,8 +174,8 @@ class Scheduler:
     def log(self, job_id: int) -> Sequence[LogLine]:
         """The last lines of the job's children. Blocking. Raises NotFound."""
         run = self._runner.run
-        if run is not None and run.job.id == job_id and run.log.is_loaded:
-            return run.log.lines
+        if run is not None and run.job.id == job_id:
+            return run.log.shown()
         return self._store.jobs.log(self._store.jobs.get(job_id).id)
 
     async def rest(self) -> None:

@@ -63,8 +63,15 @@ def test_what_it_told_with_the_progress_outlives_a_kill_of_the_daemon(
 
     second = serve(tmp_path / "data")
 
-    wait_until(lambda: raw_lines(second, job_id), "a line of the log")
-    assert raw_lines(second, job_id)[:1] == told == told[:1]
+    seen: list[list[dict[str, str]]] = []
+
+    def began_again() -> bool:
+        seen.append(raw_lines(second, job_id))
+        return sum("training on" in line["text"] for line in seen[-1]) == 2
+
+    wait_until(began_again, "the job to begin again")
+    assert told == told[:1]
+    assert all(each[:1] == told for each in seen)
 
 
 def has_begun(served: Served, job_id: int, times: int) -> bool:

@@ -36,6 +36,17 @@ def test_lines_come_whole_whatever_the_chunks(store: Store, job: Job) -> None:
     assert texts(log)[2:] == ["child three", "daemon the training child was ended by SIGKILL"]
 
 
+def test_lines_of_an_earlier_run_are_shown_before_they_are_loaded(store: Store, job: Job) -> None:
+    before = JobLog(job.id, store)
+    before.note("an earlier run")
+    before.save()
+    log = JobLog(job.id, store)
+    assert [line.text for line in log.shown()] == ["an earlier run"]
+    log.load()
+    log.note("this one")
+    assert [line.text for line in log.shown()] == ["an earlier run", "this one"]
+
+
 def test_a_real_traceback_is_there_without_the_folders_of_the_installation(
     store: Store, job: Job
 ) -> None:
