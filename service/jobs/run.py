@@ -46,7 +46,7 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
-CANCEL_GRACE_S = 0.5
+CANCEL_GRACE_S = 0.2
 """How long the child of a cancelled round may continue its step."""
 
 
