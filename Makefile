@@ -88,7 +88,7 @@ format: $(INSTALLED)
 dashboard:
 	cd dashboard && npm ci && npm run build && npm test
 
-# The README's pictures of the console, from the demo's data; needs chromium and EXTRAS=dev,browser.
+# The README's pictures of the console, from the demo's data; needs Chromium and EXTRAS=dev,browser.
 screenshots: $(INSTALLED)
 	PYTHONPATH=.:tests/helpers $(BIN)/python tests/helpers/dashboard/screenshots.py docs/pictures
 

