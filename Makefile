@@ -12,6 +12,9 @@ TESTS ?=
 # The extras to install with the program; browser: the driver of Chromium.
 EXTRAS ?= dev
 PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
+# What `make check` tests besides: the console in a browser, the examples, clients of several
+# languages, the built wheel, and what schemathesis makes of OpenAPI; a third of the rest's time.
+BESIDES := tests/dashboard tests/examples tests/clients tests/installation tests/openapi
 # Keep compiled files: the tests start hundreds of processes, which would each compile every module.
 export PYTHONDONTWRITEBYTECODE :=
 # Defined only in pyproject.toml.
@@ -31,7 +34,7 @@ demo: $(INSTALLED)
 
 # Test files are distributed over the processes, in the order of tests/conftest.py.
 test: $(INSTALLED)
-	$(BIN)/$(PYTEST)
+	$(BIN)/$(PYTEST) $(if $(TESTS),,$(addprefix --ignore=,$(BESIDES)))
 
 # The same on another installed Python: make test-python3.12
 test-python%: .venv-python%/.installed
@@ -127,7 +130,7 @@ $(FLOWER)/.installed: clients/flower/pyproject.toml clients/python/pyproject.tom
 fuzz: $(INSTALLED)
 	HONE_FUZZ_INPUTS=100000 $(BIN)/pytest -n $(WORKERS) tests/fuzz
 
-# What schemathesis makes of the OpenAPI description; `make test` asks a few requests of each operation.
+# What schemathesis makes of the OpenAPI description; `make check` asks a few requests of each operation.
 OPENAPI_CASES ?= 100
 test-openapi: $(INSTALLED)
 	HONE_OPENAPI_CASES=$(OPENAPI_CASES) $(BIN)/pytest -s tests/openapi
