@@ -5,7 +5,6 @@ from __future__ import annotations
 from importlib.metadata import version
 
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 
 from api import docs, errors, threads
 from api.access.metering import Metering
@@ -83,7 +82,6 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
         openapi_url=None,
         docs_url=None,
         redoc_url=None,
-        generate_unique_id_function=_operation_id,
         swagger_ui_oauth2_redirect_url=None,
     )
     app.add_middleware(BodyLimit, max_bytes=settings.max_upload_bytes)
@@ -96,14 +94,10 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
     )
     app.add_middleware(RequestLine)
     errors.install(app)
-    for module in ROUTED:
-        app.include_router(require_scoped(module.router))
+    for module in ROUTED:  # included, each route would be built again when it is first looked up
+        app.router.routes.extend(require_scoped(module.router).routes)
     docs.install(app)
     threads.install(app)
     app.state.daemon = daemon
     app.state.places = frozenset().union(*(places_of(module.router) for module in ROUTED))
     return app
-
-
-def _operation_id(route: APIRoute) -> str:
-    return route.name

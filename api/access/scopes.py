@@ -62,8 +62,13 @@ def need_of(route: APIRoute) -> Need | None:
 class ScopedRoute(APIRoute):
     """Refuses principals without its scope before reading the request.
 
-    A route that declares no scope refuses everybody.
+    A route that declares no scope refuses everybody. Its operation id is its function's name.
     """
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
+        super().__init__(
+            path, endpoint, **options | {"generate_unique_id_function": _name_of_function}
+        )
 
     async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Check, then answer. Requests to open paths have no principal."""
@@ -94,6 +99,10 @@ class ScopedRoute(APIRoute):
                 await super().handle(scope, receive, telling_change(scope, send, pending))
             return
         await super().handle(scope, receive, send)
+
+
+def _name_of_function(route: APIRoute) -> str:
+    return route.name
 
 
 def _usual(scope: Scope, method: str) -> Literal["samples", "change", "skip"]:
