@@ -124,7 +124,7 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the daemon, then answer requests."""
-        threads.limit_reads()
+        threads.limit()
         local = self._passed
         if not local and not self._local.is_private:
             local = self._made()

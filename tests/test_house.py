@@ -21,7 +21,6 @@ SHORT = {
     "service/preprocess/thumbnail.py": "an entry point: a process of its own",
     "api/routes/health.py": "a resource has a module of its own",
     "api/inference.py": "settings of two routes",
-    "api/threads.py": "the pools that routes, bodies and the server share",
     "cli/signals.py": "how three commands end",
     "service/prediction/errors.py": "errors of a room",
     "service/samples/disk_reserve.py": "a rule that two routes ask",

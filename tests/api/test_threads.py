@@ -1,4 +1,4 @@
-"""Reads go on while uploads hold every thread that they may have."""
+"""Threads for blocking work are bounded, and reads go on while uploads hold all of theirs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_read_does_not_wait_for_uploads() -> None:
         return number
 
     async def busy() -> list[int]:
-        threads.limit_reads()
+        threads.limit()
         uploads = [
             asyncio.ensure_future(threads.upload(request, write, number))
             for number in range(2 * (threads.READS + threads.UPLOADS))
@@ -37,3 +37,22 @@ def test_a_read_does_not_wait_for_uploads() -> None:
         return await asyncio.gather(*uploads)
 
     assert asyncio.run(busy()) == list(range(2 * (threads.READS + threads.UPLOADS)))
+
+
+def test_blocking_work_beside_requests_has_a_fixed_number_of_threads() -> None:
+    disk = threading.Event()
+
+    def workers() -> int:
+        return sum(each.name.startswith("worker_") for each in threading.enumerate())
+
+    async def busy() -> int:
+        threads.limit()
+        work = [asyncio.ensure_future(asyncio.to_thread(disk.wait, DEADLINE_S)) for _ in range(40)]
+        try:
+            await until(lambda: workers() >= threads.WORKERS, "threads")
+            return workers()
+        finally:
+            disk.set()
+            await asyncio.gather(*work)
+
+    assert asyncio.run(busy()) == threads.WORKERS
