@@ -17,6 +17,7 @@ from storage.database.steps import (
     BASE_SETS,
     CHOICES,
     CLASSES,
+    CURVES,
     DEVICE_HISTORY_AND_JOB_LOGS,
     ENGINES,
     FEDERATION,
@@ -143,3 +144,8 @@ def m016_assembled_files(db: Database) -> None:
 def m017_device_history_and_job_logs(db: Database) -> None:
     for statement in DEVICE_HISTORY_AND_JOB_LOGS:
         db.conn.execute(statement)
+
+
+@migrations()
+def m018_curves(db: Database) -> None:
+    db.conn.execute(CURVES)

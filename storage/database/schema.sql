@@ -177,6 +177,7 @@ CREATE TABLE forgettings (
 
 CREATE INDEX jobs_unfinished ON jobs (state) WHERE state IN ('queued', 'running', 'paused');
 
+-- Points of jobs that have not ended, and of those that ended before `curves` existed.
 CREATE TABLE metrics (
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
   step INTEGER NOT NULL,
@@ -400,4 +401,10 @@ CREATE TABLE device_history (
 CREATE TABLE job_logs (
   job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
   lines TEXT NOT NULL
+) STRICT;
+
+-- All points of an ended job's curves: [step, epoch, values by name] each, JSON in zlib.
+CREATE TABLE curves (
+  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  points BLOB NOT NULL
 ) STRICT;

@@ -24,6 +24,7 @@ KNOWN = (
     "m015_federation",
     "m016_assembled_files",
     "m017_device_history_and_job_logs",
+    "m018_curves",
 )
 """Names of the functions of `storage.database.migrations`, in order."""
 
@@ -158,3 +159,10 @@ DEVICE_HISTORY_AND_JOB_LOGS = (
     ) STRICT
     """,
 )
+
+CURVES = """
+CREATE TABLE curves (
+  job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  points BLOB NOT NULL
+) STRICT
+"""

@@ -11,8 +11,10 @@ from storage.database.writer import Writer
 EVENTS_KEPT = 10_000
 """The maximum number of events, however recent."""
 _EVENTS = "DELETE FROM events WHERE created_at < ? OR id <= (SELECT max(id) FROM events) - ?"
-_CURVES = "DELETE FROM metrics WHERE job_id IN (SELECT id FROM jobs WHERE finished_at < ?)"
-_LOGS = "DELETE FROM job_logs WHERE job_id IN (SELECT id FROM jobs WHERE finished_at < ?)"
+_OF_JOBS = tuple(
+    f"DELETE FROM {table} WHERE job_id IN (SELECT id FROM jobs WHERE finished_at < ?)"  # noqa: S608
+    for table in ("curves", "metrics", "job_logs")
+)
 # A model's newest job tells when it was last trained. A job's checkpoints would be deleted with it,
 # so they keep it, as do its versions, its files, and triggers and forgettings that refer to it.
 _JOBS = """
@@ -38,8 +40,7 @@ class History:
         def delete(transaction: Transaction) -> int:
             before = dump_time(transaction.now - age)
             gone = transaction.execute(_EVENTS, (before, events_kept)).rowcount
-            gone += transaction.execute(_CURVES, (before,)).rowcount
-            gone += transaction.execute(_LOGS, (before,)).rowcount
+            gone += sum(transaction.execute(each, (before,)).rowcount for each in _OF_JOBS)
             return gone + transaction.execute(_JOBS, (before,)).rowcount
 
         return self._writer.write(delete)

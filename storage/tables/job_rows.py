@@ -17,6 +17,7 @@ from storage.database.transaction import Transaction
 from storage.errors import NotFound, StateConflict
 from storage.records.jobs import NEXT, Blocker, Job, JobState, NewJob
 from storage.tables.classes import require_same_classes
+from storage.tables.metrics import pack_curve
 from storage.tables.model_rows import no_model
 
 _SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
@@ -92,6 +93,7 @@ def move_job(
         columns["started_at"] = now
     if not NEXT[to]:
         columns["finished_at"] = now
+        pack_curve(transaction, job_id)
     update_job(transaction, job_id, columns | fields)
     moved = find_job(transaction.connection, job_id)
     data = {"job_id": job_id, "version": moved.version, "error": moved.error}

@@ -4,6 +4,7 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from service.processes.interpreter import start_silently
 from storage.database import migrations
 from storage.database.schema import is_current, migrated_meanwhile
 from storage.database.steps import KNOWN, SET
+from storage.records.jobs import MetricPoint
 from storage.store import Store
 
 SCHEMA = Path(storage.database.__file__).with_name("schema.sql").read_text(encoding="utf-8")
@@ -82,6 +84,32 @@ INSERT INTO samples VALUES
   (5, 3, 1, 0, 4, 'train', 1, 'k', x'00', '2026-01-01T00:00:00+00:00', 0, NULL);
 INSERT INTO sample_counts VALUES (3, 'train', 1, 1);
 """
+
+
+SEVENTEENTH_ROWS = """
+INSERT INTO models (id, name, created_at, loss, optimizer, output, signature, trainable,
+  trainable_parameters, frozen_parameters, hyperparameters, notes)
+VALUES (3, 'm', '2026-01-01T00:00:00+00:00', 'cross_entropy', 'adamw', 'logits', '{}', '[]', 0, 0,
+  '{}', '[]');
+INSERT INTO jobs (id, model_id, state, cause, hyperparameters, start, ignore_policy, watermark,
+  created_at, finished_at)
+VALUES (8, 3, 'succeeded', 'request', '{}', 'latest', 0, 0, '2026-01-01T00:00:00+00:00',
+  '2026-01-01T00:01:00+00:00');
+INSERT INTO metrics VALUES (8, 1, 0, '{"train_loss":0.2}'), (8, 2, 0, '{"train_loss":0.1}');
+"""
+
+
+def note_migrations(connection, *, until):
+    """Write which migrations have run, as the library does."""
+    connection.execute(
+        "CREATE TABLE _sqlite_migrations"
+        " (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT)"
+    )
+    connection.executemany(
+        "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, ?, '')",
+        [(SET, name) for name in KNOWN[: KNOWN.index(until) + 1]],
+    )
+    connection.commit()
 
 
 def schema_of(database):
@@ -172,21 +200,26 @@ def test_a_database_of_the_sixth_schema_keeps_its_rows(data_dir, tmp_path):
     store.close()
 
 
+def test_a_curve_of_the_seventeenth_schema_can_be_read_and_is_forgotten_in_its_time(data_dir):
+    data_dir.mkdir()
+    name = "m017_device_history_and_job_logs"
+    with closing(sqlite3.connect(data_dir / "hone.db")) as connection:
+        connection.executescript((RELEASED / f"{name}.sql").read_text("utf-8"))
+        note_migrations(connection, until=name)
+        connection.executescript(SEVENTEENTH_ROWS)
+    store = Store.open(data_dir)
+    assert store.metrics.list(8, 10, 1) == [MetricPoint(2, 0, {"train_loss": 0.1})]
+    store.history.prune(timedelta(days=1))
+    assert store.metrics.list(8, 10) == []
+    store.close()
+
+
 @pytest.mark.parametrize("path", sorted(RELEASED.iterdir()), ids=lambda path: path.stem)
 def test_a_database_of_any_schema_before_becomes_the_newest(path, data_dir, tmp_path):
     data_dir.mkdir()
-    done = KNOWN[: KNOWN.index(path.stem) + 1]
     with closing(sqlite3.connect(data_dir / "hone.db")) as connection:
         connection.executescript(path.read_text("utf-8"))
-        connection.execute(
-            "CREATE TABLE _sqlite_migrations"
-            " (id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT)"
-        )
-        connection.executemany(
-            "INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, ?, '')",
-            [(SET, name) for name in done],
-        )
-        connection.commit()
+        note_migrations(connection, until=path.stem)
     store = Store.open(data_dir)
     assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
     store.close()
