@@ -2,15 +2,18 @@
 
 BENCH_DAY_MINUTES (24) is how long the day takes; an hour whose work takes longer than its share
 lasts longer. In a day a real daemon gets, over HTTP:
-- 1,440 uploads of one sample and 96 of 32 to a model whose quota is full, so that they evict
-  others; 240 labels changed, 264 samples deleted and erased, 24 archives;
+- 2,040 uploads of one sample, 96 of 32 and 24 of 400 to a model whose quota is full, so that they
+  evict others; 240 labels changed, 264 samples deleted and erased, 24 archives;
 - 2,880 predictions, and 24 kills of the predictor; 960 lists; 480 fetches of the newest version;
 - 72 jobs through the gate, of 24 of which the child is killed; 24 comparisons of two versions, 24
   int8 variants, while retention keeps few versions; 24 models registered and deleted;
 - 24 backups and 24 abandoned ones, 144 streams of events dropped, 240 requests left half sent.
 
-Each hour ends at the same point: all work done, a sample deleted, which empties SQLite's log, and
-some rest. History (jobs, curves, events, the audit log) is kept for a day at least, so it grows.
+Each hour ends at the same point: all work done, the samples replaced, so that their pack is new,
+the predictor running, a sample deleted, which empties SQLite's log, and some rest. Only labels of
+training samples change, so that no version is kept because it was the best before. Each change of
+the threads is printed. History (jobs, curves, events, the audit log) is kept for a day at least,
+so the database grows.
 """
 
 from __future__ import annotations
@@ -18,10 +21,12 @@ from __future__ import annotations
 import os
 import random
 import socket
+import tempfile
 import time
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from statistics import median
@@ -39,12 +44,22 @@ MINUTES = float(os.environ.get("BENCH_DAY_MINUTES", "24"))
 LEAST_REST_S = 5.0
 FEATURES, CLASSES, BATCH = 784, 4, 32
 QUOTA, VERSIONS = 400, 4
-"""So few samples that their pack, which is rewritten once half is erased, is so every two hours."""
 STEPS, STEPS_OF_KILLED = 200, 1000
 MAX_DRIFT_PERCENT = 2.0
-LEVEL = ("anonymous MB", "resident MB", "descriptors", "threads", "of it files MB")
-GROWING = ("of it database MB", "folder MB")
-"""files: without database and ballast. History makes the database grow for a day at least."""
+LEVEL = ("anonymous MB", "resident MB", "descriptors", "threads", "folder MB", "of it files MB")
+GROWING = "of it database MB"
+"""folder: with the ballast; files: without database and ballast."""
+NAMES_THREADS = """
+import threading
+begin = threading.Thread._bootstrap_inner
+def begin_with_name(self):
+    with open("/proc/thread-self/comm", "w") as comm:
+        comm.write(self.name[:15])
+    begin(self)
+threading.Thread._bootstrap_inner = begin_with_name
+"""
+"""A `sitecustomize` that shows Python's names of threads in /proc, as Python does from 3.14 on."""
+IDLE_WORKER = "AnyIO worker th"
 _M = "/v1/models/m"
 LISTS = (
     *(f"{_M}/{each}" for each in ("samples?limit=50", "samples/stats", "versions", "checkpoints")),
@@ -54,7 +69,7 @@ LISTS = (
 
 def run() -> list[Row]:
     """The drift of each measure over the second half of the day; a line per hour is printed."""
-    with served(retry_backoff_s=0.1) as daemon:
+    with _threads_named(), served(retry_backoff_s=0.1) as daemon:
         device = _Device(daemon)
         of_an_hour = {**device.requests, **device.training}
         print(", ".join(f"{each * HOURS:,} {what}" for what, (each, _) in of_an_hour.items()))
@@ -64,7 +79,16 @@ def run() -> list[Row]:
             print(
                 "  ".join(f"{what} {text(value)}" for what, value in hours[-1].items()), flush=True
             )
-    return [_drift(hours, what) for what in (*LEVEL, *GROWING)]
+    return [_drift(hours, what) for what in (*LEVEL, GROWING)]
+
+
+@contextmanager
+def _threads_named() -> Iterator[None]:
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder, "sitecustomize.py").write_text(NAMES_THREADS)
+        os.environ["PYTHONPATH"] = folder
+        yield
+    del os.environ["PYTHONPATH"]
 
 
 def _drift(hours: list[Row], what: str) -> Row:
@@ -89,7 +113,8 @@ class _Device:
         self._daemon, self._chance = daemon, random.Random(0)
         self._generator, self._numbers = np.random.default_rng(0), count(1)
         self._centres = np.random.default_rng(7).standard_normal((CLASSES, FEATURES)) * 2
-        self._ids: deque[int] = deque(maxlen=QUOTA // 4)
+        self._ids: deque[int] = deque(maxlen=QUOTA // 16)
+        self._threads: Counter[str] = Counter()
         self._etag, self._checking = "", Lock()
         self.requests: dict[str, tuple[int, Callable[[], object]]] = {
             "uploads": (60, self._upload),
@@ -116,7 +141,7 @@ class _Device:
         daemon.register("m", mlp(FEATURES, 64, CLASSES))
         kept = {"quota": {"max_samples": QUOTA}, "retention": {"max_versions": VERSIONS}}
         daemon.http.patch(_M, json=kept).raise_for_status()
-        self._upload_batch(QUOTA)
+        self._replace_samples()
 
     def hour(self) -> Row:
         """Do an hour's work in any order, rest, and look."""
@@ -124,6 +149,8 @@ class _Device:
         with ThreadPoolExecutor(2) as pool:
             for each in [pool.submit(self._work, each) for each in (self.requests, self.training)]:
                 each.result()
+        self._replace_samples()
+        self._predict()
         self._delete()
         worked_s = time.monotonic() - began
         time.sleep(max(LEAST_REST_S, MINUTES * 60 / HOURS - worked_s))
@@ -141,17 +168,29 @@ class _Device:
         sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
         database = sum(size for path, size in sizes.items() if path.name.startswith("hone.db"))
         counts = self._daemon.http.get(_M).json()["samples"]
+        threads = wait_until(self._settled_threads, "idle threads to end", poll_s=1)
+        if threads != self._threads:
+            came, ended = threads - self._threads, self._threads - threads
+            print(f"threads: {sorted(came.elements())} came, {sorted(ended.elements())} ended")
+        self._threads = threads
         return {
             "anonymous MB": int(status.split("RssAnon:")[1].split()[0]) / 1024,
             "resident MB": process.memory_info().rss / 2**20,
             "descriptors": process.num_fds(),
-            "threads": process.num_threads(),
+            "threads": threads.total(),
             "folder MB": sum(sizes.values()) / 2**20,
             "of it files MB": (sum(sizes.values()) - database - sizes[folder / "ballast"]) / 2**20,
             "of it database MB": database / 2**20,
             "samples": sum(counts.values()),
             "versions": len(self._items("versions")),
         }
+
+    def _settled_threads(self) -> Counter[str] | None:
+        """Names of threads, once anyio has one that is idle: a request ends those of 10 s ago."""
+        self._daemon.http.get(_M).raise_for_status()
+        tasks = Path(f"/proc/{self._daemon.process.pid}/task").glob("*/comm")
+        names = Counter(each.read_text().strip() for each in tasks)
+        return names if names[IDLE_WORKER] == 1 else None
 
     def _items(self, path: str) -> list[Row]:
         answer = self._daemon.http.get(f"{_M}/{path}").raise_for_status()
@@ -164,13 +203,18 @@ class _Device:
 
     def _upload(self) -> None:
         x, label = self._samples(1)
-        sample = {"inputs": {"x": x[0].tolist()}, "label": int(label[0])}
+        sample = {"inputs": {"x": x[0].tolist()}, "label": int(label[0]), "split": "train"}
         self._ids.append(self._post(f"{_M}/samples", sample)["ids"][0])
+
+    def _replace_samples(self) -> None:
+        """Evict all samples: their pack is rewritten once half is erased, if no job trains."""
+        self._upload_batch(QUOTA)
+        for _ in range(QUOTA // 16):
+            self._upload()
 
     def _upload_batch(self, number: int) -> None:
         x, label = self._samples(number)
-        first, last = self._daemon.upload("m", x=x, label=label).raise_for_status().json()["ids"]
-        self._ids.extend(range(first, last + 1))
+        self._daemon.upload("m", x=x, label=label).raise_for_status()
 
     def _predict(self) -> None:
         self._post(f"{_M}/predict", {"inputs": {"x": self._samples(1)[0][0].tolist()}})
