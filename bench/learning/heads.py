@@ -26,7 +26,7 @@ from cli.demo.digits import folder, kept_back
 from service.training.engines.runtime import onnxruntime
 
 Array = NDArray[Any]
-SEEDS = range(3)
+SEEDS = range(8)
 A_CLASS = 10
 ASKED: dict[str, dict[str, Any]] = {
     "prototype": {"head": {"kind": "prototype"}},

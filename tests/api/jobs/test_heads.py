@@ -219,7 +219,7 @@ def test_auto_says_what_it_has_chosen_and_how_the_others_did(served: Served) -> 
     job = served.train("auto", head="auto", epochs=2, learning_rate=0.01)
     chosen, reason = job["hyperparameters"]["head"], job["choices"]["head"]
     assert job["choices"].keys() == {"head"}
-    assert reason.startswith("least loss on 120 samples left out in 20 folds: prototype ")
+    assert reason.startswith("least loss on 30 samples left out in 10 folds: prototype ")
     losses = {
         kind: float(loss)
         for kind, loss, *_ in (each.split(" ") for each in reason.split(": ")[1].split(", "))
