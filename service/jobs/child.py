@@ -8,13 +8,13 @@ from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from service.errors import ChildDied
 from service.processes.children import Children
 from service.processes.ending import ErrorTail, describe_exit
 from service.training.protocol.messages.lines import decode_message, encode
-from service.training.protocol.messages.shared import Failed
+from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.unions import Command, Last, Message, Task
 from storage.errors import Busy, StorageBroken, StorageFull
 
@@ -22,6 +22,8 @@ MAX_LINE_BYTES = 64 * 2**20
 """Maximum message size; a confusion matrix of a thousand classes takes a few MiB."""
 GRACE_S = 5.0
 """How long a child may take to exit once asked to."""
+KILL_SOON_S = 0.2
+"""How long a child that is killed soon may still work."""
 NEGLIGIBLE = 0.1
 """The part of a silence that is not worth another look at the child."""
 OF_THE_DEVICE = {each.code: each for each in (StorageFull, Busy, StorageBroken)}
@@ -48,6 +50,7 @@ class Child:
         self._process = process
         self._folder = folder
         self._errors = ErrorTail(process.stderr, on_stderr)
+        self._killed = asyncio.get_running_loop().create_future()
 
     @classmethod
     async def spawn(
@@ -73,10 +76,18 @@ class Child:
         """Ask the child to pause or cancel; it answers with `Stopped`."""
         await self._write(encode(command))
 
-    def kill(self) -> None:
-        """Kill the child at once, if it still runs."""
-        if self._process.returncode is None:
+    def kill_soon(self) -> None:
+        """Kill the child in a moment, if it still runs.
+
+        Its messages then end with `Stopped` at once: it does nothing more, but with a low priority
+        it can take seconds until it is gone.
+        """
+        asyncio.get_running_loop().call_later(KILL_SOON_S, self._kill)
+
+    def _kill(self) -> None:
+        if self._process.returncode is None and not self._killed.done():
             self._process.kill()
+            self._killed.set_result(None)
 
     async def messages(self, *, silence_timeout_s: float) -> AsyncIterator[Message]:
         """Every message up to the last of the task.
@@ -94,6 +105,9 @@ class Child:
                     f"the training child said nothing for {silence_timeout_s:g} s and was killed"
                     f"{self._errors.quote()}"
                 ) from None
+            if self._killed.done():
+                yield Stopped(reason="cancelled")
+                return
             if not line:
                 raise ChildDied(await self._obituary())
             message = self._decode(line)
@@ -104,19 +118,21 @@ class Child:
                 return
 
     async def _line(self, silence_timeout_s: float) -> bytes:
-        """Raises asyncio.TimeoutError."""
+        """Empty at the end, or once killed. Raises asyncio.TimeoutError."""
         assert self._process.stdout is not None
         began, before = monotonic(), _waits_for_processor_s(self.pid)
         left_s = silence_timeout_s
-        while True:
-            try:
-                return await asyncio.wait_for(self._process.stdout.readline(), left_s)
-            except asyncio.TimeoutError:
+        reading = asyncio.ensure_future(self._process.stdout.readline())
+        try:
+            while not await _first_of(reading, self._killed, timeout_s=left_s):
                 after = _waits_for_processor_s(self.pid)
                 waited_s = max((after[each] - before.get(each, 0.0) for each in after), default=0.0)
                 left_s = silence_timeout_s - (monotonic() - began - waited_s)
                 if left_s < silence_timeout_s * NEGLIGIBLE:
-                    raise
+                    raise asyncio.TimeoutError
+            return b"" if self._killed.done() else reading.result()
+        finally:
+            reading.cancel()
 
     async def close(self, *, grace_s: float = GRACE_S) -> None:
         """End the child: end of input, then terminate, then kill. Safe to call twice."""
@@ -178,6 +194,12 @@ async def ask_child(
     finally:
         await child.close()
     raise ChildDied(f"{what}: the child stopped without an answer")
+
+
+async def _first_of(*futures: asyncio.Future[Any], timeout_s: float) -> bool:
+    """Whether one of them is done in time."""
+    done, _ = await asyncio.wait(futures, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    return bool(done)
 
 
 def files_named(message: Message) -> list[str]:

@@ -46,8 +46,6 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
-CANCEL_GRACE_S = 0.2
-"""How long the child of a cancelled round may continue its step."""
 
 
 class JobRun:
@@ -79,6 +77,8 @@ class JobRun:
         self._child: Child | None = None
         self._done: Done | Updated | None = None
         self._answer: Answer | None = None
+        self.cancelled = asyncio.Event()
+        """Set once the job is recorded as cancelled; its child may still be ending."""
 
     @property
     def is_held(self) -> bool:
@@ -146,12 +146,8 @@ class JobRun:
     async def _send(self, command: Command) -> None:
         if self._child is not None:
             await self._child.send(command)
-            self._insist(self._child, command)
-
-    def _insist(self, child: Child, command: Command) -> None:
-        """Kill the child of a cancelled round soon, even in mid-step: nothing of it is kept."""
-        if isinstance(command, Cancel) and self.job.start == ROUND:
-            asyncio.get_running_loop().call_later(CANCEL_GRACE_S, child.kill)
+            if isinstance(command, Cancel) and self.job.start == ROUND:
+                self._child.kill_soon()  # even in mid-step: nothing of a round is kept
 
     async def _attempt(self) -> None:
         await renew(self.job.model_id, self._store, self._settings, self._children)
@@ -231,7 +227,7 @@ class JobRun:
             case Done() | Updated():
                 self._done = message
             case Stopped():
-                await asyncio.to_thread(self._settle)
+                await self._stopped()
             case Failed():
                 await self._failed(message)
             case _:
@@ -247,6 +243,11 @@ class JobRun:
         await asyncio.to_thread(self.log.save)
         await asyncio.to_thread(self._recorder.ended, JobState.FAILED, error=error)
 
+    async def _stopped(self) -> None:
+        await asyncio.to_thread(self._settle)
+        if isinstance(self._wish, Cancel):
+            self.cancelled.set()
+
     async def _take_answer(self, message: Message) -> None:
         match message:
             case Working():
@@ -254,7 +255,7 @@ class JobRun:
             case Evaluated() | Failed():
                 self._answer = message
             case Stopped():
-                await asyncio.to_thread(self._settle)
+                await self._stopped()
             case _:
                 raise ChildDied(f"the training child answered a question with {message.kind!r}")
 

@@ -71,6 +71,11 @@ class JobRunner:
         """The current run, if any."""
         return self._run
 
+    def runs(self, job_id: int) -> bool:
+        """Whether it is the job of the current run, and not cancelled."""
+        run = self._run
+        return run is not None and run.job.id == job_id and not run.cancelled.is_set()
+
     @property
     def has_ended(self) -> bool:
         """Whether `finish` would return at once, for a run that nobody has finished yet."""
@@ -89,7 +94,7 @@ class JobRunner:
         self._task = asyncio.create_task(self._carry_out(self._run))
 
     async def cancel(self, job_id: int) -> Job | None:
-        """Cancel the job and wait until it stops; None if it is not the one training."""
+        """Cancel the job and wait until that is recorded; None if it is not the one training."""
         return await self._tell(job_id, JobRun.cancel)
 
     async def pause(self, job_id: int, reason: Blocker) -> Job | None:
@@ -132,10 +137,14 @@ class JobRunner:
 
     async def _tell(self, job_id: int, command: Callable[[JobRun], Awaitable[None]]) -> Job | None:
         run, task = self._run, self._task
-        if run is None or run.job.id != job_id or task is None:
+        if run is None or task is None or not self.runs(job_id):
             return None
         await command(run)
-        await asyncio.wait({task}, timeout=SETTLE_TIMEOUT_S)
+        cancelled = asyncio.ensure_future(run.cancelled.wait())
+        await asyncio.wait(
+            {task, cancelled}, timeout=SETTLE_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED
+        )
+        cancelled.cancel()
         return await asyncio.to_thread(self._store.jobs.get, job_id)
 
     async def _carry_out(self, run: JobRun) -> None:

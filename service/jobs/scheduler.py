@@ -131,11 +131,15 @@ class Scheduler:
                 return _unless_over(job, but=JobState.CANCELLED)
             async with self._moving:
                 # It may have started while we waited for the lock; then its run must be told.
-                if not self._runs(job_id):
+                if not self._runner.runs(job_id):
                     job = await asyncio.to_thread(self._store.jobs.get, job_id)
                     return await asyncio.to_thread(
                         self._store.jobs.move, job_id, job.state, JobState.CANCELLED
                     )
+
+    async def settle(self, job_id: int) -> None:
+        """Wait until the process of a job that was told to stop is gone, and its files."""
+        await self._runner.settle(job_id)
 
     async def pause(self, job_id: int) -> Job:
         """Save and stop a job until `resume`. Raises StateConflict unless it runs or is paused."""
@@ -149,7 +153,7 @@ class Scheduler:
                     held = (BY_PERSON,)
                     await asyncio.to_thread(self._store.jobs.report, job_id, blocked_by=held)
                     return replace(job, blocked_by=held)
-                if not self._runs(job_id):
+                if not self._runner.runs(job_id):
                     raise StateConflict(
                         f"job {job_id} is {job.state.value}; only a running or paused one is held"
                     )
@@ -158,7 +162,7 @@ class Scheduler:
         """Resume a paused job. ignore_policy: despite the policy, from now on; this also applies to
         a queued or running job. Raises StateConflict if there is nothing to resume.
         """
-        await self._runner.settle(job_id)
+        await self.settle(job_id)
         async with self._moving:
             job = await asyncio.to_thread(self._store.jobs.get, job_id)
             if job.state in ENDED or (job.state is not JobState.PAUSED and not ignore_policy):
@@ -188,10 +192,6 @@ class Scheduler:
         """Make `run` return; it pauses the running job, which the next daemon resumes."""
         self._stopping = True
         self._wake.set()
-
-    def _runs(self, job_id: int) -> bool:
-        run = self._runner.run
-        return run is not None and run.job.id == job_id
 
     def _on_look(self, look: Look) -> None:
         """Wake only if something changes: this runs twice a second."""

@@ -90,11 +90,12 @@ class Erasure:
         return forgotten
 
     async def _stop_jobs(self, model_id: int) -> None:
-        """Cancel the model's running job, if any."""
+        """Cancel the model's running job, if any, and wait until its process is gone."""
         for job in await asyncio.to_thread(self._store.jobs.running):
             if job.model_id == model_id:
                 with suppress(StateConflict):  # it ended by itself meanwhile
                     await self._scheduler.cancel(job.id)
+                    await self._scheduler.settle(job.id)
 
     def _on_event(self, happened: Happening) -> None:
         if happened.type in ENDED:

@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support import DEADLINE_S
 
 from service.errors import ChildDied
 from service.jobs.child import Child
@@ -29,6 +30,11 @@ with subprocess.Popen([sys.executable, "-uc", busy], stdout=subprocess.PIPE) as 
     other.kill()
 """
 """A process that works for a moment while a more important one has its processor."""
+LEAVES_ITS_PIPE_OPEN = r"""
+import subprocess, sys
+subprocess.run([sys.executable, "-c", "import sys; sys.stdin.read()"], stderr=subprocess.DEVNULL)
+"""
+"""As that of a killed process stays, while one of low priority waits to be taken down."""
 GOOD = encode(Failed(code="no_samples", detail="there is nothing")).decode()
 
 
@@ -92,6 +98,19 @@ def test_a_silent_child_is_killed() -> None:
 
     with pytest.raises(ChildDied, match=r"said nothing for 0\.2 s"):
         hear(script, silence_timeout_s=0.2)
+
+
+def test_the_messages_of_a_killed_child_end_before_it_is_gone() -> None:
+    async def run() -> list[Message]:
+        child = await spawn(LEAVES_ITS_PIPE_OPEN)
+        child.kill_soon()
+        child.kill_soon()
+        try:
+            return [m async for m in child.messages(silence_timeout_s=DEADLINE_S)]
+        finally:
+            await child.close()
+
+    assert asyncio.run(run()) == [Stopped(reason="cancelled")]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the time is known on Linux")

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 from stored import start_job
-from support import mlp, until
+from support import DEADLINE_S, mlp, until
 
 from service.jobs import runner as module
+from service.jobs.child import Child
+from service.jobs.enqueue import enqueue
 from service.jobs.runner import JobRunner
 from service.models.registry import Registry
 from service.models.specification import ModelSpec
@@ -23,6 +25,7 @@ from service.processes.children import Children
 from service.settings import load_settings
 from storage.errors import DiskFull
 from storage.records.jobs import Job, JobState
+from storage.records.samples import Split
 from storage.store import Store
 
 
@@ -72,6 +75,23 @@ def test_a_fault_of_ours_fails_the_job_and_frees_the_runner(
     assert row.error["code"] == "internal"
 
 
+async def long_job(store: Store, tmp_path: Path) -> Job:
+    """A job that runs, and does not end by itself."""
+    upload = tmp_path / "model.onnx"
+    upload.write_bytes(mlp(4, 4, 2))
+    registry = Registry(
+        store, load_settings(data_dir=store.data_dir), Children(memory_cap_bytes=None)
+    )
+    spec = ModelSpec("m", "cross_entropy")
+    name = (await registry.register(spec, upload, form="forward")).name
+    with store.samples.stage(store.models.get(name).id, 16) as staging:
+        staging.add(bytes(16 * 8), [0, 1] * 4, split=[Split.TRAIN] * 8)
+        staging.commit()
+    asked = {"epochs": 1_000_000}
+    job = enqueue(store, store.models.get(name), asked, trigger="manual", ignore_policy=True)
+    return store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+
+
 async def shortage_of_memory(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[], Job]:
@@ -103,6 +123,33 @@ def test_a_job_without_memory_for_a_process_waits_for_it(
         assert "Cannot allocate memory" in shortage.detail
         row = store.jobs.get(job.id)
         assert (row.state, row.blocked_by) == (JobState.PAUSED, (shortage,))
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_cancel_is_answered_while_the_child_still_ends(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process of low priority can take seconds to be taken down on a busy device."""
+    close, may_end = Child.close, asyncio.Event()
+
+    async def close_late(self: Child, **options: float) -> None:
+        await may_end.wait()
+        await close(self, **options)
+
+    async def scenario(runner: JobRunner) -> None:
+        job = await long_job(store, tmp_path)
+        monkeypatch.setattr(Child, "close", close_late)
+        runner.start(job)
+        await until(lambda: store.jobs.get(job.id).progress.get("step"), "steps")
+        cancelled = await asyncio.wait_for(runner.cancel(job.id), DEADLINE_S)
+        assert cancelled is not None
+        assert cancelled.state is JobState.CANCELLED
+        assert runner.run is not None
+        assert await runner.cancel(job.id) is None
+        may_end.set()
+        await runner.finish()
+        assert runner.run is None
 
     play(store, tmp_path, scenario)
 
