@@ -5782,6 +5782,7 @@ function tokenView(problem) {
 // src/main.ts
 var TOKEN_KEY = "honed.token";
 var REDRAW_MS = 15e3;
+var PRESSED = "button, a, summary, input";
 var root = element("page", HTMLElement);
 var dialog = element("dialog", HTMLDialogElement);
 function askForToken(problem) {
@@ -5835,6 +5836,7 @@ var Session = class {
   #ended = new AbortController();
   #app;
   #isDue = false;
+  #isPressed = false;
   #shown = "";
   constructor(token) {
     this.#app = new App(new Api(token), () => this.#draw());
@@ -5842,6 +5844,10 @@ var Session = class {
   async run() {
     const { signal } = this.#ended;
     document.addEventListener("click", (event) => this.#click(event), { signal });
+    document.addEventListener("pointerdown", (event) => this.#press(event), { signal });
+    for (const released of ["pointerup", "pointercancel", "contextmenu", "blur"]) {
+      window.addEventListener(released, () => this.#release(), { signal });
+    }
     window.addEventListener("popstate", () => this.#app.moved(), { signal });
     for (const moved of ["resize", "scroll"]) {
       window.addEventListener(moved, () => this.#draw(), { signal, passive: true });
@@ -5856,14 +5862,25 @@ var Session = class {
     this.#ended.abort();
     dialog.close();
   }
-  /** At most once for each frame of the screen. */
+  /** At most once for each frame of the screen, and not while a control is pressed. */
   #draw() {
     if (this.#isDue) return;
     this.#isDue = true;
+    this.#drawSoon();
+  }
+  #drawSoon() {
     requestAnimationFrame(() => {
+      if (this.#isPressed || !this.#isDue) return;
       this.#isDue = false;
       if (!this.#ended.signal.aborted) this.#drawNow();
     });
+  }
+  #press({ button, target }) {
+    this.#isPressed = button === 0 && target instanceof Element && target.closest(PRESSED) !== null;
+  }
+  #release() {
+    this.#isPressed = false;
+    if (this.#isDue) this.#drawSoon();
   }
   #drawNow() {
     const { resources, state, route } = this.#app;

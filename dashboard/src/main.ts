@@ -11,6 +11,8 @@ import { tokenView } from "./views/token";
 const TOKEN_KEY = "honed.token";
 /** How often times like "3 min ago" are redrawn. */
 const REDRAW_MS = 15_000;
+/** Controls that must not move while they are pressed: the click would miss them. */
+const PRESSED = "button, a, summary, input";
 
 const root = element("page", HTMLElement);
 const dialog = element("dialog", HTMLDialogElement);
@@ -72,6 +74,7 @@ class Session {
   readonly #ended = new AbortController();
   readonly #app: App;
   #isDue = false;
+  #isPressed = false;
   #shown = "";
 
   constructor(token: string) {
@@ -81,6 +84,10 @@ class Session {
   async run(): Promise<never> {
     const { signal } = this.#ended;
     document.addEventListener("click", (event) => this.#click(event), { signal });
+    document.addEventListener("pointerdown", (event) => this.#press(event), { signal });
+    for (const released of ["pointerup", "pointercancel", "contextmenu", "blur"]) {
+      window.addEventListener(released, () => this.#release(), { signal });
+    }
     window.addEventListener("popstate", () => this.#app.moved(), { signal });
     for (const moved of ["resize", "scroll"]) {
       window.addEventListener(moved, () => this.#draw(), { signal, passive: true });
@@ -98,14 +105,28 @@ class Session {
     dialog.close();
   }
 
-  /** At most once for each frame of the screen. */
+  /** At most once for each frame of the screen, and not while a control is pressed. */
   #draw(): void {
     if (this.#isDue) return;
     this.#isDue = true;
+    this.#drawSoon();
+  }
+
+  #drawSoon(): void {
     requestAnimationFrame(() => {
+      if (this.#isPressed || !this.#isDue) return;
       this.#isDue = false;
       if (!this.#ended.signal.aborted) this.#drawNow();
     });
+  }
+
+  #press({ button, target }: PointerEvent): void {
+    this.#isPressed = button === 0 && target instanceof Element && target.closest(PRESSED) !== null;
+  }
+
+  #release(): void {
+    this.#isPressed = false;
+    if (this.#isDue) this.#drawSoon();
   }
 
   #drawNow(): void {

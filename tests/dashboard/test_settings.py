@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from browser import Tab
 from pictures import PREPROCESS, image_model, photo
 from support import Served, mlp, wait_until
+
+TWO_FRAMES = (
+    "() => new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))"
+)
 
 
 @pytest.mark.usefixtures("cleared")
@@ -49,6 +54,37 @@ def test_the_policy_is_changed_says_what_is_wrong_and_is_reset(
     page.get_by_text("The policy has its defaults again.").wait_for()
     assert served.http.get("/v1/policy").json() == defaults
     wait_until(lambda: form.get_by_label("Niceness").input_value() == str(defaults["nice"]), "it")
+    one.forgive("422")
+
+
+def test_a_button_stays_where_it_is_pressed(tab: Callable[..., Tab], served: Served) -> None:
+    one = tab(served)
+    page = one.open("/device")
+    form = page.get_by_role("region", name="Policy")
+    save = form.get_by_role("button", name="Save")
+    asked: list[Any] = []
+
+    def hold(route: Any) -> None:
+        asked.append(route)
+
+    page.route("**/v1/policy/check", hold)
+
+    form.get_by_label("Niceness").fill("77")
+    form.get_by_text("Asking the daemon").wait_for()
+    wait_until(lambda: page.evaluate("true") and asked, "the request for a forecast")
+    save.hover()
+    before = save.bounding_box()
+    page.mouse.down()
+    with page.expect_response("**/v1/policy/check") as answered:
+        asked[0].continue_()
+    answered.value.finished()
+    page.evaluate(TWO_FRAMES)
+    assert save.bounding_box() == before
+    page.mouse.up()
+
+    form.locator("[data-key=nice] .problem").wait_for()
+    form.get_by_text("Not a policy yet").wait_for()
+    form.get_by_role("button", name="Discard").click()
     one.forgive("422")
 
 
