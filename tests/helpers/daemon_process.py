@@ -27,6 +27,7 @@ IMPORTED_BY_CHILDREN = [
     *("service.training.evaluation.evaluate", "service.training.evaluation.ranking"),
     *("service.training.export.convert", "service.training.job"),
     "service.training.preparation.prepare",
+    "first_session",
 ]
 PRELOADED = [
     *("api.server", "cli.main", "cli.commands.serve", __name__, "child_forks"),
