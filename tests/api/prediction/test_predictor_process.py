@@ -10,12 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import httpx
+import numpy as np
 import psutil
 import pytest
 from daemon_process import start_program
 from predictions import X, ask
 from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
+MUCH = np.zeros((8192, 8), dtype=np.float32)
+"""A request that takes 0.4 s, in which whoever kills predictors finds each of them."""
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
 
 
@@ -89,7 +92,7 @@ def busy_connections(served: Served) -> int:
 @POSIX
 def test_a_request_that_kills_every_predictor_is_told(serve: Callable[..., Served]) -> None:
     served = serve()
-    served.register("poison", mlp(8, 3))
+    served.register("poison", mlp(8, 1024, 1024, 3))
     ask(served, "poison", X[0])
     predictor = predictor_of(served)
     assert predictor is not None
@@ -105,7 +108,7 @@ def test_a_request_that_kills_every_predictor_is_told(serve: Callable[..., Serve
     killer = threading.Thread(target=kill_them_all)
     killer.start()
     try:
-        answer = ask(served, "poison", X[0])
+        answer = ask(served, "poison", *MUCH)
     finally:
         stop.set()
         killer.join()
