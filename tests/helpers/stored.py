@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import zipfile
+from concurrent.futures import Executor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -79,6 +81,20 @@ def set_quota(store: Store, model_id: int, quota: Quota) -> int:
     """Bound a model's samples; how many went at once."""
     name = store.models.get_by_id(model_id).name
     return store.models.change(name, lambda now: replace(now, quota=quota))[1]
+
+
+def occupy_writer(
+    pool: Executor, store: Store, going_on: threading.Event, deadline_s: float
+) -> None:
+    """Have the writer wait for the event; it does when this returns."""
+    begun = threading.Event()
+
+    def wait(_: object) -> None:
+        begun.set()
+        assert going_on.wait(deadline_s)
+
+    pool.submit(store._writer.write, wait)
+    assert begun.wait(deadline_s)
 
 
 def start_job(store: Store, model_id: int) -> Job:

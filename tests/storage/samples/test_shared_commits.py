@@ -9,6 +9,7 @@ from dataclasses import replace
 
 import pytest
 from disk_faults import failing_sync
+from stored import occupy_writer
 from support import DEADLINE_S, HELPERS, wait_until
 
 from storage.errors import StateConflict
@@ -20,6 +21,7 @@ SEND = """
 import os, sys, threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from stored import occupy_writer
 from support import DEADLINE_S, wait_until
 from storage.errors import StorageBroken
 from storage.store import Store
@@ -39,7 +41,7 @@ def upload(number):
 print(upload(1), flush=True)
 going_on = threading.Event()
 with ThreadPoolExecutor(13) as pool:
-    pool.submit(store._writer.write, lambda _: going_on.wait(DEADLINE_S))
+    occupy_writer(pool, store, going_on, DEADLINE_S)
     sent = [pool.submit(upload, number) for number in range(2, 14)]
     wait_until(lambda: store._writer._tasks.qsize() == 12, "the uploads to wait")
     log.unlink()
@@ -129,7 +131,7 @@ def test_an_upload_that_fails_takes_none_with_it_and_leaves_no_byte(store, add_m
             return staging.commit()
 
     with ThreadPoolExecutor(5) as pool:
-        pool.submit(store._writer.write, lambda _: going_on.wait(DEADLINE_S))
+        occupy_writer(pool, store, going_on, DEADLINE_S)
         sent = []
         for number, checked in enumerate((target, other, target, other)):
             sent.append(pool.submit(upload, number, checked))
@@ -157,7 +159,7 @@ def test_equal_inputs_of_uploads_that_share_a_commit_are_one_sample(store, add_m
             return staging.commit()
 
     with ThreadPoolExecutor(TOGETHER + 1) as pool:
-        pool.submit(store._writer.write, lambda _: going_on.wait(DEADLINE_S))
+        occupy_writer(pool, store, going_on, DEADLINE_S)
         sent = [pool.submit(upload, number) for number in range(TOGETHER)]
         wait_until(lambda: store._writer._tasks.qsize() == TOGETHER, "all to wait")
         going_on.set()

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
 
 import pytest
+from stored import occupy_writer
 from support import DEADLINE_S, wait_until
 
 from storage.errors import NotFound
@@ -134,7 +135,7 @@ def test_a_duplicate_of_a_sample_that_is_deleted_meanwhile_is_no_error(
     send([1, 2], [1, 2])
     writing = threading.Event()
     with ThreadPoolExecutor(3) as pool, patch("storage.samples.staging.FEW_ROWS", few):
-        pool.submit(store._writer.write, lambda _: writing.wait(DEADLINE_S))
+        occupy_writer(pool, store, writing, DEADLINE_S)
         deleted = pool.submit(store.samples.delete, model.id, 1)
         wait_until(lambda: store._writer._tasks.qsize() == 1, "the deletion to wait for its turn")
         sent = pool.submit(send, [1, 3], [1, 3], key=["a", "b"])
