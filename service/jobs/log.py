@@ -13,7 +13,7 @@ from service.logs import event
 from service.processes.ending import LAST_WORDS
 from service.training.protocol.messages.training import Started
 from storage.database.codec import utc_now
-from storage.errors import HoneError, StorageBroken
+from storage.errors import HoneError, NotFound, StorageBroken
 from storage.records.jobs import LogLine
 from storage.store import Store
 
@@ -82,7 +82,7 @@ class JobLog:
         self.note(f"training on {message.train_samples} samples, {threads}, {message.engine}")
 
     def save(self) -> None:
-        """Store the lines. A full disk does not fail the job."""
+        """Store the lines of a job that is there. A full disk does not fail it."""
         if self._is_saved:
             return
         self._is_saved = True
@@ -90,6 +90,8 @@ class JobLog:
             self._store.jobs.set_log(self._job_id, self.lines)
         except StorageBroken:
             raise
+        except NotFound:
+            return  # deleted with its model, once it was cancelled
         except HoneError as error:
             event(logger, logging.WARNING, "job.log_not_written", detail=error.detail)
 

@@ -128,7 +128,7 @@ def test_a_job_without_memory_for_a_process_waits_for_it(
 
 
 def test_a_cancel_is_answered_while_the_child_still_ends(
-    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A process of low priority can take seconds to be taken down on a busy device."""
     close, may_end = Child.close, asyncio.Event()
@@ -147,9 +147,12 @@ def test_a_cancel_is_answered_while_the_child_still_ends(
         assert cancelled.state is JobState.CANCELLED
         assert runner.run is not None
         assert await runner.cancel(job.id) is None
+        runner.run.log.note("its last words")
+        store.models.delete(job.model)
         may_end.set()
         await runner.finish()
         assert runner.run is None
+        assert not caplog.records
 
     play(store, tmp_path, scenario)
 
