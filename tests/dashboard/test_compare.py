@@ -66,8 +66,8 @@ def test_versions_are_chosen_and_swapped_in_the_address(
     page.get_by_role("link", name="Compare", exact=True).and_(
         page.locator("[aria-current=page]")
     ).wait_for()
-    page.get_by_label("Before").select_option("1")
-    page.get_by_label("After").select_option("3")
+    page.get_by_role("combobox", name="Before").select_option("1")
+    page.get_by_role("combobox", name="After").select_option("3")
     page.get_by_text("became right").wait_for()
     assert page.url.endswith("/models/sides/compare?a=1&b=3")
 
