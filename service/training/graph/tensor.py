@@ -31,6 +31,8 @@ class GraphBuilder(Protocol):
     rules: dict[str, Any]
     placed: dict[str, tuple[Tensor, int, int]]
 
+    @property
+    def inputs(self) -> list[Tensor]: ...
     def op(self, op_type: str, *inputs: Tensor | None, **attributes: Any) -> Tensor: ...
     def ops(
         self, op_type: str, *inputs: Tensor | None, outputs: int = 1, **attributes: Any
