@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from storage.errors import StorageBroken
 from storage.records.samples import VALIDATION_BELOW, Split
 from storage.records.signatures import TargetSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _ROWS_PER_FETCH = 8192
 _CHECKED_PER_TICK = 256
@@ -123,9 +125,12 @@ def read_sample_index(
     return replace(index, weights=factors if (factors != 1).any() else None)
 
 
-def damaged_positions(index: SampleIndex, *, tick: Callable[[], None]) -> list[int]:
-    """Positions of the samples whose bytes are not those that were stored; reads all of them.
+def damaged_positions(
+    index: SampleIndex, *, tick: Callable[[], None], among: NDArray[np.bool_] | None = None
+) -> list[int]:
+    """Positions of the samples whose bytes are not those that were stored.
 
+    Reads them all, or those `among` which they are; of the others, it finds those that are gone.
     tick: called now and then.
     """
     found: list[int] = []
@@ -136,6 +141,11 @@ def damaged_positions(index: SampleIndex, *, tick: Callable[[], None]) -> list[i
         except (FileNotFoundError, ValueError):  # numpy maps no empty file
             found += positions.tolist()
             continue
+        gone = index.offsets[positions] + index.lengths[positions] > len(pack)
+        found += positions[gone].tolist()
+        positions = positions[~gone]
+        if among is not None:
+            positions = positions[among[positions]]
         for start in range(0, len(positions), _CHECKED_PER_TICK):
             some = positions[start : start + _CHECKED_PER_TICK]
             found += [at for at in some.tolist() if not _is_whole(index, at, pack)]

@@ -36,16 +36,22 @@ TENSORS = "tensors"
 """The kind of the cache that holds decoded files."""
 CHECKED_AT_ONCE = 256
 """Samples whose token ids are checked between two ticks."""
+READ_ANYWAY = 16
+"""Samples of a split that are read although their features are cached: an exported model is
+checked on them. Running the prefix is most of that, and so many prove that its parts fit."""
 
 
-def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
+def load_samples(
+    task: Train, reader: SampleReader, features: RowCache | None = None
+) -> tuple[Batches, Batches]:
     """Labelled samples up to the watermark, for training and for validation.
 
+    features: those that were computed, so that their samples need not be read.
     Training samples include the base set, unless the job replays nothing.
     Raises NoSamples if there is nothing to train on.
     """
     base = bool(task.hyperparameters.replay) or "replay" in task.open
-    train_set = reader.read(Split.TRAIN, watermark=task.watermark, base=base)
+    train_set = reader.read(Split.TRAIN, watermark=task.watermark, base=base, features=features)
     if len(train_set) == len(base_positions(task, train_set)):
         raise NoSamples(
             "the model has no labelled training samples; upload some, or give labels to those that"
@@ -54,7 +60,7 @@ def load_samples(task: Train, reader: SampleReader) -> tuple[Batches, Batches]:
     seen = train_set.ids if task.hyperparameters.epochs != 0 else train_set.ids[:0]
     ids = b64encode(encode(seen)).decode()
     reader.tell(Seen(ids, started_from=task.start.from_job))
-    return train_set, reader.read(Split.VALIDATION, watermark=task.watermark)
+    return train_set, reader.read(Split.VALIDATION, watermark=task.watermark, features=features)
 
 
 def base_positions(task: Train | Measurement, samples: Batches) -> Indices:
@@ -122,10 +128,17 @@ class SampleReader:
         if self._send is not None:
             self._send(message)
 
-    def read(self, split: Split, *, watermark: int, base: bool = False) -> Batches:
+    def read(
+        self,
+        split: Split,
+        *,
+        watermark: int,
+        base: bool = False,
+        features: RowCache | None = None,
+    ) -> Batches:
         """The labelled samples of a split; base: with those of the base set that go with it.
 
-        Raises SamplesInvalid, StorageBroken.
+        features: see `open`. Raises SamplesInvalid, StorageBroken.
         """
         task = self._task
         index = read_sample_index(
@@ -137,11 +150,17 @@ class SampleReader:
             target=task.signature.target,
             base=base,
         )
-        return self.open(index)
+        return self.open(index, features)
 
-    def open(self, index: SampleIndex) -> Batches:
-        """The samples of an index whose bytes are intact. Raises SamplesInvalid."""
-        if damaged := damaged_positions(index, tick=self._tick):
+    def open(self, index: SampleIndex, features: RowCache | None = None) -> Batches:
+        """The samples of an index whose bytes are intact. Raises SamplesInvalid.
+
+        features: samples that have some are not read again, except the first of them.
+        """
+        read = None if features is None else features.find(index.ids) < 0
+        if read is not None:
+            read[:READ_ANYWAY] = True
+        if damaged := damaged_positions(index, tick=self._tick, among=read):
             self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
             index = index.without(damaged)
         if self._pipeline.files is not None:

@@ -107,7 +107,11 @@ def test_positions_of_damaged_samples_are_found(store, add_model, upload):
     assert damaged_positions(index, tick=lambda: None) == [5, 599]
     assert damaged_positions(index.without([5]), tick=lambda: None) == [598]
 
+    among = np.arange(600) != 5  # the others are not read
+    assert damaged_positions(index, tick=lambda: None, among=among) == [599]
+
     index.pack_paths[0].write_bytes(content[: 16 * 10])
+    assert damaged_positions(index, tick=lambda: None, among=among) == list(range(10, 600))
     assert damaged_positions(index, tick=lambda: None) == [5, *range(10, 600)]
     index.pack_paths[0].unlink()
     assert damaged_positions(index, tick=lambda: None) == list(range(600))

@@ -12,6 +12,7 @@ import numpy as np
 import onnxruntime
 import pytest
 
+from service.training.data import features as features_module
 from service.training.data.batches import Dataset
 from service.training.data.features import ROWS, Features, Prefix
 from service.training.errors import ArtifactsUnreadable
@@ -19,8 +20,16 @@ from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Failed, Stopped
-from service.training.protocol.messages.training import Done, Progress, Saved, Train
+from service.training.protocol.messages.training import (
+    Done,
+    Progress,
+    Quarantined,
+    Saved,
+    Train,
+)
 from storage.blobs.row_cache import RowCache, erase_from_caches
+from storage.readonly.sample_index import read_sample_index
+from storage.records.samples import Split
 from storage.records.signatures import Signature
 
 FRONTIER = 16
@@ -97,6 +106,34 @@ def test_the_first_job_keeps_what_the_second_one_reads(
 
     assert rows.stat().st_mtime_ns == written.st_mtime_ns
     assert Path(second.path).read_bytes() == Path(first.path).read_bytes()
+
+
+def test_samples_whose_features_are_cached_are_not_read_again_but_the_checked_ones(
+    task: Callable[..., Train], train: Any
+) -> None:
+    made = task()
+    first, _ = train(made)
+    (pack,) = (Path(made.packs) / str(made.model_id)).iterdir()
+    target, watermark = made.signature.target, made.watermark
+    which = {"model_id": made.model_id, "split": Split.TRAIN, "target": target}
+    index = read_sample_index(Path(made.database), Path(made.packs), watermark=watermark, **which)
+
+    def change(position: int) -> None:
+        content = bytearray(pack.read_bytes())
+        content[index.offsets[position]] ^= 1
+        pack.write_bytes(content)
+
+    def left_out(child: Any) -> list[int]:
+        told = [each.reasons for each in child.said if isinstance(each, Quarantined)]
+        return [int(np.flatnonzero(index.ids == int(one))[0]) for each in told for one in each]
+
+    change(100)
+    second, child = train(made)
+    assert left_out(child) == []
+    assert Path(second.path).read_bytes() == Path(first.path).read_bytes()
+    change(3)
+    assert left_out(train(made)[1]) == [3]
+    assert left_out(train(task(cache="another"))[1]) == [3, 100]
 
 
 @pytest.mark.parametrize("most", [0, 100 * FRONTIER * 4])
@@ -204,6 +241,20 @@ def test_a_sample_has_the_same_features_beside_any_others(parts: Any) -> None:
     for seed, count in ((1, len(features)), (2, 7), (3, 1), (4, ROWS + 1)):
         chosen = np.random.default_rng(seed).permutation(positions)[:count]
         np.testing.assert_array_equal(features.inputs(chosen)[0], expected[chosen])
+
+
+@pytest.mark.parametrize("most_copied", [1 << 20, 0])
+def test_threads_change_no_bit_with_a_session_each_or_one_together(
+    task: Callable[..., Train], samples: Any, monkeypatch: pytest.MonkeyPatch, most_copied: int
+) -> None:
+    monkeypatch.setattr(features_module, "MOST_COPIED", most_copied)
+    wanted = task()
+    path = Path(wanted.artifacts.prefix_model or "")
+    x, _ = samples(5 * ROWS + 3, target=wanted.signature.target)
+    alone, together = (Prefix(path, wanted, threads=threads) for threads in (1, 3))
+    assert together.at_once == (3 * ROWS if most_copied else ROWS)
+    for some in (x, x[:1], x[: 3 * ROWS]):
+        np.testing.assert_array_equal(together.rows([some]), alone.rows([some]))
 
 
 def test_each_sample_is_computed_once(parts: Any) -> None:
