@@ -55,7 +55,7 @@ class Case:
 
 CASES = (
     Case("mlp", (784,), 8_000, 8, 64, rounds=15),
-    Case("mlp-small", (32,), 8_000, 20, 32),
+    Case("mlp-small", (32,), 8_000, 20, 32, rounds=15),
     Case("cnn", (1, 28, 28), 2_000, 2, 64),
     Case("transformer", (32, 64), 2_000, 2, 64),
     Case("mobilenet", (3, 96, 96), 320, 2, 16, rounds=3),

@@ -18,7 +18,7 @@ from service.training.evaluation.validation import AT_THE_START, TOO_LARGE, vali
 from service.training.protocol.messages.training import LoopState, Start, Train
 from service.training.protocol.pipe import Interrupted, Pipe
 from service.training.reporting import Reporter
-from service.training.schedule import Plan
+from service.training.schedule import Plan, Steps
 
 logger = logging.getLogger(__name__)
 
@@ -92,9 +92,9 @@ class JobCallbacks:
         self._validated_step: int | None = None
         self._validation: dict[str, Any] = {}
 
-    def after_step(self, state: LoopState, *, loss_sum: float, samples: int, rate: float) -> None:
-        self._rate = rate
-        self.reporter.after_step(state, loss_sum=loss_sum, samples=samples, rate=rate)
+    def after_steps(self, state: LoopState, taken: Steps) -> None:
+        self._rate = taken.rates[-1]
+        self.reporter.after_steps(state, taken)
         if state.seconds >= self._save_at:
             self._save(state)
         if self._pipe.stop is not None or self._pipe.held:

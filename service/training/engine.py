@@ -5,13 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.generic]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Array: TypeAlias = "NDArray[np.generic]"
 NOTHING: Mapping[str, str] = MappingProxyType({})
+
+
+class Series(Protocol):
+    """Several steps in one call, which is faster for small ones.
+
+    most: the number of steps that a call may take.
+    """
+
+    most: int
+
+    def train(
+        self, inputs: Sequence[Array], target: Array, rates: Sequence[float]
+    ) -> Sequence[float]:
+        """Steps on consecutive batches of the rows, at these learning rates; their mean losses."""
 
 
 class Engine(Protocol):
@@ -48,6 +64,9 @@ class Engine(Protocol):
 
     def step(self, learning_rate: float) -> None:
         """One optimizer step with the mean of the gradients, which are then cleared."""
+
+    def series(self, rows: int) -> Series | None:
+        """Steps on batches of this many rows in one call, to the same bits; None if not faster."""
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         """Mean loss and the output tensor, in inference mode."""

@@ -36,12 +36,14 @@ class Loss:
     tensor: str = ""
     target: str | None = None
 
-    def weight(self, target: NDArray[np.generic]) -> float:
-        """The divisor of the batch's losses, in samples: 1/weight is the scale to feed.
+    @property
+    def counts_samples(self) -> bool:
+        """Whether every sample has the weight 1: no class is weighted or ignored."""
+        return self.class_weights is None and self.ignore_index is None
 
-        This is the number of samples, unless classes are weighted or ignored.
-        """
-        if self.class_weights is None and self.ignore_index is None:
+    def weight(self, target: NDArray[np.generic]) -> float:
+        """The divisor of the batch's losses, in samples: 1/weight is the scale to feed."""
+        if self.counts_samples:
             return float(len(target))
         counts = target != self.ignore_index
         weights = (

@@ -8,7 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from service.training.protocol.messages.training import LoopState, Measured, Progress
-from service.training.schedule import Plan
+from service.training.schedule import Plan, Steps
 
 if TYPE_CHECKING:
     from service.training.protocol.messages.unions import Message
@@ -57,17 +57,19 @@ class Reporter:
         # The next point of the curve is due when both are reached.
         self._point_step, self._point_at = 1, 0.0
         if start.step > 0:
-            self._next_point(start)
+            self._next_point(start.step, start.seconds)
 
-    def after_step(self, state: LoopState, *, loss_sum: float, samples: int, rate: float) -> None:
+    def after_steps(self, state: LoopState, taken: Steps) -> None:
         # Between two steps Python runs on cold caches: do next to nothing unless a report is due.
-        tally = self._tally
-        tally.loss += loss_sum
-        tally.samples += samples
-        due = state.step >= self._point_step and state.seconds >= self._point_at
-        # A step has one point; that of an epoch's last step waits for its validation.
-        if due and not self._validation_follows(state):
-            self.measured(state, rate=rate)
+        tally, step = self._tally, state.step - len(taken)
+        for loss_sum, rate in zip(taken.loss_sums, taken.rates, strict=True):
+            step += 1
+            tally.loss += loss_sum
+            tally.samples += taken.samples
+            due = step >= self._point_step and state.seconds >= self._point_at
+            # A step has one point; that of an epoch's last step waits for its validation.
+            if due and (step < state.step or not self._validation_follows(state)):
+                self._add_point(step, state, rate=rate)
         if state.seconds >= self._progress_at:
             self.progress(state)
 
@@ -111,6 +113,17 @@ class Reporter:
         rate: of the last step, None before a process's first. validation: only values that are a
         single number are kept.
         """
+        self._add_point(state.step, state, rate=rate, validation=validation)
+
+    def _add_point(
+        self,
+        step: int,
+        state: LoopState,
+        *,
+        rate: float | None,
+        validation: dict[str, Any] | None = None,
+    ) -> None:
+        """state: of this step or of a later one of its epoch."""
         values = {} if rate is None else {"learning_rate": rate}
         loss = self._tally.mean_since(self._point_tally)
         self._point_tally = replace(self._tally)
@@ -119,8 +132,8 @@ class Reporter:
         for name, value in (validation or {}).items():
             if isinstance(value, float):
                 values[f"validation_{name}"] = value
-        self._next_point(state)
-        self._points.append(Measured(state.step, state.epoch, values))
+        self._next_point(step, state.seconds)
+        self._points.append(Measured(step, state.epoch, values))
 
     def flush(self) -> None:
         """Send pending points, all at once because a message on cold caches costs 0.1 ms."""
@@ -128,13 +141,13 @@ class Reporter:
             self._send(point)
         self._points.clear()
 
-    def _next_point(self, state: LoopState) -> None:
+    def _next_point(self, step: int, seconds: float) -> None:
         if self._plan.total_steps is not None:
             stride = max(1, ceil(self._plan.total_steps / CURVE_POINTS))
-            self._point_step = (state.step // stride + 1) * stride
+            self._point_step = (step // stride + 1) * stride
         else:
             budget = self._plan.hyperparameters.max_seconds or 0.0
-            self._point_at = state.seconds + budget / CURVE_POINTS
+            self._point_at = seconds + budget / CURVE_POINTS
 
     def _validation_follows(self, state: LoopState) -> bool:
         return self._plan.epoch_is_complete(state) or self._plan.ending(state) is not None

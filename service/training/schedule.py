@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil, cos, pi
 from typing import Literal
@@ -11,6 +12,22 @@ from service.training.protocol.messages.training import LoopState
 
 Ending = Literal["finished", "early_stopped", "out_of_time"]
 DEFAULT_EPOCHS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Consecutive steps of an epoch, each on `samples` samples.
+
+    loss_sums: of each step, the losses of its batches, weighted by their samples. rates: the
+    learning rates.
+    """
+
+    loss_sums: Sequence[float]
+    samples: int
+    rates: Sequence[float]
+
+    def __len__(self) -> int:
+        return len(self.loss_sums)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,18 +63,19 @@ class Plan:
         """Whether every sample of the current epoch was seen, so that its validation is due."""
         return self.step_in_epoch(state) >= self.steps_per_epoch
 
-    def after_step(
-        self, state: LoopState, *, loss_sum: float, samples: int, seconds: float
-    ) -> LoopState:
-        """The state after one more step. loss_sum: of its batches, weighted by their samples."""
+    def after_steps(self, state: LoopState, taken: Steps, *, seconds: float) -> LoopState:
+        """The state after more steps of the epoch."""
         fresh = state.step == state.epoch * self.steps_per_epoch
+        total, samples = (0.0, 0) if fresh else (state.loss_sum, state.loss_count)
+        for each in taken.loss_sums:  # one by one: the sum does not depend on how they are grouped
+            total += each
         # Written out because `replace` takes twice the time, at every step.
         return LoopState(
-            step=state.step + 1,
+            step=state.step + len(taken),
             epoch=state.epoch,
             seconds=seconds,
-            loss_sum=loss_sum if fresh else state.loss_sum + loss_sum,
-            loss_count=samples if fresh else state.loss_count + samples,
+            loss_sum=total,
+            loss_count=samples + len(taken) * taken.samples,
             best_loss=state.best_loss,
             stale_epochs=state.stale_epochs,
             threads=state.threads,
@@ -65,17 +83,25 @@ class Plan:
             parent_version=state.parent_version,
         )
 
-    def learning_rate(self, state: LoopState) -> float:
-        """The rate of the next step.
+    def learning_rates(self, state: LoopState, steps: int) -> list[float]:
+        """The rates of the next steps, of which there may be fewer left.
 
         If only time ends the job, the decay follows the seconds instead of the steps.
         """
-        wanted = self.hyperparameters
-        warmup = warmup_factor(state.step, wanted.warmup_steps)
+        first, wanted = state.step, self.hyperparameters
         if self.total_steps is not None:
-            done = decay_fraction(state.step, wanted.warmup_steps, self.total_steps)
+            steps = min(steps, self.total_steps - first)
+        if wanted.schedule == "constant" and first >= wanted.warmup_steps:
+            return [wanted.learning_rate] * steps
+        return [self._learning_rate(step, state.seconds) for step in range(first, first + steps)]
+
+    def _learning_rate(self, step: int, seconds: float) -> float:
+        wanted = self.hyperparameters
+        warmup = warmup_factor(step, wanted.warmup_steps)
+        if self.total_steps is not None:
+            done = decay_fraction(step, wanted.warmup_steps, self.total_steps)
         else:
-            done = min(1.0, state.seconds / (wanted.max_seconds or 1.0))
+            done = min(1.0, seconds / (wanted.max_seconds or 1.0))
         return wanted.learning_rate * warmup * decay_factor(wanted.schedule, done)
 
 

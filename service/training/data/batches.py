@@ -12,10 +12,9 @@ from copy import copy
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess.augmentation.draws import Draws
 from service.preprocess.augmentation.mixing import Mix
@@ -24,9 +23,12 @@ from service.training.errors import SamplesInvalid
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 Self = TypeVar("Self", bound="Batches")
-Indices = NDArray[np.int64]
-Weights = NDArray[np.float32]
+Indices: TypeAlias = "NDArray[np.int64]"
+Weights: TypeAlias = "NDArray[np.float32]"
 Batch = tuple[tuple[Array, ...], Array]
 WeightedBatch = tuple[tuple[Array, ...], Array, "Weights | None", "Array | None"]
 """Inputs, target, factors on the losses, and the teacher's predictions."""
@@ -99,14 +101,34 @@ class Batches(ABC):
 
         The arrays are valid until the next batch is drawn.
         """
-        window = batch_size * max(1, WINDOW_BYTES // (self._row_bytes * batch_size))
-        for start in range(0, len(order), window):
-            chosen = order[start : start + window]
-            inputs, targets = self.inputs(chosen), self.labels[chosen]
+        for chosen, inputs, targets in self._windows(order, batch_size=batch_size):
             for at in range(0, len(chosen), batch_size):
                 part = slice(at, at + batch_size)
                 batch = tuple([each[part] for each in inputs])
                 yield self._mixed(batch, chosen[part]), targets[part]
+
+    def stretches(self, order: Indices, *, batch_size: int, steps: int) -> Iterator[Batch]:
+        """Consecutive batches in one array each, at most `steps` of them.
+
+        Only for samples that `are_plain`. The arrays are valid until the next are drawn.
+        """
+        rows = steps * batch_size
+        for chosen, inputs, targets in self._windows(order, batch_size=batch_size):
+            for at in range(0, len(chosen), rows):
+                yield tuple([each[at : at + rows] for each in inputs]), targets[at : at + rows]
+
+    @property
+    def are_plain(self) -> bool:
+        """Whether batches are no more than inputs and targets."""
+        return self.weights is None and self.teacher is None and self.mix is None
+
+    def _windows(
+        self, order: Indices, *, batch_size: int
+    ) -> Iterator[tuple[Indices, tuple[Array, ...], Array]]:
+        window = batch_size * max(1, WINDOW_BYTES // (self._row_bytes * batch_size))
+        for start in range(0, len(order), window):
+            chosen = order[start : start + window]
+            yield chosen, self.inputs(chosen), self.labels[chosen]
 
     def _mixed(self, inputs: tuple[Array, ...], chosen: Indices) -> tuple[Array, ...]:
         if self.mix is None or self._draws is None:
@@ -164,12 +186,6 @@ def split_records(records: Array, specs: Sequence[TensorSpec]) -> tuple[Array, .
         arrays.append(part.view(spec.dtype).reshape(count, *spec.shape))
         start += size_bytes(spec)
     return tuple(arrays)
-
-
-def epoch_order(samples: int, *, seed: int, epoch: int) -> Indices:
-    """Every position once, shuffled; the same for the same seed and epoch, on any device."""
-    generator = np.random.Generator(np.random.PCG64([seed % 2**64, epoch]))
-    return generator.permutation(samples)
 
 
 def size_bytes(spec: TensorSpec) -> int:

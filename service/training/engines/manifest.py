@@ -7,13 +7,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.training.errors import ArtifactsUnreadable
 from service.training.protocol.serialization import build
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 FORMAT = 1
 METADATA_PREFIX = "hone."

@@ -73,18 +73,31 @@ def open_session(
     arena: bool = True,
     provider: str = CPU,
     pattern: bool = True,
+    optimized: Path | None = None,
 ) -> Any:
     """An InferenceSession with these options. Raises one of LOAD_ERRORS, MemoryError.
 
-    provider: execution provider, with the CPU's for unsupported operators.
+    provider: execution provider, with the CPU's for unsupported operators. optimized: where the
+    optimized graph is, to be loaded instead of the model; written there if there is none, and if
+    there is room for it.
     """
     options = session_options(threads, arena=arena, pattern=pattern)
+    written = None
+    if optimized is not None and optimized.exists():
+        model = optimized
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    elif optimized is not None:
+        written = optimized
+        options.optimized_model_filepath = str(written)
     try:
         providers = list(dict.fromkeys((provider, CPU)))
         return onnxruntime.InferenceSession(model, options, providers=providers)
     except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
-        raise
+        if written is None:
+            raise
+    written.unlink(missing_ok=True)
+    return open_session(model, threads=threads, arena=arena, provider=provider, pattern=pattern)
 
 
 def flush_denormals() -> None:

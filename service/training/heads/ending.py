@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from service.training.engine import NOTHING, Array, Engine
+from service.training.engine import NOTHING, Array, Engine, Series
 
 
 class EndedEngine:
@@ -48,6 +48,9 @@ class EndedEngine:
 
     def step(self, learning_rate: float) -> None:
         self._engine.step(learning_rate)
+
+    def series(self, rows: int) -> Series | None:
+        return self._engine.series(rows)
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         from service.training.evaluation.per_sample import LOSSES  # late: few jobs need it

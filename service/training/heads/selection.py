@@ -205,7 +205,7 @@ class _Judge:
         )
         return engine
 
-    def after_step(self, *_: object, **__: object) -> None:
+    def after_steps(self, *_: object) -> None:
         """These steps are not reported."""
         self.tick()
 

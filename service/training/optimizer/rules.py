@@ -18,11 +18,14 @@ from service.training.optimizer.recipe import Recipe
 
 Vector = NDArray[np.float32]
 Slots = Sequence[Vector]
-Direction = Callable[[Vector, Slots, Vector, Vector], Vector]
-"""(gradient, slots, scratch, epsilon) → the direction to subtract, times the rate; any array.
+Do = Callable[..., None]
+"""(operator, *arguments): adds a call of one of numpy's operators to an update."""
+Direction = Callable[[Do, Vector, Slots, Vector, Vector], Vector]
+"""(do, gradient, slots, scratch, epsilon) → the direction to subtract, times the rate; any array.
 
-Updates the slots. scratch: overwritten, of the gradient's shape. epsilon: without axes.
+The calls update the slots. scratch: overwritten, of the gradient's shape. epsilon: without axes.
 """
+Scalars = Callable[[int], tuple[float, float]]
 VELOCITY = "velocity"
 """A slot that exists only if the recipe has momentum."""
 START = "start"
@@ -35,14 +38,14 @@ EMA = "ema"
 class UpdateRule:
     """slots: names of the state kept for each parameter besides itself; all start as 0.
 
-    decoupled: whether weight decay applies to the parameter instead of the gradient. scalars: the
-    factor on the learning rate, and epsilon, at a step counted from 1.
+    decoupled: whether weight decay applies to the parameter instead of the gradient. scalars:
+    step, counted from 1 → the factor on the learning rate, and epsilon.
     """
 
     slots: tuple[str, ...]
     direction: Callable[[Recipe], Direction]
     decoupled: bool = False
-    scalars: Callable[[Recipe, int], tuple[float, float]] = lambda _recipe, _step: (1.0, 0.0)
+    scalars: Callable[[Recipe], Scalars] = lambda _recipe: lambda _step: (1.0, 0.0)
 
 
 def slots(recipe: Recipe) -> tuple[str, ...]:
@@ -61,15 +64,18 @@ def _sgd(recipe: Recipe) -> Direction:
     """torch.optim.SGD without dampening."""
     momentum, nesterov = scalar(recipe.momentum), recipe.nesterov
 
-    def direction(gradient: Vector, slots: Slots, scratch: Vector, _epsilon: Vector) -> Vector:
+    def direction(
+        do: Do, gradient: Vector, slots: Slots, scratch: Vector, _epsilon: Vector
+    ) -> Vector:
         if not recipe.momentum:
             return gradient
         velocity = slots[0]
-        _decay_and_add(velocity, momentum, gradient)
+        _decay_and_add(do, velocity, momentum, gradient)
         if not nesterov:
             return velocity
-        multiply(velocity, momentum, scratch)
-        return add(scratch, gradient, scratch)
+        do(multiply, velocity, momentum, scratch)
+        do(add, scratch, gradient, scratch)
+        return scratch
 
     return direction
 
@@ -78,59 +84,81 @@ def _adam(recipe: Recipe) -> Direction:
     """torch.optim.Adam and AdamW, with moments divided by 1 - beta, which saves two products."""
     first_beta, second_beta = scalar(recipe.first_beta), scalar(recipe.second_beta)
 
-    def direction(gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector) -> Vector:
+    def direction(
+        do: Do, gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector
+    ) -> Vector:
         first, second = slots[:2]
-        _decay_and_add(first, first_beta, gradient)
-        _decay_and_add(second, second_beta, multiply(gradient, gradient, scratch))
-        return divide(first, _root(second, scratch, epsilon), scratch)
+        _decay_and_add(do, first, first_beta, gradient)
+        do(multiply, gradient, gradient, scratch)
+        _decay_and_add(do, second, second_beta, scratch)
+        _root(do, second, scratch, epsilon)
+        do(divide, first, scratch, scratch)
+        return scratch
 
     return direction
 
 
-def _adam_scalars(recipe: Recipe, step: int) -> tuple[float, float]:
+def _adam_scalars(recipe: Recipe) -> Scalars:
     """Bias correction, and correction for the unit of the moments."""
-    first, second = recipe.first_beta, recipe.second_beta
-    unit = sqrt((1 - second) / (1 - second**step))
-    return (1 - first) / (1 - first**step) / unit, recipe.epsilon / unit
+    first, second, epsilon = recipe.first_beta, recipe.second_beta, recipe.epsilon
+
+    def scalars(step: int) -> tuple[float, float]:
+        unit = sqrt((1 - second) / (1 - second**step))
+        return (1 - first) / (1 - first**step) / unit, epsilon / unit
+
+    return scalars
 
 
 def _rmsprop(recipe: Recipe) -> Direction:
     """torch.optim.RMSprop, not centered, with the mean square divided by 1 - alpha."""
     alpha, momentum = scalar(recipe.alpha), scalar(recipe.momentum)
 
-    def direction(gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector) -> Vector:
-        _decay_and_add(slots[0], alpha, multiply(gradient, gradient, scratch))
-        scaled = divide(gradient, _root(slots[0], scratch, epsilon), scratch)
-        return _decay_and_add(slots[1], momentum, scaled) if recipe.momentum else scaled
+    def direction(
+        do: Do, gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector
+    ) -> Vector:
+        do(multiply, gradient, gradient, scratch)
+        _decay_and_add(do, slots[0], alpha, scratch)
+        _root(do, slots[0], scratch, epsilon)
+        do(divide, gradient, scratch, scratch)
+        if not recipe.momentum:
+            return scratch
+        _decay_and_add(do, slots[1], momentum, scratch)
+        return slots[1]
 
     return direction
 
 
-def _rmsprop_scalars(recipe: Recipe, _step: int) -> tuple[float, float]:
+def _rmsprop_scalars(recipe: Recipe) -> Scalars:
     unit = sqrt(1 - recipe.alpha)
-    return 1 / unit, recipe.epsilon / unit
+    return lambda _step: (1 / unit, recipe.epsilon / unit)
 
 
 def _lion(recipe: Recipe) -> Direction:
     """Algorithm 2 of Chen et al. (2023), Symbolic Discovery of Optimization Algorithms."""
     first_beta, second_beta = scalar(recipe.first_beta), scalar(recipe.second_beta)
 
-    def direction(gradient: Vector, slots: Slots, scratch: Vector, _epsilon: Vector) -> Vector:
-        change = subtract(slots[0], gradient, slots[0])
-        add(gradient, multiply(change, first_beta, scratch), scratch)
-        _decay_and_add(change, second_beta, gradient)
-        return sign(scratch, scratch)
+    def direction(
+        do: Do, gradient: Vector, slots: Slots, scratch: Vector, _epsilon: Vector
+    ) -> Vector:
+        change = slots[0]
+        do(subtract, change, gradient, change)
+        do(multiply, change, first_beta, scratch)
+        do(add, gradient, scratch, scratch)
+        _decay_and_add(do, change, second_beta, gradient)
+        do(sign, scratch, scratch)
+        return scratch
 
     return direction
 
 
-def _decay_and_add(total: Vector, beta: Vector, value: Vector) -> Vector:
-    multiply(total, beta, total)
-    return add(total, value, total)
+def _decay_and_add(do: Do, total: Vector, beta: Vector, value: Vector) -> None:
+    do(multiply, total, beta, total)
+    do(add, total, value, total)
 
 
-def _root(square: Vector, scratch: Vector, epsilon: Vector) -> Vector:
-    return add(np.sqrt(square, scratch), epsilon, scratch)
+def _root(do: Do, square: Vector, scratch: Vector, epsilon: Vector) -> None:
+    do(np.sqrt, square, scratch)
+    do(add, scratch, epsilon, scratch)
 
 
 RULES = {

@@ -27,7 +27,7 @@ AUGMENT = {
     "erasing": 0.3,
     "mixup": 0.2,
 }
-RECIPE = {"max_steps": 800, "batch_size": 8, "seed": 3, "from": "base"}
+RECIPE = {"max_steps": 1600, "batch_size": 8, "seed": 3, "from": "base"}
 
 
 def prepared(served: Served, name: str, *, trainable: Any = None, **described: Any) -> str:

@@ -12,7 +12,13 @@ from support import Served, blobs, mlp, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 
-RECIPE = {"max_steps": 3000, "batch_size": 16, "seed": 5, "schedule": "cosine", "warmup_steps": 10}
+RECIPE = {
+    "max_steps": 20_000,
+    "batch_size": 16,
+    "seed": 5,
+    "schedule": "cosine",
+    "warmup_steps": 10,
+}
 
 
 def prepared(served: Served) -> Served:

@@ -14,7 +14,7 @@ from support import Served, blobs, mlp, wait_until
 
 SIZES = (32, 256, 64, 4)
 SAMPLES = 300
-RECIPE = {"max_steps": 6000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
+RECIPE = {"max_steps": 15_000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
 
 
 def prepared(serve: Callable[..., Served], folder: Path, **settings: object) -> Served:

@@ -12,7 +12,7 @@ from service.training.callbacks import JobCallbacks
 from service.training.data.batches import Dataset
 from service.training.data.datasets import Datasets
 from service.training.data.sampler import Sampler
-from service.training.engine import Engine
+from service.training.engine import Engine, Series
 from service.training.engines.opening import open_engine
 from service.training.hyperparameters import Hyperparameters
 from service.training.job import Trained, finish
@@ -53,10 +53,14 @@ class Clock:
 
 
 class Recorder:
-    """The real engine, and a record of what the loop asked of it."""
+    """The real engine, and a record of what the loop asked of it.
 
-    def __init__(self, engine: Engine) -> None:
+    in_series: whether it takes several steps in one call if it can.
+    """
+
+    def __init__(self, engine: Engine, *, in_series: bool) -> None:
         self.engine = engine
+        self.in_series = in_series
         self.seeds: list[int] = []
         self.rates: list[float] = []
         self.batches: list[list[Any]] = [[]]
@@ -69,6 +73,9 @@ class Recorder:
         self.rates.append(learning_rate)
         self.batches.append([])
         self.engine.step(learning_rate)
+
+    def series(self, rows: int) -> Series | None:
+        return self.engine.series(rows) if self.in_series else None
 
     def seed(self, seed: int) -> None:
         self.seeds.append(seed)
@@ -96,6 +103,7 @@ class Bench:
         clock_step_s: float = 0.0,
         loss: str = "cross_entropy",
         interval_s: float = 1e9,
+        in_series: bool = True,
         **wanted: Any,
     ) -> None:
         self.sets = sets
@@ -114,13 +122,12 @@ class Bench:
             checkpoint_interval_s=interval_s,
             limits=ResourceLimits(threads=1, nice=0),
         )
-        checkpoint = Path(self.order.start.checkpoint or artifacts.checkpoint)
-        engine = open_engine(artifacts, output="logits", threads=1, checkpoint=checkpoint)
-        self.engine = Recorder(engine)
+        at = Path(self.order.start.checkpoint or artifacts.checkpoint)
+        engine = open_engine(artifacts, output="logits", threads=1, checkpoint=at)
+        self.engine = Recorder(engine, in_series=in_series)
         self.state = self.order.start.state or LoopState()
         self.plan: Plan = make_plan(self.order.hyperparameters, len(self.sampler))
-        self.ear = Ear()
-        self.clock = Clock(clock_step_s)
+        self.ear, self.clock = Ear(), Clock(clock_step_s)
         self.watch = JobCallbacks(
             self.order,
             self.ear,  # type: ignore[arg-type]

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from loop_bench import MakeBench
 
-from service.training.data.batches import Dataset, epoch_order
+from service.training.data.batches import Dataset
+from service.training.data.sampler import epoch_order
 from service.training.errors import CheckpointUnreadable, LossNotFinite
 from service.training.loop import step_seed
 from service.training.protocol.messages.training import LoopState, Measured, Saved, Start
@@ -39,7 +40,7 @@ def _all(dataset: Dataset) -> Iterator[tuple[Any, ...]]:
 def test_the_schedule_reaches_the_optimizer(make_bench: MakeBench) -> None:
     bench = make_bench(max_steps=10, schedule="linear", warmup_steps=2, learning_rate=0.3)
     bench.train()
-    expected = [bench.plan.learning_rate(LoopState(step=step)) for step in range(10)]
+    expected = bench.plan.learning_rates(LoopState(), 10)
     assert bench.engine.rates == expected
 
 

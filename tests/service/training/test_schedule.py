@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import LoopState
-from service.training.schedule import make_plan
+from service.training.schedule import Steps, make_plan
 
 
 def rates(**wanted: object) -> list[float]:
     plan = make_plan(Hyperparameters(batch_size=1, learning_rate=2.0, **wanted), 100)  # type: ignore[arg-type]
     assert plan.total_steps is not None
-    return [plan.learning_rate(LoopState(step=step)) for step in range(plan.total_steps)]
+    return plan.learning_rates(LoopState(), plan.total_steps)
 
 
 def test_constant_stays_at_the_peak() -> None:
@@ -51,8 +51,8 @@ def test_no_schedule_leaves_the_range_from_zero_to_the_peak(
 def test_where_time_alone_ends_a_job_the_decay_runs_with_time() -> None:
     plan = make_plan(Hyperparameters(max_seconds=10, learning_rate=1.0, schedule="linear"), 100)
     assert plan.total_steps is None
-    assert plan.learning_rate(LoopState(step=7, seconds=2.5)) == pytest.approx(0.75)
-    assert plan.learning_rate(LoopState(step=7, seconds=99.0)) == 0.0
+    assert plan.learning_rates(LoopState(step=7, seconds=2.5), 1) == pytest.approx([0.75])
+    assert plan.learning_rates(LoopState(step=7, seconds=99.0), 2) == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_an_epoch_begins_with_a_fresh_loss_and_ends_with_its_last_step() -> None
     plan = make_plan(Hyperparameters(epochs=2, batch_size=60), 100)
     state = LoopState()
     for expected in (False, True):
-        state = plan.after_step(state, loss_sum=3.0, samples=2, seconds=1.0)
+        state = plan.after_steps(state, Steps([3.0], 2, [0.1]), seconds=1.0)
         assert plan.epoch_is_complete(state) is expected
     assert (state.loss_sum, state.loss_count) == (6.0, 4)
-    state = plan.after_step(replace(state, epoch=1), loss_sum=1.0, samples=2, seconds=2.0)
+    state = plan.after_steps(replace(state, epoch=1), Steps([1.0], 2, [0.1]), seconds=2.0)
     assert (state.step, state.loss_sum, state.loss_count) == (3, 1.0, 2)
     assert plan.step_in_epoch(state) == 1

@@ -105,6 +105,9 @@ class OrtEngine:
         self._module.lazy_reset_grad()
         self._batches = 0
 
+    def series(self, rows: int) -> None:
+        """Each step is taken by itself."""
+
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         outputs = native.OrtValueVector()
         with _memory_errors():

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from service.training.engine import Array
-from service.training.engines.runtime import check_memory
+from service.training.engines.runtime import check_memory, onnxruntime
+
+OPTIONS = onnxruntime.RunOptions()
+"""Those of any run: without them, the runtime makes some for each, which takes 0.4 µs."""
+
+
+Memory = Mapping[str, Any]
+"""OrtValues by name, which hold their arrays."""
+
+
+def memory_of(arrays: Mapping[str, Array]) -> Memory:
+    """The memory of contiguous arrays, which takes `Binding.reuse` 0.3 µs to bind instead of 2."""
+    value = onnxruntime.OrtValue.ortvalue_from_numpy
+    return {name: value(array) for name, array in arrays.items()}
 
 
 class Binding:
@@ -31,6 +46,13 @@ class Binding:
         self._held[name] = array
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
+    def reuse(self, inputs: Memory, outputs: Memory) -> None:
+        """Bind memory that other bindings use, too. Keeps no reference to it."""
+        for name, value in inputs.items():
+            self._binding.bind_ortvalue_input(name, value)
+        for name, value in outputs.items():
+            self._binding.bind_ortvalue_output(name, value)
+
     def allocate(self, name: str) -> None:
         """Make the runtime allocate an output at the next run."""
         self._binding.bind_output(name, "cpu")
@@ -43,7 +65,12 @@ class Binding:
     def run(self) -> None:
         """Raises MemoryError."""
         try:
-            self._session.run_with_iobinding(self._binding)
+            self._session.run_with_iobinding(self._binding, OPTIONS)
         except RuntimeError as error:
             check_memory(error)
             raise
+
+    @property
+    def bare_run(self) -> Callable[[], None]:
+        """The same, with the runtime's own errors."""
+        return partial(self._session.run_with_iobinding, self._binding, OPTIONS)

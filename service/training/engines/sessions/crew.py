@@ -7,6 +7,8 @@ import weakref
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 
+import numpy as np
+
 from service.training.engines.placement import Aside
 
 Call = Callable[[], object]
@@ -72,6 +74,7 @@ class _Helper:
 
 
 def _serve(calls: SimpleQueue[Call | None], ended: Ended) -> None:
+    np.seterr(all="ignore")  # of this thread: values that are not finite show in the next loss
     while (call := calls.get()) is not None:
         failure: BaseException | None = None
         try:

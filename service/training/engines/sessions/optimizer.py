@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,9 +10,9 @@ import numpy as np
 from numpy import add, multiply, subtract
 
 from service.training.engines.sessions.buffers import Buffers, Vector, aligned, edges
-from service.training.engines.sessions.crew import Crew
+from service.training.engines.sessions.crew import Call, Crew
 from service.training.optimizer.recipe import Recipe
-from service.training.optimizer.rules import RULES, scalar, slots
+from service.training.optimizer.rules import RULES, Do, scalar, slots
 
 NORM_EPSILON = 1e-6
 """Added to the norm in the divisor by torch.nn.utils.clip_grad_norm_."""
@@ -40,20 +40,22 @@ class Optimizer:
         layout = buffers.layout
         self._recipe = recipe
         self._rule = RULES[recipe.optimizer]
+        self._scalars = self._rule.scalars(recipe)
         self._direction = self._rule.direction(recipe)
         self._crew = crew
         self._factors = np.array(layout.rate_factors, np.float32)
+        self._is_uniform = all(factor == 1 for factor in layout.rate_factors)
         self._decay = np.array(layout.decays, np.float32)
         self._rates, self._decays, self._square_sums = np.zeros((3, layout.rows), np.float32)
         self._decays[:] = self._decay
         self._epsilon, self._clipping, self._ema_decay = scalar(0), scalar(1), scalar(0)
-        self._pull, self._is_first = scalar(recipe.l2_sp), False
+        self._pull = scalar(recipe.l2_sp)
         self._bounds = scalar(-(recipe.max_grad_value or 0)), scalar(recipe.max_grad_value or 0)
-        blocks = self._blocks(buffers)
+        self._blocks = blocks = self._make_blocks(buffers)
         shares = [blocks[first:last] for first, last in edges(layout.rows, threads)]
         scratches = [aligned(layout.width) for _ in shares]
         pairs = list(zip(shares, scratches, strict=True))
-        self._updates = [partial(self._update, share, scratch) for share, scratch in pairs]
+        self._updates = [self._update(share, scratch) for share, scratch in pairs]
         self._norms = [partial(_sum_squares, share, scratch) for share, scratch in pairs]
 
     def step(self, rate: float, *, number: int) -> None:
@@ -63,9 +65,14 @@ class Optimizer:
         weight decay.
         """
         # Values that do not change are not written again: small steps are mostly overhead.
-        self._is_first = number == 1
-        factor, epsilon = self._rule.scalars(self._recipe, number)
-        multiply(self._factors, np.float32(rate * factor), self._rates)
+        factor, epsilon = self._scalars(number)
+        if self._is_uniform:
+            self._rates.fill(rate * factor)
+        else:
+            multiply(self._factors, np.float32(rate * factor), self._rates)
+        if self._recipe.l2_sp and number == 1:
+            for block in self._blocks:
+                self._start(block)[...] = block.parameter
         if self._recipe.weight_decay and self._rule.decoupled:
             self._decays[:] = 1 - self._factors * self._decay * rate
         self._epsilon.fill(epsilon)
@@ -78,43 +85,54 @@ class Optimizer:
             self._clipping[...] = min(1.0, self._recipe.max_grad_norm / (norm + NORM_EPSILON))
         self._crew.run(self._updates)
 
-    def _update(self, blocks: Sequence[Block], scratch: Vector) -> None:
-        with np.errstate(all="ignore"):  # Values that are not finite show in the next loss.
-            for block in blocks:
-                self._move(block, scratch)
+    def _update(self, blocks: Sequence[Block], scratch: Vector) -> Call:
+        """What updates the blocks: a list of calls, as compiling it costs small steps nothing."""
+        calls: list[Call] = []
 
-    def _move(self, block: Block, scratch: Vector) -> None:
-        recipe, parameter, gradient = self._recipe, block.parameter, self._gradient(block)
+        def do(operator: Callable[..., object], *arguments: Vector) -> None:
+            calls.append(partial(operator, *arguments))
+
+        for block in blocks:
+            self._move(do, block, scratch)
+        return partial(_all, calls)
+
+    def _move(self, do: Do, block: Block, scratch: Vector) -> None:
+        recipe, parameter, gradient = self._recipe, block.parameter, block.gradients[0]
+        self._whole_gradient(do, block)
         if recipe.l2_sp:
-            start = block.slots[-1 if recipe.ema_decay is None else -2]
-            if self._is_first:
-                start[...] = parameter
-            away = subtract(parameter, start, scratch)
-            add(gradient, multiply(away, self._pull, scratch), gradient)
+            do(subtract, parameter, self._start(block), scratch)
+            do(multiply, scratch, self._pull, scratch)
+            do(add, gradient, scratch, gradient)
         if recipe.weight_decay and self._rule.decoupled:
-            multiply(parameter, block.decay, parameter)
+            do(multiply, parameter, block.decay, parameter)
         elif recipe.weight_decay:
-            add(gradient, multiply(parameter, block.decay, scratch), gradient)
-        direction = self._direction(gradient, block.slots, scratch, self._epsilon)
-        subtract(parameter, multiply(direction, block.rate, scratch), parameter)
+            do(multiply, parameter, block.decay, scratch)
+            do(add, gradient, scratch, gradient)
+        direction = self._direction(do, gradient, block.slots, scratch, self._epsilon)
+        do(multiply, direction, block.rate, scratch)
+        do(subtract, parameter, scratch, parameter)
         if recipe.ema_decay is not None:
             average = block.slots[-1]
-            multiply(subtract(average, parameter, average), self._ema_decay, average)
-            add(average, parameter, average)
+            do(subtract, average, parameter, average)
+            do(multiply, average, self._ema_decay, average)
+            do(add, average, parameter, average)
 
-    def _gradient(self, block: Block) -> Vector:
-        """The whole gradient, clipped; it replaces the first share's."""
+    def _whole_gradient(self, do: Do, block: Block) -> None:
+        """Sum it up in the first share's, and clip it."""
         gradient, *others = block.gradients
         if self._recipe.max_grad_norm is None:  # Otherwise the norm has already summed them.
             for other in others:
-                add(gradient, other, gradient)
+                do(add, gradient, other, gradient)
         else:
-            multiply(gradient, self._clipping, gradient)
+            do(multiply, gradient, self._clipping, gradient)
         if self._recipe.max_grad_value is not None:
-            np.clip(gradient, *self._bounds, out=gradient)
-        return gradient
+            do(np.clip, gradient, *self._bounds, gradient)
 
-    def _blocks(self, buffers: Buffers) -> list[Block]:
+    def _start(self, block: Block) -> Vector:
+        """The block's parameters before the first step."""
+        return block.slots[-1 if self._recipe.ema_decay is None else -2]
+
+    def _make_blocks(self, buffers: Buffers) -> list[Block]:
         def row(buffer: Vector, number: int) -> Vector:
             only: Vector = buffers.rows(buffer, number, number + 1)[0]
             return only
@@ -133,11 +151,15 @@ class Optimizer:
         ]
 
 
+def _all(calls: Sequence[Call]) -> None:
+    for call in calls:
+        call()
+
+
 def _sum_squares(blocks: Sequence[Block], scratch: Vector) -> None:
     """Sum of squares of each block's gradient, which replaces the first share's."""
-    with np.errstate(all="ignore"):
-        for block in blocks:
-            gradient, *others = block.gradients
-            for other in others:
-                add(gradient, other, gradient)
-            block.square_sum[...] = multiply(gradient, gradient, scratch).sum()
+    for block in blocks:
+        gradient, *others = block.gradients
+        for other in others:
+            add(gradient, other, gradient)
+        block.square_sum[...] = multiply(gradient, gradient, scratch).sum()

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.training.data.batches import Dataset, epoch_order
+from service.training.data.batches import Dataset
+from service.training.data.sampler import epoch_order
 from service.training.errors import SamplesInvalid
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec

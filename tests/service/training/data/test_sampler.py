@@ -3,8 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from service.training.data.batches import epoch_order
-from service.training.data.sampler import Sampler, by_class
+from service.training.data.sampler import Sampler, by_class, epoch_order
 
 OWN, BASE = np.arange(60), np.arange(60, 75)
 

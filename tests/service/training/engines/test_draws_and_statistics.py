@@ -176,3 +176,11 @@ def test_running_statistics_are_of_whole_batches_and_belong_to_the_state(
     engine.export(tmp_path / "model.onnx")
     (output,) = open_session(tmp_path / "model.onnx", threads=1).run(None, {"x": x})
     np.testing.assert_allclose(output, expected, rtol=1e-5)
+
+
+def test_what_is_fed_or_updated_at_each_step_is_not_stepped_on_in_series(
+    masked: Files, request: pytest.FixtureRequest
+) -> None:
+    assert SessionsEngine(masked, recipe=SGD, threads=1).series(4) is None
+    centred: Files = request.getfixturevalue("centred")  # in the same folder
+    assert SessionsEngine(centred, recipe=SGD, threads=1).series(4) is None

@@ -1,0 +1,78 @@
+"""The loss of a model as a job chose it, and what its step is fed for that."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.training.engine import Array
+from service.training.engines.manifest import Files, Manifest
+from service.training.errors import ArtifactsUnreadable
+from service.training.loss import TEACHER, Loss
+from service.training.optimizer.recipe import LossOptions
+
+PLAIN = LossOptions()
+
+
+class ChosenLoss:
+    """step_model: the step of this loss. class_vectors: inputs of the step that stay the same.
+    Raises ArtifactsUnreadable if the model has no step for the options.
+    """
+
+    def __init__(self, files: Files, manifest: Manifest, options: LossOptions) -> None:
+        self.step_model = files.step_model
+        self._plain = self._trained = _loss(manifest)
+        self.class_vectors: dict[str, NDArray[np.float32]] = {}
+        self._classes, self._distills = manifest.classes, manifest.distills
+        if options == PLAIN:
+            return
+        if files.class_step_model is None or manifest.classes is None:
+            raise ArtifactsUnreadable(
+                "the model has no step for label_smoothing, class_weights or ignore_index: they are"
+                " of cross_entropy"
+            )
+        self.step_model = files.class_step_model
+        self._trained = replace(self._plain, **asdict(options))
+        self.class_vectors = self._trained.class_vectors(manifest.classes)
+        if options.distillation and not manifest.distills:
+            raise ArtifactsUnreadable(
+                "the model was prepared by an earlier Hone, and its step knows no distillation;"
+                " leave it out, or register the model anew"
+            )
+
+    @property
+    def feeds_nothing(self) -> bool:
+        """Whether steps on full batches all have the same scale, and no inputs besides samples."""
+        return not self.class_vectors and self._trained.counts_samples
+
+    def scale(self, target: Array) -> float:
+        """The factor on the sum of a batch's losses that makes it their mean."""
+        return _scale(self._trained, target)
+
+    def plain_scale(self, target: Array) -> float:
+        """The same in evaluation, which knows no options."""
+        return _scale(self._plain, target)
+
+    def feeds(self, target: Array, teacher: Array | None) -> dict[str, Array]:
+        """The teacher's targets, rescaled to count by samples if classes have weights."""
+        if not self.class_vectors or not self._distills:
+            return {}
+        if teacher is None:
+            assert self._classes is not None
+            shape = len(target), self._classes, *target.shape[1:]
+            return {TEACHER: np.zeros(shape, np.float32)}
+        counted = np.float32(self._trained.weight(target) / len(target))
+        return {TEACHER: np.asarray(teacher * counted)}
+
+
+def _scale(loss: Loss, target: Array) -> float:
+    total = loss.weight(target)
+    return 1 / total if total else 0.0
+
+
+def _loss(manifest: Manifest) -> Loss:
+    fields = dict(manifest.loss)
+    weights = fields.pop("class_weights", None)
+    return Loss(**fields, class_weights=None if weights is None else tuple(weights))
