@@ -96,6 +96,29 @@ def test_the_daemon_loads_no_first_version_of_pydantic() -> None:
     assert run.stdout.split() == [b"[]"]
 
 
+def test_the_resting_daemon_has_not_loaded_numpy(tmp_path: Path) -> None:
+    """It takes 13 MB, and only samples and predictions need it."""
+    program = """if True:
+        import sys, threading
+        from pathlib import Path
+        from cli.commands.serve import run_daemon
+        from service.settings import load_settings
+        stop, loaded = threading.Event(), []
+        def listening(_):
+            loaded.append("numpy._core" in sys.modules)
+            stop.set()
+        settings = load_settings(port=0, data_dir=Path(sys.argv[1]))
+        run_daemon(settings, on_listening=listening, asked_to_stop=stop)
+        from service.samples.ingest import tensors
+        tensors.np.zeros(1)
+        print(loaded, "numpy._core" in sys.modules)
+    """
+    run = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path / "data")], capture_output=True, check=True
+    )
+    assert run.stdout.decode().split("\n")[-2] == "[False] True"
+
+
 def test_what_is_loaded_is_not_looked_through_for_garbage_after_each_job(tmp_path: Path) -> None:
     """All answers wait for that: 50 ms here, and some hundred on a small board."""
     program = """if True:

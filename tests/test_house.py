@@ -23,6 +23,7 @@ SHORT = {
     "api/inference.py": "settings of two routes",
     "cli/signals.py": "how three commands end",
     "service/prediction/errors.py": "errors of a room",
+    "service/late.py": "the start asks for it before any room is loaded",
     "service/samples/disk_reserve.py": "a rule that two routes ask",
     "service/device/windows/last_input.py": "the command watch-input loads it without the daemon",
     "service/training/engines/ort_training/absence.py": "asked where the engine may be missing",

@@ -11,14 +11,16 @@ import math
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SIZES = struct.Struct("<IQ")
 
-Array = NDArray[Any]
+Array: TypeAlias = "NDArray[Any]"
 Tensors = Mapping[str, Array]
 
 

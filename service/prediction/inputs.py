@@ -5,10 +5,9 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.errors import InvalidInput, TooLarge
 from service.prediction.frames import Tensors
@@ -24,6 +23,9 @@ from storage.records.models import Model
 from storage.records.samples import Split, StageResult
 from storage.records.signatures import TensorSpec
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 @dataclass(frozen=True, slots=True)

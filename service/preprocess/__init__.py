@@ -10,10 +10,9 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.errors import InvalidInput
 from service.preprocess.audio import Audio
@@ -28,6 +27,8 @@ from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
 
 if TYPE_CHECKING:  # the daemon's, not a child's
+    from numpy.typing import NDArray
+
     from storage.records.models import Model
 
 __all__ = [
@@ -44,7 +45,7 @@ __all__ = [
     "parse",
 ]
 
-Array = NDArray[Any]
+Array: TypeAlias = "NDArray[Any]"
 Description = Mapping[str, Any]
 KINDS: dict[str, type[Kind]] = {each.kind: each for each in (Audio, Image, Standardize, Windows)}
 """Kind by name."""

@@ -6,10 +6,9 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess.augmentation.audio import AudioAugmentation
 from service.preprocess.augmentation.family import augment_field
@@ -18,6 +17,9 @@ from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
 from service.preprocess.recordings import AudioHeader, read_header
 from service.preprocess.spectrum import Spectrum, resample
 from storage.records.signatures import TensorSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "features": ("log_mel", "mfcc"),

@@ -6,10 +6,9 @@ Erasing one of those samples fits it again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess import TensorKind, for_model
 from service.training.data.batches import Dataset
@@ -19,6 +18,9 @@ from storage.readonly.sample_index import SampleIndex, read_sample_index
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BATCH_SIZE = 256
 EVERY_ID = 2**63 - 1

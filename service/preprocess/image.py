@@ -7,10 +7,9 @@ import io
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess.augmentation.family import augment_field
 from service.preprocess.augmentation.images import ImageAugmentation
@@ -18,6 +17,9 @@ from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
 from storage.records.signatures import TensorSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CHANNELS = {"rgb": 3, "gray": 1}
 CHOICES: dict[str, tuple[str, ...]] = {

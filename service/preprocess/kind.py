@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess.augmentation.draws import Draws
 from service.preprocess.augmentation.family import Family
 from service.preprocess.augmentation.mixing import Mix
 from storage.records.signatures import TensorSpec
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 TOO_LARGE = "it does not fit into memory when it is decoded; send a smaller one"
-Row = NDArray[np.uint8]
-Normalize = Callable[[Row, NDArray[np.float32]], None]
+Row: TypeAlias = "NDArray[np.uint8]"
+Normalize: TypeAlias = "Callable[[Row, NDArray[np.float32]], None]"
 
 
 class Unreadable(Exception):

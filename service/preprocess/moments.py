@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MIN_ROWS = 20
 """Minimum number of rows to judge a feature by."""
@@ -13,7 +15,7 @@ MAX_FEATURES = 1000
 LARGE = 1000.0
 """Models train best on values of about 1."""
 
-Floats = NDArray[np.float64]
+Floats: TypeAlias = "NDArray[np.float64]"
 
 
 class Moments:

@@ -5,13 +5,16 @@ Checked against torchaudio and librosa: tests/service/preprocess/reference/make.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Floats: TypeAlias = "NDArray[np.float64]"
 Scale = Literal["htk", "slaney"]
 
 FLOOR = 1e-10
@@ -20,7 +23,7 @@ ZEROS, ROLLOFF = 6, 0.99
 """Zero crossings of the sinc on each side, and the cut-off as a share of the lower Nyquist rate."""
 OUTPUTS_AT_ONCE = 1 << 14
 VALUES_AT_ONCE = 1 << 20
-SLANEY_STEP, SLANEY_BREAK, SLANEY_LOG = 200 / 3, 1000.0, np.log(6.4) / 27
+SLANEY_STEP, SLANEY_BREAK, SLANEY_LOG = 200 / 3, 1000.0, math.log(6.4) / 27
 
 
 @dataclass(frozen=True)

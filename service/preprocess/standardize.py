@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess.augmentation.draws import Draws
 from service.preprocess.augmentation.family import augment_field
@@ -15,6 +14,9 @@ from service.preprocess.augmentation.series import SeriesAugmentation
 from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
 from service.preprocess.kind import TensorKind
 from storage.records.signatures import TensorSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 LEARN_FROM = 1000
 MOST_LEARN_FROM = 1_000_000

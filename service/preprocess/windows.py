@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
-
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from service.preprocess.augmentation.series import SeriesAugmentation
 from service.preprocess.checks import WrongDescription, refuse_unknown
 from service.preprocess.standardize import FIELDS as STANDARDIZE_FIELDS
 from service.preprocess.standardize import Standardize
 from storage.records.signatures import TensorSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 CHOICES = {"layout": ("time_first", "channels_first"), "label": ("majority", "last")}
 """The choices; the first is the default."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.background import BackgroundTasks
 from service.events import Feed, Happening
@@ -21,6 +21,9 @@ from storage.records.jobs import Job, JobState
 from storage.records.models import Model
 from storage.samples.filter import SampleFilter
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 logger = logging.getLogger(__name__)
 

@@ -7,9 +7,9 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.errors import InvalidInput
 from service.jobs import tasks
@@ -22,6 +22,9 @@ from storage.records.models import Model
 from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 NEWEST = 5000
 """Number of samples ranked, the newest ones."""

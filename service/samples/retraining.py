@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.jobs.enqueue import merge, random_seed
 from storage.errors import NotFound
@@ -14,6 +13,9 @@ from storage.records.jobs import Job, NewJob
 from storage.records.models import Model
 from storage.records.versions import Version
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 TRIGGER = "erasure"
 BY_CLASS = ("class_weights", "ignore_index")

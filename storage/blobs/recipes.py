@@ -11,16 +11,18 @@ import mmap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from storage.errors import StorageBroken
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 MAGIC = b"honercp1"
 SIZE_BYTES = 8
-Matrix = NDArray[np.float32]
+Matrix: TypeAlias = "NDArray[np.float32]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,17 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
 from storage.disk.lock import held
 
-Ids = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike, NDArray
+
+Ids: TypeAlias = "NDArray[np.int64]"
 _ID_BYTES = 8
 _FAULT = "cannot keep rows in the cache"
 

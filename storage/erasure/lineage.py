@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import builtins
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
@@ -13,7 +13,10 @@ from storage.database.writer import Writer
 from storage.records.id_set import decode, encode
 from storage.tables.job_rows import find_job
 
-Ids = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Ids: TypeAlias = "NDArray[np.int64]"
 _RECORD = """
 INSERT INTO job_samples (job_id, ids) VALUES (?, ?) ON CONFLICT DO UPDATE SET ids = excluded.ids
 """

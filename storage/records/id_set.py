@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-Ids = NDArray[np.int64]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Ids: TypeAlias = "NDArray[np.int64]"
 
 
 def encode(ids: Iterable[int] | Ids) -> bytes:

@@ -9,9 +9,9 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from storage.blobs.packs import Packs
 from storage.database.connection import Readers
@@ -28,6 +28,9 @@ from storage.samples.staged_rows import SmallTables
 from storage.samples.staging import Staging
 from storage.tables.classes import require_same_indices
 from storage.tables.model_rows import model_name
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 _BY_KEY = """
 SELECT * FROM samples WHERE model_id = ? AND key = ?

@@ -6,16 +6,18 @@ Source: Park et al. (2019), SpecAugment, for both maskings.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess.augmentation.family import Amount, Family
 from service.preprocess.augmentation.series import shifted, stretch
 from service.preprocess.checks import WrongDescription
 
-Floats = NDArray[np.float32]
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+Floats: TypeAlias = "NDArray[np.float32]"
 
 
 @dataclass(frozen=True)

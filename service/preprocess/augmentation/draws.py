@@ -7,11 +7,12 @@ Parallel Random Numbers: As Easy as 1, 2, 3.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 MIX = 1 << 32
 """The place of draws that concern a batch; draws for an input use its position."""
-_NOTHING = np.zeros(4, np.uint64)
 
 
 class Draws:
@@ -20,19 +21,21 @@ class Draws:
     def __init__(self, seed: int, epoch: int) -> None:
         self._seed = seed % 2**64
         self._epoch = epoch
-        self._philox = np.random.Philox(0)
-        self._generator = np.random.Generator(self._philox)
+
+    @cached_property  # late: most jobs draw nothing
+    def _generator(self) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(0))
 
     def of(self, sample_id: int, place: int = 0) -> np.random.Generator:
         """Those of one sample and input; valid until the next call."""
         # Four times as fast as a new generator.
-        self._philox.state = {
+        self._generator.bit_generator.state = {
             "bit_generator": "Philox",
             "state": {
                 "counter": np.array((0, place, self._epoch, 0), np.uint64),
                 "key": np.array((self._seed, sample_id), np.uint64),
             },
-            "buffer": _NOTHING,
+            "buffer": np.zeros(4, np.uint64),
             "buffer_pos": 4,
             "has_uint32": 0,
             "uinteger": 0,

@@ -7,19 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil, cos, exp, log, radians, sin, sqrt, tan
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess.augmentation.family import Amount, Family
 from service.preprocess.checks import WrongDescription
 from storage.records.signatures import Signature
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from PIL.Image import Image as Picture
 
-Pixels = NDArray[np.uint8]
+Pixels: TypeAlias = "NDArray[np.uint8]"
 
 ASPECT = 4 / 3
 """Maximum aspect of a resized crop. Source: Szegedy et al. (2015), Going Deeper with Convolutions,

@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service import allocator
 from service.samples.ingest import tensors
@@ -28,6 +27,9 @@ from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
 """A whole number as written by programs that lack integers in columns with missing values."""

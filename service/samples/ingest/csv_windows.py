@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess import Description, Windows, for_signature
 from service.samples.ingest import tensors
@@ -18,6 +18,9 @@ from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import Signature, TensorSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 BYTES_AT_ONCE = 8 * 2**20
 PARTS = 10

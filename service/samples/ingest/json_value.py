@@ -6,10 +6,12 @@ import json
 import re
 from collections.abc import Iterable
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_AXES = 32
 """Maximum number of axes; no model takes more, and numpy refuses more than 64."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.tensors import (
@@ -18,6 +17,9 @@ from service.samples.ingest.tensors import (
     type_complaint,
 )
 from storage.records.signatures import TargetSpec, TensorSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Label = int | bytes | None
 SHOWN_CHARACTERS = 100

@@ -13,16 +13,17 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib import format as npy
-from numpy.typing import NDArray
 
 from service.errors import InvalidInput
 from service.samples.ingest.zip_reader import open_zip
 from service.zips import ZIP_FAULTS
 from storage.errors import Problem
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 MAX_ARRAYS = 1000
 MAX_HEADER_BYTES = 10_000
@@ -120,6 +121,7 @@ def _open(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> IO[bytes]:
 
 def _read_header(name: str, stream: IO[bytes]) -> tuple[bool, tuple[int, ...], np.dtype[Any], int]:
     """Fortran order, shape, dtype, and the number of bytes before the data."""
+    npy = np.lib.format
     magic = _read_exactly(name, stream, npy.MAGIC_LEN)
     if magic[:6] != npy.MAGIC_PREFIX or magic[6] not in (1, 2):
         raise _bad(name, "is not a .npy array of version 1 or 2")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service import allocator
 from service.errors import InvalidInput
@@ -22,6 +22,9 @@ from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 EXTRAS = ("label", "key", "weight")
 CHUNK_BYTES = 2 * 2**20

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from service.preprocess import Standardize, for_model
 from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments, mean_and_std
@@ -14,6 +14,9 @@ from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 SEEN_SAMPLES = 64
 """Number of stored samples, the newest ones, that an upload is compared with."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from storage.records.models import Model
 
-LARGEST = float(np.finfo(np.float32).max)
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+LARGEST = (2 - 2**-23) * 2.0**127
+"""Of float32."""
 NO_WEIGHTS = "the model's loss is one number for a batch, so all samples weigh 1; leave it out"
 MEANING = "a weight is a finite number, 0 or more"
 
