@@ -24,6 +24,7 @@ SHORT = {
     "cli/signals.py": "how three commands end",
     "service/prediction/errors.py": "errors of a room",
     "service/late.py": "the start asks for it before any room is loaded",
+    "service/preprocess/kinds.py": "loaded only for models that have one",
     "service/samples/disk_reserve.py": "a rule that two routes ask",
     "service/device/windows/last_input.py": "the command watch-input loads it without the daemon",
     "service/training/engines/ort_training/absence.py": "asked where the engine may be missing",

@@ -1,7 +1,7 @@
 """Preprocessing: turns the data that apps send into the tensors that a model takes.
 
 A model's spec lists descriptions, at most one for each input. Each has a `kind`. A kind is one
-module and its line in `KINDS`.
+module and its place in `KINDS` (kinds.py).
 """
 
 from __future__ import annotations
@@ -15,40 +15,30 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from service.errors import InvalidInput
-from service.preprocess.audio import Audio
-from service.preprocess.augmentation.draws import Draws
-from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription
-from service.preprocess.image import Image
 from service.preprocess.kind import TOO_LARGE, FileKind, Kind, TensorKind, Unreadable
-from service.preprocess.standardize import Standardize
-from service.preprocess.windows import Windows
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
 
 if TYPE_CHECKING:  # the daemon's, not a child's
     from numpy.typing import NDArray
 
+    from service.preprocess.augmentation.draws import Draws
+    from service.preprocess.augmentation.mixing import Mix
     from storage.records.models import Model
 
 __all__ = [
-    "KINDS",
     "FileKind",
-    "Image",
     "Kind",
     "Pipeline",
-    "Standardize",
     "TensorKind",
     "Unreadable",
-    "Windows",
     "for_model",
     "parse",
 ]
 
 Array: TypeAlias = "NDArray[Any]"
 Description = Mapping[str, Any]
-KINDS: dict[str, type[Kind]] = {each.kind: each for each in (Audio, Image, Standardize, Windows)}
-"""Kind by name."""
 
 
 @dataclass(frozen=True)
@@ -122,6 +112,10 @@ def for_model(model: Model) -> Pipeline:
 
 def for_signature(signature: Signature, descriptions: Sequence[Description]) -> Pipeline:
     """The preprocessing for checked descriptions; see `parse`."""
+    if not descriptions:
+        return Pipeline(signature.inputs, {})
+    from service.preprocess.kinds import KINDS
+
     specs = {spec.name: spec for spec in signature.inputs}
     kinds = {
         each["input"]: KINDS[each["kind"]].parse(each, specs[each["input"]])
@@ -157,6 +151,8 @@ def parse(
 def _parse_one(
     description: Description, signature: Signature, *, taken: Sequence[str], is_cut: bool
 ) -> dict[str, Any]:
+    from service.preprocess.kinds import KINDS
+
     specs = {spec.name: spec for spec in signature.inputs}
     name, kind = description.get("input"), description.get("kind")
     if name is None and len(specs) == 1:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from service.preprocess.augmentation.draws import Draws
-from service.preprocess.augmentation.family import Family
-from service.preprocess.augmentation.mixing import Mix
 from storage.records.signatures import TensorSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from service.preprocess.augmentation.draws import Draws
+    from service.preprocess.augmentation.family import Family
+    from service.preprocess.augmentation.mixing import Mix
 
 TOO_LARGE = "it does not fit into memory when it is decoded; send a smaller one"
 Row: TypeAlias = "NDArray[np.uint8]"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from service.errors import ChildDied
-from service.preprocess import Image, for_model
+from service.preprocess import for_model
+from service.preprocess.image import Image
 from service.processes.children import Children
 from storage.errors import NotFound
 from storage.records.models import Model

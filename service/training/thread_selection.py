@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import isqrt
 from pathlib import Path
-from statistics import median
 from time import perf_counter
 
 import numpy as np
@@ -109,7 +108,9 @@ def choose(rounds: Sequence[Mapping[ThreadChoice, float]]) -> ThreadChoice:
     """
     best: ThreadChoice | None = None
     for each in sorted(rounds[0], key=lambda choice: (choice.spinning, choice.threads)):
-        if best is None or median(one[best] / one[each] for one in rounds) > _margin(best, each):
+        if best is None or np.median([one[best] / one[each] for one in rounds]) > _margin(
+            best, each
+        ):
             best = each
     assert best is not None
     return best
@@ -149,7 +150,7 @@ def _step_seconds(engine: Engine, batch: Batch, tick: Callable[[], None]) -> flo
     times.clear()
     while not times or (len(times) < STEPS and sum(times) < MAX_S):
         step()
-    return median(times)
+    return float(np.median(times))
 
 
 def _key(task: Train) -> str:

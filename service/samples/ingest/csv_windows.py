@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from service.preprocess import Description, Windows, for_signature
+from service.preprocess import Description, for_signature
+from service.preprocess.windows import Windows
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import wrong_csv
 from service.samples.ingest.labels import Label

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.errors import InvalidInput
-from service.preprocess import KINDS, Description, FileKind, for_model, for_signature
+from service.preprocess import Description, FileKind, for_model, for_signature
+from service.preprocess.kinds import KINDS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import Signature

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from service.preprocess import Standardize, for_model
+from service.preprocess import for_model
 from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments, mean_and_std
+from service.preprocess.standardize import Standardize
 from service.samples.ingest import tensors
 from storage.records.models import Model
 from storage.records.samples import Split

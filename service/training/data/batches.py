@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import numpy as np
 
 from service.preprocess.augmentation.draws import Draws
-from service.preprocess.augmentation.mixing import Mix
 from service.training.engine import Array
 from service.training.errors import SamplesInvalid
 from storage.readonly.sample_index import SampleIndex
@@ -25,6 +24,8 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from service.preprocess.augmentation.mixing import Mix
 
 Self = TypeVar("Self", bound="Batches")
 Indices: TypeAlias = "NDArray[np.int64]"

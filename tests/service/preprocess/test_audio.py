@@ -192,7 +192,7 @@ def test_recordings_are_decoded_where_no_memory_may_be_written_and_run() -> None
 def test_checking_uploads_loads_no_decoder() -> None:
     program = (
         "import sys\n"
-        "from service.preprocess import KINDS\n"
+        "from service.preprocess.kinds import KINDS\n"
         "from storage.records.signatures import TensorSpec\n"
         "spec = TensorSpec('sound', 'float32', (1, 16, 26))\n"
         "kind = KINDS['audio'].parse({'sample_rate': 8000, 'kind': 'audio'}, spec)\n"

@@ -14,6 +14,7 @@ from service import preprocess
 from service.prediction.preparation import prepare
 from service.preprocess.checks import refuse_unknown
 from service.preprocess.kind import TensorKind
+from service.preprocess.kinds import KINDS
 from service.training.data.batches import Batches
 from service.training.data.samples import Preprocessed
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
@@ -43,7 +44,7 @@ class Log(TensorKind):
 
 @pytest.fixture
 def described(monkeypatch: pytest.MonkeyPatch) -> tuple[dict[str, Any], ...]:
-    monkeypatch.setitem(preprocess.KINDS, Log.kind, Log)
+    monkeypatch.setitem(KINDS, Log.kind, Log)
     return preprocess.parse({"kind": "log"}, SIGNATURE)
 
 
