@@ -155,12 +155,16 @@ class SampleReader:
     def open(self, index: SampleIndex, features: RowCache | None = None) -> Batches:
         """The samples of an index whose bytes are intact. Raises SamplesInvalid.
 
-        features: samples that have some are not read again, except the first of them.
+        features: samples that have some are not read again, except the first of them, unless one
+        of those is damaged.
         """
         read = None if features is None else features.find(index.ids) < 0
         if read is not None:
             read[:READ_ANYWAY] = True
-        if damaged := damaged_positions(index, tick=self._tick, among=read):
+        damaged = damaged_positions(index, tick=self._tick, among=read)
+        if damaged and read is not None:  # without these, others would be the first
+            damaged = damaged_positions(index, tick=self._tick)
+        if damaged:
             self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
             index = index.without(damaged)
         if self._pipeline.files is not None:
