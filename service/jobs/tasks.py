@@ -217,17 +217,7 @@ def artifacts(model: Model, store: Store) -> Artifacts:
         for role, file in model.files.items()
         if role not in NO_ARTIFACTS
     }
-    return Artifacts(
-        training_model=paths["training_model"],
-        eval_model=paths["eval_model"],
-        checkpoint=paths["checkpoint"],
-        optimizer_model=paths.get("optimizer_model"),
-        manifest=paths.get("manifest"),
-        inference_model=paths.get("inference_model"),
-        prefix_model=paths.get("prefix_model"),
-        remainder_model=paths.get("remainder_model"),
-        class_step_model=paths.get("class_step_model"),
-    )
+    return Artifacts(**paths)
 
 
 def _start(job: Job, model: Model, store: Store) -> tuple[Start, tuple[str, ...]]:

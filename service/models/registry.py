@@ -52,6 +52,7 @@ ROLES = (
     "prefix_model",
     "remainder_model",
     "class_step_model",
+    "optimized_step_model",
 )
 """Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
 a remainder_model; which of the others it has depends on its engine."""

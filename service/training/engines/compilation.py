@@ -21,11 +21,13 @@ from service.training.engines.manifest import (
     Manifest,
     TrainedTensor,
 )
+from service.training.engines.runtime import here, optimize
 from service.training.engines.workload import workload
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
 
 ENGINE = "sessions"
+SMALL_BYTES = 1 << 20
 QUANTIZES = ("DynamicQuantizeLinear", "QuantizeLinear")
 
 
@@ -52,13 +54,19 @@ def compile_model(
     files = Files.below(directory)
     _, values = without(inference, [*step.parameters, *step.updated])
     onnx.save_model(step.model, files.step_model)
+    optimized = _optimize(files)
     if by_class is not None and files.class_step_model is not None:
         onnx.save_model(by_class.model, files.class_step_model)
     onnx.save_model(evaluation, files.eval_model)
     checkpoint.save(files.checkpoint, _beginning(head), values)
     made = _manifest(step, values, output)
     made = replace(
-        made, classes=classes, head=head, adapters=adapters, distills=by_class is not None
+        made,
+        classes=classes,
+        head=head,
+        adapters=adapters,
+        distills=by_class is not None,
+        optimized_for=here() if optimized else "",
     )
     manifest.write(made, files.manifest)
     write_skeleton(inference, files)
@@ -81,6 +89,20 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
         frozen=step.frozen,
         rounds=any(node.op_type in QUANTIZES for node in step.model.graph.node),
     )
+
+
+def _optimize(files: Files) -> bool:
+    """Keep the step as the runtime optimized it, unless constants that it computed make it large.
+
+    For all of MobileNetV2 this takes 45 of the 75 ms in which a session of the step is opened.
+    """
+    made = files.optimized_step_model
+    assert made is not None
+    optimize(files.step_model, made)
+    if made.stat().st_size < 2 * files.step_model.stat().st_size + SMALL_BYTES:
+        return True
+    made.unlink()
+    return False
 
 
 def _beginning(head: ClassHead | None) -> checkpoint.CheckpointHead:

@@ -29,6 +29,7 @@ class Files:
     step_model, eval_model: see service/training/graph/step.py. inference_model: the graph to export
     without the tensors of `parameters` and `statistics`; checkpoint: these tensors, as training
     starts. class_step_model: the step with a by_class loss, for cross entropy.
+    optimized_step_model: step_model as the runtime optimized it.
     """
 
     manifest: Path
@@ -37,6 +38,7 @@ class Files:
     inference_model: Path
     checkpoint: Path
     class_step_model: Path | None = None
+    optimized_step_model: Path | None = None
 
     @classmethod
     def below(cls, folder: Path) -> Files:
@@ -48,6 +50,7 @@ class Files:
             inference_model=folder / "inference_model.onnx",
             checkpoint=folder / "checkpoint.safetensors",
             class_step_model=folder / "class_step_model.onnx",
+            optimized_step_model=folder / "optimized_step_model.onnx",
         )
 
 
@@ -128,6 +131,7 @@ class Manifest:
     knows_head: whether one was looked for when the model was prepared. frozen: initializers of the
     exported model that the graphs are fed, so that they are in memory once. rounds: some of what it
     computes is quantized. distills: its step by classes takes what a teacher answers.
+    optimized_for: the runtime and processor that optimized_step_model was written for.
     """
 
     engine: str
@@ -148,6 +152,7 @@ class Manifest:
     frozen: tuple[str, ...] = ()
     rounds: bool = False
     distills: bool = False
+    optimized_for: str = ""
     format: int = FORMAT
 
 

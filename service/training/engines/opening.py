@@ -64,5 +64,10 @@ def files_of(artifacts: Artifacts) -> Files:
         eval_model=Path(artifacts.eval_model),
         inference_model=Path(artifacts.inference_model),
         checkpoint=Path(artifacts.checkpoint),
-        class_step_model=Path(by_class) if (by_class := artifacts.class_step_model) else None,
+        class_step_model=_path(artifacts.class_step_model),
+        optimized_step_model=_path(artifacts.optimized_step_model),
     )
+
+
+def _path(file: str | None) -> Path | None:
+    return None if file is None else Path(file)

@@ -5,11 +5,14 @@ Nothing else imports `onnxruntime`, except `onnxruntime.quantization`.
 
 from __future__ import annotations
 
+import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from service.training.engines.ort_training.absence import without_training
 from storage.errors import HoneError
@@ -73,31 +76,40 @@ def open_session(
     arena: bool = True,
     provider: str = CPU,
     pattern: bool = True,
-    optimized: Path | None = None,
+    is_optimized: bool = False,
 ) -> Any:
     """An InferenceSession with these options. Raises one of LOAD_ERRORS, MemoryError.
 
-    provider: execution provider, with the CPU's for unsupported operators. optimized: where the
-    optimized graph is, to be loaded instead of the model; written there if there is none, and if
-    there is room for it.
+    provider: execution provider, with the CPU's for unsupported operators. is_optimized: whether
+    `optimize` wrote the model.
     """
     options = session_options(threads, arena=arena, pattern=pattern)
-    written = None
-    if optimized is not None and optimized.exists():
-        model = optimized
+    if is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    elif optimized is not None:
-        written = optimized
-        options.optimized_model_filepath = str(written)
     try:
         providers = list(dict.fromkeys((provider, CPU)))
         return onnxruntime.InferenceSession(model, options, providers=providers)
     except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
-        if written is None:
-            raise
-    written.unlink(missing_ok=True)
-    return open_session(model, threads=threads, arena=arena, provider=provider, pattern=pattern)
+        raise
+
+
+def optimize(model: Path, into: Path) -> None:
+    """Write a model's graph as this runtime would run it on this processor, see `here`.
+
+    Raises one of LOAD_ERRORS, RuntimeError, MemoryError.
+    """
+    options = session_options(1)
+    options.optimized_model_filepath = str(into)
+    onnxruntime.InferenceSession(model, options, providers=[CPU])
+
+
+def here() -> str:
+    """What optimized graphs are written for: the runtime, and the kind of processor."""
+    known: Any = np.show_config(mode="dicts")  # numpy looks at the processor when it is imported
+    features = known["SIMD Extensions"]
+    names = [*features.get("baseline", ()), *features.get("found", ())]
+    return " ".join([onnxruntime.__version__, platform.machine(), *names])
 
 
 def flush_denormals() -> None:

@@ -175,12 +175,16 @@ def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
 
 
 def _artifacts(files: Files) -> Artifacts:
-    by_class = files.class_step_model
     return Artifacts(
         training_model=str(files.step_model),
         eval_model=str(files.eval_model),
         checkpoint=str(files.checkpoint),
         manifest=str(files.manifest),
         inference_model=str(files.inference_model),
-        class_step_model=str(by_class) if by_class is not None and by_class.is_file() else None,
+        class_step_model=_existing(files.class_step_model),
+        optimized_step_model=_existing(files.optimized_step_model),
     )
+
+
+def _existing(file: Path | None) -> str | None:
+    return str(file) if file is not None and file.is_file() else None

@@ -37,6 +37,7 @@ class Artifacts:
     prefix_model: str | None = None
     remainder_model: str | None = None
     class_step_model: str | None = None
+    optimized_step_model: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from step_models import compiled, perceptron
 from support import DEADLINE_S
 
-from service.training.engines.runtime import IDENTITY, LOAD_ERRORS, foreign_errors, open_session
+from service.training.engines.runtime import foreign_errors, open_session
 from service.training.errors import ArtifactsUnreadable
 
 TINY = 1e-30
@@ -51,24 +50,6 @@ def test_the_runtime_keeps_no_id_of_the_device(tmp_path: Path) -> None:
     command = [sys.executable, "-B", "-c", program]
     subprocess.run(command, env={**told, **folders}, check=True, timeout=DEADLINE_S)
     assert list(tmp_path.rglob("*")) == []
-
-
-def test_an_optimized_graph_is_written_once_and_then_loaded(tmp_path: Path) -> None:
-    files, optimized = compiled(perceptron(), tmp_path / "model"), tmp_path / "optimized.onnx"
-    first = open_session(files.eval_model, threads=1, optimized=optimized)
-    written = optimized.stat().st_mtime_ns
-    assert b"com.microsoft" in optimized.read_bytes()  # operators that only the runtime writes
-    second = open_session(files.eval_model, threads=1, optimized=optimized)
-    assert optimized.stat().st_mtime_ns == written
-    names = [[each.name for each in session.get_inputs()] for session in (first, second)]
-    assert names[0] == names[1]
-
-
-def test_without_room_for_the_optimized_graph_the_model_itself_is_loaded(tmp_path: Path) -> None:
-    session = open_session(IDENTITY, threads=1, optimized=tmp_path / "none" / "optimized.onnx")
-    assert [each.name for each in session.get_inputs()] == ["x"]
-    with pytest.raises(LOAD_ERRORS):
-        open_session(b"no model", threads=1, optimized=tmp_path / "optimized.onnx")
 
 
 @pytest.mark.parametrize(("how", "expected"), [("flush", not ON_X86), ("keep", True)])

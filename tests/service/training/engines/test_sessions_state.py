@@ -264,7 +264,7 @@ def test_a_file_of_safetensors_that_is_no_checkpoint_is_named(
         open_engine(checkpoint=tmp_path / "weights.safetensors")
 
 
-@pytest.mark.parametrize("role", ["manifest", "step_model", "eval_model"])
+@pytest.mark.parametrize("role", ["manifest", "optimized_step_model", "eval_model"])
 def test_a_missing_or_damaged_file_of_the_model_is_named(
     files: Files, open_engine: OpenEngine, role: str
 ) -> None:
