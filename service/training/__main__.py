@@ -59,7 +59,7 @@ def main() -> int:
 def answer(task: Task, pipe: Pipe) -> Message:
     """Carry out the task and return its last message. Raises only for bugs of ours."""
     try:
-        apply_limits(task.limits, threads=threads_of(task))
+        apply_limits(task.limits)
         confine(task)
         return carry_out(task, pipe)
     except Interrupted as stop:
@@ -96,16 +96,6 @@ def load(kind: str) -> Callable[[Any, Pipe], Message]:
         gc.freeze()
         gc.enable()
     return (lambda task, _: work(task)) if kind in OF_FILES_ALONE else work
-
-
-def threads_of(task: Task) -> int:
-    """The task's thread count; a resumed job keeps the count it started with.
-
-    Results differ in the last bits between thread counts.
-    """
-    if task.kind == "train" and task.start.how == "resume" and task.start.state is not None:
-        return task.start.state.threads
-    return task.limits.threads
 
 
 def out_of_memory(task: Task) -> str:
