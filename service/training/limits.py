@@ -16,8 +16,6 @@ from service.training.protocol.messages.shared import ResourceLimits
 logger = logging.getLogger(__name__)
 
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
-"""Numpy's libraries get one thread: the engine has threads of its own, and starting one more in
-OpenBLAS takes a child 20 ms and 125 ms of processor time."""
 MIN_MEMORY_BYTES = 96 << 20
 """Interpreter, numpy and engine map 77 MiB before loading a model (measured, one thread).
 
@@ -36,8 +34,7 @@ def apply_limits(limits: ResourceLimits) -> None:
 
     Raises OutOfMemory if the parent has left no room for the engine itself.
     """
-    for name in THREAD_VARIABLES:
-        os.environ[name] = "1"
+    limit_numpy()
     _lower_priority(limits.nice)
     limit_bytes = memory_limit_bytes()
     if limit_bytes is not None and limit_bytes < MIN_MEMORY_BYTES:
@@ -45,6 +42,16 @@ def apply_limits(limits: ResourceLimits) -> None:
             f"{limit_bytes} bytes of memory are allowed; the engine needs at least"
             f" {MIN_MEMORY_BYTES}"
         )
+
+
+def limit_numpy() -> None:
+    """Give numpy's libraries one thread. Call before numpy is imported.
+
+    The engine has threads of its own, and starting one more in OpenBLAS takes 20 ms, and 125 ms of
+    processor time.
+    """
+    for name in THREAD_VARIABLES:
+        os.environ[name] = "1"
 
 
 def memory_limit_bytes() -> int | None:
