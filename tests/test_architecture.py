@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 import sys
@@ -97,9 +98,9 @@ def test_the_daemon_loads_no_first_version_of_pydantic() -> None:
 
 
 def test_the_resting_daemon_has_not_loaded_numpy(tmp_path: Path) -> None:
-    """It takes 13 MB, and only samples and predictions need it."""
+    """It takes 13 MB, and only samples and predictions need it. It is told to start no threads."""
     program = """if True:
-        import psutil, sys, threading
+        import os, sys, threading
         from pathlib import Path
         from cli.commands.serve import run_daemon
         from service.settings import load_settings
@@ -110,14 +111,16 @@ def test_the_resting_daemon_has_not_loaded_numpy(tmp_path: Path) -> None:
         settings = load_settings(port=0, data_dir=Path(sys.argv[1]))
         run_daemon(settings, on_listening=listening, asked_to_stop=stop)
         from service.samples.ingest import tensors
-        threads = psutil.Process().num_threads()
         tensors.np.zeros(1)
-        print(loaded, "numpy._core" in sys.modules, psutil.Process().num_threads() - threads)
+        print(loaded, "numpy._core" in sys.modules, os.environ["OPENBLAS_NUM_THREADS"])
     """
     run = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "data")], capture_output=True, check=True
+        [sys.executable, "-c", program, str(tmp_path / "data")],
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "2"},
+        capture_output=True,
+        check=True,
     )
-    assert run.stdout.decode().split("\n")[-2] == "[False] True 0"
+    assert run.stdout.decode().split("\n")[-2] == "[False] True 1"
 
 
 def test_what_is_loaded_is_not_looked_through_for_garbage_after_each_job(tmp_path: Path) -> None:
