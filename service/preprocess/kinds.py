@@ -1,4 +1,7 @@
-"""All kinds of preprocessing. A job's child loads them if its model has one: they take it 6 ms."""
+"""All kinds of preprocessing.
+
+A job's child loads them only if its model has one: they are a tenth of its modules' loading time.
+"""
 
 from __future__ import annotations
 

@@ -243,9 +243,10 @@ class SessionsEngine:
         pieces = None
         if self._rows is not None:
             pieces = Pieces(self._rows, bind_further, buffers.add_further_gradients)
-        model, optimized = self._loss.step_model, self._files.optimized_step_model
-        is_of_it = model == self._files.step_model and provider == CPU
-        if optimized is not None and is_of_it and self._manifest.optimized_for == here():
+        model, optimized = self._loss.step_model, None
+        if model == self._files.step_model and provider == CPU:
+            optimized = self._files.optimized_step_model
+        if optimized is not None and self._manifest.optimized_for == here():
             return self._open(optimized, bind, pieces=pieces, is_optimized=True)
         return self._open(model, bind, pieces=pieces, provider=provider)
 
@@ -253,9 +254,12 @@ class SessionsEngine:
         self, model: Path, bind: Bind, *, pieces: Pieces | None = None, **options: Any
     ) -> Shares:
         """Open a session for each share, so that its data stay in its processor's cache."""
-        options["threads"] = self._threads if self._shares == 1 else 1
-        options["pattern"] = is_small(self._manifest)
-        sessions = [open_session(model, **options) for _ in range(self._shares)]
+        threads = self._threads if self._shares == 1 else 1
+        pattern = is_small(self._manifest)
+        sessions = [
+            open_session(model, threads=threads, pattern=pattern, **options)
+            for _ in range(self._shares)
+        ]
         return Shares(sessions, bind, crew=self._crew, pieces=pieces)
 
     def _bind_step(self, binding: Binding, into: Vector) -> None:

@@ -11,6 +11,7 @@ import pytest
 from step_models import batch, compiled, perceptron
 
 from service.training.engines import compilation, manifest
+from service.training.engines.manifest import Files
 from service.training.engines.runtime import LOAD_ERRORS, here, open_session, optimize
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.optimizer.recipe import Recipe
@@ -65,5 +66,15 @@ def test_an_optimized_step_with_large_constants_is_not_kept(
     files = compiled(perceptron(), tmp_path / "model")
     assert files.optimized_step_model is not None
     assert not files.optimized_step_model.exists()
+    assert manifest.read(files.manifest).optimized_for == ""
+    SessionsEngine(files, recipe=SGD, threads=1).train_batch(*batch(0))
+
+
+def test_a_step_whose_optimized_form_cannot_be_written_trains_without(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = replace(Files.below(tmp_path / "model"), optimized_step_model=tmp_path / "no" / "m")
+    monkeypatch.setattr(Files, "below", lambda _folder: nowhere)
+    files = compiled(perceptron(), tmp_path / "model")
     assert manifest.read(files.manifest).optimized_for == ""
     SessionsEngine(files, recipe=SGD, threads=1).train_batch(*batch(0))
