@@ -14,7 +14,7 @@ from typing import Any
 from bench.table import show
 
 BENCHMARKS = {
-    "training": ("throughput", "frameworks", "growth", "lora"),
+    "training": ("throughput", "frameworks", "growth", "start", "lora"),
     "device": ("footprint", "jobs", "day", "scale", "images", "preemption", "politeness"),
     "requests": ("upload", "samples", "crowd", "load", "prediction", "console", "delivery"),
     "learning": ("defaults", "skew", "classes", "heads", "augmentation"),

@@ -1,0 +1,107 @@
+"""How soon a job's child begins its first step, by the parts of its start.
+
+A daemon registers each model and trains it once. Then its child is started again and again with
+the same task, models in turn, and ends before its first step; figures are medians.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from bench.daemon import served
+from bench.table import Row
+from bench.training.frameworks import CASES, Case, job, material
+from service.jobs.tasks import train_task
+from service.processes.interpreter import APPLICATION, environment
+from service.settings import Settings
+from service.training.protocol.messages.lines import encode
+from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.messages.training import Start, Train
+from storage.store import Store
+
+ROUNDS = 11
+FIRST_STEP_S = 0.25
+PARTS = ("interpreter", "sandbox", "modules", "samples", "engine", "rest")
+"""Parts of a start, as bench/training/started_child.py tells their ends."""
+
+
+def run() -> list[Row]:
+    """One row per model, on two threads."""
+    with ExitStack() as kept:
+        starts = [kept.enter_context(_start_of(case)) for case in CASES if len(case.threads) > 1]
+        told = [[start.again() for start in starts] for _ in range(ROUNDS)]
+    return [_row(start.name, [each[place] for each in told]) for place, start in enumerate(starts)]
+
+
+@dataclass(frozen=True, slots=True)
+class ChildStart:
+    """The start of one model's jobs. task: a line for the child."""
+
+    name: str
+    task: bytes
+
+    def again(self) -> list[float]:
+        """When each part ended, in ms since the child's process was started."""
+        command = [sys.executable, "-m", "bench.training.started_child"]
+        began = time.monotonic()
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            cwd=APPLICATION,
+            env=environment(),
+        )
+        assert child.stdin is not None
+        assert child.stderr is not None
+        child.stdin.write(self.task)
+        child.stdin.flush()
+        said = child.stderr.read()
+        child.wait()
+        assert child.returncode == 0, said.decode()
+        return [(each - began) * 1e3 for each in json.loads(said)]
+
+
+@contextmanager
+def _start_of(case: Case) -> Iterator[ChildStart]:
+    with tempfile.TemporaryDirectory(prefix="honed-bench-") as name:
+        folder = Path(name)
+        model, data = material(case, folder)
+        spec = {"trainable": list(case.trainable)} if case.trainable else {}
+        with np.load(data) as arrays, served(training_threads=2, training_nice=0) as daemon:
+            daemon.register("m", model.read_bytes(), **spec)
+            answer = daemon.upload("m", split="train", x=arrays["x"], label=arrays["label"])
+            assert answer.status_code == 201, answer.text
+            job(daemon, case, (arrays["held_x"], arrays["held_label"]))
+            daemon.stop()
+            # Open, so that the database's log has an index, without which nobody else can read.
+            with closing(Store.open(daemon.data_dir)) as store:
+                yield ChildStart(case.name, encode(_task(store, work_dir=folder)))
+
+
+def _task(store: Store, *, work_dir: Path) -> Train:
+    """The task of the first job, as it began."""
+    limits = ResourceLimits(threads=2, nice=0)
+    task = train_task(store.jobs.get(1), store, Settings(), limits=limits, work_dir=work_dir)
+    return replace(task, start=Start())
+
+
+def _row(name: str, told: list[list[float]]) -> Row:
+    parts = [np.diff([0.0, *each]) for each in told]
+    return {
+        "model": name,
+        **{f"{part} ms": median(each[place] for each in parts) for place, part in enumerate(PARTS)},
+        "all ms": median(each[-1] for each in told),
+        "must reach": f"≤ {FIRST_STEP_S * 1e3:.0f}",
+    }
