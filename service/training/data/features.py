@@ -9,9 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from functools import partial
+from math import ceil
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -36,11 +39,8 @@ KIND = "features"
 ROWS = 8
 """Rows per run: larger batches are no faster on a CPU, and take more memory (measured)."""
 VIEW_SEED = 0
-MOST_COPIED = 64 << 20
-"""Bytes of a prefix that each thread gets its own session of: ROWS rows at a time on each of two
-threads are a quarter faster than the same rows on both (MobileNetV2), but each has the weights."""
 APPEND_BYTES = 8 << 20
-"""Rows are written to disk in pieces of about this size; each piece costs a flush."""
+"""Rows are written to disk in pieces of at most this size; each piece costs a flush."""
 
 Table = NDArray[np.uint8]
 
@@ -49,8 +49,7 @@ class Prefix:
     """The frozen part, loaded when it first runs.
 
     specs: its outputs, without the batch axis. kept: their form in the cache, with fewer bits if
-    the model says so. at_once: how many rows to give it, to keep all threads busy.
-    Raises ArtifactsUnreadable.
+    the model says so. Raises ArtifactsUnreadable.
     """
 
     def __init__(self, path: Path, task: Train, *, threads: int) -> None:
@@ -64,10 +63,8 @@ class Prefix:
         self._input_names = [spec.name for spec in task.signature.inputs]
         self._preprocess = json.dumps(task.preprocess, sort_keys=True)
         self._threads = threads
-        self._copies = threads if path.stat().st_size <= MOST_COPIED else 1
-        self.at_once = self._copies * ROWS
         self._crew = Crew()
-        self._sessions: list[Any] = []
+        self._session: Any = None
 
     def key(self) -> str:
         """Identifies everything that a sample's features depend on, except the sample."""
@@ -84,51 +81,71 @@ class Prefix:
 
     def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The outputs, in full precision."""
-        parts = [outputs for outputs, _ in self._runs(inputs)]
+        found: dict[int, list[Array]] = {}
+
+        def work(part: slice) -> None:
+            found[part.start] = self.outputs([each[part] for each in inputs])
+
+        self.in_parts(len(inputs[0]), work)
+        parts = [found[start] for start in sorted(found)]
         return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
     def rows(self, inputs: Sequence[Array]) -> Table:
         """The outputs in their cached form: (samples, row_bytes)."""
         table = np.empty((len(inputs[0]), self.row_bytes), np.uint8)
-        for outputs, start in self._runs(inputs):
-            at, rows = 0, table[start : start + len(outputs[0])]
-            for spec, output in zip(self.kept, outputs, strict=True):
-                flat = np.ascontiguousarray(_narrow(output, spec.dtype))
-                size = size_bytes(spec)
-                rows[:, at : at + size] = flat.reshape(len(rows), -1).view(np.uint8)
-                at += size
+
+        def work(part: slice) -> None:
+            self.keep(self.outputs([each[part] for each in inputs]), table[part])
+
+        self.in_parts(len(table), work)
         return table
 
-    def close(self) -> None:
-        """Free the sessions' memory; the next run loads them again."""
-        self._sessions = []
-
-    def _runs(self, inputs: Sequence[Array]) -> Iterator[tuple[list[Array], int]]:
-        if not self._sessions:
-            threads = self._threads if self._copies == 1 else 1
-            with foreign_errors(ArtifactsUnreadable, "cannot load the frozen part of the model"):
-                self._sessions = [
-                    open_session(self._path, threads=threads) for _ in range(self._copies)
-                ]
-        for first in range(0, len(inputs[0]), self.at_once):
-            starts = range(first, min(first + self.at_once, len(inputs[0])), ROWS)
-            found: dict[int, list[Array]] = {}
-            calls = [
-                partial(self._run_on, session, inputs, start, found)
-                for session, start in zip(self._sessions, starts, strict=False)
-            ]
-            self._crew.run(calls)
-            yield from ((found[start], start) for start in starts)
-
-    def _run_on(
-        self, session: Any, inputs: Sequence[Array], start: int, found: dict[int, list[Array]]
+    def in_parts(
+        self, count: int, work: Callable[[slice], None], tick: Callable[[], None] = lambda: None
     ) -> None:
-        part = [each[start : start + ROWS] for each in inputs]
-        count = len(part[0])
+        """Call `work` with every part of `count` rows, ROWS or fewer, on all threads.
+
+        tick runs on the caller's thread after each of its parts. If one raises, the other threads
+        end after their part.
+        """
+        if self._session is None:
+            with foreign_errors(ArtifactsUnreadable, "cannot load the frozen part of the model"):
+                self._session = open_session(self._path, threads=1)
+        starts = iter(range(0, count, ROWS))  # of all threads: each takes the next
+
+        def take_parts(then: Callable[[], None]) -> None:
+            try:
+                for start in starts:
+                    work(slice(start, min(start + ROWS, count)))
+                    then()
+            finally:
+                deque(starts, maxlen=0)
+
+        helpers = min(self._threads, ceil(count / ROWS)) - 1
+        self._crew.run([partial(take_parts, tick), *[partial(take_parts, lambda: None)] * helpers])
+
+    def outputs(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for at most ROWS rows, in full precision. Called by `work` of in_parts."""
+        count = len(inputs[0])
         # np.resize repeats the rows until the batch is full.
-        full = [np.resize(each, (ROWS, *each.shape[1:])) if count < ROWS else each for each in part]
-        outputs = session.run(None, dict(zip(self._input_names, full, strict=True)))
-        found[start] = [output[:count] for output in outputs]
+        full = [
+            np.resize(each, (ROWS, *each.shape[1:])) if count < ROWS else each for each in inputs
+        ]
+        outputs = self._session.run(None, dict(zip(self._input_names, full, strict=True)))
+        return [output[:count] for output in outputs]
+
+    def keep(self, outputs: Sequence[Array], rows: Table) -> None:
+        """Write outputs in their cached form."""
+        at = 0
+        for spec, output in zip(self.kept, outputs, strict=True):
+            flat = np.ascontiguousarray(_narrow(output, spec.dtype))
+            size = size_bytes(spec)
+            rows[:, at : at + size] = flat.reshape(len(rows), -1).view(np.uint8)
+            at += size
+
+    def close(self) -> None:
+        """Free the session's memory; the next run loads it again."""
+        self._session = None
 
 
 class Features(Batches):
@@ -166,19 +183,28 @@ class Features(Batches):
         """Fill the cache as far as there is room. tick runs every few samples."""
         room = max(0, self._cache.capacity - len(self._cache))
         missing = np.flatnonzero(self._row_of < 0)[:room]
-        waiting: list[Table] = []
-        first = done = 0
-        for start in range(0, len(missing), self._prefix.at_once):
-            some = missing[start : start + self._prefix.at_once]
-            rows = [self._prefix.rows(view.inputs(some)) for view in self._views]
-            waiting.append(np.concatenate(rows, axis=1))
-            done += len(some)
-            if (done - first) * self._cache.row_bytes >= APPEND_BYTES or done == len(missing):
-                if not self._append(missing[first:done], waiting):
-                    break
-                waiting, first = [], done
-            tick()
+        at_once = max(1, APPEND_BYTES // self._cache.row_bytes)
+        for start in range(0, len(missing), at_once):
+            some = missing[start : start + at_once]
+            if not self._append(some, self._make(some, tick)):
+                break
         self._look_up()
+
+    def _make(self, chosen: Indices, tick: Callable[[], None]) -> Table:
+        """Features of all views of the samples. They are gathered while other threads compute."""
+        width = self._prefix.row_bytes
+        table = np.empty((len(chosen), width * len(self._views)), np.uint8)
+        gathering = Lock()
+
+        def work(part: slice) -> None:
+            for number, view in enumerate(self._views):
+                with gathering:  # the samples have one buffer
+                    inputs = [each.copy() for each in view.inputs(chosen[part])]
+                columns = slice(number * width, (number + 1) * width)
+                self._prefix.keep(self._prefix.outputs(inputs), table[part, columns])
+
+        self._prefix.in_parts(len(chosen), work, tick)
+        return table
 
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         if len(self._buffer) < len(chosen):
@@ -210,9 +236,9 @@ class Features(Batches):
             made = self._prefix.rows(self._views[self._view].inputs(chosen[missing]))
             records[missing] = made.view(self._record)[:, 0]
 
-    def _append(self, positions: Indices, tables: Sequence[Table]) -> bool:
+    def _append(self, positions: Indices, table: Table) -> bool:
         try:
-            return self._cache.append(self.ids[positions], np.concatenate(tables)) > 0
+            return self._cache.append(self.ids[positions], table) > 0
         except StorageFull as error:
             logger.warning("features_not_kept error=%s", error)
             return False

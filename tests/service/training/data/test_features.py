@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,13 +11,10 @@ import numpy as np
 import onnxruntime
 import pytest
 
-from service.training.data import features as features_module
-from service.training.data.batches import Dataset
-from service.training.data.features import ROWS, Features, Prefix
+from service.training.data.features import Prefix
 from service.training.errors import ArtifactsUnreadable
-from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.commands import Pause
-from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.training import (
     Done,
@@ -27,49 +23,12 @@ from service.training.protocol.messages.training import (
     Saved,
     Train,
 )
-from storage.blobs.row_cache import RowCache, erase_from_caches
 from storage.readonly.sample_index import read_sample_index
 from storage.records.samples import Split
 from storage.records.signatures import Signature
 
 FRONTIER = 16
 """Values of a feature row: the hidden layer of the perceptron."""
-
-
-@pytest.fixture
-def cut(forward_model: Path, tmp_path: Path) -> Callable[..., Prepared]:
-    """The perceptron, of which the last layer alone trains."""
-
-    def make(folder: str = "cut", **choices: Any) -> Prepared:
-        task = Prepare(
-            source=str(forward_model),
-            form="forward",
-            work_dir=str(tmp_path / folder),
-            loss="cross_entropy",
-            trainable=("w1", "b1"),
-            **{"divide": True, **choices},
-        )
-        prepared = prepare(task)
-        assert isinstance(prepared, Prepared), prepared
-        return prepared
-
-    return make
-
-
-@pytest.fixture
-def task(
-    make_workshop: Callable[..., Any], cut: Callable[..., Prepared], tmp_path: Path
-) -> Callable[..., Train]:
-    """Train a prepared model, by default the cut perceptron, on the same samples each time."""
-    usual, workshop = cut(), make_workshop()
-
-    def make(
-        prepared: Prepared = usual, *, cache: str = "cache", most: int = 1 << 20, **wanted: Any
-    ) -> Train:
-        made: Train = workshop.task(prepared.artifacts, **{"epochs": 4, **wanted})
-        return replace(made, cache=str(tmp_path / cache), feature_cache_bytes=most)
-
-    return make
 
 
 def outputs(done: Done, x: np.ndarray) -> np.ndarray:
@@ -196,102 +155,3 @@ def test_a_model_whose_frozen_part_is_gone_says_so(task: Callable[..., Train], s
     assert isinstance(last, Failed)
     assert last.code == ArtifactsUnreadable.code
     assert "register the model anew" in last.detail
-
-
-class Counting(Prefix):
-    """Counts the samples that it sees."""
-
-    seen = 0
-
-    def rows(self, inputs: Any) -> Any:
-        self.seen += len(inputs[0])
-        return super().rows(inputs)
-
-
-@pytest.fixture
-def parts(
-    task: Callable[..., Train],
-    make_dataset: Callable[..., Dataset],
-    classification: Signature,
-    samples: Any,
-    tmp_path: Path,
-) -> Callable[..., tuple[Features, Counting, RowCache]]:
-    wanted = task()
-    path = Path(wanted.artifacts.prefix_model or "")
-    x, labels = samples(3 * ROWS + 5, target=classification.target)
-    dataset = make_dataset((x,), labels, classification)
-
-    def make(most: int = 1 << 20) -> tuple[Features, Counting, RowCache]:
-        prefix = Counting(path, wanted, threads=1)
-        cache = RowCache.open(
-            tmp_path / "model" / "features",
-            key=prefix.key(),
-            row_bytes=prefix.row_bytes,
-            max_bytes=most,
-        )
-        return Features(dataset, prefix, cache), prefix, cache
-
-    return make
-
-
-def test_a_sample_has_the_same_features_beside_any_others(parts: Any) -> None:
-    features, _, _ = parts(most=0)
-    positions = np.arange(len(features))
-    (expected,) = (each.copy() for each in features.inputs(positions))
-    for seed, count in ((1, len(features)), (2, 7), (3, 1), (4, ROWS + 1)):
-        chosen = np.random.default_rng(seed).permutation(positions)[:count]
-        np.testing.assert_array_equal(features.inputs(chosen)[0], expected[chosen])
-
-
-@pytest.mark.parametrize("most_copied", [1 << 20, 0])
-def test_threads_change_no_bit_with_a_session_each_or_one_together(
-    task: Callable[..., Train], samples: Any, monkeypatch: pytest.MonkeyPatch, most_copied: int
-) -> None:
-    monkeypatch.setattr(features_module, "MOST_COPIED", most_copied)
-    wanted = task()
-    path = Path(wanted.artifacts.prefix_model or "")
-    x, _ = samples(5 * ROWS + 3, target=wanted.signature.target)
-    alone, together = (Prefix(path, wanted, threads=threads) for threads in (1, 3))
-    assert together.at_once == (3 * ROWS if most_copied else ROWS)
-    for some in (x, x[:1], x[: 3 * ROWS]):
-        np.testing.assert_array_equal(together.rows([some]), alone.rows([some]))
-
-
-def test_each_sample_is_computed_once(parts: Any) -> None:
-    features, prefix, _ = parts()
-    ticks: list[int] = []
-    features.fill(lambda: ticks.append(prefix.seen))
-    assert prefix.seen == len(features)
-    assert ticks == [8, 16, 24, 29]
-
-    features.inputs(np.arange(len(features)))
-    features.fill(lambda: None)
-    again, other, _ = parts()
-    again.fill(lambda: None)
-
-    assert prefix.seen == len(features)
-    assert other.seen == 0
-
-
-def test_what_was_computed_before_an_interruption_is_kept(parts: Any) -> None:
-    features, _, cache = parts(most=20 * FRONTIER * 4)
-    features.fill(lambda: None)
-    assert len(cache) == 20
-    cache.close()
-
-    more, prefix, _ = parts(most=29 * FRONTIER * 4)
-    more.fill(lambda: None)
-
-    assert prefix.seen == len(more) - 20
-
-
-def test_an_erased_sample_leaves_the_cache(parts: Any, tmp_path: Path) -> None:
-    features, _, cache = parts()
-    features.fill(lambda: None)
-    cache.close()
-    erase_from_caches(tmp_path / "model", [3])
-
-    again, prefix, _ = parts()
-    again.inputs(np.arange(len(again)))
-
-    assert prefix.seen == 1
