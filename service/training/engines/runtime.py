@@ -50,12 +50,19 @@ IDENTITY = (
 
 
 def session_options(
-    threads: int, *, arena: bool = True, spinning: bool = False, pattern: bool = True
+    threads: int,
+    *,
+    arena: bool = True,
+    spinning: bool = False,
+    pattern: bool = True,
+    reuse: bool = True,
 ) -> Any:
     """Options that leave the device alone: by default no thread spins.
 
     arena: whether the session keeps the memory of its largest batch until it is closed. pattern:
-    whether it plans the memory of further runs by the first.
+    whether it plans the memory of further runs by the first. reuse: whether it plans, when opened,
+    which results take over the memory of earlier ones; without, each is allocated, and freed after
+    its last use.
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
@@ -63,6 +70,7 @@ def session_options(
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
     options.enable_cpu_mem_arena = arena
     options.enable_mem_pattern = pattern
+    options.enable_mem_reuse = reuse
     # Otherwise newer runtimes quantize the other operand of an unpacked weight.
     options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", FLOAT32_LEVEL)
     options.log_severity_level = 3
@@ -76,14 +84,17 @@ def open_session(
     arena: bool = True,
     provider: str = CPU,
     pattern: bool = True,
+    reuse: bool = True,
     is_optimized: bool = False,
 ) -> Any:
-    """An InferenceSession with these options. Raises one of LOAD_ERRORS, MemoryError.
+    """An InferenceSession with the options of `session_options`.
+
+    Raises one of LOAD_ERRORS, MemoryError.
 
     provider: execution provider, with the CPU's for unsupported operators. is_optimized: whether
     `optimize` wrote the model.
     """
-    options = session_options(threads, arena=arena, pattern=pattern)
+    options = session_options(threads, arena=arena, pattern=pattern, reuse=reuse)
     if is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
@@ -99,7 +110,7 @@ def optimize(model: Path, into: Path) -> None:
 
     Raises one of LOAD_ERRORS, RuntimeError, MemoryError.
     """
-    options = session_options(1)
+    options = session_options(1, reuse=False)
     options.optimized_model_filepath = str(into)
     onnxruntime.InferenceSession(model, options, providers=[CPU])
 

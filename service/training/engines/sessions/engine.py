@@ -23,6 +23,7 @@ from service.training.engines.sessions.optimizer import Optimizer
 from service.training.engines.sessions.providers import adopt
 from service.training.engines.sessions.series import StepSeries, steps_at_once
 from service.training.engines.sessions.shares import (
+    PLANNED_BYTES,
     Bind,
     Pieces,
     Shares,
@@ -255,11 +256,9 @@ class SessionsEngine:
     ) -> Shares:
         """Open a session for each share, so that its data stay in its processor's cache."""
         threads = self._threads if self._shares == 1 else 1
-        pattern = is_small(self._manifest)
-        sessions = [
-            open_session(model, threads=threads, pattern=pattern, **options)
-            for _ in range(self._shares)
-        ]
+        options["pattern"] = is_small(self._manifest)
+        options["reuse"] = model.stat().st_size <= PLANNED_BYTES
+        sessions = [open_session(model, threads=threads, **options) for _ in range(self._shares)]
         return Shares(sessions, bind, crew=self._crew, pieces=pieces)
 
     def _bind_step(self, binding: Binding, into: Vector) -> None:
