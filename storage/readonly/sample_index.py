@@ -1,6 +1,6 @@
 """Where the samples of a job are stored, read once, so that training needs no database.
 
-Imported by the training child: the standard library and numpy only, and no thread.
+Imported by the training child: the standard library and numpy only, and no thread of its own.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _ROWS_PER_FETCH = 8192
 _CHECKED_PER_TICK = 256
+_WORTH_A_THREAD_BYTES = 1 << 14
 _SELECT = """
 SELECT id, pack, offset, length, label, weight, substr(sha256, 1, 8) FROM samples
 WHERE model_id = :model_id AND {split} AND label IS NOT NULL AND quarantine IS NULL
@@ -42,6 +44,15 @@ SELECT id, pack, offset, length, substr(sha256, 1, 8), label FROM samples
 WHERE model_id = ? AND (label IS NOT NULL) = ? AND quarantine IS NULL ORDER BY id DESC LIMIT ?
 """
 _BROKEN = "the labels of model {} do not fit its target {!r} ({} {}); restore a backup"
+
+
+Parallel = Callable[[Sequence[Callable[[], object]]], None]
+"""Runs calls at once, and returns when all have ended."""
+
+
+def one_by_one(calls: Sequence[Callable[[], object]]) -> None:
+    for call in calls:
+        call()
 
 
 @dataclass(frozen=True)
@@ -126,13 +137,21 @@ def read_sample_index(
 
 
 def damaged_positions(
-    index: SampleIndex, *, tick: Callable[[], None], among: NDArray[np.bool_] | None = None
+    index: SampleIndex,
+    *,
+    tick: Callable[[], None],
+    among: NDArray[np.bool_] | None = None,
+    in_parallel: Parallel = one_by_one,
+    threads: int = 1,
 ) -> list[int]:
     """Positions of the samples whose bytes are not those that were stored.
 
     Reads them all, or those `among` which they are; of the others, it finds those that are gone.
-    tick: called now and then.
+    tick: called now and then. in_parallel: runs up to `threads` calls at once; used for samples
+    that take longer to read than a thread to wake.
     """
+    if not len(index.ids) or index.lengths.mean() < _WORTH_A_THREAD_BYTES:
+        threads = 1
     found: list[int] = []
     for number, path in enumerate(index.pack_paths if index.digests is not None else ()):
         positions = np.flatnonzero(index.packs == number)
@@ -148,16 +167,27 @@ def damaged_positions(
             positions = positions[among[positions]]
         for start in range(0, len(positions), _CHECKED_PER_TICK):
             some = positions[start : start + _CHECKED_PER_TICK]
-            found += [at for at in some.tolist() if not _is_whole(index, at, pack)]
+            parts = np.array_split(some, threads)
+            in_parallel([partial(_find_changed, index, part, pack.data, found) for part in parts])
             tick()
     return sorted(found)
 
 
-def _is_whole(index: SampleIndex, at: int, pack: NDArray[np.uint8]) -> bool:
+def _find_changed(
+    index: SampleIndex, positions: NDArray[np.int64], pack: memoryview, found: list[int]
+) -> None:
+    """Add those of these positions whose digest is another."""
     assert index.digests is not None
-    start = index.offsets[at]
-    record = pack[start : start + index.lengths[at]]
-    return bool(hashlib.sha256(record.data).digest()[:8] == index.digests[at].tobytes())
+    # Lists and a memoryview: indexing arrays took longer than the digests of small samples.
+    starts, lengths = index.offsets[positions].tolist(), index.lengths[positions].tolist()
+    digests = index.digests[positions].tolist()
+    found += [
+        at
+        for at, start, length, digest in zip(
+            positions.tolist(), starts, lengths, digests, strict=True
+        )
+        if hashlib.sha256(pack[start : start + length]).digest()[:8] != digest
+    ]
 
 
 def read_newest(

@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.preprocess import FileKind, Pipeline, for_signature
 from service.training.data.batches import Batches, Dataset, Indices, size_bytes
-from service.training.data.files import LabelledFiles, decode_all
 from service.training.engine import Array
+from service.training.engines.sessions.crew import Crew
 from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import Decoded, Quarantined, Seen, Train
-from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import (
     SampleIndex,
     damaged_positions,
@@ -28,9 +28,11 @@ from storage.records.id_set import encode
 from storage.records.samples import CHANGED, Split
 
 if TYPE_CHECKING:
+    from service.training.data.files import LabelledFiles
     from service.training.data.lookups import Lookups
     from service.training.protocol.messages.comparison import Measurement
     from service.training.protocol.messages.unions import Message
+    from storage.blobs.row_cache import RowCache
 
 TENSORS = "tensors"
 """The kind of the cache that holds decoded files."""
@@ -118,6 +120,7 @@ class SampleReader:
     ) -> None:
         self._task = task
         self._threads = threads
+        self._crew = Crew()
         self._tick = tick
         self._send = send
         self._models = run_by(task.artifacts) if isinstance(task, Train) else [model]
@@ -161,9 +164,9 @@ class SampleReader:
         read = None if features is None else features.find(index.ids) < 0
         if read is not None:
             read[:READ_ANYWAY] = True
-        damaged = damaged_positions(index, tick=self._tick, among=read)
+        damaged = self._damaged(index, among=read)
         if damaged and read is not None:  # without these, others would be the first
-            damaged = damaged_positions(index, tick=self._tick)
+            damaged = self._damaged(index)
         if damaged:
             self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
             index = index.without(damaged)
@@ -174,6 +177,12 @@ class SampleReader:
             self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
             samples = self._read_tensors(index.without(list(reasons)))
         return samples
+
+    def _damaged(self, index: SampleIndex, among: NDArray[np.bool_] | None = None) -> list[int]:
+        run, threads = self._crew.run, self._threads
+        return damaged_positions(
+            index, tick=self._tick, among=among, in_parallel=run, threads=threads
+        )
 
     def _read_tensors(self, index: SampleIndex) -> Batches:
         samples = Dataset(index, self._task.signature)
@@ -204,6 +213,11 @@ class SampleReader:
         return Lookups(paths, [spec.name for spec in inputs])
 
     def _read_files(self, index: SampleIndex) -> LabelledFiles:
+        from service.training.data.files import (
+            LabelledFiles,
+            decode_all,
+        )  # late: few models need it
+
         kind = self._pipeline.files
         assert kind is not None
         cache = self._open_cache(kind)
@@ -227,6 +241,8 @@ class SampleReader:
         task = self._task
         if task.cache is None:
             return None
+        from storage.blobs.row_cache import RowCache
+
         return RowCache.open(
             Path(task.cache) / TENSORS,
             key=kind.row_key,

@@ -1,6 +1,7 @@
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -115,3 +116,27 @@ def test_positions_of_damaged_samples_are_found(store, add_model, upload):
     assert damaged_positions(index, tick=lambda: None) == [5, *range(10, 600)]
     index.pack_paths[0].unlink()
     assert damaged_positions(index, tick=lambda: None) == list(range(600))
+
+
+@pytest.mark.parametrize(("size", "calls"), [(1 << 14, 3), ((1 << 14) - 8, 1)])
+def test_large_samples_alone_are_read_by_several_threads(store, add_model, size, calls):
+    model = add_model(store)
+    with store.samples.stage(model.id, size) as staging:
+        rows = np.arange(40 * size, dtype=np.uint32).astype(np.uint8).reshape(40, size)
+        rows[:, 0] = np.arange(40)
+        staging.add(rows, [1] * 40, split=Split.TRAIN)
+        staging.commit()
+    index = read(store, model)
+    content = bytearray(index.pack_paths[0].read_bytes())
+    for number in (0, 17, 39):
+        content[size * number] ^= 1
+    index.pack_paths[0].write_bytes(content)
+    at_once = []
+
+    def in_parallel(work):
+        at_once.append(len(work))
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda call: call(), work))
+
+    found = damaged_positions(index, tick=lambda: None, in_parallel=in_parallel, threads=3)
+    assert (found, at_once) == ([0, 17, 39], [calls])
