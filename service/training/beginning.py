@@ -1,4 +1,7 @@
-"""The start of a training run: its parameters, its engine, and its own choices."""
+"""The start of a training run: its parameters, its engine, and its own choices.
+
+What few jobs ask for is loaded for those alone, as in service/training/job.py.
+"""
 
 from __future__ import annotations
 
@@ -7,38 +10,66 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from service.training.choices import choose
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.engines import opening
 from service.training.errors import CheckpointUnreadable
 from service.training.heads.kinds import Head
-from service.training.heads.selection import alone, choose_head
 from service.training.hyperparameters import Hyperparameters
-from service.training.imprinting import start_new_classes
 from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.protocol.pipe import Pipe
 from service.training.thread_selection import ThreadChoice
 
 
 def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:
-    """The task with its start and all hyperparameters known. The parent keeps what was chosen."""
+    """The task with its start and all hyperparameters known; the training samples have a teacher's
+    predictions if it asks for distillation. The parent keeps what was chosen.
+    """
 
     def open_aside(each: Train) -> Engine:
         return open_engine(each, ThreadChoice())
 
-    begun = start_new_classes(task, datasets.train, open_aside, tick=tick)
+    begun = task
+    if task.hyperparameters.head is not None or "head" in task.open:
+        from service.training.heads.older_models import with_head
+
+        begun = with_head(begun)
+    if task.start.how != "resume" and task.signature.target.class_ids is not None:
+        from service.training.imprinting import start_new_classes
+
+        begun = start_new_classes(begun, datasets.train, open_aside, tick=tick)
     if begun.open:
-        if {"learning_rate", "head"} & {*begun.open}:
-            datasets.fill(tick)  # else its test would compute every batch's features again
-        way = choose_head if "head" in begun.open else choose
-        chosen = way(begun, datasets, open_aside, tick=tick)
+        chosen = make_choices(begun, datasets, open_aside, tick=tick)
         pipe.send(chosen)
         begun = replace(begun, hyperparameters=with_choices(begun, chosen), open=())
-    begun = alone(begun)
+    if begun.hyperparameters.head is not None:
+        from service.training.heads.selection import alone
+
+        begun = alone(begun)
     if begun is not task:
         gc.collect()  # Engines are in reference cycles, and would stay in memory.
+    if begun.hyperparameters.distillation:
+        from service.training.teacher import teach
+
+        teach(replace(begun, start=task.start), datasets, open_aside, tick=tick)
     return begun
+
+
+def make_choices(
+    task: Train,
+    datasets: Datasets,
+    open_engine: Callable[[Train], Engine],
+    *,
+    tick: Callable[[], None],
+) -> Chosen:
+    """Choose the hyperparameters that are open."""
+    if {"learning_rate", "head"} & {*task.open}:
+        datasets.fill(tick)  # else its test would compute every batch's features again
+    if "head" in task.open:
+        from service.training.heads.selection import choose_head as choose
+    else:
+        from service.training.choices import choose
+    return choose(task, datasets, open_engine, tick=tick)
 
 
 def with_choices(task: Train, chosen: Chosen) -> Hyperparameters:

@@ -36,11 +36,10 @@ def start_new_classes(
 ) -> Train:
     """The task with a start that has imprinted rows for its new classes.
 
-    samples: for training, as the engine takes them. open_engine: opens an engine that may be
-    discarded. tick runs between batches. The same task gives the same start.
+    task: not resumed, of a model whose classes have ids. samples: for training, as the engine takes
+    them. open_engine: opens an engine that may be discarded. tick runs between batches. The same
+    task gives the same start.
     """
-    if task.start.how == "resume" or task.signature.target.class_ids is None:
-        return task
     assert task.artifacts.manifest is not None
     made = manifest.read(Path(task.artifacts.manifest))
     assert made.head is not None  # classes only change together with the head

@@ -13,32 +13,35 @@ from pathlib import Path
 
 import numpy as np
 
-from service.training.beginning import open_engine
 from service.training.data.datasets import Datasets
 from service.training.engine import Array, Engine
 from service.training.engines import checkpoint, manifest
 from service.training.loss import TEMPERATURE
 from service.training.protocol.messages.training import Start, Train
-from service.training.thread_selection import ThreadChoice
 
 BATCH_SIZE = 64
 
 
-def teach(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> None:
-    """Give the training samples the teacher's predictions, if the job asks for distillation.
+def teach(
+    task: Train,
+    datasets: Datasets,
+    open_engine: Callable[[Train], Engine],
+    *,
+    tick: Callable[[], None],
+) -> None:
+    """Give the training samples the teacher's predictions, for a job that asks for distillation.
 
     A resumed job computes the same again, since its start names the teacher. task: with its
-    original start. The teacher sees unaugmented samples. tick runs between batches.
+    original start. open_engine: opens an engine that may be discarded. The teacher sees unaugmented
+    samples. tick runs between batches.
     """
     weight = task.hyperparameters.distillation
-    if not weight:
-        return
     start = task.start
     if start.how == "resume":
         start = Start() if start.teacher is None else Start("parameters", start.teacher)
     datasets.fill(tick)
     samples = datasets.train
-    engine = open_engine(replace(task, start=start), ThreadChoice())
+    engine = open_engine(replace(task, start=start))
     known = _known(task, engine)
     parts = []
     everything = np.arange(len(samples))

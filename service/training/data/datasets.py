@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from service.training.data.batches import Batches, Indices
-from service.training.data.features import Features, Prefix, open_cache
 from service.training.data.sampler import Sampler, by_class
 from service.training.data.samples import READ_ANYWAY, SampleReader, base_positions, load_samples
 from service.training.engines.manifest import read
 from service.training.export.export import Checked
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import Train
-from storage.blobs.row_cache import RowCache
+
+if TYPE_CHECKING:
+    from service.training.data.features import Features, Prefix
 
 CHECK_SAMPLES = 256
 CHECK_NUMBERS = 1 << 28
@@ -49,11 +51,11 @@ class Datasets:
 
     def fill(self, tick: Callable[[], None]) -> None:
         """Compute the features that are not cached yet. tick may raise to end it."""
+        if self.prefix is None:
+            return
         for each in (self.train, self.validation):
-            if isinstance(each, Features):
-                each.fill(tick)
-        if self.prefix is not None:
-            self.prefix.close()
+            cast("Features", each).fill(tick)
+        self.prefix.close()
 
     def checks(self, batch_size: int) -> Iterator[Checked]:
         """Some validation samples, or training samples if there are none, to check a model."""
@@ -74,8 +76,14 @@ def load_datasets(task: Train, reader: SampleReader, *, threads: int) -> Dataset
         samples = load_samples(task, reader)
         base = base_positions(task, samples[0])
         return Datasets(samples, *samples, base=base, checked=samples_to_check(task))
+    from service.training.data.features import (
+        Features,
+        Prefix,
+        open_cache,
+    )  # late: few jobs need it
+
     prefix = Prefix(Path(task.artifacts.prefix_model), task, threads=threads)
-    cache: RowCache = open_cache(task, prefix)
+    cache = open_cache(task, prefix)
     samples = load_samples(task, reader, cache)
     train_set, validation_set = (Features(each, prefix, cache) for each in samples)
     base = base_positions(task, samples[0])

@@ -20,7 +20,6 @@ from service.training.engine import Array, Engine
 from service.training.evaluation.distributions import Calibration
 from service.training.heads.ending import EndedEngine
 from service.training.heads.prototypes import likeliest_scale
-from service.training.protocol.messages.training import Train
 
 FEWEST = 30
 """Minimum number of validation samples for the fit."""
@@ -39,15 +38,11 @@ class Calibrated:
     warnings: tuple[str, ...] = ()
 
 
-def calibrate(
-    task: Train, engine: Engine, validation: Batches, *, tick: Callable[[], None]
-) -> Calibrated:
+def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) -> Calibrated:
     """Calibrate the engine; with too few samples or nothing to gain, return it unchanged, and why.
 
-    If the task does not ask for it, the engine is unchanged as well. tick runs between batches.
+    tick runs between batches.
     """
-    if not task.hyperparameters.calibrate:
-        return Calibrated(engine, {})
     if len(validation) < FEWEST:
         why = f"not calibrated: {len(validation)} validation samples are fewer than {FEWEST}"
         return Calibrated(engine, {}, (why,))

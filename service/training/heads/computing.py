@@ -29,14 +29,12 @@ def compute_head(
     *,
     tick: Callable[[], None],
 ) -> tuple[Engine, tuple[str, ...]]:
-    """The engine with the head that the task asks for, and warnings for people.
+    """The engine with the computed head that the task asks for, and warnings for people.
 
-    If the task asks for no computed head, the engine is unchanged, without warnings.
     tick runs between batches. Raises NoSamples if no sample has a weight.
     """
     head, target = task.hyperparameters.head, task.signature.target
-    if not isinstance(head, Head) or not head.is_computed:
-        return engine, ()
+    assert isinstance(head, Head)
     assert target.num_classes is not None
     features = HeadFeatures(task, engine, tick=tick)
     weights = sample_weights(datasets.train, sampler)

@@ -13,13 +13,11 @@ from service.training.protocol.messages.training import Train
 
 
 def with_head(task: Train) -> Train:
-    """The task with a manifest that tells the head, if its job is one of a head.
+    """The task, whose job is one of a head, with a manifest that tells the head.
 
     Raises GraphRefused if the model has no such layer.
     """
     head = task.hyperparameters.head
-    if head is None and "head" not in task.open:
-        return task
     files = opening.files_of(task.artifacts)
     made = manifest.read(files.manifest)
     if made.knows_head:

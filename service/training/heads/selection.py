@@ -191,9 +191,9 @@ class _Judge:
 
     def _fitted(self, sampler: Sampler) -> Engine:
         wanted, began = self.task.hyperparameters, monotonic()
-        engine, _ = compute_head(
-            self.task, self.open_engine(self.task), self.datasets, sampler, tick=self.tick
-        )
+        engine = self.open_engine(self.task)
+        if wanted.computes_head:
+            engine, _ = compute_head(self.task, engine, self.datasets, sampler, tick=self.tick)
         train(
             engine,
             self.datasets.train,

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from time import monotonic
 from typing import TYPE_CHECKING, Literal
 
-from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.lines import decode_command, decode_task, encode
 from service.training.protocol.messages.shared import Working
 
@@ -90,14 +89,14 @@ class Pipe:
             on_orphaned()
 
     def _obey(self, command: Command | None) -> None:
-        match command:
-            case Cancel():
+        match command and command.kind:
+            case "cancel":
                 self.stop = "cancelled"
-            case Pause() if self.stop is None:
+            case "pause" if self.stop is None:
                 self.stop = "paused"
-            case Hold():
+            case "hold":
                 self.held = True
-            case Continue():
+            case "continue":
                 self.held = False
 
 
