@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 
@@ -39,6 +40,9 @@ from service.daemon import Daemon
 from service.policy.device_monitor import takes_input_reports
 from service.settings import Settings
 
+if TYPE_CHECKING:  # versions before 0.165 have none, and ignore the argument
+    from fastapi.telemetry import TelemetryConfig
+
 DESCRIPTION = (
     "Trains models on the device that produces the data. "
     "Send `Authorization: Bearer …` with the token of `DATA_DIR/admin.token`, or one that was made "
@@ -73,6 +77,16 @@ ROUTED = (
 """Modules of routes, in the order in which paths are looked up: first what devices ask for most."""
 
 
+NO_TELEMETRY: TelemetryConfig = {
+    "tracing": False,
+    "metrics": False,
+    "logs": False,
+    "auto_configure": False,
+}
+"""FastAPI would tell OpenTelemetry of each request, and where, if the environment names a provider.
+What apps do with their models stays on the device; /metrics is for who wants figures."""
+
+
 def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
     """The app of one daemon, which must be started before the first request."""
     app = FastAPI(
@@ -83,6 +97,7 @@ def create_app(settings: Settings, daemon: Daemon) -> FastAPI:
         docs_url=None,
         redoc_url=None,
         swagger_ui_oauth2_redirect_url=None,
+        telemetry=NO_TELEMETRY,
     )
     app.add_middleware(BodyLimit, max_bytes=settings.max_upload_bytes)
     app.add_middleware(Metering)

@@ -153,3 +153,21 @@ def test_an_admin_token_of_before_is_kept(serve: Callable[..., Served], tmp_path
 
     assert served.token == "5hoMQzVQ_old-style_4yHnKX6fE"
     assert served.http.get("/v1/models").status_code == 200
+
+
+def test_no_telemetry_is_told_of_a_request(
+    serve_inside: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trace = pytest.importorskip("opentelemetry.trace")
+    told: list[str] = []
+
+    class Provider(trace.TracerProvider):
+        def get_tracer(self, name: str, *_: object, **__: object) -> Any:
+            told.append(name)
+            return trace.NoOpTracer()
+
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", Provider())
+    inside = serve_inside()
+    with client(inside.url, token=inside.token) as asking:
+        assert asking.get("/v1/models").status_code == 200
+    assert told == []
