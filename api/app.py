@@ -83,8 +83,8 @@ NO_TELEMETRY: TelemetryConfig = {
     "logs": False,
     "auto_configure": False,
 }
-"""FastAPI would tell OpenTelemetry of each request, and where, if the environment names a provider.
-What apps do with their models stays on the device; /metrics is for who wants figures."""
+"""By default FastAPI makes spans, metrics and logs of each request for OpenTelemetry if the
+environment names a provider. What apps do with models stays here; figures are at /metrics."""
 
 
 def create_app(settings: Settings, daemon: Daemon) -> FastAPI:

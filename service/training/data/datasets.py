@@ -76,11 +76,8 @@ def load_datasets(task: Train, reader: SampleReader, *, threads: int) -> Dataset
         samples = load_samples(task, reader)
         base = base_positions(task, samples[0])
         return Datasets(samples, *samples, base=base, checked=samples_to_check(task))
-    from service.training.data.features import (
-        Features,
-        Prefix,
-        open_cache,
-    )  # late: few jobs need it
+    # Late: few jobs need it.
+    from service.training.data.features import Features, Prefix, open_cache
 
     prefix = Prefix(Path(task.artifacts.prefix_model), task, threads=threads)
     cache = open_cache(task, prefix)

@@ -213,10 +213,8 @@ class SampleReader:
         return Lookups(paths, [spec.name for spec in inputs])
 
     def _read_files(self, index: SampleIndex) -> LabelledFiles:
-        from service.training.data.files import (
-            LabelledFiles,
-            decode_all,
-        )  # late: few models need it
+        # Late: few models need it.
+        from service.training.data.files import LabelledFiles, decode_all
 
         kind = self._pipeline.files
         assert kind is not None

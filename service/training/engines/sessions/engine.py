@@ -257,7 +257,7 @@ class SessionsEngine:
         """Open a session for each share, so that its data stay in its processor's cache."""
         threads = self._threads if self._shares == 1 else 1
         options["pattern"] = is_small(self._manifest)
-        options["reuse"] = model.stat().st_size <= PLANNED_BYTES
+        options["reuse"] = not (model.is_file() and model.stat().st_size > PLANNED_BYTES)
         sessions = [open_session(model, threads=threads, **options) for _ in range(self._shares)]
         return Shares(sessions, bind, crew=self._crew, pieces=pieces)
 

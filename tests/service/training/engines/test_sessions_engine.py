@@ -13,6 +13,7 @@ from step_models import CLASSES, FEATURES, batch, compiled, perceptron
 
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
+from service.training.errors import ArtifactsUnreadable
 from service.training.loss import Loss
 from service.training.optimizer.recipe import Recipe
 
@@ -232,6 +233,26 @@ def test_no_thread_is_made_for_one_thread(
     engine.step(0.1)
     with pytest.raises(AssertionError, match="a thread was made"):
         open_engine(threads=2).train_batch(*batch(0))
+
+
+def test_a_plan_of_what_shares_memory_changes_no_bit(
+    open_engine: OpenEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = open_engine(threads=2)
+    monkeypatch.setattr("service.training.engines.sessions.engine.PLANNED_BYTES", 0)
+    found = open_engine(threads=2)
+    for engine in (expected, found):
+        for number in range(3):
+            engine.train_batch(*batch(number))
+            engine.step(0.1)
+    assert digest(found, tmp_path / "found") == digest(expected, tmp_path / "expected")
+
+
+def test_a_step_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
+    files = compiled(perceptron(), tmp_path)
+    (files.optimized_step_model or files.step_model).unlink()
+    with pytest.raises(ArtifactsUnreadable, match="cannot load the training step"):
+        SessionsEngine(files, recipe=SGD, threads=1)
 
 
 def test_each_thread_has_a_session_of_its_own(open_engine: OpenEngine) -> None:
