@@ -31,8 +31,9 @@ the plan takes as much memory as the first run again, and saves no time."""
 
 PLANNED_BYTES = 1 << 16
 """Size of a model's file above which sessions do not plan which results share memory. That takes
-time with the square of the nodes: 15 of 31 ms for the 995 of MobileNetV2's step. Its peak was not
-higher without, and a step took as long; with the 130 of a CNN it took some 2 % longer."""
+time with the square of the nodes: 15 of 31 ms for the 995 of MobileNetV2's step. Without, its peak
+and those of four other networks were no higher, and its step took as long; that of a CNN with 130
+nodes took some 2 % longer."""
 
 
 def is_small(manifest: Manifest) -> bool:
