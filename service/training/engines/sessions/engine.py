@@ -23,10 +23,10 @@ from service.training.engines.sessions.optimizer import Optimizer
 from service.training.engines.sessions.providers import adopt
 from service.training.engines.sessions.series import StepSeries, steps_at_once
 from service.training.engines.sessions.shares import (
+    PLANNED_BYTES,
     Bind,
     Pieces,
     Shares,
-    is_large,
     is_small,
     rows_at_once,
     scale_rank,
@@ -254,15 +254,11 @@ class SessionsEngine:
     def _open(
         self, model: Path, bind: Bind, *, pieces: Pieces | None = None, **options: Any
     ) -> Shares:
-        """Open a session for each share, so that its data stay in its processor's cache, or one for
-        all if the model is large.
-        """
-        options["threads"] = self._threads if self._shares == 1 else 1
+        """Open a session for each share, so that its data stay in its processor's cache."""
+        threads = self._threads if self._shares == 1 else 1
         options["pattern"] = is_small(self._manifest)
-        if is_large(model):
-            sessions = [open_session(model, reuse=False, **options)] * self._shares
-        else:
-            sessions = [open_session(model, **options) for _ in range(self._shares)]
+        options["reuse"] = not (model.is_file() and model.stat().st_size > PLANNED_BYTES)
+        sessions = [open_session(model, threads=threads, **options) for _ in range(self._shares)]
         return Shares(sessions, bind, crew=self._crew, pieces=pieces)
 
     def _bind_step(self, binding: Binding, into: Vector) -> None:

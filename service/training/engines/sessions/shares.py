@@ -1,4 +1,4 @@
-"""Splits a batch: parallel runs of one model, each on a share of the rows."""
+"""Splits a batch: parallel sessions of one model, each on a share of the rows."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,19 +29,11 @@ SMALL = 1 << 16
 the plan takes as much memory as the first run again, and saves no time."""
 
 
-LARGE_BYTES = 1 << 16
-"""Size of a model's file above which opening a session takes long: 20 µs a node.
-
-All threads run one session then. And it does not plan which results take over the memory of earlier
-ones, which takes time with the square of the nodes: 15 of 31 ms for the 995 of MobileNetV2's step.
-A step of that takes as long either way, and its peak and those of four other networks are no
-higher. In a CNN with 130 nodes, the threads of one session take turns with its free memory: a step
-takes 5 % longer, and 2 % longer without the plan."""
-
-
-def is_large(model: Path) -> bool:
-    """Is opening sessions of this file worth saving? Not if there is none: that is told later."""
-    return model.is_file() and model.stat().st_size > LARGE_BYTES
+PLANNED_BYTES = 1 << 16
+"""Size of a model's file above which sessions do not plan which results share memory. That takes
+time with the square of the nodes: 15 of 31 ms for the 995 of MobileNetV2's step. Without, its peak
+and those of four other networks were no higher, and its step took as long; that of a CNN with 130
+nodes took some 2 % longer."""
 
 
 def is_small(manifest: Manifest) -> bool:
@@ -81,8 +72,7 @@ class Pieces:
 class Shares:
     """The runs of a step model or an eval model on batches.
 
-    sessions: one for each share; those of a large model are the same. pieces: None if each share is
-    run at once.
+    sessions: one for each share. pieces: None if each share is run at once.
     """
 
     def __init__(

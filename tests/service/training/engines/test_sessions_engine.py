@@ -235,16 +235,15 @@ def test_no_thread_is_made_for_one_thread(
         open_engine(threads=2).train_batch(*batch(0))
 
 
-def test_threads_of_a_large_model_share_a_session_and_come_to_the_same_bits(
+def test_a_plan_of_what_shares_memory_changes_no_bit(
     open_engine: OpenEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    expected = open_engine(threads=3)
-    monkeypatch.setattr("service.training.engines.sessions.shares.LARGE_BYTES", 0)
-    found = open_engine(threads=3)
-    assert len({id(each) for each in found._training.sessions}) == 1
+    expected = open_engine(threads=2)
+    monkeypatch.setattr("service.training.engines.sessions.engine.PLANNED_BYTES", 0)
+    found = open_engine(threads=2)
     for engine in (expected, found):
         for number in range(3):
-            engine.train_batch(*batch(number, 64))
+            engine.train_batch(*batch(number))
             engine.step(0.1)
     assert digest(found, tmp_path / "found") == digest(expected, tmp_path / "expected")
 
