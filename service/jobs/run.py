@@ -24,18 +24,15 @@ from service.processes.children import Children
 from service.settings import Settings
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
+from service.training.protocol.messages.occasional import Chosen, Decoded, Quarantined, Updated
 from service.training.protocol.messages.shared import Failed, Stopped, Working
 from service.training.protocol.messages.training import (
-    Chosen,
-    Decoded,
     Done,
     Measured,
     Progress,
-    Quarantined,
     Saved,
     Seen,
     Started,
-    Updated,
 )
 from service.training.protocol.messages.unions import Command, Message, Task
 from storage.errors import StorageBroken

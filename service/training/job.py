@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from service.training.beginning import base_engine, open_engine, prepare_task, start_state
 from service.training.callbacks import JobCallbacks, OutOfTime
@@ -22,24 +22,19 @@ from service.training.data.samples import SampleReader
 from service.training.data.warnings import training_warnings
 from service.training.engine import Engine
 from service.training.engines import opening
-from service.training.engines.model_file import recipe_of
 from service.training.engines.runtime import flush_denormals
 from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.validation import AT_THE_START, validate
 from service.training.export.export import export
 from service.training.loop import train
-from service.training.protocol.messages.training import (
-    Done,
-    LoopState,
-    Started,
-    Train,
-    Updated,
-    Validated,
-)
+from service.training.protocol.messages.training import Done, LoopState, Started, Train
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
 from service.training.thread_selection import ThreadChoice, select_threads
+
+if TYPE_CHECKING:
+    from service.training.protocol.messages.occasional import Updated, Validated
 
 
 def run(
@@ -130,6 +125,8 @@ def go_through(
 
 def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Validated:
     """Validate the parameters that the task starts from."""
+    from service.training.protocol.messages.occasional import Validated
+
     engine = open_engine(task, ThreadChoice())
     datasets.fill(tick)
     return Validated(
@@ -212,8 +209,16 @@ def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> 
         reason=reason,
         provenance=provenance,
         warnings=warnings,
-        recipe=str(recipe) if (recipe := recipe_of(path)).exists() else None,
+        recipe=recipe_beside(path),
     )
+
+
+def recipe_beside(path: Path) -> str | None:
+    """The file with the steps to the model, if it was written with one."""
+    from service.training.engines.model_file import recipe_of  # late: only a job's end needs it
+
+    recipe = recipe_of(path)
+    return str(recipe) if recipe.exists() else None
 
 
 def class_names(task: Train) -> str | None:

@@ -1,10 +1,8 @@
-"""Samples, and the result of an upload."""
+"""What samples have: a label, a split, columns."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Sequence
 from enum import Enum
 from typing import TypedDict
 
@@ -57,44 +55,3 @@ class Unset(Enum):
 
 
 UNSET = Unset.UNSET
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A sample's row; the fields are columns, except size_bytes.
-
-    pinned: no quota evicts it. quarantine: why training leaves it out, None if it does not.
-    owner: the token that added it and may change it; None if that one may change all samples.
-    weight: factor on its loss in training.
-    """
-
-    id: int
-    model_id: int
-    key: str | None
-    split: Split
-    label: Label
-    sha256: str
-    size_bytes: int
-    created_at: datetime
-    pinned: bool = False
-    quarantine: str | None = None
-    owner: str | None = None
-    weight: float = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class StageResult:
-    """The result of an upload. Ids of the accepted samples are consecutive, None without any.
-
-    evicted: samples removed by the model's quota, including the upload's own. conflicts: accepted
-    samples with the inputs of another sample but a different label. twins: a duplicate's ordinal
-    in the upload → the sample that it equals, for at most a thousand duplicates.
-    """
-
-    accepted: int
-    duplicates: int
-    first_id: int | None = None
-    last_id: int | None = None
-    evicted: int = 0
-    conflicts: int = 0
-    twins: Mapping[int, int] = field(default_factory=dict)

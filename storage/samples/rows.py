@@ -12,7 +12,8 @@ from storage.database.codec import dump_time, load_time
 from storage.database.connection import insert_rows, sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
-from storage.records.samples import SAMPLE_COLUMNS, VALIDATION_BELOW, Sample, Split
+from storage.records.samples import SAMPLE_COLUMNS, VALIDATION_BELOW, Split
+from storage.records.stored_samples import Sample
 from storage.samples.quota import validation_is_full
 from storage.samples.staged_rows import StagedRows
 

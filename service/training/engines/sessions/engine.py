@@ -32,7 +32,6 @@ from service.training.engines.sessions.shares import (
     scale_rank,
 )
 from service.training.engines.sessions.state import State
-from service.training.engines.stored_weights import map_weights
 from service.training.errors import ArtifactsUnreadable
 from service.training.optimizer.recipe import LossOptions, Recipe
 
@@ -65,7 +64,11 @@ class SessionsEngine:
         self._rows = rows_at_once(self._manifest)
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
         self._state.restore(checkpoint or files.checkpoint)
-        self._frozen = map_weights(files.inference_model, self._manifest.frozen)
+        self._frozen: dict[str, Array] = {}
+        if self._manifest.frozen:
+            from service.training.engines.stored_weights import map_weights
+
+            self._frozen = map_weights(files.inference_model, self._manifest.frozen)
         self._loss = ChosenLoss(files, self._manifest, loss_options)
         self._seed = 0
         self._batches = 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from service.training.engines import checkpoint, model_file
+from service.training.engines import checkpoint
 from service.training.engines.checkpoint import CheckpointHead, slot_name
 from service.training.engines.manifest import Manifest, carry_over
 from service.training.engines.ort_training import checkpoint_file
@@ -116,6 +116,8 @@ class State:
 
     def export(self, skeleton: Path, path: Path, metadata: Mapping[str, str]) -> None:
         """Write the inference model, from a skeleton without these tensors."""
+        from service.training.engines import model_file  # late: only a job's end needs it
+
         model_file.write_with(skeleton, self.measured, path, metadata, self._adapters)
 
     def _slots(self) -> dict[str, Vector]:

@@ -22,15 +22,14 @@ TASKS = {
 }
 """Kind of a line → the module of its class, which has the same name."""
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
-TRAINING = (
-    *("chosen", "started", "quarantined", "seen", "decoded"),
-    *("progress", "measured", "saved", "done", "updated", "validated"),
-)
+TRAINING = ("started", "seen", "progress", "measured", "saved", "done")
+OCCASIONAL = ("chosen", "quarantined", "decoded", "updated", "validated")
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),
     "diagnosed": "diagnosis",
     "compared": "versions",
     **dict.fromkeys(TRAINING, "training"),
+    **dict.fromkeys(OCCASIONAL, "occasional"),
     **dict.fromkeys(("evaluated", "converted", "ranked", "drifted"), "comparison"),
     **dict.fromkeys(("working", "stopped", "failed"), "shared"),
 }
