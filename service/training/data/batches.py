@@ -172,7 +172,7 @@ class Dataset(Batches):
             np.take(self._packs[0], rows, out=records, mode="clip")
             return
         packs = self._pack_of[chosen]
-        for pack in np.unique(packs):
+        for pack in np.flatnonzero(np.bincount(packs)).tolist():
             where = np.flatnonzero(packs == pack)
             records[where] = self._packs[pack][rows[where]]
 

@@ -147,7 +147,7 @@ def candidates(made: Manifest) -> Iterator[Kind]:
 
 def folds(datasets: Datasets, *, seed: int) -> Iterator[Indices]:
     """Positions to leave out, as many of each class in every fold."""
-    own = np.setdiff1d(np.arange(len(datasets.train)), datasets.base)
+    own = datasets.own
     order = np.random.Generator(np.random.PCG64([seed % 2**64, 0, 3])).permutation(own)
     by_label = order[np.argsort(datasets.train.labels[order], kind="stable")]
     judged = 0
