@@ -90,7 +90,7 @@ def test_what_leaves_stands_in_the_audit_log_without_values(device):
 def test_a_round_whose_consent_was_taken_back_sends_nothing(device):
     device.allow()
     done = device.round(device.parameters())
-    begun = device.begin(device.parameters(), round=2, epochs=1000)
+    begun = device.begin(device.parameters(), round=2, epochs=4000)
     device.stepping(begun["id"])
     device.http.post(f"/v1/jobs/{begun['id']}/pause").raise_for_status()
     device.allow(allowed=False).raise_for_status()
