@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from api import schemas
 from api.schemas.access import AuditBody, NewTokenBody, TokenBody
@@ -248,7 +249,8 @@ def new_token(row: Token, secret: str) -> NewTokenBody:
 
 
 def _token(row: Token) -> dict[str, Any]:
-    return {name: value for name, value in asdict(row).items() if name in TokenBody.model_fields}
+    told = {name: value for name, value in asdict(row).items() if name in TokenBody.model_fields}
+    return {**told, "limits": asdict(row.limits)}
 
 
 def audit_entry(row: AuditEntry) -> AuditBody:

@@ -7,9 +7,10 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
+
+from msgspec import Struct
 
 from service.logs import event
 from storage.database.codec import utc_now
@@ -57,8 +58,7 @@ TYPES: dict[str, str] = {
 """Every type, and when it happens; docs/events.md says the same."""
 
 
-@dataclass(frozen=True, slots=True)
-class Passing:
+class Passing(Struct, frozen=True):
     """Something that is told once and not stored: it has no id, and nobody can ask for it again."""
 
     type: str

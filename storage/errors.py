@@ -7,12 +7,12 @@ what was wrong, where, and what would be right.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
+from msgspec import Struct
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+
+class Problem(Struct, frozen=True):
     """One fault of an input: where it is (RFC 6901 JSON pointer) and how to fix it."""
 
     pointer: str

@@ -7,9 +7,10 @@ checkpoint.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs, size_of
@@ -63,8 +64,7 @@ ORDER BY promotions.id DESC LIMIT 1
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Damage:
+class Damage(Struct, frozen=True):
     """Known damage. samples: counts by model. files: SHA-256 → what they are."""
 
     samples: dict[str, int] = field(default_factory=dict)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import asdict
 
 from storage.backup.copies import Copies
 from storage.backup.own_backups import OwnBackups
@@ -248,15 +249,14 @@ class Store:
         """Make rows and files agree after an older database was restored."""
         clear_folder(self.cache_dir)
 
-        def conclude(transaction: Transaction) -> Lost:
+        def conclude(transaction: Transaction) -> tuple[Lost, dict[str, Any]]:
             lost = reconcile(transaction, files=self.files, packs=self._packs)
             told = {**asdict(restoration), "lost": asdict(lost)}
             transaction.event("database.restored", None, told)
-            return lost
+            return lost, told
 
-        lost = self._writer.write(conclude)
+        lost, told = self._writer.write(conclude)
         note_lost(self.data_dir, lost)
-        told = {**asdict(restoration), "lost": asdict(lost)}
         _logger.error("database.restored", extra={"fields": told})
 
     def disconnect(self) -> None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.routing import APIRoute
+from msgspec import Struct
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
@@ -28,8 +28,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 _NEED = "__need__"
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
+class Need(Struct, frozen=True):
     """What a route requires of a principal, and how the audit log records its requests."""
 
     scope: Scope

@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
+from msgspec import Struct, field
 from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
@@ -28,8 +28,7 @@ MAX_FIELD_BYTES = 16 * 2**20
 """The maximum of all fields together; they are held in memory."""
 
 
-@dataclass(slots=True)
-class FilePart:
+class FilePart(Struct):
     """One file of a form: the position of its bytes, and its headers."""
 
     name: str
@@ -39,8 +38,7 @@ class FilePart:
     length: int = 0
 
 
-@dataclass(slots=True)
-class Form:
+class Form(Struct):
     """A form whose files are in `path`, one after the other."""
 
     path: Path

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from msgspec.structs import replace
 
 from api import present
 from api.access.auditing import recorded_change

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
+from msgspec.structs import asdict
 
 from api.access.scopes import needs
 from api.dependencies import TheDaemon

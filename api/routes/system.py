@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import asdict
 from datetime import datetime, timezone
 
 from fastapi import APIRouter
+from msgspec.structs import asdict
 
 from api import present
 from api.access.scopes import needs

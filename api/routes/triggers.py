@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from datetime import datetime, timezone
 from typing import Annotated, Any
 
@@ -26,7 +25,7 @@ from storage.store import Store
 router = APIRouter(prefix="/v1/models/{name}/triggers", tags=["triggers"], route_class=Route)
 
 TriggerId = Annotated[int, Path(ge=1, lt=2**63)]
-RULE_FIELDS = frozenset(field.name for field in fields(Rule))
+RULE_FIELDS = frozenset(Rule.__struct_fields__)
 WRITES = answers("busy", "not_found", "storage_full")
 
 

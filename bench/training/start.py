@@ -13,11 +13,12 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
 import numpy as np
+from msgspec.structs import replace
 
 from bench.daemon import served
 from bench.table import Row

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from contextlib import closing
-from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import IO, Any
 
 import click
+from msgspec.structs import asdict
 
 from cli.client import Client
 from cli.errors import Failure

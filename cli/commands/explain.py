@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from math import prod
 from typing import TYPE_CHECKING
 
 import click
+from msgspec.structs import asdict
 
 from cli.output import echo_json
 

@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from cli.client import Client
 from cli.errors import Failure
@@ -26,8 +27,7 @@ ANNOUNCEMENT = re.compile(r"listens on (http://\S+)")
 """What `honed serve` prints once it answers requests."""
 
 
-@dataclass(frozen=True)
-class DaemonProcess:
+class DaemonProcess(Struct, frozen=True):
     """A running daemon."""
 
     process: subprocess.Popen[bytes]

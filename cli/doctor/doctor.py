@@ -7,11 +7,11 @@ import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
+from msgspec.structs import asdict
 
 from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line

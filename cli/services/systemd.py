@@ -6,8 +6,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from cli.errors import Failure
 from service.processes.interpreter import APPLICATION
@@ -21,8 +22,7 @@ TIMEOUT_S = 1000
 """Longer than the unit allows for a first start."""
 
 
-@dataclass(frozen=True, slots=True)
-class Service:
+class Service(Struct, frozen=True):
     """The system service, or the calling user's service.
 
     root: of the target system; if it is not this one, the service is only enabled for its boot.

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
+
+from msgspec import Struct, field
 
 from service.errors import InsufficientScope
 from storage.records.access import Limits
@@ -68,8 +69,7 @@ def page_origin(text: str) -> str:
     return text.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class Principal:
+class Principal(Struct, frozen=True):
     """Who makes a request: the admin token, an app's token, or a user of this device.
 
     id: `admin`, `token 3` or `uid 1000`, as samples and the audit log record it. name: for people.

@@ -5,8 +5,9 @@ from __future__ import annotations
 import secrets
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
+
+from msgspec import Struct
 
 from service.access.principal import Principal
 from service.access.tokens import TokenRegistry, new_secret
@@ -20,8 +21,7 @@ MAX_CODES = 100
 """Maximum number of pending codes; a new one replaces the oldest."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Waiting:
+class _Waiting(Struct, frozen=True):
     asker: Principal
     expires_at: datetime
 

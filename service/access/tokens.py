@@ -9,8 +9,9 @@ import string
 import threading
 import zlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from service.access.principal import DEVICE_WIDE, OF_TOKENS, Principal, Scope
 from service.errors import InvalidInput, Unauthorized
@@ -29,8 +30,7 @@ CHECK_CHARACTERS = 6
 Listener = Callable[[str], None]
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
+class _Known(Struct, frozen=True):
     token: Token
     principal: Principal
 

@@ -8,9 +8,10 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from typing import Literal
+
+from msgspec.structs import replace
 
 from service.access.principal import OF_TOKENS, Principal
 from service.access.tokens import TokenRegistry, principal_id

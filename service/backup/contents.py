@@ -8,9 +8,10 @@ import stat
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from service.backup.backup import FORMAT, MANIFEST, VERSION
 from service.errors import InvalidInput
@@ -25,8 +26,7 @@ _NAME = re.compile(
 _SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class BackupFile:
+class BackupFile(Struct, frozen=True):
     """A file of the backup, with its expected size and digest."""
 
     name: str
@@ -34,8 +34,7 @@ class BackupFile:
     sha256: str
 
 
-@dataclass(frozen=True, slots=True)
-class Contents:
+class Contents(Struct, frozen=True):
     """missing: files that rows named but that did not exist. damaged: those with wrong bytes."""
 
     honed: str

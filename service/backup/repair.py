@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from storage.backup.reconciling import Lost
 from storage.errors import InUse, NotFound
@@ -13,8 +14,7 @@ from storage.integrity import Damage
 from storage.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Repaired:
+class Repaired(Struct, frozen=True):
     """What was damaged, how many rows were deleted, and what is still damaged."""
 
     damaged: Damage

@@ -7,11 +7,12 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
 from hashlib import sha256
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from service.backup.backup import CHUNK_BYTES
 from service.backup.contents import BackupFile, Contents
@@ -34,8 +35,7 @@ UNTOLD = "its database names files that are not in it: {lost}"
 Advance = Callable[[int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Restored:
+class Restored(Struct, frozen=True):
     """What was restored. set_aside: where the previous data were moved.
 
     lost: rows deleted because the backup's manifest lists their files as missing or damaged.

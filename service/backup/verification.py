@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
@@ -22,8 +24,7 @@ BYTES_PER_S = 16 * 2**20
 BUG = "this is a bug in the daemon; its log has the traceback"
 
 
-@dataclass(frozen=True, slots=True)
-class VerificationProgress:
+class VerificationProgress(Struct, frozen=True):
     """Progress of the current verification, or of the last one since the daemon started.
 
     total_bytes: None until it has begun. error: why it ended early.

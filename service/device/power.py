@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.device.reading import Moment, Reading
 
 
-@dataclass(frozen=True, slots=True)
-class Power:
+class Power(Struct, frozen=True):
     """The device's power supply; None is unknown.
 
     battery_percent: of all the device's batteries together. battery_state, ups_state:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from time import monotonic
 from typing import Protocol
 
+from msgspec import Struct
+
 Value = bool | int | float | str | tuple[str, ...] | datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Moment:
+class Moment(Struct, frozen=True):
     """One instant on two clocks.
 
     wall: aware, UTC; gives the time of day and may jump. monotonic_s: measures durations; on Linux
@@ -28,8 +28,7 @@ class Moment:
         return cls(datetime.now(timezone.utc), monotonic())
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """One signal at one moment.
 
     value: None for unknown, with the reason in `detail`. unit: `%`, `s`, `B`, `°C` or empty.
@@ -48,8 +47,7 @@ class Reading:
         return max(0.0, now.monotonic_s - self.read_at.monotonic_s)
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceSnapshot:
+class DeviceSnapshot(Struct, frozen=True):
     """Every signal by name. Readings are as old as their `read_at` says."""
 
     signals: Mapping[str, Reading]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from service.device.linux.bus import SystemBus
 from service.device.linux.cpu import LinuxForeignCpu
@@ -25,8 +26,7 @@ OFTEN_S = 1.0
 NOW_AND_THEN_S = 5.0
 
 
-@dataclass(slots=True)
-class CachedSensor:
+class CachedSensor(Struct):
     """A sensor, the maximum age of its readings, and the last ones."""
 
     sensor: Sensor

@@ -9,9 +9,10 @@ holds the other end of the connection, and that process's session.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from threading import Lock
 from typing import Protocol
+
+from msgspec import Struct
 
 from service.device.linux.idle import ActivityLog
 from service.device.reading import Moment, Reading
@@ -27,8 +28,7 @@ SERVICES = 0
 SOURCE = "honed watch-input"
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(Struct, frozen=True):
     """A person's session that accepts input: one with a screen and a keyboard, local or remote."""
 
     id: int
@@ -56,8 +56,7 @@ class SessionTable(Protocol):
         """Seconds since the device was started."""
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """A helper's report. Both times are on the daemon's monotonic clock, which nobody can set."""
 
     heard_at_s: float

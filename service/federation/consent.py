@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from service.errors import InvalidInput, NotConsented
 from storage.errors import Problem, StateConflict
 from storage.records.models import Model
 
 
-@dataclass(frozen=True, slots=True)
-class Consent:
+class Consent(Struct, frozen=True):
     """What a person allows. superlink: the only federation that may start rounds.
 
     epsilon, delta: the model's budget over its lifetime; epsilon None: no budget, and updates may

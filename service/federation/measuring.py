@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from service.errors import ChildDied, InvalidInput
 from service.federation.parameters import check_parameters

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.federation.tensor_file import (
@@ -21,8 +22,7 @@ from storage.records.versions import Version
 from storage.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class Parameters:
+class Parameters(Struct, frozen=True):
     """Parameters of a version as safetensors. key: identifies these bytes, like an ETag."""
 
     key: str

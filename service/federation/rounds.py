@@ -7,10 +7,11 @@ personalize them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from service.errors import InvalidInput, QuotaExceeded
 from service.federation.consent import Consent, consent_of, require_consent

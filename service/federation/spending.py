@@ -6,8 +6,9 @@ counts.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import isfinite
+
+from msgspec.structs import replace
 
 from service.errors import PrivacyBudgetSpent
 from service.federation.accounting import epsilon_of, rho_of

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from storage.errors import Problem
@@ -29,8 +29,7 @@ ROWS = 2**20
 Shapes = Mapping[str, tuple[int, ...]]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """A tensor of a file. start, end: byte offsets in the file."""
 
     dtype: str

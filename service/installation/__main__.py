@@ -10,8 +10,9 @@ import json
 import platform
 import sys
 from collections.abc import Iterator
-from dataclasses import asdict
 from pathlib import Path
+
+from msgspec.structs import asdict
 
 from service.installation.checks import (
     Check,

@@ -6,8 +6,9 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from service.processes.interpreter import APPLICATION, command, environment
 from service.training.engines.packages import RUNTIMES, TRAINING
@@ -25,8 +26,7 @@ LAST_WORDS = 400
 InstalledVersion = Callable[[str], "str | None"]
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """One check. remedy: what to do unless it is ok."""
 
     name: str

@@ -6,7 +6,8 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.installation.checks import LAST_WORDS, Check
 from service.processes.children import Children
@@ -18,8 +19,7 @@ FRESH_S = 60.0
 TIMEOUT_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Installation:
+class Installation(Struct, frozen=True):
     """versions: of what the daemon runs on, by name. checks: those of `honed doctor`."""
 
     versions: Mapping[str, str]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from time import monotonic
 from typing import Any, TypeVar
@@ -16,6 +15,7 @@ from service.processes.ending import ErrorTail, describe_exit
 from service.training.protocol.messages.lines import decode_message, encode
 from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.unions import Command, Last, Message, Task
+from service.training.protocol.serialization import plain
 from storage.errors import Busy, StorageBroken, StorageFull
 
 MAX_LINE_BYTES = 64 * 2**20
@@ -204,10 +204,10 @@ async def _first_of(*futures: asyncio.Future[Any], timeout_s: float) -> bool:
 
 def files_named(message: Message) -> list[str]:
     """Paths of the files that the message says the child has written."""
-    fields = asdict(message)
+    found = plain(message)
     named = [
-        *map(fields.get, ("path", "base_model", "residual")),
-        *fields.get("artifacts", {}).values(),
+        *map(found.get, ("path", "base_model", "residual")),
+        *found.get("artifacts", {}).values(),
     ]
     return [path for path in named if path is not None]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from typing import Any
+
+from msgspec.structs import asdict
 
 from service.errors import InvalidInput
 from service.training.engines import manifest
@@ -41,13 +42,13 @@ FIXED = (
     "{name} is fixed in the artifacts of Microsoft's tools that this model came as; leave it out,"
     " or register the forward ONNX model"
 )
-FOR_JOBS = frozenset(field.name for field in fields(Hyperparameters))
+FOR_JOBS = frozenset(Hyperparameters.__struct_fields__)
 OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
 """Options that only some optimizers take."""
-OF_CROSS_ENTROPY = frozenset(field.name for field in fields(LossOptions))
+OF_CROSS_ENTROPY = frozenset(LossOptions.__struct_fields__)
 OF_CLASSES = frozenset({"head", "sampling", "calibrate"})
 """Settings for cross entropy only, with any engine."""
-OF_RECIPES = OF_CROSS_ENTROPY | {field.name for field in fields(Recipe)}
+OF_RECIPES = OF_CROSS_ENTROPY.union(Recipe.__struct_fields__)
 
 
 def random_seed() -> int:
@@ -160,11 +161,7 @@ def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dic
     whole = Hyperparameters(**merged)
     missing = (_unused(model, whole.optimizer) - merged.keys()) | left_open
     missing |= {"head"} - merged.keys()
-    return {
-        field.name: getattr(whole, field.name)
-        for field in fields(whole)
-        if field.name not in missing
-    }
+    return {name: value for name, value in asdict(whole).items() if name not in missing}
 
 
 def _left_open(given: dict[str, Any]) -> frozenset[str]:

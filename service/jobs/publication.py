@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.jobs.recorder import Recorder
 from service.jobs.tasks import evaluate_task
@@ -32,8 +34,7 @@ MAX_COMPARISONS = 5
 Answer = Evaluated | Failed
 
 
-@dataclass(frozen=True, slots=True)
-class Comparisons:
+class Comparisons(Struct, frozen=True):
     """Results of measuring a candidate. compared_with: the version that `latest` named."""
 
     answer: Answer
@@ -42,8 +43,7 @@ class Comparisons:
     best_on_base_set: BestComparison | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Incumbents:
+class Incumbents(Struct, frozen=True):
     """The versions that a candidate is compared with; a best is None if it is `latest` itself."""
 
     model: Model

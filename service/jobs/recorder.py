@@ -7,9 +7,10 @@ import time
 from base64 import b64decode
 from collections import deque
 from collections.abc import Callable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from service.events import Announce
 from service.federation.publication import publish_update
@@ -26,6 +27,7 @@ from service.training.protocol.messages.training import (
     Seen,
     Started,
 )
+from service.training.protocol.serialization import plain
 from storage.errors import Busy, HoneError, StorageFull
 from storage.records.id_set import decode
 from storage.records.jobs import Job, JobState, MetricPoint
@@ -167,7 +169,7 @@ class Recorder:
                 epoch=message.state.epoch,
                 engine=self._engine,
                 file=adopt(Path(message.path)),
-                state=asdict(message.state),
+                state=plain(message.state),
             )
 
     def succeeded(

@@ -7,8 +7,9 @@ import logging
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from service.errors import ChildDied
 from service.events import Announce

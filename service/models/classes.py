@@ -12,9 +12,11 @@ import logging
 import shutil
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.errors import InvalidInput
 from service.jobs import tasks
@@ -39,8 +41,7 @@ FEWEST = 2
 Edit = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelClass:
+class ModelClass(Struct, frozen=True):
     """A class. train, validation: sample counts. in_latest: whether `latest` knows it."""
 
     index: int
@@ -50,8 +51,7 @@ class ModelClass:
     in_latest: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """target: after the change. edit: adapts the hyperparameters. removal: of the class removed."""
 
     target: TargetSpec

@@ -6,7 +6,8 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.events import Feed, Happening
 from storage.records.models import Model
@@ -17,8 +18,7 @@ CHANGES = ("alias.", "model.", "variant.", "version.")
 """Prefixes of event types that invalidate a model's entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class Latest:
+class Latest(Struct, frozen=True):
     """A model and the version that `latest` names. The model's sample counts may be stale."""
 
     model: Model

@@ -10,15 +10,16 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable
-from dataclasses import asdict, fields, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
 from service.training.engines.packages import RUNTIMES, installed_version
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
-from service.training.protocol.serialization import build
+from service.training.protocol.serialization import build, plain
 from storage.disk.digest import sha256_of
 from storage.errors import NotFound
 from storage.records.models import FileRecord, Model
@@ -36,7 +37,7 @@ _MAKERS = ("honed", "onnx", *RUNTIMES)
 
 def describe(task: Prepare) -> bytes:
     """Everything that determines the artifacts of an upload, as JSON."""
-    described = {k: v for k, v in asdict(task).items() if k not in _DECIDE_NOTHING}
+    described = {k: v for k, v in plain(task).items() if k not in _DECIDE_NOTHING}
     described["upload"] = sha256_of(Path(task.source))
     described["made_by"] = _makers()
     return json.dumps(described, sort_keys=True).encode()
@@ -52,14 +53,14 @@ def prepare_again(
     kept = model.files.get(UPLOAD) or store.versions.get(model.id, 1).file
     if made_of["form"] != "forward" or made_of["upload"] != kept.sha256:
         return None
-    names = {field.name for field in fields(Prepare)}
     choices: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value
         for name, value in made_of.items()
-        if name in names
+        if name in Prepare.__struct_fields__
     }
     choices |= {"engine": "sessions", "classes": model.signature.target.classes}
-    choices["lora"] = build(Lora | None, choices.get("lora"))
+    lora = choices.get("lora")
+    choices["lora"] = None if lora is None else build(Lora, lora)
     return Prepare(
         **choices,
         source=str(store.integrity.file(kept.sha256)),

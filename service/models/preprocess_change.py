@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import astuple
 from typing import Any
+
+from msgspec.structs import astuple
 
 from service import preprocess
 from service.errors import InvalidInput

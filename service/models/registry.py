@@ -8,9 +8,10 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar, cast
+
+from msgspec.structs import replace
 
 from service.errors import ChildDied, InvalidInput, PreparationFailed
 from service.jobs.child import Child

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from service.jobs import tasks
 from service.logs import event

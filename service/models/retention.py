@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+
+from msgspec import Struct
 
 from service.logs import event
 from service.models.promotion.best import find_best
@@ -18,8 +19,7 @@ logger = logging.getLogger(__name__)
 MODELS_AT_ONCE = 100
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionPolicy:
+class RetentionPolicy(Struct, frozen=True):
     """None is no limit. max_versions: besides those that always stay, see docs/promotion.md."""
 
     max_versions: int | None = 20

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from service import preprocess
 from service.errors import InvalidInput
@@ -27,8 +28,7 @@ ARTIFACTS_HAVE_NO_ADAPTERS = Problem(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class ModelSpec:
+class ModelSpec(Struct, frozen=True):
     """An author's specification of a model; see `spec` in docs/models.md."""
 
     name: str

@@ -6,9 +6,10 @@ import asyncio
 import logging
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from service.errors import ChildDied, VariantNotReady
 from service.jobs.child import Child
@@ -34,8 +35,7 @@ ADAPTED: tuple[VariantName, ...] = ("adaptable", "adapter")
 Key = tuple[int, int, VariantName]
 
 
-@dataclass(frozen=True, slots=True)
-class Judgement:
+class Judgement(Struct, frozen=True):
     """Whether a variant is kept, and why. lasting: whether another request would be refused too."""
 
     kept: bool

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.jobs.child import ask_child
 from service.jobs.tasks import classes_known, measurement, short_task_limits
@@ -20,8 +22,7 @@ MOST_SAMPLES = 500
 COMPARISONS_KEPT = 32
 
 
-@dataclass(frozen=True, slots=True)
-class SideBySide:
+class SideBySide(Struct, frozen=True):
     """before, after: the versions. found: their results on the same samples."""
 
     before: Version

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.policy.policy import LEVELS, SETTINGS, Levels, Policy
 from service.policy.signals import Signals
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionCheck:
+class ConditionCheck(Struct, frozen=True):
     """The state of one condition at one moment.
 
     bad: beyond the level that stops. good: at the level that resumes. With a single level, they are

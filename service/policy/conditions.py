@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.policy.checks import (
     ConditionCheck,
@@ -17,8 +18,7 @@ from service.policy.signals import Signals
 from service.policy.windows import is_open, next_opening
 
 
-@dataclass(frozen=True, slots=True)
-class Used:
+class Used(Struct, frozen=True):
     """The training time already used, and the policy's daily limit."""
 
     trained_today_s: float

@@ -6,9 +6,10 @@ import asyncio
 import math
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
 
 from service.device import Moment
 from service.device.reading import DeviceSnapshot

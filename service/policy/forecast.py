@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from service.device.reading import DeviceSnapshot
 from service.device.sensors import process_watcher
@@ -14,8 +15,7 @@ from service.policy.signals import Signals
 from storage.records.jobs import Blocker
 
 
-@dataclass(frozen=True, slots=True)
-class Forecast:
+class Forecast(Struct, frozen=True):
     """Whether a job could train under the policy, and if not, what would block it."""
 
     policy: Policy

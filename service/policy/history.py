@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+
+from msgspec import Struct, field
 
 from service.device.reading import Moment, Reading
 from storage.records.jobs import DeviceMinute
@@ -17,8 +18,7 @@ these."""
 MOST_WAITING = int(KEPT / MINUTE)
 
 
-@dataclass(frozen=True, slots=True)
-class _Gathered:
+class _Gathered(Struct, frozen=True):
     """One minute so far. sums: of each signal, with how many were added."""
 
     at: datetime
@@ -98,8 +98,7 @@ class SignalHistory:
             self.is_due = len(self._waiting) % WRITTEN_EVERY == 0
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(Struct, frozen=True):
     """Minutes merged into intervals without gaps: None where nothing is known.
 
     since: start of the first. eligible: for the whole interval.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
-@dataclass(slots=True)
-class Hysteresis:
+class Hysteresis(Struct):
     """One condition: open or blocked.
 
     It blocks when the signal has been bad for block_after_s without a break, and opens when it

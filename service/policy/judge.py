@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from service.device.reading import DeviceSnapshot, Moment, Reading
 from service.policy.checks import ConditionCheck
@@ -25,8 +26,7 @@ CLOCK_JUMP_S = 5.0
 """A difference between wall and monotonic clock that counts as a jump, or a sleep."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """eligible: a job may run. blocked_by: every condition that blocks. since: wall, UTC."""
 
     eligible: bool
@@ -42,8 +42,7 @@ class Verdict:
         return tuple(blocker.condition for blocker in self.blocked_by)
 
 
-@dataclass(frozen=True, slots=True)
-class Snooze:
+class Snooze(Struct, frozen=True):
     """Until a wall-clock time, but no longer than the duration at the time of the request.
 
     So setting the wall clock back does not prolong it.

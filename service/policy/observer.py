@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.device import Device, DeviceSnapshot, Moment
 from service.device.memory import usable_memory_bytes
@@ -26,8 +28,7 @@ logger = logging.getLogger(__name__)
 ASLEEP = Blocker("asleep", "the device is going to sleep; training resumes when it wakes up")
 
 
-@dataclass(frozen=True, slots=True)
-class Look:
+class Look(Struct, frozen=True):
     """The device and the verdict at one moment.
 
     verdict: for jobs under the policy. in_spite: for those that ignore it. clock_changed: since the

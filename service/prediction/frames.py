@@ -10,10 +10,10 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct, field
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -24,8 +24,7 @@ Array: TypeAlias = "NDArray[Any]"
 Tensors = Mapping[str, Array]
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(Struct, frozen=True):
     """One question or answer. header: JSON values."""
 
     header: dict[str, Any]

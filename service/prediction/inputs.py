@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct
 
 from service.errors import InvalidInput, TooLarge
 from service.prediction.frames import Tensors
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
+class Batch(Struct, frozen=True):
     """Inputs that fit the model. records: (n, record_bytes) uint8, rows as storage keeps them."""
 
     records: NDArray[np.uint8]

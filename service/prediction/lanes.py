@@ -6,8 +6,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from service.prediction.errors import PredictionTimeout
 from service.prediction.frames import Frame
@@ -32,8 +33,7 @@ PATIENCE_S = 0.1
 """How long a question waits for a running process before another process is started."""
 
 
-@dataclass(eq=False)
-class _Lane:
+class _Lane(Struct, eq=False):
     """A worker and the model it serves. asking: number of open questions."""
 
     worker: Worker
@@ -41,8 +41,7 @@ class _Lane:
     asking: int = 0
 
 
-@dataclass(eq=False)
-class _Turn:
+class _Turn(Struct, eq=False):
     """A question that waits for a lane. may_start: whether a process may be started for it."""
 
     model: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.prediction.frames import Array, Tensors
@@ -40,8 +40,7 @@ DATATYPES = {
 """numpy's name of a data type → the protocol's."""
 
 
-@dataclass(frozen=True, slots=True)
-class InferRequest:
+class InferRequest(Struct, frozen=True):
     """A request. outputs: name → whether it is wanted as binary; empty for all of them."""
 
     id: str | None

@@ -6,9 +6,10 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
+
+from msgspec import Struct
 
 from service.events import Feed, Happening
 from service.logs import event
@@ -32,16 +33,14 @@ CHANGES = ("alias.", "model.", "version.")
 NOT_LOADED = (ModelNotLoadable, Damaged)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadFailure:
+class LoadFailure(Struct, frozen=True):
     """A promoted version that cannot be loaded."""
 
     version: int
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Serving:
+class Serving(Struct, frozen=True):
     """The version of a model that answers now. refused: the promoted one, if it does not load."""
 
     model: Model
@@ -49,8 +48,7 @@ class Serving:
     refused: LoadFailure | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Prediction:
+class Prediction(Struct, frozen=True):
     """Every output of the model by name, batch first, and the version that computed it."""
 
     serving: Serving

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Tensors
@@ -15,8 +15,7 @@ from service.training.engines.runtime import LOAD_ERRORS, open_session
 from storage.disk.digest import sha256_of
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedModel:
+class LoadedModel(Struct, frozen=True):
     """A loaded model. size_bytes: of its file."""
 
     session: Any

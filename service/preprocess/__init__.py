@@ -9,10 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.preprocess.checks import WrongDescription
@@ -41,8 +41,7 @@ Array: TypeAlias = "NDArray[Any]"
 Description = Mapping[str, Any]
 
 
-@dataclass(frozen=True)
-class Pipeline:
+class Pipeline(Struct, frozen=True):
     """The preprocessing of one model. kinds: by input name; other inputs are not changed."""
 
     inputs: tuple[TensorSpec, ...]

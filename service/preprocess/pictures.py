@@ -10,9 +10,9 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import IO, Literal
 
+from msgspec import Struct
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
 
 from service.preprocess.kind import Unreadable
@@ -54,8 +54,7 @@ Image.MAX_IMAGE_PIXELS = None
 _TAKEN = "PNG, JPEG or WebP"
 
 
-@dataclass(frozen=True, slots=True)
-class ImageHeader:
+class ImageHeader(Struct, frozen=True):
     """What the image's header states."""
 
     media_type: str

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import struct
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.preprocess.kind import Unreadable
 
@@ -28,8 +29,7 @@ _SYNC = re.compile(rb"\xff[\xf8\xf9]")
 _CUT = f"it is cut short; {WHOLE}"
 
 
-@dataclass(frozen=True, slots=True)
-class AudioHeader:
+class AudioHeader(Struct, frozen=True):
     """What the header states. rate: in Hz. frames: samples of each channel."""
 
     media_type: str

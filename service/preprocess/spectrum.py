@@ -6,10 +6,10 @@ Checked against torchaudio and librosa: tests/service/preprocess/reference/make.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,8 +26,7 @@ VALUES_AT_ONCE = 1 << 20
 SLANEY_STEP, SLANEY_BREAK, SLANEY_LOG = 200 / 3, 1000.0, math.log(6.4) / 27
 
 
-@dataclass(frozen=True)
-class Spectrum:
+class Spectrum(Struct, frozen=True):
     """The parameters of a spectrum. Sizes in samples, frequencies in Hz.
 
     coefficients: of an MFCC; None for log-mel bands. natural: logarithms to the base e instead of

@@ -7,8 +7,10 @@ tensors are already windows.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
+
+from msgspec.structs import replace
 
 from service.preprocess.augmentation.series import SeriesAugmentation
 from service.preprocess.checks import WrongDescription, refuse_unknown

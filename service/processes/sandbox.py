@@ -13,8 +13,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 if TYPE_CHECKING:  # importing it takes longer than entering the sandbox
     from pathlib import Path
@@ -42,8 +44,7 @@ ACCELERATORS = (
 NULL = "/dev/null"
 
 
-@dataclass(frozen=True, slots=True)
-class Confinement:
+class Confinement(Struct, frozen=True):
     """Restrictions in force. seccomp: whether calls are refused. landlock: its ABI, 0 if none."""
 
     seccomp: bool = False

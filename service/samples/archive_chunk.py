@@ -8,10 +8,11 @@ from __future__ import annotations
 import io
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from hashlib import sha256
 from math import prod
 from typing import Any, cast
+
+from msgspec import Struct, field
 
 from service.errors import InvalidInput
 from service.preprocess import Unreadable, for_model
@@ -81,8 +82,7 @@ class ArchiveEntry:
         return wrong(f"/{self.name}", f"it is damaged: {error}")
 
 
-@dataclass
-class _Group:
+class _Group(Struct):
     """Samples that are staged together. first: number of its first line."""
 
     first: int

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.samples.erasure import Erasure
@@ -16,16 +17,14 @@ from storage.samples.stats import LabelCount
 from storage.store import Store
 
 
-@dataclass(frozen=True, slots=True)
-class BaseSet:
+class BaseSet(Struct, frozen=True):
     """held_out: samples that no job trains on; versions are judged by them."""
 
     held_out: int
     labels: list[LabelCount]
 
 
-@dataclass(frozen=True, slots=True)
-class Removed:
+class Removed(Struct, frozen=True):
     """given_back: samples that were ordinary ones before; they get their former split back."""
 
     given_back: int

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from service.jobs.child import ask_child
 from service.jobs.tasks import drift_task
@@ -27,8 +28,7 @@ NEWS = 30
 """New samples that the hourly check requires: each comparison takes a child process."""
 
 
-@dataclass(frozen=True, slots=True)
-class DriftReport:
+class DriftReport(Struct, frozen=True):
     """Drift since a version. newest: the id of the last sample. found: None if no job made the
     version, so that its training samples are unknown."""
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import shutil
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.jobs import tasks
@@ -34,8 +34,7 @@ this found 78 to 86 % of the wrong ones, and 86 to 95 % of those found were wron
 MODELS_KEPT = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Ranking:
+class Ranking(Struct, frozen=True):
     """The ranking by one version. ids, doubts: most doubtful first. labels, predicted: of labelled
     samples. newest: the highest id. classes: the model's class ids, by label index.
     """
@@ -49,8 +48,7 @@ class Ranking:
     predicted: NDArray[np.int64] | None
 
 
-@dataclass(frozen=True, slots=True)
-class RankedSample:
+class RankedSample(Struct, frozen=True):
     """A sample and the version's doubt about it: see `Ranked`. predicted: a class."""
 
     sample: Sample

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from time import time
 from typing import Any
+
+from msgspec.structs import replace
 
 from service.training.checkpoints import BestCheckpoint, CheckpointWriter
 from service.training.data.batches import Batches

@@ -6,9 +6,10 @@ import os
 import secrets
 import shutil
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from service.training.engine import Engine
 from service.training.protocol.messages.training import LoopState, Saved

@@ -6,12 +6,12 @@ The rules were tuned on small networks and data sets: python -m bench defaults.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from itertools import islice
 from math import ceil, inf
 from typing import Any, NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.training.data.batches import Batch, Batches

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import astuple
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import astuple
 
 from service.processes import sandbox
 from storage.disk.durable import make_folder

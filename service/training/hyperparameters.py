@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
+from msgspec.structs import fields
+
 from service.training.heads.kinds import Head
-from service.training.optimizer.recipe import About, LossOptions, Recipe
+from service.training.optimizer.recipe import (
+    About,
+    ClassWeights,
+    Distillation,
+    IgnoreIndex,
+    LabelSmoothing,
+    LossOptions,
+    Recipe,
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Hyperparameters(LossOptions, Recipe):
+class Hyperparameters(Recipe, frozen=True):
     """How a job trains, with which optimizer and loss.
 
     It ends when the first of epochs, max_steps, max_seconds is reached.
@@ -22,6 +30,10 @@ class Hyperparameters(LossOptions, Recipe):
     to 0 at the last step.
     """
 
+    label_smoothing: LabelSmoothing = 0.0
+    class_weights: ClassWeights = None
+    ignore_index: IgnoreIndex = None
+    distillation: Distillation = 0.0
     auto: Annotated[
         bool | None,
         About(
@@ -100,12 +112,12 @@ class Hyperparameters(LossOptions, Recipe):
     @property
     def recipe(self) -> Recipe:
         """The part that the optimizer needs."""
-        return Recipe(**{each.name: getattr(self, each.name) for each in fields(Recipe)})
+        return Recipe(**{name: getattr(self, name) for name in Recipe.__struct_fields__})
 
     @property
     def loss_options(self) -> LossOptions:
         """The part that the loss needs."""
-        return LossOptions(**{each.name: getattr(self, each.name) for each in fields(LossOptions)})
+        return LossOptions(**{name: getattr(self, name) for name in LossOptions.__struct_fields__})
 
 
 CHOSEN = (
@@ -131,7 +143,7 @@ def declared() -> Iterator[Declared]:
     """All hyperparameters of a job: how long it trains, then what optimizer and loss take."""
     hints = get_type_hints(Hyperparameters, include_extras=True)
     found = {field.name: field for field in fields(Hyperparameters)}
-    last = [field.name for part in (Recipe, LossOptions) for field in fields(part)]
+    last = [*Recipe.__struct_fields__, *LossOptions.__struct_fields__]
     for name in (*(each for each in found if each not in last), *last):
         kind, about = get_args(hints[name])
         default = None if "Default:" in about.text else found[name].default

@@ -11,10 +11,11 @@ their mean, and the bias puts the boundary halfway between both means.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Engine
@@ -93,8 +94,7 @@ def imprint(
         bias[row] = bias[learned].mean() - float(added @ (inside + outside)) / 2
 
 
-@dataclass
-class _Means:
+class _Means(Struct):
     """Mean inputs of the head, over some samples of a class and over some of the others."""
 
     features: HeadFeatures

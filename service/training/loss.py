@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 CLASS_VECTORS = ("hone.class_on", "hone.class_off", "hone.class_counts")
@@ -13,8 +12,7 @@ TEMPERATURE = 2.0
 """Softmax temperature of a teacher's answers, as in Li and Hoiem (2016)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(Struct, frozen=True):
     """The loss to minimize.
 
     name: one of LOSSES, or `output` for a tensor of the model that is itself a loss. tensor: its

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.training.protocol.messages.training import LoopState, Measured, Progress
 from service.training.schedule import Plan, Steps
@@ -17,8 +19,7 @@ PROGRESS_INTERVAL_S = 0.5
 CURVE_POINTS = 200
 
 
-@dataclass(slots=True)
-class Tally:
+class Tally(Struct):
     """Loss, weighted by samples, and number of samples, since the process started."""
 
     loss: float = 0.0

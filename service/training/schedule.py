@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import ceil, cos, pi
 from typing import Literal
+
+from msgspec import Struct
 
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import LoopState
@@ -14,8 +15,7 @@ Ending = Literal["finished", "early_stopped", "out_of_time"]
 DEFAULT_EPOCHS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class Steps:
+class Steps(Struct, frozen=True):
     """Consecutive steps of an epoch, each on `samples` samples.
 
     loss_sums: of each step, the losses of its batches, weighted by their samples. rates: the
@@ -30,8 +30,7 @@ class Steps:
         return len(self.loss_sums)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Struct, frozen=True):
     """A job's plan. epochs: None if only steps or time end it.
 
     total_steps: None if only time ends it. A step is one update by the optimizer; the last of an

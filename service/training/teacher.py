@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from msgspec.structs import replace
 
 from service.training.data.datasets import Datasets
 from service.training.engine import Array, Engine

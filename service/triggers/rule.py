@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta, timezone
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from service.errors import InvalidInput
 from service.triggers.cron import check_cron
@@ -19,8 +21,7 @@ UNUSABLE = (ArithmeticError, LookupError, TypeError, ValueError)
 """Raised by a rule that another version stored, or whose zone this device lacks."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(Struct, frozen=True, kw_only=True):
     """One of KINDS, or at_most_every_hours, which also limits those.
 
     cron: five fields, in time_zone (None: the device's), late by up to jitter_seconds.

@@ -7,7 +7,8 @@ removed since, while their row is now back.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from storage.blobs.files import ON_DISK, FileStore
 from storage.blobs.packs import Packs, size_of
@@ -45,8 +46,7 @@ _DELETE_JOB_FILES = "DELETE FROM job_files WHERE sha256 IN (SELECT sha256 FROM g
 _DELETE_VARIANTS = "DELETE FROM variants WHERE sha256 IN (SELECT sha256 FROM gone)"
 
 
-@dataclass(frozen=True, slots=True)
-class Lost:
+class Lost(Struct, frozen=True):
     """The rows deleted because their bytes are missing. files: named by rows, but missing."""
 
     samples: int = 0

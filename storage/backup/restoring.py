@@ -10,10 +10,12 @@ import json
 import logging
 import shutil
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict, replace
 
 from storage.backup.copies import FILES_OF_DATABASE, check_copy
 from storage.backup.own_backups import listed, made_at
@@ -34,8 +36,7 @@ _NO_BACKUP = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Restoration:
+class Restoration(Struct, frozen=True):
     """The restoration. backup_from: when the backup in use was made; newer data are lost.
 
     set_aside: the folder of the damaged database. lost: rows deleted because their bytes are

@@ -12,9 +12,10 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+
+from msgspec import Struct
 
 from storage.backup.copies import Copies, copy_database, require_room_for_copy
 from storage.blobs.files import ON_DISK, FileStore
@@ -30,8 +31,7 @@ _NO_LINKS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """A file of a snapshot. name: below the data folder. size_bytes: bytes after it are newer.
     source: its path, or the open file if the filesystem has no hard links.
     """

@@ -10,8 +10,9 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from storage.blobs import recipes
 from storage.database.connection import Readers
@@ -27,8 +28,7 @@ A caller opens the file a little later, and models that predict in turn need the
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Parts:
+class Parts(Struct, frozen=True):
     """The SHA-256 of the base, and of the steps from it to the file."""
 
     base: str

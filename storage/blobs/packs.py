@@ -17,11 +17,12 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
 from weakref import WeakValueDictionary
+
+from msgspec import Struct
 
 from storage.blobs.sharing import SharedLock
 from storage.database.connection import Readers, sqlite3
@@ -39,8 +40,7 @@ _READ_BYTES = 1 << 18
 _ZEROS = bytes(1 << 16)
 
 
-@dataclass(frozen=True, slots=True)
-class Placement:
+class Placement(Struct, frozen=True):
     """Where staged bytes were placed: [offset_bytes, size_bytes) of a pack."""
 
     pack: int

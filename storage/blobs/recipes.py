@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 import mmap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from storage.errors import StorageBroken
 
@@ -25,23 +25,20 @@ SIZE_BYTES = 8
 Matrix: TypeAlias = "NDArray[np.float32]"
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """Bytes of the base, from `start` up to but excluding `end`."""
 
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Data:
+class Data(Struct, frozen=True):
     """Bytes that are not in the base."""
 
     content: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Struct, frozen=True):
     """A float32 matrix of the base, beginning at `start`, plus scale·left·right."""
 
     start: int

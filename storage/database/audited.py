@@ -8,7 +8,8 @@ change without its entry.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from storage.database.codec import dump_time
 from storage.database.transaction import Transaction

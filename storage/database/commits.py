@@ -11,8 +11,9 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from storage.database.audited import Pending
 from storage.database.codec import Clock
@@ -29,8 +30,7 @@ from storage.disk.durable import file_faults
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Write:
+class Write(Struct, frozen=True, eq=False):
     """A queued write and the future of its result. shares: may share a COMMIT with others."""
 
     fn: Callable[[Transaction], Any]

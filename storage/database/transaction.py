@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
@@ -16,8 +17,7 @@ from storage.disk.durable import sync_file
 Parameters = Sequence[Any] | Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(Struct, frozen=True):
     """Something that happened; ids rise by one and are never used again."""
 
     id: int

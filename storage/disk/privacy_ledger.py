@@ -7,9 +7,10 @@ the larger of both.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import asdict
 
 from storage.database.codec import dump_time
 from storage.disk.durable import file_faults, publish, sync_file

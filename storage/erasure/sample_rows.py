@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from storage.database.transaction import Transaction
 
@@ -46,8 +47,7 @@ def delete_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) 
     return transaction.execute(_DELETE, given).rowcount
 
 
-@dataclass(frozen=True, slots=True)
-class RewrittenPack:
+class RewrittenPack(Struct, frozen=True):
     """A rewritten pack. moves: (new offset, sample id)."""
 
     pack: int

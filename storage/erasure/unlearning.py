@@ -6,10 +6,10 @@ keep one and lose the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from storage.blobs.files import FileStore
 from storage.database.codec import dump
@@ -51,8 +51,7 @@ WHERE model_id = ? AND split = 'train' AND label IS NOT NULL AND quarantine IS N
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Deletion:
+class Deletion(Struct, frozen=True):
     """The result of a deletion.
 
     deleted: samples. job: retrains without them. versions: numbers of the versions deleted at once.

@@ -9,12 +9,13 @@ import hashlib
 import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from storage.errors import StorageBroken
 from storage.records.samples import VALIDATION_BELOW, Split
@@ -55,8 +56,7 @@ def one_by_one(calls: Sequence[Callable[[], object]]) -> None:
         call()
 
 
-@dataclass(frozen=True)
-class SampleIndex:
+class SampleIndex(Struct, frozen=True):
     """n labelled samples by ascending id, without quarantined ones.
 
     ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets, lengths: (n,) int64,

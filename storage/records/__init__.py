@@ -1,5 +1,4 @@
-"""Rows as frozen, typed dataclasses, independent of the database connection.
+"""Rows as frozen, typed structs, independent of the database connection.
 
-Import a record from its module: creating a dataclass takes half a millisecond, and a training child
-needs few of them.
+Import a record from its module: a training child needs few of them.
 """

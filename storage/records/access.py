@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
+from msgspec import Struct, field
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+
+class Limits(Struct, frozen=True):
     """Limits of a token, None for no limit.
 
     connections: concurrent requests, including event streams and long polls. uploads,
@@ -23,8 +23,7 @@ class Limits:
     bytes_per_day: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NewToken:
+class NewToken(Struct, frozen=True):
     """A token to be stored. sha256: of its secret, which is not stored.
 
     models: the names of the models that it is restricted to, None for all. expires_at: None for
@@ -39,8 +38,7 @@ class NewToken:
     expires_at: datetime | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(Struct, frozen=True):
     """A token's row. Rows are kept when a token is revoked: samples and the audit refer to it.
 
     used_on: the UTC day of `used_bytes`, which count towards `Limits.bytes_per_day`.
@@ -60,8 +58,7 @@ class Token:
     used_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class TokenUse:
+class TokenUse(Struct, frozen=True):
     """A token's use since that was last stored."""
 
     last_used_at: datetime
@@ -72,8 +69,7 @@ class TokenUse:
 EntryKind = Literal["samples", "change", "export", "refusal"]
 
 
-@dataclass(frozen=True, slots=True)
-class NewEntry:
+class NewEntry(Struct, frozen=True):
     """An entry of the audit log: who did what, from where.
 
     kind: `samples` for frequent requests that add or label samples. who: a principal's id, or
@@ -94,8 +90,7 @@ class NewEntry:
     facts: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditEntry:
+class AuditEntry(Struct, frozen=True):
     """A row of the audit log."""
 
     id: int
@@ -111,8 +106,7 @@ class AuditEntry:
     facts: dict[str, Any] | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuditFilter:
+class AuditFilter(Struct, frozen=True):
     """Conditions that must all hold; None for no condition. until: excluded."""
 
     kind: EntryKind | None = None

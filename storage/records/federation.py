@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from storage.records.jobs import Job, NewJob
 
@@ -17,8 +18,7 @@ ROUND = "round"
 """`start` and `trigger` of a job whose outcome is an update."""
 
 
-@dataclass(frozen=True, slots=True)
-class PrivacySpent:
+class PrivacySpent(Struct, frozen=True):
     """rho: sum of 1 / (2 z²) over the updates made with noise, z their noise multipliers.
 
     rounds, unnoised: how many updates were made with noise, and without.
@@ -37,8 +37,7 @@ class PrivacySpent:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class NewRound:
+class NewRound(Struct, frozen=True):
     """A round to be queued. number: the server's. terms: clipping, noise, compression, as applied.
 
     federation: the one that requests it. deadline: None for none.
@@ -51,8 +50,7 @@ class NewRound:
     deadline: datetime | None
 
 
-@dataclass(frozen=True, slots=True)
-class Round:
+class Round(Struct, frozen=True):
     """A round and its job. outcome: the update's sizes and norms, empty until there is one.
 
     The other fields are those of NewRound.

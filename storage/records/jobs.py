@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, field
 
 
 class JobState(str, Enum):
@@ -32,8 +33,7 @@ NEXT: dict[JobState, frozenset[JobState]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(Struct, frozen=True):
     """A job to be enqueued. start: `latest`, `base` or a checkpoint's id.
 
     priority: of two waiting jobs the one with the higher runs first. class_ids: the classes that
@@ -49,16 +49,14 @@ class NewJob:
     class_ids: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Blocker:
+class Blocker(Struct, frozen=True):
     """One condition that keeps a job from running, with its number and its limit."""
 
     condition: str
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A job's row. watermark: highest sample id that it reads. progress, metrics: as the API
     shows them. engine: the last one that trained it, None before its first start. choices:
     hyperparameter → why the job chose its value. error: `{"code", "detail", …}` of a failed job.
@@ -87,8 +85,7 @@ class Job:
     choices: dict[str, str] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class NewTrigger:
+class NewTrigger(Struct, frozen=True):
     """A trigger to be stored. rule: see `service.triggers.rule`, as JSON."""
 
     model_id: int
@@ -99,8 +96,7 @@ class NewTrigger:
     enabled: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Trigger:
+class Trigger(Struct, frozen=True):
     """A trigger's row. labelled: the number of labelled samples when it last fired or was reset.
 
     tried_at, outcome: of its last attempt, for people; without an outcome, tried_at is when it was
@@ -123,8 +119,7 @@ class Trigger:
     outcome: str
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPolicy:
+class StoredPolicy(Struct, frozen=True):
     """The policy as people set it. settings: None while the device's defaults apply.
 
     paused: all training, manually, until it is resumed.
@@ -135,8 +130,7 @@ class StoredPolicy:
     paused: bool
 
 
-@dataclass(frozen=True, slots=True)
-class LogLine:
+class LogLine(Struct, frozen=True):
     """One line of a job's log. source: written by the `child`, or by the `daemon` about it."""
 
     at: datetime
@@ -144,8 +138,7 @@ class LogLine:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class DeviceMinute:
+class DeviceMinute(Struct, frozen=True):
     """The device in one minute.
 
     at: its beginning. eligible: whether jobs were allowed throughout. trained_s: how long one ran.
@@ -158,8 +151,7 @@ class DeviceMinute:
     signals: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class MetricPoint:
+class MetricPoint(Struct, frozen=True):
     """One point of a job's curves: the values at a step, by name."""
 
     step: int

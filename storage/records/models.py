@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
+
+from msgspec import Struct, field
 
 from storage.records.signatures import Signature
 
@@ -17,16 +18,14 @@ Engine = Literal["sessions", "ort_training"]
 WhenFull = Literal["oldest", "reservoir", "balanced"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
+class FileRecord(Struct, frozen=True):
     """An immutable file, named by its SHA-256 (lower-case hex)."""
 
     sha256: str
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class SampleCounts:
+class SampleCounts(Struct, frozen=True):
     """Numbers of a model's samples. An unlabelled sample counts only as unlabelled."""
 
     train: int = 0
@@ -35,8 +34,7 @@ class SampleCounts:
     base: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
+class Quota(Struct, frozen=True):
     """Maximum number and bytes of a model's samples, None for no limit; when_full: which go first.
 
     `oldest`: the lowest ids. `reservoir`: those that leave a uniform choice of all that ever came.
@@ -48,8 +46,7 @@ class Quota:
     when_full: WhenFull = "oldest"
 
 
-@dataclass(frozen=True, slots=True)
-class NewModel:
+class NewModel(Struct, frozen=True):
     """A model to be registered; files: role (`training_model`, …) → published file."""
 
     name: str
@@ -72,8 +69,7 @@ class NewModel:
     loss_output: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Struct, frozen=True):
     """A registered model. engine: the one that it was prepared for.
 
     trainable: names of the initializers that train. trainable_parameters, frozen_parameters: counts

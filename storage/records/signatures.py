@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
 from typing import Any
 
+from msgspec import Struct, to_builtins
 
-@dataclass(frozen=True, slots=True)
-class TensorSpec:
+
+class TensorSpec(Struct, frozen=True):
     """One input of a model. shape: of one sample, without the batch axis."""
 
     name: str
@@ -16,8 +16,7 @@ class TensorSpec:
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TargetSpec:
+class TargetSpec(Struct, frozen=True):
     """The form of a label.
 
     dtype: `int64` (class indices, or what the model's own loss takes) or `float32`. shape: of
@@ -49,8 +48,7 @@ class TargetSpec:
 NO_TARGET = TargetSpec("", "float32", (0,))
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(Struct, frozen=True):
     """Inputs in graph order, and the target. loss_of_samples: the loss has a value per sample."""
 
     inputs: tuple[TensorSpec, ...]
@@ -60,7 +58,7 @@ class Signature:
 
 def dump_signature(signature: Signature) -> str:
     """The signature as JSON."""
-    return json.dumps(asdict(signature), ensure_ascii=False, separators=(",", ":"))
+    return json.dumps(to_builtins(signature), ensure_ascii=False, separators=(",", ":"))
 
 
 def load_signature(text: str) -> Signature:

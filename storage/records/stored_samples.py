@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime
+
+from msgspec import Struct, field
 
 from storage.records.samples import Label, Split
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
+class Sample(Struct, frozen=True):
     """A sample's row; the fields are columns, except size_bytes.
 
     pinned: no quota evicts it. quarantine: why training leaves it out, None if it does not.
@@ -32,8 +32,7 @@ class Sample:
     weight: float = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class StageResult:
+class StageResult(Struct, frozen=True):
     """The result of an upload. Ids of the accepted samples are consecutive, None without any.
 
     evicted: samples removed by the model's quota, including the upload's own. conflicts: accepted

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct, field
 
 from storage.records.models import FileRecord
 from storage.records.signatures import TargetSpec
@@ -41,8 +42,7 @@ VARIANTS: dict[VariantName, VariantKind] = {
 """All variants; service/training/export/convert.py makes them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+class Checkpoint(Struct, frozen=True):
     """Training state of a job after `step`. role: `periodic`, `best` or `final`.
 
     engine: the one that wrote it. state: the training loop's, so that a job resumes bit for bit.
@@ -62,8 +62,7 @@ class Checkpoint:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Variant:
+class Variant(Struct, frozen=True):
     """Another form of a version's model. file: None if it was refused; reason says why.
 
     method: how it was made. metrics: on the same samples as the version's.
@@ -78,16 +77,14 @@ class Variant:
     created_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecipe:
+class FileRecipe(Struct, frozen=True):
     """Steps from a stored file to another. base: its SHA-256. file: the adopted steps."""
 
     base: str
     file: FileRecord
 
 
-@dataclass(frozen=True, slots=True)
-class NewVersion:
+class NewVersion(Struct, frozen=True):
     """A version to be stored; file: adopted; the fields are those of Version.
 
     promoted: whether `latest` is to move to it. recipe: store `file` as these steps.
@@ -106,8 +103,7 @@ class NewVersion:
     recipe: FileRecipe | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Version:
+class Version(Struct, frozen=True):
     """An exported inference model, immutable, numbered from 1 within its model.
 
     promoted, reason, verdict: the gate's decision when it was made. metrics, baseline: its own and

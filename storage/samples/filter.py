@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from storage.records.samples import Split
 
 
-@dataclass(frozen=True, slots=True)
-class SampleFilter:
+class SampleFilter(Struct, frozen=True):
     """Conditions that must all hold; None for no condition.
 
     label: a class index, or a label's bytes. up_to: the highest id.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import fields
 from typing import Any
 
 from storage.blobs.packs import Placement
@@ -98,7 +97,7 @@ def to_sample(row: sqlite3.Row) -> Sample:
     return Sample(**values | {name: read(row[name]) for name, read in _READ.items()})
 
 
-_FIELDS = tuple(each.name for each in fields(Sample) if each.name != "size_bytes")
+_FIELDS = tuple(each for each in Sample.__struct_fields__ if each != "size_bytes")
 _READ: dict[str, Callable[[Any], Any]] = {
     "split": Split,
     "sha256": bytes.hex,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+
+from msgspec import Struct
 
 from storage.database.connection import Readers, sqlite3
 from storage.records.models import SampleCounts
@@ -50,8 +51,7 @@ LabelCount = tuple[Split, int | None, int]
 """(split, class index, number of samples); class None: without a label."""
 
 
-@dataclass(frozen=True, slots=True)
-class Totals:
+class Totals(Struct, frozen=True):
     """A model's samples. size_bytes: of all together. quarantined: `counts` includes them."""
 
     counts: SampleCounts

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
+
+from msgspec import Struct
 
 from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
@@ -42,8 +43,7 @@ INSERT INTO sample_keys (model_id, key, sample_id) SELECT model_id, ?, id FROM s
 """
 
 
-@dataclass(frozen=True, slots=True)
-class _Twin:
+class _Twin(Struct, frozen=True):
     """id: of a stored sample, or the ordinal of a staged row."""
 
     id: int

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from storage.database.codec import dump, load
 from storage.database.connection import sqlite3
@@ -31,8 +32,7 @@ WHERE model_id = ? AND json_extract(target, '$.classes') IS NULL
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Removal:
+class Removal(Struct, frozen=True):
     """Removes the class at `index`; its samples get the label `into`, or lose theirs if None.
 
     unlabel: whether they may lose it.

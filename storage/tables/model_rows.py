@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from storage.database.codec import (
     dump,

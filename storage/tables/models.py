@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs

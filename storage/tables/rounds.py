@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import builtins
-from dataclasses import asdict
 from typing import Any
+
+from msgspec.structs import asdict
 
 from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time, load, load_optional_time

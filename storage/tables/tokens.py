@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Mapping
-from dataclasses import asdict
 from datetime import datetime
+
+from msgspec.structs import asdict
 
 from storage.database.codec import dump, dump_time, load, load_optional_time, load_time
 from storage.database.connection import Readers, sqlite3

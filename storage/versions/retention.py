@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection
-from dataclasses import dataclass
 from datetime import timedelta
+
+from msgspec import Struct
 
 from storage.blobs.files import FileStore
 from storage.database.codec import load_time
@@ -42,8 +43,7 @@ SELECT id, sha256 FROM checkpoints WHERE job_id = :job_id AND NOT pinned
 """
 
 
-@dataclass(frozen=True, slots=True)
-class RetentionLimits:
+class RetentionLimits(Struct, frozen=True):
     """The limits of a model, None for no limit.
 
     versions: not counting those that always stay. size_bytes: of the files of all versions

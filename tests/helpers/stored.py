@@ -6,9 +6,10 @@ import shutil
 import threading
 import zipfile
 from concurrent.futures import Executor
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import FileRecord, Model, NewModel, Quota

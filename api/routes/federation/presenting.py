@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import Any
+
+from msgspec.structs import asdict, replace
 
 from api import present
 from api.schemas.federation import FederationBody, RoundBody, SpentBody, TermsBody

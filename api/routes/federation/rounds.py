@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import replace
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
+from msgspec.structs import replace
 
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part

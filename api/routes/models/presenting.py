@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from math import prod
 from typing import Any, cast
+
+from msgspec.structs import asdict
 
 from api.schemas import FaultBody, LossOutput, TargetBody
 from api.schemas.diagnosis import (
@@ -94,5 +95,5 @@ def comparison_body(model: Model, compared: SideBySide, limit: int) -> Compariso
 
 
 def _listed(row: Any) -> dict[str, Any]:
-    """The fields of a dataclass, with lists for tuples."""
+    """The fields of a row, with lists for tuples."""
     return {k: list(v) if isinstance(v, tuple) else v for k, v in asdict(row).items()}

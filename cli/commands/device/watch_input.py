@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
 
 import click
+from msgspec import Struct
 
 from cli.client import Client
 from cli.errors import Failure
@@ -48,8 +48,7 @@ def watch_input(client: Client) -> None:
             return
 
 
-@dataclass(slots=True)
-class Watch:
+class Watch(Struct):
     """When to report: at the first input after a pause, every 5 s while more follows, every 15 s.
 
     Times are seconds of a monotonic clock.
@@ -71,8 +70,7 @@ class Watch:
         return due
 
 
-@dataclass(slots=True)
-class Told:
+class Told(Struct):
     """The last printed trouble with the daemon, so that each is printed once."""
 
     trouble: str = ""

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from cli.client import Client
 from cli.errors import Failure
@@ -19,8 +20,7 @@ BATCH_BYTES = 256 * 2**20
 """The files of one request; each is open while it is sent."""
 
 
-@dataclass(frozen=True)
-class Media:
+class Media(Struct, frozen=True):
     """A file. label: a class name; None for the request's label."""
 
     path: Path

@@ -8,8 +8,9 @@ daemon and every descendant, with all their threads, dead ones included.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from service.device.linux.files import list_folder, read_bytes, reason
 from service.device.reading import Moment, Reading
@@ -19,8 +20,7 @@ MIN_TICKS = 50
 FULL_SCAN_S = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class CpuTimes:
+class CpuTimes(Struct, frozen=True):
     """Sums since boot, in one unit: of all processors, of their busy time, of our own."""
 
     total: float
@@ -35,8 +35,7 @@ def foreign_percent(before: CpuTimes, after: CpuTimes) -> float:
     return min(100.0, max(0.0, 100.0 * foreign / (after.total - before.total)))
 
 
-@dataclass(frozen=True, slots=True)
-class Process:
+class Process(Struct, frozen=True):
     """From /proc/<pid>/stat. ticks: of its threads, including dead ones, and of reaped children."""
 
     parent: int

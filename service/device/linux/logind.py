@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.device.linux.bus import SystemBus
 from service.device.reading import Moment
@@ -11,8 +11,7 @@ SERVICE = "org.freedesktop.login1"
 GRAPHICAL = frozenset({"x11", "wayland", "mir"})
 
 
-@dataclass(frozen=True, slots=True)
-class LogindSession:
+class LogindSession(Struct, frozen=True):
     """A person's session.
 
     is_active: in the foreground of its seat; always for one without a seat, as over ssh.

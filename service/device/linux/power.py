@@ -7,8 +7,9 @@ USB-C, "Not charging", peripherals' batteries and UPSes.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from service.device.linux.files import list_folder, read_attribute, read_int
 from service.device.linux.upower import UPower
@@ -21,8 +22,7 @@ GONE_AFTER_S = 30.0
 """A battery unlisted for less time than this is not removed: its controller is resetting."""
 
 
-@dataclass(frozen=True, slots=True)
-class Supply:
+class Supply(Struct, frozen=True):
     """One entry of /sys/class/power_supply, as the kernel's ABI names its attributes.
 
     online: 1 and 2 are both "online" (fixed, programmable). is_source: a USB-C port that feeds

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from service.device.linux.bus import SystemBus
 from service.device.reading import Moment
@@ -21,8 +21,7 @@ STATES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Ups:
+class Ups(Struct, frozen=True):
     """state: as in `Power.ups_state`, None for unknown, and `detail` then says why."""
 
     state: str | None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import exp, lgamma, log
 from typing import Any, Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.models.promotion.policy import SIGNIFICANCE, GatePolicy
 from service.training.protocol.messages.comparison import Comparison, Drifted
@@ -13,8 +15,7 @@ Outcome = Literal["better", "same", "worse", "too_few", "not_comparable"]
 SMALLEST_SHOWN = 0.001
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """outcome: of the candidate. sentence: for people. figures: for programs.
 
     needed: whether too few samples block the candidate.

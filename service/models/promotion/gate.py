@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from service.models.promotion.findings import Finding, find, find_drift, find_on_base_set
 from service.models.promotion.policy import GatePolicy
@@ -13,8 +15,7 @@ from service.training.protocol.messages.shared import Failed
 BEST = "version {}, the best that was promoted"
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """Whether `latest` moves, and why: a sentence for people, the figures for programs."""
 
     promoted: bool
@@ -22,8 +23,7 @@ class Decision:
     verdict: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class BestComparison:
+class BestComparison(Struct, frozen=True):
     """The candidate compared with the best promoted version, on today's samples."""
 
     version: int
@@ -105,8 +105,7 @@ def verdict_of(policy: GatePolicy, findings: dict[str, Finding]) -> dict[str, An
     }
 
 
-@dataclass(frozen=True, slots=True)
-class Conclusion:
+class Conclusion(Struct, frozen=True):
     """compared_with: what `latest` must still name for the decision to hold, None for anything."""
 
     decision: Decision

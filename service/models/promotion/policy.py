@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from storage.errors import Problem
@@ -23,8 +24,7 @@ SIGNIFICANCE = 0.05
 """A difference counts if its p-value is below this."""
 
 
-@dataclass(frozen=True, slots=True)
-class GatePolicy:
+class GatePolicy(Struct, frozen=True):
     """margin: see docs/promotion.md; absolute for accuracy, else a share of the old value.
 
     base_set: whether to judge by the base set too. base_margin: like margin, the loss allowed
@@ -44,7 +44,7 @@ class GatePolicy:
     hold_on_drift: bool = False
 
 
-FIELDS = tuple(field.name for field in fields(GatePolicy))
+FIELDS = GatePolicy.__struct_fields__
 
 
 def gate_policy(model: Model) -> GatePolicy:

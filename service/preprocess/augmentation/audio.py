@@ -5,7 +5,6 @@ Source: Park et al. (2019), SpecAugment, for both maskings.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 import numpy as np
@@ -20,8 +19,7 @@ if TYPE_CHECKING:
 Floats: TypeAlias = "NDArray[np.float32]"
 
 
-@dataclass(frozen=True)
-class AudioAugmentation(Family):
+class AudioAugmentation(Family, frozen=True):
     """In this order: shift, gain, jitter, masking, band masking."""
 
     kind: ClassVar[str] = "audio"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
 from typing import Annotated, Any, ClassVar, TypeVar, get_args, get_type_hints
+
+from msgspec import Struct
 
 from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription, is_number
@@ -13,8 +14,7 @@ from storage.records.signatures import Signature
 Self = TypeVar("Self", bound="Family")
 
 
-@dataclass(frozen=True, slots=True)
-class Amount:
+class Amount(Struct, frozen=True):
     """A field of a family.
 
     text: description for people. moves: whether it moves positions that labels may refer to.
@@ -26,8 +26,7 @@ class Amount:
     moves: bool = False
 
 
-@dataclass(frozen=True)
-class Family:
+class Family(Struct, frozen=True):
     """The augmentations of one kind of input; one whose amount is 0 is off.
 
     MIXES: those that mix two samples of a batch, applied last. views: the number of views of a
@@ -69,8 +68,8 @@ class Family:
     def amounts(cls) -> dict[str, tuple[type, Amount]]:
         """Type and declaration of each field, by name."""
         hints = get_type_hints(cls, include_extras=True)
-        shared = [field.name for field in fields(Family)]
-        own = [field.name for field in fields(cls) if field.name not in shared]
+        shared = Family.__struct_fields__
+        own = [name for name in cls.__struct_fields__ if name not in shared]
         return {name: get_args(hints[name]) for name in (*own, *shared)}
 
     @property

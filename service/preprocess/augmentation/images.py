@@ -5,7 +5,6 @@ Imports Pillow late: the daemon only checks descriptions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import ceil, cos, exp, log, radians, sin, sqrt, tan
 from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
 
@@ -45,8 +44,7 @@ class Crop(NamedTuple):
     slant: float = 0.0
 
 
-@dataclass(frozen=True)
-class ImageAugmentation(Family):
+class ImageAugmentation(Family, frozen=True):
     """In this order: crop, resized crop, flip, zoom, shear, rotation, colour, blur, noise, erasing.
 
     Beyond the image's border, the border is repeated.

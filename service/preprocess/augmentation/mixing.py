@@ -10,11 +10,11 @@ loss works with mixes, and a step costs no more.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import sqrt
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+from msgspec import Struct
 
 from service.preprocess.augmentation.draws import MIX, Draws
 
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "NDArray[Any]"
 
 
-@dataclass(frozen=True)
-class Mix:
+class Mix(Struct, frozen=True):
     """mixup, cutmix: alpha of the Beta distribution that factors are drawn from; 0 is off.
 
     With both, each sample gets one. sides: the axes of height and width in one sample.

@@ -6,7 +6,6 @@ Source: Um et al. (2017), Data Augmentation of Wearable Sensor Data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
 Array: TypeAlias = "NDArray[Any]"
 
 
-@dataclass(frozen=True)
-class SeriesAugmentation(Family):
+class SeriesAugmentation(Family, frozen=True):
     """In this order: shift, scaling, jitter, masking. time_axis: of one sample."""
 
     kind: ClassVar[str] = "standardize"

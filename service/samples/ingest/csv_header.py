@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from math import prod
+
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from storage.errors import Problem
@@ -16,8 +17,7 @@ LABEL, KEY, SPLIT = "label", "key", "split"
 _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Columns:
+class Columns(Struct, frozen=True):
     """Positions of the columns.
 
     inputs: for each input its columns, in flat order. weight: only if the request names its column,

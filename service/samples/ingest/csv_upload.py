@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from service import allocator
 from service.samples.ingest import tensors

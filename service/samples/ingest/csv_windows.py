@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.preprocess import Description, for_signature
 from service.preprocess.windows import Windows
@@ -30,8 +31,7 @@ WINDOWS_A_PART = 4
 """Length, in windows, of a part of a recording whose windows overlap."""
 
 
-@dataclass
-class Parsed:
+class Parsed(Struct):
     """Samples of a CSV, n of them. records: (n, record bytes)."""
 
     records: NDArray[np.uint8]

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
+
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.preprocess import FileKind, Unreadable
@@ -33,8 +34,7 @@ SAME = {
 FIELDS = frozenset({"label", "key", "split", "weight"})
 
 
-@dataclass(frozen=True, slots=True)
-class FileUpload:
+class FileUpload(Struct, frozen=True):
     """One file: its bytes within the upload's file, and its description.
 
     about: `label`, `key`, `split`, `weight`; the label is any JSON value.
@@ -47,8 +47,7 @@ class FileUpload:
     about: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
+class _Checked(Struct, frozen=True):
     label: Label
     key: str | None
     split: Split | None

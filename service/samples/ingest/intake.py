@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from types import TracebackType
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
+from msgspec import Struct
 
 from service.errors import InsufficientScope, InvalidInput
 from service.samples.ingest import tensors
@@ -31,8 +31,7 @@ MAX_LISTED = 1000
 """Maximum number of errors listed; of the others, only the number is given."""
 
 
-@dataclass(frozen=True, slots=True)
-class UploadOptions:
+class UploadOptions(Struct, frozen=True):
     """Options of a request that apply to all its samples.
 
     split: for samples that name none. skip_bad: store the good ones even if others are bad.
@@ -85,8 +84,7 @@ class Faults:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class IngestResult:
+class IngestResult(Struct, frozen=True):
     """ids: first and last id of the accepted samples, None if there are none.
 
     rejected: bad samples that were left out; problems: their errors. evicted: samples removed by

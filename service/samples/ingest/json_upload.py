@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
@@ -21,8 +22,7 @@ FIELDS = frozenset({"inputs", "label", "key", "split", "weight"})
 MAX_KEY_LENGTH = 512
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedSample:
+class ParsedSample(Struct, frozen=True):
     """A valid sample."""
 
     record: bytes

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct
 
 from service import allocator
 from service.errors import InvalidInput
@@ -59,8 +59,7 @@ def store_npz(
         allocator.trim()
 
 
-@dataclass(frozen=True, slots=True)
-class Chunk:
+class Chunk(Struct, frozen=True):
     """Valid rows. records: (n, record_bytes) uint8. keys, weights: None if absent."""
 
     records: NDArray[np.uint8]

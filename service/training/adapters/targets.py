@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 import onnx
+from msgspec import Struct
 
 from service.training.errors import refusal
 from service.training.forward.graph import FLOAT, Graph, int_attribute, is_default
@@ -24,8 +24,7 @@ FED = (FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.INT8, onnx.TensorProto.
 """Types that can be fed to a session as NumPy arrays."""
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """A product of a batch and a frozen weight.
 
     weight: the initializer. read: the tensor computed from it. result: the tensor that an adapter

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
+from msgspec import Struct, field
 
 from service.training.data.batches import Batches, Indices
 from service.training.data.sampler import Sampler, by_class
@@ -28,8 +28,7 @@ CHECK_ROWS = 16
 """Maximum batch size of checks: with two models in memory, larger ones would raise the peak."""
 
 
-@dataclass(frozen=True, slots=True)
-class Datasets:
+class Datasets(Struct, frozen=True):
     """samples: as the exported model takes them, for training and for validation. train,
     validation: the same as the engine takes them. base: positions of the base set in train.
     checked: maximum number of samples to check an exported model on.

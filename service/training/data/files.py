@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec import Struct, field
 from numpy.typing import NDArray
 
 from service.preprocess.kind import TOO_LARGE, FileKind, Row, Unreadable
@@ -30,8 +30,7 @@ APPEND_BYTES = 8 << 20
 logger = logging.getLogger(__name__)
 
 
-@dataclass
-class Decoding:
+class Decoding(Struct):
     """The result of decoding. unreadable: position in the index → reason. kept: files cached."""
 
     unreadable: dict[int, str] = field(default_factory=dict)

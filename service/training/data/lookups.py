@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.engine import Array
@@ -31,8 +31,7 @@ PLUMBING = (
 """Operators that exporters put between an input and its table; they cost next to nothing."""
 
 
-@dataclass(frozen=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """One Gather. ids: the tensor of row indices. maker: computes it, None for an input."""
 
     node: str

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import numpy as np
+from msgspec import Struct, field
 from numpy.random import PCG64, Generator  # numpy would load it in the first epoch, for 4 ms
 
 from service.training.data.batches import Indices
@@ -12,8 +11,7 @@ from service.training.data.batches import Indices
 _NONE: Indices = np.empty(0, np.int64)
 
 
-@dataclass(frozen=True)
-class Sampler:
+class Sampler(Struct, frozen=True):
     """Draws the epochs of a job; the same for the same samples and seed, on any device.
 
     own: positions of the samples that are seen once per epoch. base: those of the base set.

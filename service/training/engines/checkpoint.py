@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,15 +19,14 @@ from safetensors.numpy import load_file, save_file
 from service.training.errors import CheckpointUnreadable
 from service.training.optimizer.recipe import Recipe
 from service.training.optimizer.rules import EMA, slots
-from service.training.protocol.serialization import build
+from service.training.protocol.serialization import Serialized, build, plain
 
 Tensors = Mapping[str, NDArray[np.float32]]
 FLOAT32 = "F32"
 METADATA = "hone"
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointHead:
+class CheckpointHead(Serialized, frozen=True):
     """A checkpoint's metadata. recipe: None without optimizer state.
 
     classes: ids, by the index of their rows in the head; None for 0, 1, … fresh: those that have
@@ -50,7 +48,7 @@ def slot_name(slot: str, parameter: str) -> str:
 def save(path: Path, head: CheckpointHead, tensors: Tensors) -> None:
     """Write a checkpoint; neither atomic nor flushed. The same content gives the same bytes."""
     # One entry, since the library writes several in an order that changes from run to run.
-    save_file(dict(tensors), path, metadata={METADATA: json.dumps(asdict(head))})
+    save_file(dict(tensors), path, metadata={METADATA: json.dumps(plain(head))})
 
 
 def read_head(path: Path) -> CheckpointHead:
@@ -62,7 +60,7 @@ def read_head(path: Path) -> CheckpointHead:
             raise CheckpointUnreadable(
                 f"{path} has no {METADATA!r} in its metadata; take a checkpoint that Hone wrote"
             )
-        head: CheckpointHead = build(CheckpointHead, json.loads(metadata[METADATA]))
+        head = build(CheckpointHead, json.loads(metadata[METADATA]))
     except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
     return head

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
 import onnx
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from service.training.adapters.branches import merged_form

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec import Struct, field
 
 from service.training.errors import ArtifactsUnreadable
-from service.training.protocol.serialization import build
+from service.training.protocol.serialization import Serialized, build, plain
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,8 +23,7 @@ METADATA_PREFIX = "hone."
 """Prefix of the entries that exports add to the model's metadata."""
 
 
-@dataclass(frozen=True, slots=True)
-class Files:
+class Files(Struct, frozen=True):
     """The paths of a compiled model.
 
     step_model, eval_model: see service/training/graph/step.py. inference_model: the graph to export
@@ -55,8 +54,7 @@ class Files:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TrainedTensor:
+class TrainedTensor(Serialized, frozen=True):
     """A float32 tensor that training changes."""
 
     name: str
@@ -67,24 +65,21 @@ class TrainedTensor:
         return prod(self.shape)
 
 
-@dataclass(frozen=True, slots=True)
-class Draw:
+class Draw(Serialized, frozen=True):
     """An input of uniform float32 numbers in [0, 1). shape: sizes, -1 for the batch."""
 
     name: str
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Serialized, frozen=True):
     """The work of a step per sample: multiplications, and elements of the nodes' results."""
 
     multiplications: int = 0
     elements: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ClassHead:
+class ClassHead(Serialized, frozen=True):
     """A classifier's last layer: for each class a row of `weight` along `axis`, and an element of
     `bias`.
 
@@ -106,8 +101,7 @@ class ClassHead:
         return {self.weight: self.axis} | ({} if self.bias is None else {self.bias: -1})
 
 
-@dataclass(frozen=True, slots=True)
-class Adapter:
+class Adapter(Serialized, frozen=True):
     """A frozen weight W that is used as W + scale·left·right, with matrices of low rank.
 
     merges: whether the exported model has the sum instead of W, which is then float32; otherwise it
@@ -121,8 +115,7 @@ class Adapter:
     merges: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Serialized, frozen=True):
     """A model that an engine can train.
 
     inputs: in the order in which batches bring them. output: the tensor that is measured and
@@ -179,7 +172,7 @@ def carry_over(
 
 
 def write(manifest: Manifest, path: Path) -> None:
-    path.write_text(json.dumps(asdict(manifest), indent=1), "utf-8")
+    path.write_text(json.dumps(plain(manifest), indent=1), "utf-8")
 
 
 def read(path: Path) -> Manifest:
@@ -202,5 +195,4 @@ def _parse(content: bytes) -> Manifest:
     written = json.loads(content)
     written.pop("sample_weight", None)  # of before: the loss's scale holds weights now
     written.setdefault("knows_head", "head" in written)
-    manifest: Manifest = build(Manifest, written)
-    return manifest
+    return build(Manifest, written)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.errors import ArtifactsUnreadable
@@ -19,8 +19,7 @@ DIMS, DATA_TYPE, NAME, RAW_DATA = 1, 2, 8, 9
 DTYPES = {1: np.float32, 2: np.uint8, 3: np.int8, 10: np.float16}
 
 
-@dataclass(frozen=True, slots=True)
-class StoredTensor:
+class StoredTensor(Struct, frozen=True):
     """An initializer. data: its part of the file. start: of the data, within the graph's field."""
 
     name: str

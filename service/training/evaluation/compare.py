@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.data.batches import Indices
@@ -34,8 +34,7 @@ _METRIC = {"class": "loss", "share": "accuracy", "absolute": "mae"}
 """The per-sample metric from which the error is taken; for `share`, the error is 1 minus it."""
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """A version's results on the samples. errors, is_wrong: (samples,). told: (samples, …)."""
 
     metrics: dict[str, Any]

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace
 from math import prod
 from pathlib import Path
 from statistics import NormalDist
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.training.data.batches import Batches

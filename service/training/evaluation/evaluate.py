@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.training.data.batches import Indices
@@ -61,8 +62,7 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
         raise ExportMismatch(f"the exported model is of no use: {error}") from error
 
 
-@dataclass(frozen=True)
-class ModelMetrics:
+class ModelMetrics(Struct, frozen=True):
     """A model's metrics. per_sample: (samples,), of the metric that the gate uses."""
 
     metrics: dict[str, Any]

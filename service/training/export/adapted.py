@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -29,6 +28,7 @@ from service.training.export.form import MadeForm, calibration_rows
 from service.training.forward.graph import Graph
 from service.training.graph.flow import reads
 from service.training.protocol.messages.comparison import AdaptedFiles, Convert
+from service.training.protocol.serialization import plain
 
 CHECKED_SAMPLES = 16
 TAG_DIGITS = 8
@@ -95,7 +95,7 @@ def _values(path: str, made: Manifest) -> Tensors:
 def _tag(files: AdaptedFiles, made: Manifest) -> str:
     """Identifies the base. Input names end in it, so that no other base's adapter fits."""
     content = Path(files.inference_model).read_bytes()
-    moved = {key: asdict(made)[key] for key in ("parameters", "statistics", "adapters")}
+    moved = {key: plain(getattr(made, key)) for key in ("parameters", "statistics", "adapters")}
     whole = hashlib.sha256(content + json.dumps(moved, sort_keys=True).encode())
     return whole.hexdigest()[:TAG_DIGITS]
 

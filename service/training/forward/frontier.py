@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import onnx
+from msgspec import Struct
 
 from service.training.forward import trial
 from service.training.forward.graph import FLOAT, Graph, is_default
@@ -18,8 +18,7 @@ class Whole(Exception):
     """Why a frozen part exists but cannot be cut off; for people."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(Struct, frozen=True):
     """How a tensor holds its rows: axis `axis` is `factor` times the batch.
 
     shape: for one sample, with 0 where the batch is.
@@ -30,8 +29,7 @@ class Layout:
     shape: Shape
 
 
-@dataclass(slots=True)
-class Frontier:
+class Frontier(Struct):
     """The nodes after the cut, and the tensors that cross it.
 
     suffix: names of the nodes that depend on a trainable parameter, and of those that would not

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import onnx
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.engines.manifest import ClassHead, carry_over
@@ -29,8 +29,7 @@ REMEDY = "register a model that has the classes you want under another name, and
 ROWS = (1, 3)
 
 
-@dataclass(frozen=True, slots=True)
-class HeadLayer:
+class HeadLayer(Struct, frozen=True):
     """The layer's initializers. axis: the weight's class axis; the bias's is the last. features:
     the layer's input. shapes: of later reshapes, which contain the number of classes.
     """

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
+from msgspec import Struct
 
 from service.training.errors import GraphRefused
 from service.training.forward import frontier, trial
@@ -20,8 +20,7 @@ ROWS = 3
 """Rows that are compared with single ones."""
 
 
-@dataclass(frozen=True, slots=True)
-class Partition:
+class Partition(Struct, frozen=True):
     """Two models that together, in sequence, compute the same as the whole.
 
     prefix: in its inference form; its outputs, (batch, …) each, are the suffix's inputs in the

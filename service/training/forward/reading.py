@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import onnx
+from msgspec import Struct
 
 from service.training.adapters.branches import add_adapters
 from service.training.engines.manifest import Adapter
@@ -34,8 +34,7 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class ForwardModel:
+class ForwardModel(Struct, frozen=True):
     """A graph to train. frozen: float32 parameters that do not train, including statistics. graph:
     computes its output, and its loss if the model has its own, named loss_output. prefix: runs
     before it, once per sample, and computes its inputs; None if the graph is whole. cut: where it
@@ -132,8 +131,7 @@ def _open(
     return graph, output
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
+class _Wanted(Struct, frozen=True):
     """The spec's choices. end: where the gradient begins."""
 
     loss: str
@@ -148,8 +146,7 @@ class _Wanted:
         return self.loss_output or self.output
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """The description of a trainable graph. row: shape of one row of the output.
 
     below: may there be other parameters below the trainable ones?

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 
 import onnx
+from msgspec import Struct
 
 from service.training.forward.graph import FLOAT, Graph, input_at, is_default, nodes_of
 from service.training.forward.refusals import has_gradient, is_quantized, remedy
@@ -26,8 +26,7 @@ NAMES_IN_A_NOTE = 5
 _WITH_BIAS = ("Conv", "ConvTranspose", "Gemm")
 
 
-@dataclass(frozen=True, slots=True)
-class Inert:
+class Inert(Struct, frozen=True):
     """Learned values outside weight slots. node: the reader in the main graph."""
 
     name: str

@@ -8,9 +8,9 @@ for all samples or one for each, and has the output's rank, so that it broadcast
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 
 from service.training.graph.tensor import Tensor
 from service.training.loss import TEMPERATURE, Loss
@@ -19,8 +19,7 @@ FEW = 64
 """Samples of up to this many numbers are scaled before summing: one node less, two reads more."""
 
 
-@dataclass(frozen=True, slots=True)
-class LossAndGradient:
+class LossAndGradient(Struct, frozen=True):
     """A loss in a graph. gradient: of the compared output."""
 
     loss: Tensor

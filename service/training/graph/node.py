@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import onnx
+from msgspec import Struct
 
 from service.training.graph.builder import Builder
 from service.training.graph.tensor import NotDifferentiable, Tensor
@@ -20,8 +20,7 @@ Raises NotDifferentiable.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """wanted: which inputs depend on the variables of differentiation."""
 
     graph: Builder

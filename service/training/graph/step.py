@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
 import onnx
+from msgspec import Struct
 from onnx import helper
 
 from service.training.graph.builder import Builder
@@ -31,8 +31,7 @@ OTHER_TARGET = "hone.target"
 """For models that have a tensor called that. Apps on phones feed artifacts by these names."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepModel:
+class StepModel(Struct, frozen=True):
     """A step, and the metadata that an executor needs.
 
     model: its inputs are `inputs`, `target`, `scalars`, `random`, `parameters` and the statistics

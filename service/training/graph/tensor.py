@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import onnx
+from msgspec import Struct
 from numpy.typing import NDArray
 
 Dim: TypeAlias = int | str | None
@@ -49,8 +49,7 @@ class GraphBuilder(Protocol):
     def retype(self, tensor: Tensor, shape: Sequence[Dim] | None) -> Tensor: ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Tensor:
+class Tensor(Struct, frozen=True, eq=False):
     """A name in a graph, with its known type.
 
     dtype: ONNX element type, 0 if unknown. shape: sizes, symbols, or None for an unknown size;

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+from msgspec import Struct
 
 from service.training.graph.node import Node
 from service.training.graph.places import fixed
 from service.training.graph.tensor import Array, Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class WindowShape:
+class WindowShape(Struct, frozen=True):
     """befores, afters: pads, by axis."""
 
     kernel: tuple[int, ...]

@@ -8,11 +8,11 @@ change.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
@@ -27,8 +27,7 @@ BATCH_SIZE = 64
 NAME = "hone.inverse_temperature"
 
 
-@dataclass(frozen=True)
-class Calibrated:
+class Calibrated(Struct, frozen=True):
     """engine: with the scaled output. metrics: validation metrics that it changes. warnings: why
     calibration was skipped, for people.
     """

@@ -7,12 +7,12 @@ k-Nearest-Neighbor Rule. One more vote is spread over all classes, so that no lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
@@ -32,8 +32,7 @@ rounding decides which of equally near ones are first, and is a hundredth of it.
 PREFIX = "hone.knn."
 
 
-@dataclass(frozen=True)
-class Neighbours:
+class Neighbours(Struct, frozen=True):
     """rows: (samples, width), relative to `middle`. votes: (samples, classes), a sample's weight in
     the column of its class. k: number of neighbours that vote, with all as near as the last.
     """

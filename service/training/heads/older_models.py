@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from service.training.engines import checkpoint, manifest, opening
 from service.training.engines.manifest import ClassHead, Files, Manifest

@@ -8,9 +8,9 @@ classes. The scale s, which is 1 there, is fitted: it affects probabilities, not
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
@@ -25,8 +25,7 @@ LOWEST, HIGHEST, HALVINGS = 1e-3, 1e3, 50
 Doubles = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Prototypes:
+class Prototypes(Struct, frozen=True):
     """means: (classes, width). mass: (classes,), total sample weight of each, 0 without samples."""
 
     means: Doubles

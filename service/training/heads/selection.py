@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
 from glob import escape
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from service.training.choices import choose
 from service.training.data.batches import Indices
@@ -107,8 +108,7 @@ def simplest(scores: Mapping[Kind, Score]) -> Kind:
     )
 
 
-@dataclass(frozen=True)
-class Score:
+class Score(Struct, frozen=True):
     """accuracy: the share that is right. losses: (evaluated,), cross entropy at the temperature
     with the lowest mean, so that no kind loses because it is over- or underconfident.
     """
@@ -159,8 +159,7 @@ def folds(datasets: Datasets, *, seed: int) -> Iterator[Indices]:
         yield held
 
 
-@dataclass
-class _Judge:
+class _Judge(Struct):
     """Fits a head without some samples, and predicts these with it."""
 
     task: Train

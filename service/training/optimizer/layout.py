@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import ceil, prod
+
+from msgspec import Struct
 
 from service.training.optimizer.recipe import Recipe
 
@@ -18,8 +19,7 @@ MIN_SHARE = 16_384
 """Minimum elements for which another thread gets its own block."""
 
 
-@dataclass(frozen=True, slots=True)
-class BufferLayout:
+class BufferLayout(Struct, frozen=True):
     """Buffers are [rows, width]. starts: the first element of each parameter.
 
     rate_factors, decays: of each row; parameters with different ones share no row.

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from math import isfinite
 from typing import Annotated, Literal, NamedTuple
+
+from msgspec import Struct
 
 from storage.errors import Problem
 
@@ -48,36 +49,36 @@ class About(NamedTuple):
         }
 
 
-@dataclass(frozen=True)  # no slots: a class may inherit slots from one base only
-class LossOptions:
+LabelSmoothing = Annotated[float, About("Share of the target spread over all classes.", ge=0, lt=1)]
+ClassWeights = Annotated[
+    tuple[float, ...] | None, About("Weight of each class in the loss, in order.")
+]
+IgnoreIndex = Annotated[int | None, About("Class whose positions do not count in the loss.", ge=0)]
+Distillation = Annotated[
+    float,
+    About(
+        "Weight of keeping to what the version that the job starts from answers to the same "
+        "samples.",
+        ge=0,
+        le=1000,
+    ),
+]
+
+
+class LossOptions(Struct, frozen=True):
     """Options of cross entropy, as in PyTorch.
 
     distillation: the weight of its term, which the reported loss does not include; Li, Hoiem
     (2016), Learning without Forgetting.
     """
 
-    label_smoothing: Annotated[
-        float, About("Share of the target spread over all classes.", ge=0, lt=1)
-    ] = 0.0
-    class_weights: Annotated[
-        tuple[float, ...] | None, About("Weight of each class in the loss, in order.")
-    ] = None
-    ignore_index: Annotated[
-        int | None, About("Class whose positions do not count in the loss.", ge=0)
-    ] = None
-    distillation: Annotated[
-        float,
-        About(
-            "Weight of keeping to what the version that the job starts from answers to the same "
-            "samples.",
-            ge=0,
-            le=1000,
-        ),
-    ] = 0.0
+    label_smoothing: LabelSmoothing = 0.0
+    class_weights: ClassWeights = None
+    ignore_index: IgnoreIndex = None
+    distillation: Distillation = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Recipe:
+class Recipe(Struct, frozen=True):
     """An optimizer with its options, named as in PyTorch where it has them.
 
     betas: None for the optimizer's own. alpha: RMSprop's smoothing. decays: globs of parameters
@@ -165,7 +166,7 @@ def loss_problems(
             Problem(
                 f"/{name}", f"{name} is of cross_entropy, the model's loss is {loss}; leave it out"
             )
-            for name in (each.name for each in fields(options))
+            for name in options.__struct_fields__
             if name in given or getattr(options, name) != getattr(plain, name)
         ]
     found = []
@@ -205,7 +206,7 @@ def problems(
 def _foreign_options(recipe: Recipe, given: Collection[str]) -> Iterator[Problem]:
     own = OPTIONS[recipe.optimizer] | COMMON
     plain = Recipe(recipe.optimizer)
-    for name in (each.name for each in fields(Recipe)):
+    for name in Recipe.__struct_fields__:
         differs = getattr(recipe, name) != getattr(plain, name)
         if name not in own and (differs or name in given):
             takers = ", ".join(each for each, options in OPTIONS.items() if name in options)

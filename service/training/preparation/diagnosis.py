@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import onnx
+from msgspec.structs import replace
 
 from service.training.errors import GraphRefused, pointer
 from service.training.forward import head

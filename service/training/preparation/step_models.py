@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import onnx
+from msgspec.structs import replace
 
 from service.training.adapters.targets import fed_weights
 from service.training.engines.compilation import compile_model, write_skeleton

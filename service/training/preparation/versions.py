@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import onnx
+from msgspec.structs import replace
 
 from service.training.export import remainder
 from service.training.forward import own_loss, trial

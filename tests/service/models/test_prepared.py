@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from support import mlp
 
 from service.models.prepared import MADE_OF, describe

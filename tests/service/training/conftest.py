@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ import onnx
 import pytest
 from child_forks import programs_started
 from loop_bench import Bench, MakeBench
+from msgspec.structs import replace
 from perceptrons import perceptron, rewrite_ir
 from stored import begin
 from training_api import require_training_api

@@ -6,12 +6,12 @@ import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import onnxruntime
 import pytest
+from msgspec.structs import replace
 from support import DEADLINE_S
 
 from service.training.protocol.messages.commands import Cancel, Pause

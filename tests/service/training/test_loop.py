@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from loop_bench import MakeBench
+from msgspec.structs import replace
 
 from service.training.data.batches import Dataset
 from service.training.data.sampler import epoch_order

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from loop_bench import Bench, MakeBench
+from msgspec.structs import replace
 
 from service.training.engine import Array
 from service.training.errors import LossNotFinite

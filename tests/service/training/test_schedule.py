@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from math import cos, pi
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import LoopState

@@ -5,10 +5,10 @@ import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
 from disk_faults import failing_sync
+from msgspec.structs import replace
 from stored import occupy_writer
 from support import DEADLINE_S, HELPERS, wait_until
 

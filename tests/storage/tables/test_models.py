@@ -1,7 +1,7 @@
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from storage.errors import AlreadyExists, InUse, NotFound, StorageFull
 from storage.records.jobs import JobState, NewJob

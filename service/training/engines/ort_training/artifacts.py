@@ -8,12 +8,12 @@ and inputs are those of `onnxruntime.training.artifacts`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+from msgspec import Struct
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.engines.ort_training import runtime
@@ -38,8 +38,7 @@ ADAM_MODE_TORCH = 0
 """Makes the engine's AdamW the same as PyTorch's; its default, 1, is that of Hugging Face."""
 
 
-@dataclass(frozen=True, slots=True)
-class OptimizerChoice:
+class OptimizerChoice(Struct, frozen=True):
     """The optimizer model's settings. name: `adamw` or `sgd`."""
 
     name: str

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.errors import CheckpointUnreadable
@@ -45,8 +45,7 @@ def _parameters(content: bytes) -> Iterator[tuple[str, NDArray[np.float32]]]:
             yield tensor.vector(NAME, 1).decode(), values
 
 
-@dataclass(frozen=True, slots=True)
-class _Table:
+class _Table(Struct, frozen=True):
     """A table at an offset in a buffer. Absent fields read as empty."""
 
     content: bytes

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
 
 import onnx
+from msgspec import Struct
 
 from service.training.errors import pointer, refusal, refuse
 from service.training.forward.graph import Graph, is_default
@@ -18,8 +18,7 @@ _GRADIENT_INPUTS = (".accumulation.buffer", "lazy_reset_grad")
 _OPTIMIZER_NODES = {"AdamWOptimizer": "adamw", "SGDOptimizerV2": "sgd"}
 
 
-@dataclass(frozen=True, slots=True)
-class Recognized:
+class Recognized(Struct, frozen=True):
     """inputs: names in graph order. label: the last user input. output: what the loss reads.
 
     is_ours: whether `honed artifacts` wrote them.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
-
 import numpy as np
+from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from service.training.engine import Array

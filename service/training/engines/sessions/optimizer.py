@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from msgspec import Struct
 from numpy import add, multiply, subtract
 
 from service.training.engines.sessions.buffers import Buffers, Vector, aligned, edges
@@ -18,8 +18,7 @@ NORM_EPSILON = 1e-6
 """Added to the norm in the divisor by torch.nn.utils.clip_grad_norm_."""
 
 
-@dataclass(frozen=True, slots=True)
-class Block:
+class Block(Struct, frozen=True):
     """A row of the buffers. gradients: their sum is the gradient. slots: in the recipe's order.
 
     rate, decay, square_sum: of this step, without axes; decay: see `Optimizer.step`.

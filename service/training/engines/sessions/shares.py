@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import ceil
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from service.training.engine import Array
 from service.training.engines.manifest import Manifest
@@ -57,8 +57,7 @@ Bind = Callable[[Binding, int], None]
 """Binds what does not change between runs, given the number of the share."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(Struct, frozen=True):
     """How a share of many rows is run piece by piece. rows: maximum per run.
 
     bind: binds further runs. add: adds the results of a further run to those of the first.

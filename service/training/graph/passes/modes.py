@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import onnx
+from msgspec import Struct
 from onnx import helper, inliner, numpy_helper, parser
 
 from service.training.errors import pointer, refusal
@@ -77,8 +76,7 @@ DEFAULTS = {"epsilon": 1e-5, "momentum": 0.9}
 """The inliner does not fill in defaults."""
 
 
-@dataclass(frozen=True, slots=True)
-class RandomDraw:
+class RandomDraw(Struct, frozen=True):
     """An input of uniform float32 numbers in [0, 1). shape: sizes, -1 for the batch."""
 
     name: str

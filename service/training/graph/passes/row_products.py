@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import reduce
+
+from msgspec import Struct
 
 from service.training.graph.node import Gradients, Node
 from service.training.graph.rules.matrix import multiply
@@ -16,8 +17,7 @@ FEW_CHANNELS = 8
 """Up to this many, one product with all positions of a kernel side by side is faster."""
 
 
-@dataclass(frozen=True, slots=True)
-class Windowed:
+class Windowed(Struct, frozen=True):
     """A convolution and the pool after it. cells: of the pool's window. counts: of results."""
 
     windows: WindowShape

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
 import onnx
+from msgspec import Struct, field
 from onnx import helper
 
 from service.training.graph.builder import STANDARD, Builder
@@ -41,7 +41,12 @@ def read_model(model: onnx.ModelProto) -> Builder:
     """A builder on the model's graph, with such stacks rewritten. model: with types."""
     graph = Builder(model)
     pools = _pooled(model, graph)
-    return _Rewriting(model, graph, pools).run() if pools else graph
+    if not pools:
+        return graph
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    del bare.graph.node[:]
+    return _Rewriting(model, graph, Builder(bare), pools).run()
 
 
 def _pooled(model: onnx.ModelProto, graph: Builder) -> dict[str, onnx.NodeProto]:
@@ -83,8 +88,7 @@ def _is_tiling(node: onnx.NodeProto) -> bool:
     )
 
 
-@dataclass
-class _Rewriting:
+class _Rewriting(Struct):
     """pools: by the tensor that they read. moved: tensors of the new layout, by their old names.
 
     both: those that also exist in the old layout.
@@ -92,15 +96,12 @@ class _Rewriting:
 
     model: onnx.ModelProto
     old: Builder
+    new: Builder
     pools: Mapping[str, onnx.NodeProto]
     moved: dict[str, Tensor] = field(default_factory=dict)
     both: set[str] = field(default_factory=set)
 
     def run(self) -> Builder:
-        bare = onnx.ModelProto()
-        bare.CopyFrom(self.model)
-        del bare.graph.node[:]
-        self.new = Builder(bare)
         done = {pool.output[0] for pool in self.pools.values()}
         for node in self.old.nodes:
             if not done.intersection(node.output) and not self._rewrite(node):

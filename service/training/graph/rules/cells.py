@@ -8,7 +8,8 @@ N samples, I inputs, H hidden, K = H times the number of gates.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from service.training.graph.loops import Step, scan
 from service.training.graph.node import Node
@@ -29,8 +30,7 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
 """Derivative of each activation, from its result."""
 
 
-@dataclass(frozen=True, slots=True)
-class Direction:
+class Direction(Struct, frozen=True):
     """One of a layer's directions.
 
     x: (T, N, I). weights: (K, I), recurrent: (K, H), biases of both: (K,). before: the state before
@@ -79,8 +79,7 @@ class Direction:
         return values.graph.ops("Split", values, lengths, outputs=count, axis=-1)
 
 
-@dataclass(frozen=True, slots=True)
-class CellGradients:
+class CellGradients(Struct, frozen=True):
     """Gradients of one direction. by_input, by_state: of these parts of the gates, (T, N, K)."""
 
     by_input: Tensor

@@ -5,11 +5,11 @@ Source: ONNX's operator pages, AffineGrid-20, GridSample-20 and Col2Im-18.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.passes.pads import all_pads
@@ -17,8 +17,7 @@ from service.training.graph.places import fixed
 from service.training.graph.tensor import INT64, Array, NotDifferentiable, Tensor
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """The positions at which an image is read along one axis.
 
     at: in pixels, (N, *counts). slope: derivative of `at` by the grid's coordinate. size, stride:

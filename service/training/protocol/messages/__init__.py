@@ -4,6 +4,5 @@ The parent's first line on the child's stdin is a task; later lines are commands
 means that the parent is gone. The child answers with messages on stdout, the last of which ends
 the task: `unions.py` has the list.
 
-Each kind of task has its own module: creating a dataclass takes half a millisecond, and a child
-only needs those of its task.
+Each kind of task has its own module: a child only loads that of its task.
 """

@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
+from service.training.protocol.serialization import Serialized
 
-@dataclass(frozen=True, slots=True)
-class Pause:
+
+class Pause(Serialized, frozen=True):
     """Finish the step, save a checkpoint, end."""
 
     kind: Literal["pause"] = "pause"
 
 
-@dataclass(frozen=True, slots=True)
-class Cancel:
+class Cancel(Serialized, frozen=True):
     """Finish the step, end without saving."""
 
     kind: Literal["cancel"] = "cancel"
 
 
-@dataclass(frozen=True, slots=True)
-class Hold:
+class Hold(Serialized, frozen=True):
     """Finish the step, save a checkpoint, then wait in memory for the next command."""
 
     kind: Literal["hold"] = "hold"
 
 
-@dataclass(frozen=True, slots=True)
-class Continue:
+class Continue(Serialized, frozen=True):
     """Continue after a `Hold`."""
 
     kind: Literal["continue"] = "continue"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from msgspec import field
+
 from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.serialization import Serialized
 from storage.records.signatures import Signature
 from storage.records.versions import VariantName
 
@@ -13,8 +15,7 @@ Ranks = Literal["unlabelled", "labels"]
 """Unlabelled samples by a version's uncertainty, or labelled ones by its doubt about the label."""
 
 
-@dataclass(frozen=True, slots=True)
-class OwnLoss:
+class OwnLoss(Serialized, frozen=True):
     """Paths of the artifacts that compute the model's own loss."""
 
     manifest: str
@@ -22,8 +23,7 @@ class OwnLoss:
     checkpoint: str
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Serialized, frozen=True):
     """How models are measured: samples and metric. metric: `accuracy`, `loss` or `mae`.
 
     reference, base_set: whether to compare on these sets as well. preprocess, cache: as
@@ -44,8 +44,7 @@ class Measurement:
     own_loss: OwnLoss | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluate:
+class Evaluate(Serialized, frozen=True):
     """Compare two inference models on the current labelled validation samples.
 
     baseline_classes: ids of the classes that the baseline knows, by index; None for those of the
@@ -62,8 +61,7 @@ class Evaluate:
     kind: Literal["evaluate"] = "evaluate"
 
 
-@dataclass(frozen=True, slots=True)
-class AdaptedFiles:
+class AdaptedFiles(Serialized, frozen=True):
     """A model that trains adapters. checkpoint: its values when training starts. trained: those of
     the version, None for version 1.
     """
@@ -74,8 +72,7 @@ class AdaptedFiles:
     trained: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Convert:
+class Convert(Serialized, frozen=True):
     """Make another form of an inference model, and compare it with the original.
 
     classes: ids of those that it knows, as in Evaluate. adapted: for a form with adapters separate
@@ -92,8 +89,7 @@ class Convert:
     kind: Literal["convert"] = "convert"
 
 
-@dataclass(frozen=True, slots=True)
-class Rank:
+class Rank(Serialized, frozen=True):
     """Measure how uncertain an inference model is about each of the newest samples.
 
     classes: ids of those that it knows, as in Evaluate.
@@ -108,8 +104,7 @@ class Rank:
     kind: Literal["rank"] = "rank"
 
 
-@dataclass(frozen=True, slots=True)
-class Drift:
+class Drift(Serialized, frozen=True):
     """Compare the newest samples with those that a version was trained on. model: its file.
 
     watermark: of its job.
@@ -122,8 +117,7 @@ class Drift:
     kind: Literal["drift"] = "drift"
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Serialized, frozen=True):
     """A paired bootstrap of the metric's difference, candidate minus baseline.
 
     low, high: 95 % percentile interval. p_value: two-sided.
@@ -135,8 +129,7 @@ class Interval:
     p_value: float
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Serialized, frozen=True):
     """Two models on the same samples.
 
     candidate, baseline: their metrics, empty without samples; baseline is None if that model cannot
@@ -156,8 +149,7 @@ class Comparison:
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureDrift:
+class FeatureDrift(Serialized, frozen=True):
     """A feature of an input. psi: its population stability index; it has drifted above limit.
 
     figure: the summary of each sample that was compared, None for a number of the input itself.
@@ -172,8 +164,7 @@ class FeatureDrift:
     recent_mean: float
 
 
-@dataclass(frozen=True, slots=True)
-class Drifted:
+class Drifted(Serialized, frozen=True):
     """The drift of recent inputs from those of training. features: those that drifted most.
 
     compared: number of features compared, 0 with too few samples. drifted: number that have.
@@ -187,8 +178,7 @@ class Drifted:
     kind: Literal["drifted"] = "drifted"
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluated:
+class Evaluated(Serialized, frozen=True):
     """The models are compared. reference, base_set, drift: None if not requested."""
 
     validation: Comparison
@@ -198,8 +188,7 @@ class Evaluated:
     kind: Literal["evaluated"] = "evaluated"
 
 
-@dataclass(frozen=True, slots=True)
-class Converted:
+class Converted(Serialized, frozen=True):
     """The variant is at path. method: how it was made. The candidate is the variant."""
 
     path: str
@@ -210,8 +199,7 @@ class Converted:
     kind: Literal["converted"] = "converted"
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
+class Ranked(Serialized, frozen=True):
     """The model's uncertainty about the samples with these ids.
 
     doubts: for unlabelled ones, the entropy in nats; for labelled ones, 1 minus the probability of

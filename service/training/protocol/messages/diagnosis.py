@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.serialization import Serialized
 from storage.errors import Problem
 
 WhyNot = Literal[
@@ -15,8 +15,7 @@ WhyNot = Literal[
 """Why an initializer does not train."""
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnose:
+class Diagnose(Serialized, frozen=True):
     """Describe a file's contents, and run the check of a registration.
 
     prepare: that check. If its loss is an empty string, the suggested one is used.
@@ -41,8 +40,7 @@ class Diagnose:
         return self.prepare.limits
 
 
-@dataclass(frozen=True, slots=True)
-class TensorInfo:
+class TensorInfo(Serialized, frozen=True):
     """An input or output. shape: of one sample, None for unknown or variable sizes."""
 
     name: str
@@ -50,8 +48,7 @@ class TensorInfo:
     shape: tuple[int | None, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Initializer:
+class Initializer(Serialized, frozen=True):
     """An initializer that may be a parameter. why_not, detail: None if it trains.
 
     below: whether the cut leaves it in the frozen part.
@@ -66,8 +63,7 @@ class Initializer:
     detail: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class HeadInfo:
+class HeadInfo(Serialized, frozen=True):
     """The last layer of a classifier, which has a row of weights for each class."""
 
     weight: str
@@ -76,8 +72,7 @@ class HeadInfo:
     classes: int
 
 
-@dataclass(frozen=True, slots=True)
-class RefusedNode:
+class RefusedNode(Serialized, frozen=True):
     """A node that prevents training."""
 
     node: str
@@ -85,8 +80,7 @@ class RefusedNode:
     detail: str
 
 
-@dataclass(frozen=True, slots=True)
-class Suggested:
+class Suggested(Serialized, frozen=True):
     """A suggestion for registering the file, from its content. because: a sentence on the loss.
 
     loss_output: the tensor that is the loss, if that is `output`. classes: names stored in the
@@ -101,8 +95,7 @@ class Suggested:
     preprocess: tuple[dict[str, Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnosed:
+class Diagnosed(Serialized, frozen=True):
     """The file's contents. prepared: the result of the check, None if it found problems.
 
     loss: the one checked. opset: None for artifacts. initializers: in graph order.

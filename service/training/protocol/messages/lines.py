@@ -5,10 +5,9 @@ from __future__ import annotations
 import importlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, cast
 
-from service.training.protocol.serialization import build
+from service.training.protocol.serialization import build, plain
 
 if TYPE_CHECKING:  # each is loaded when first received
     from service.training.protocol.messages.unions import Command, Message, Task
@@ -37,7 +36,7 @@ MESSAGES = {
 
 def encode(line: Task | Command | Message) -> bytes:
     """One JSON line, ended by a newline. Raises ValueError if a number is not finite."""
-    return json.dumps(asdict(line), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(plain(line), allow_nan=False, separators=(",", ":")).encode() + b"\n"
 
 
 def decode_task(line: bytes) -> Task:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
+from service.training.protocol.serialization import Serialized
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+
+class Chosen(Serialized, frozen=True):
     """Hyperparameters that the job has chosen, each with the reason, for people."""
 
     values: dict[str, Any]
@@ -15,16 +15,14 @@ class Chosen:
     kind: Literal["chosen"] = "chosen"
 
 
-@dataclass(frozen=True, slots=True)
-class Quarantined:
+class Quarantined(Serialized, frozen=True):
     """Samples that cannot be read, and are left out. reasons: id as text → reason, for people."""
 
     reasons: dict[str, str]
     kind: Literal["quarantined"] = "quarantined"
 
 
-@dataclass(frozen=True, slots=True)
-class Decoded:
+class Decoded(Serialized, frozen=True):
     """Files were decoded. kept: how many of all `samples` are cached now."""
 
     samples: int
@@ -34,8 +32,7 @@ class Decoded:
     kind: Literal["decoded"] = "decoded"
 
 
-@dataclass(frozen=True, slots=True)
-class Updated:
+class Updated(Serialized, frozen=True):
     """A round's update is at path as safetensors; residual: what its compression left out.
 
     samples: number of distinct ones behind it. norm: of the difference as trained; sent_norm: of
@@ -57,8 +54,7 @@ class Updated:
     kind: Literal["updated"] = "updated"
 
 
-@dataclass(frozen=True, slots=True)
-class Validated:
+class Validated(Serialized, frozen=True):
     """Metrics of the parameters on the validation samples, see docs on metrics."""
 
     validation: dict[str, Any]

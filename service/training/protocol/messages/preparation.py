@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
 
+from msgspec import field
+
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
+from service.training.protocol.serialization import Serialized
 from storage.errors import Problem
 from storage.records.models import BatchNorm
 from storage.records.signatures import Signature
 
 
-@dataclass(frozen=True, slots=True)
-class Lora:
+class Lora(Serialized, frozen=True):
     """Adapters of this rank, times alpha/rank, for the weights that the globs match.
 
     targets: globs over names of weights, and of the nodes that read them.
@@ -23,8 +24,7 @@ class Lora:
     targets: tuple[str, ...] = ("*",)
 
 
-@dataclass(frozen=True, slots=True)
-class Prepare:
+class Prepare(Serialized, frozen=True):
     """Check an uploaded model and make it ready to train.
 
     source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
@@ -58,8 +58,7 @@ class Prepare:
     kind: Literal["prepare"] = "prepare"
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Serialized, frozen=True):
     """The end of a model's frozen part. Bytes and milliseconds are per sample.
 
     tensors: those that cross the cut. nodes, parameters: their numbers below it. pays: whether
@@ -75,8 +74,7 @@ class Cut:
     pays: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Serialized, frozen=True):
     """A float parameter of the model. below: whether the cut leaves it in the frozen part."""
 
     name: str
@@ -85,8 +83,7 @@ class Parameter:
     below: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Prepared:
+class Prepared(Serialized, frozen=True):
     """The model is ready to train. base_model: the inference model that is version 1.
 
     output: the tensor that is exported and measured. notes: what was corrected in the graph.
@@ -107,8 +104,7 @@ class Prepared:
     kind: Literal["prepared"] = "prepared"
 
 
-@dataclass(frozen=True, slots=True)
-class Refused:
+class Refused(Serialized, frozen=True):
     """The upload cannot be trained; has every cause."""
 
     detail: str

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from service.training.protocol.serialization import Serialized
 
 FEATURE_DTYPE = "hone.feature_dtype"
 """Metadata key of a prefix model: the type in which its float32 outputs are cached."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceLimits:
+class ResourceLimits(Serialized, frozen=True):
     """Limits for the child, except memory, which its parent limits. nice: 0 to 19."""
 
     threads: int = 1
     nice: int = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Artifacts:
+class Artifacts(Serialized, frozen=True):
     """Paths of the results of the offline phase.
 
     On-Device Training has an optimizer_model. The session engine has a manifest and an
@@ -40,24 +39,21 @@ class Artifacts:
     optimized_step_model: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Working:
+class Working(Serialized, frozen=True):
     """A heartbeat while there is nothing else to report. done: samples."""
 
     done: int
     kind: Literal["working"] = "working"
 
 
-@dataclass(frozen=True, slots=True)
-class Stopped:
+class Stopped(Serialized, frozen=True):
     """The child obeyed a command, or its parent is gone."""
 
     reason: Literal["paused", "cancelled", "orphaned"]
     kind: Literal["stopped"] = "stopped"
 
 
-@dataclass(frozen=True, slots=True)
-class Failed:
+class Failed(Serialized, frozen=True):
     """The task cannot be carried out, and a retry would not help."""
 
     code: str

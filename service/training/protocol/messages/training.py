@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import field
 
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
+from service.training.protocol.serialization import Serialized
 from storage.records.signatures import Signature
 
 
-@dataclass(frozen=True, slots=True)
-class LoopState:
+class LoopState(Serialized, frozen=True):
     """The loop's own state at a checkpoint; with the engine's state a job resumes bit for bit.
 
     step: optimizer steps done. seconds: training time spent. loss_sum, loss_count: of the
@@ -31,8 +32,7 @@ class LoopState:
     parent_version: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Start:
+class Start(Serialized, frozen=True):
     """A job's starting point.
 
     `base`: the artifacts' own checkpoint. `parameters`: the parameters of `checkpoint`, a fresh
@@ -56,8 +56,7 @@ class Start:
 Compression = Literal["none", "int8", "top_k"]
 
 
-@dataclass(frozen=True, slots=True)
-class UpdateTerms:
+class UpdateTerms(Serialized, frozen=True):
     """How the difference from the parameters in `given` is made ready to leave.
 
     min_samples: the fewest that it may come from. clip_norm: the maximum norm of the whole, None
@@ -76,8 +75,7 @@ class UpdateTerms:
     deadline: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Train:
+class Train(Serialized, frozen=True):
     """Train one model on its samples up to the watermark, then export it.
 
     update: make this update instead. only_measures: validate the parameters that it starts from,
@@ -116,8 +114,7 @@ class Train:
     kind: Literal["train"] = "train"
 
 
-@dataclass(frozen=True, slots=True)
-class Started:
+class Started(Serialized, frozen=True):
     """Engine and samples are loaded. total_steps: None if time ends the job.
 
     warnings: what may prevent the job from learning, for people.
@@ -133,8 +130,7 @@ class Started:
     kind: Literal["started"] = "started"
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(Serialized, frozen=True):
     """The samples that the job will train on. ids: encoded by storage.records.id_set, base64.
 
     started_from: the job whose parameters it starts with.
@@ -145,8 +141,7 @@ class Seen:
     kind: Literal["seen"] = "seen"
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
+class Progress(Serialized, frozen=True):
     """A heartbeat, at most a few per second. train_loss: mean since the last one."""
 
     step: int
@@ -159,8 +154,7 @@ class Progress:
     kind: Literal["progress"] = "progress"
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Serialized, frozen=True):
     """A point of the loss curve, or the validation at an epoch's end."""
 
     step: int
@@ -169,8 +163,7 @@ class Measured:
     kind: Literal["measured"] = "measured"
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
+class Saved(Serialized, frozen=True):
     """A checkpoint is at path, complete and flushed."""
 
     path: str
@@ -179,8 +172,7 @@ class Saved:
     kind: Literal["saved"] = "saved"
 
 
-@dataclass(frozen=True, slots=True)
-class Done:
+class Done(Serialized, frozen=True):
     """The inference model is at path, checked. validation, baseline: see docs on metrics.
 
     warnings: about how it was made, for people. recipe: the file with the steps to it from the

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, Literal
+
+from msgspec import field
 
 from service.training.protocol.messages.comparison import Measurement
 from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.serialization import Serialized
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+class Compare(Serialized, frozen=True):
     """Measure two versions on the current labelled validation samples, sample by sample.
 
     candidate, baseline: their inference models. candidate_classes, baseline_classes: ids of those
@@ -27,8 +28,7 @@ class Compare:
     kind: Literal["compare"] = "compare"
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedSample:
+class ChangedSample(Serialized, frozen=True):
     """A sample on which the versions differ.
 
     label, before, after: a class index, or the first numbers of a row; None if neither is known.
@@ -43,8 +43,7 @@ class ChangedSample:
     after_error: float | None
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
+class Compared(Serialized, frozen=True):
     """Both versions on the same samples. before, after: their metrics, empty without samples.
 
     by: how samples were compared. `class`: right or wrong, with the loss as error. `share`: by the

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from service.errors import InvalidInput
 from service.models.promotion.gate import BestComparison, conclude, decide, without_evaluation

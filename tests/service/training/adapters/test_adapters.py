@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from msgspec.structs import replace
 from onnx.helper import make_node
 from onnx.numpy_helper import to_array
 from quantized import CLASSES, FEATURES, ROUNDS, STORED, network

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from PIL import Image as Pillow
 from workshop import HIDDEN
 
@@ -89,7 +90,7 @@ def test_a_sample_becomes_the_same_beside_any_others(
 
 
 def test_training_batches_alone_are_mixed_and_as_the_epoch_says(images: LabelledFiles) -> None:
-    mixed = replace(images._kind, augment=ImageAugmentation(mixup=0.4, cutmix=1))
+    mixed = dataclasses.replace(images._kind, augment=ImageAugmentation(mixup=0.4, cutmix=1))
     images.mix = mixed.mix
     seen = images.augmented(seed=5, epoch=3)
 

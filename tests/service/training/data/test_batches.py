@@ -2,12 +2,12 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from service.training.data.batches import Dataset
 from service.training.data.sampler import epoch_order

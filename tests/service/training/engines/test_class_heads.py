@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from onnx import numpy_helper
 from safetensors.numpy import load_file
 from step_models import batch, compiled, perceptron

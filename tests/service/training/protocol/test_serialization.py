@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from dataclasses import fields, replace
 from typing import get_args
 
+import numpy as np
 import pytest
+from msgspec.structs import fields, replace
 
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.commands import Cancel
@@ -37,6 +39,7 @@ from service.training.protocol.messages.training import (
     Train,
 )
 from service.training.protocol.messages.unions import Command, Line, Message, Task
+from service.training.protocol.serialization import plain
 from storage.errors import Problem
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
@@ -141,13 +144,19 @@ def test_what_is_no_message_is_refused(sent: bytes) -> None:
 def test_a_fault_is_told_with_its_place() -> None:
     line = json.loads(encode(TRAIN))
     line["signature"]["inputs"][0]["shape"][1] = "four"
-    with pytest.raises(ValueError, match="/signature/inputs/0/shape/1"):
+    with pytest.raises(ValueError, match=re.escape("$.signature.inputs[0].shape[1]")):
         decode_task(json.dumps(line).encode())
 
 
 def test_a_number_that_is_not_finite_is_never_sent() -> None:
     with pytest.raises(ValueError, match="JSON"):
         encode(replace(TRAIN, checkpoint_interval_s=float("inf")))
+
+
+def test_numbers_of_numpy_that_are_floats_are_sent_as_those() -> None:
+    assert plain({"loss": np.float64(0.5)}) == {"loss": 0.5}
+    with pytest.raises(TypeError, match="JSON"):
+        plain({"loss": np.arange(2)})
 
 
 def test_a_job_starts_without_pydantic() -> None:
@@ -157,7 +166,7 @@ def test_a_job_starts_without_pydantic() -> None:
 
 
 def test_a_job_does_not_load_what_other_tasks_speak_of() -> None:
-    """To make a dataclass takes half a millisecond."""
+    """Each module takes a third of a millisecond."""
     script = (
         "import sys, service.training.__main__, service.training.job;"
         "print(*(name for name in sys.modules if '.messages.' in name or '.records.' in name))"

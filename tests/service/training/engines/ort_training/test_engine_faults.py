@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from service.training.engines.ort_training.engine import OrtEngine
 from service.training.engines.runtime import foreign_errors, native
