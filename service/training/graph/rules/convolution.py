@@ -154,8 +154,10 @@ def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> 
         whole = columns[0] if len(columns) == 1 else g.graph.op("Concat", *columns, axis=0)
         product_ = multiply(rows, whole, tb=True).reshape(outs, len(columns), ins)
         return product_.swap(1, 2).reshape_like(weight)
-    parts = [multiply(rows, part.reshape(ins, -1), tb=True).unsqueeze(2) for part in shifted]
-    joined = parts[0] if len(parts) == 1 else g.graph.op("Concat", *parts, axis=2)
+    parts = [multiply(rows, part.reshape(ins, -1), tb=True) for part in shifted]
+    if len(parts) == 1:
+        return parts[0].reshape_like(weight)
+    joined = g.graph.op("Concat", *(part.unsqueeze(2) for part in parts), axis=2)
     return joined.reshape_like(weight)
 
 
@@ -209,6 +211,8 @@ def _with_borders(x: Tensor, windows: WindowShape) -> Tensor:
 
 def _shifted(x: Tensor, g: Tensor, windows: WindowShape) -> list[Tensor]:
     """The part of x, with borders, that each kernel position reads, in the spatial shape of g."""
+    if windows.is_point:
+        return [x]
     counts = [fixed(g, axis) for axis in windows.axes]
     ints, axes = x.graph.ints, list(windows.axes)
     steps = None if set(windows.strides) == {1} else ints(windows.strides)
