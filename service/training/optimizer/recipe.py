@@ -9,6 +9,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from msgspec import Struct
 
+from service.training.protocol.serialization import Serialized
 from storage.errors import Problem
 
 OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
@@ -78,7 +79,7 @@ class LossOptions(Struct, frozen=True):
     distillation: Distillation = 0.0
 
 
-class Recipe(Struct, frozen=True):
+class Recipe(Serialized, frozen=True):
     """An optimizer with its options, named as in PyTorch where it has them.
 
     betas: None for the optimizer's own. alpha: RMSprop's smoothing. decays: globs of parameters

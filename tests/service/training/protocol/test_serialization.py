@@ -148,6 +148,13 @@ def test_a_fault_is_told_with_its_place() -> None:
         decode_task(json.dumps(line).encode())
 
 
+def test_an_option_that_this_version_does_not_know_is_refused() -> None:
+    line = json.loads(encode(TRAIN))
+    line["hyperparameters"]["amsgrad"] = True
+    with pytest.raises(ValueError, match="amsgrad"):
+        decode_task(json.dumps(line).encode())
+
+
 def test_a_number_that_is_not_finite_is_never_sent() -> None:
     with pytest.raises(ValueError, match="JSON"):
         encode(replace(TRAIN, checkpoint_interval_s=float("inf")))
