@@ -148,13 +148,18 @@ def job(daemon: Served, case: Case, held: tuple[np.ndarray, np.ndarray]) -> dict
     }
     with watched.watching(lambda: watched.children(daemon.process.pid)) as peak:
         done = train(daemon, "m", **asked)
-    began, ended = (datetime.fromisoformat(done[key][:-1]) for key in ("created_at", "finished_at"))
     return {
-        "seconds": (ended - began).total_seconds(),
+        "seconds": seconds(done),
         "samples_per_second": done["progress"]["samples_per_second"],
         "accuracy": _accuracy(daemon, done["version"], held),
         "peak_mb": peak.own,
     }
+
+
+def seconds(done: dict[str, Any]) -> float:
+    """From a job's request to its version."""
+    began, ended = (datetime.fromisoformat(done[key][:-1]) for key in ("created_at", "finished_at"))
+    return (ended - began).total_seconds()
 
 
 def _accuracy(daemon: Served, version: int, held: tuple[np.ndarray, np.ndarray]) -> float:

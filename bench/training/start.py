@@ -1,7 +1,8 @@
-"""How soon a job's child begins its first step, by the parts of its start.
+"""What a job takes besides its steps, and how soon its first step begins, by parts of the start.
 
-A daemon registers each model and trains it once. Then its child is started again and again with
-the same task, models in turn, and ends before its first step; figures are medians.
+A daemon registers each model, trains it once, and then in jobs of one step and of two. Then the
+first job's child is started again and again with the same task, models in turn, and ends before its
+first step; figures are medians.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
-from bench.daemon import served
+from bench.daemon import Served, served, train
 from bench.table import Row
-from bench.training.frameworks import CASES, Case, job, material
+from bench.training.frameworks import CASES, Case, job, material, seconds
 from service.jobs.tasks import train_task
 from service.processes.interpreter import APPLICATION, environment
 from service.settings import Settings
@@ -32,7 +33,8 @@ from service.training.protocol.messages.training import Start, Train
 from storage.store import Store
 
 ROUNDS = 11
-FIRST_STEP_S = 0.25
+FIRST_STEP_MS = 250
+BESIDES_MS = 500
 PARTS = ("interpreter", "sandbox", "modules", "samples", "engine", "rest")
 """Parts of a start, as bench/training/started_child.py tells their ends."""
 
@@ -42,15 +44,16 @@ def run() -> list[Row]:
     with ExitStack() as kept:
         starts = [kept.enter_context(_start_of(case)) for case in CASES if len(case.threads) > 1]
         told = [[start.again() for start in starts] for _ in range(ROUNDS)]
-    return [_row(start.name, [each[place] for each in told]) for place, start in enumerate(starts)]
+    return [_row(start, [each[place] for each in told]) for place, start in enumerate(starts)]
 
 
 @dataclass(frozen=True, slots=True)
 class ChildStart:
-    """The start of one model's jobs. task: a line for the child."""
+    """The start of one model's jobs. task: a line for the child. besides_ms: see `_besides`."""
 
     name: str
     task: bytes
+    besides_ms: float
 
     def again(self) -> list[float]:
         """When each part ended, in ms since the child's process was started."""
@@ -85,10 +88,24 @@ def _start_of(case: Case) -> Iterator[ChildStart]:
             answer = daemon.upload("m", split="train", x=arrays["x"], label=arrays["label"])
             assert answer.status_code == 201, answer.text
             job(daemon, case, (arrays["held_x"], arrays["held_label"]))
+            besides_ms = _besides(daemon, case)
             daemon.stop()
             # Open, so that the database's log has an index, without which nobody else can read.
             with closing(Store.open(daemon.data_dir)) as store:
-                yield ChildStart(case.name, encode(_task(store, work_dir=folder)))
+                yield ChildStart(case.name, encode(_task(store, work_dir=folder)), besides_ms)
+
+
+def _besides(daemon: Served, case: Case) -> float:
+    """Milliseconds from a job's request to its version, without its steps.
+
+    A job of one step takes as much, and a step; one of two steps takes a step more.
+    """
+    asked = {"batch_size": case.batch_size, "from": "base"}
+    taken: dict[int, list[float]] = {1: [], 2: []}
+    for _ in range(ROUNDS):
+        for steps, found in taken.items():
+            found.append(seconds(train(daemon, "m", max_steps=steps, **asked)))
+    return (2 * median(taken[1]) - median(taken[2])) * 1e3
 
 
 def _task(store: Store, *, work_dir: Path) -> Train:
@@ -98,11 +115,12 @@ def _task(store: Store, *, work_dir: Path) -> Train:
     return replace(task, start=Start())
 
 
-def _row(name: str, told: list[list[float]]) -> Row:
+def _row(start: ChildStart, told: list[list[float]]) -> Row:
     parts = [np.diff([0.0, *each]) for each in told]
     return {
-        "model": name,
+        "model": start.name,
         **{f"{part} ms": median(each[place] for each in parts) for place, part in enumerate(PARTS)},
-        "all ms": median(each[-1] for each in told),
-        "must reach": f"≤ {FIRST_STEP_S * 1e3:.0f}",
+        "first step ms": median(each[-1] for each in told),
+        "besides steps ms": start.besides_ms,
+        "must reach": f"first step ≤ {FIRST_STEP_MS}, besides ≤ {BESIDES_MS}",
     }
