@@ -32,7 +32,7 @@ from storage.integrity import Damage
 from storage.records.access import AuditEntry, Token
 from storage.records.jobs import Job
 from storage.records.models import Model, NamedLoss
-from storage.records.stored_samples import Sample
+from storage.records.samples import Sample
 from storage.records.versions import Checkpoint, Variant, Version
 from storage.samples.stats import LabelCount as CountOfLabel
 

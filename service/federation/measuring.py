@@ -18,9 +18,8 @@ from service.jobs.tasks import short_task_limits, train_task
 from service.processes.children import Children
 from service.settings import Settings
 from service.training.errors import LossNotFinite, NoSamples
-from service.training.protocol.messages.occasional import Validated
 from service.training.protocol.messages.shared import Failed
-from service.training.protocol.messages.training import Train
+from service.training.protocol.messages.training import Train, Validated
 from storage.database.codec import utc_now
 from storage.records.jobs import Job, JobState
 from storage.records.models import Model

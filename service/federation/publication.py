@@ -8,7 +8,7 @@ from typing import Any
 from service.federation.accounting import epsilon_of
 from service.federation.consent import require_consent
 from service.federation.spending import note_spent, require_budget, spent_of, with_round
-from service.training.protocol.messages.occasional import Updated
+from service.training.protocol.messages.training import Updated
 from storage.records.federation import FileRole
 from storage.records.jobs import Job
 from storage.records.models import FileRecord

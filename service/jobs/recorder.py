@@ -17,15 +17,18 @@ from service.federation.publication import publish_update
 from service.logs import event
 from service.models import retention
 from service.models.promotion.gate import Conclusion
-from service.training.protocol.messages.occasional import Chosen, Decoded, Quarantined, Updated
 from service.training.protocol.messages.shared import Working
 from service.training.protocol.messages.training import (
+    Chosen,
+    Decoded,
     Done,
     Measured,
     Progress,
+    Quarantined,
     Saved,
     Seen,
     Started,
+    Updated,
 )
 from service.training.protocol.serialization import plain
 from storage.errors import Busy, HoneError, StorageFull

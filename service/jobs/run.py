@@ -25,15 +25,18 @@ from service.processes.children import Children
 from service.settings import Settings
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
-from service.training.protocol.messages.occasional import Chosen, Decoded, Quarantined, Updated
 from service.training.protocol.messages.shared import Failed, Stopped, Working
 from service.training.protocol.messages.training import (
+    Chosen,
+    Decoded,
     Done,
     Measured,
     Progress,
+    Quarantined,
     Saved,
     Seen,
     Started,
+    Updated,
 )
 from service.training.protocol.messages.unions import Command, Message, Task
 from storage.errors import StorageBroken
@@ -282,9 +285,8 @@ class JobRun:
         if isinstance(self._wish, Cancel):
             self._recorder.ended(JobState.CANCELLED)
         elif isinstance(self._wish, Pause):
-            reasons = self._pause_reasons
-            self._recorder.ended(JobState.PAUSED, blocked_by=reasons)
-            self.paused_for = reasons
+            self._recorder.ended(JobState.PAUSED, blocked_by=self._pause_reasons)
+            self.paused_for = self._pause_reasons
         else:
             raise ChildDied("the training child stopped without being asked to")
 

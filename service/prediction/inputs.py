@@ -20,9 +20,8 @@ from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import NpzBatch
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import Split
+from storage.records.samples import Split, StageResult
 from storage.records.signatures import TensorSpec
-from storage.records.stored_samples import StageResult
 from storage.store import Store
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from service.samples.updates import shown_label
 from service.zips import ForwardBuffer
 from storage.errors import NotFound, Problem, StateConflict
 from storage.records.models import Model
-from storage.records.stored_samples import Sample
+from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 

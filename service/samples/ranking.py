@@ -19,7 +19,7 @@ from service.settings import Settings
 from service.training.protocol.messages.comparison import Rank, Ranked, Ranks
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.stored_samples import Sample
+from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 

@@ -14,8 +14,7 @@ from service.samples.ingest.tensors import input_bytes, little_endian
 from service.samples.ingest.weights import WeightReader
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import UNSET, Split
-from storage.records.stored_samples import Sample
+from storage.records.samples import UNSET, Sample, Split
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 

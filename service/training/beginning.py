@@ -8,7 +8,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -18,12 +17,9 @@ from service.training.engines import opening
 from service.training.errors import CheckpointUnreadable
 from service.training.heads.kinds import Head
 from service.training.hyperparameters import Hyperparameters
-from service.training.protocol.messages.training import LoopState, Train
+from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.protocol.pipe import Pipe
 from service.training.thread_selection import ThreadChoice
-
-if TYPE_CHECKING:
-    from service.training.protocol.messages.occasional import Chosen
 
 
 def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:

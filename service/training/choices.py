@@ -19,8 +19,7 @@ from service.training.data.datasets import Datasets
 from service.training.data.sampler import Sampler
 from service.training.engine import Engine
 from service.training.hyperparameters import Hyperparameters
-from service.training.protocol.messages.occasional import Chosen
-from service.training.protocol.messages.training import Train
+from service.training.protocol.messages.training import Chosen, Train
 from service.training.schedule import make_plan
 
 MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 4_000, 40, 3

@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -28,14 +28,18 @@ from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.validation import AT_THE_START, validate
 from service.training.export.export import export
 from service.training.loop import train
-from service.training.protocol.messages.training import Done, LoopState, Started, Train
+from service.training.protocol.messages.training import (
+    Done,
+    LoopState,
+    Started,
+    Train,
+    Updated,
+    Validated,
+)
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
 from service.training.thread_selection import ThreadChoice, select_threads
-
-if TYPE_CHECKING:
-    from service.training.protocol.messages.occasional import Updated, Validated
 
 
 def run(
@@ -125,8 +129,6 @@ def go_through(
 
 def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Validated:
     """Validate the parameters that the task starts from."""
-    from service.training.protocol.messages.occasional import Validated
-
     engine = open_engine(task, ThreadChoice())
     datasets.fill(tick)
     return Validated(

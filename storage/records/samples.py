@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from enum import Enum
 from typing import TypedDict
+
+from msgspec import Struct, field
 
 Label = int | bytes | None
 """A class index, the target's little-endian float32 bytes, or none yet."""
@@ -46,6 +49,45 @@ class SampleColumns(TypedDict, total=False):
 
 SAMPLE_COLUMNS: dict[str, object] = {"key": None, "split": None, "pinned": False, "weight": 1.0}
 """The names of SampleColumns → their defaults."""
+
+
+class Sample(Struct, frozen=True):
+    """A sample's row; the fields are columns, except size_bytes.
+
+    pinned: no quota evicts it. quarantine: why training leaves it out, None if it does not.
+    owner: the token that added it and may change it; None if that one may change all samples.
+    weight: factor on its loss in training.
+    """
+
+    id: int
+    model_id: int
+    key: str | None
+    split: Split
+    label: Label
+    sha256: str
+    size_bytes: int
+    created_at: datetime
+    pinned: bool = False
+    quarantine: str | None = None
+    owner: str | None = None
+    weight: float = 1.0
+
+
+class StageResult(Struct, frozen=True):
+    """The result of an upload. Ids of the accepted samples are consecutive, None without any.
+
+    evicted: samples removed by the model's quota, including the upload's own. conflicts: accepted
+    samples with the inputs of another sample but a different label. twins: a duplicate's ordinal
+    in the upload → the sample that it equals, for at most a thousand duplicates.
+    """
+
+    accepted: int
+    duplicates: int
+    first_id: int | None = None
+    last_id: int | None = None
+    evicted: int = 0
+    conflicts: int = 0
+    twins: Mapping[int, int] = field(default_factory=dict)
 
 
 class Unset(Enum):

@@ -11,8 +11,7 @@ from storage.database.codec import dump_time, load_time
 from storage.database.connection import insert_rows, sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
-from storage.records.samples import SAMPLE_COLUMNS, VALIDATION_BELOW, Split
-from storage.records.stored_samples import Sample
+from storage.records.samples import SAMPLE_COLUMNS, VALIDATION_BELOW, Sample, Split
 from storage.samples.quota import validation_is_full
 from storage.samples.staged_rows import StagedRows
 

@@ -20,9 +20,8 @@ from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import delete_samples
 from storage.errors import Damaged
-from storage.records.samples import CHANGED, UNSET, Label, Split, Unset
+from storage.records.samples import CHANGED, UNSET, Label, Sample, Split, Unset
 from storage.records.signatures import TargetSpec
-from storage.records.stored_samples import Sample
 from storage.samples.filter import SampleFilter
 from storage.samples.rows import find_sample_row, no_key, to_sample
 from storage.samples.staged_rows import SmallTables

@@ -16,9 +16,8 @@ from storage.database.writer import Writer
 from storage.disk.durable import file_faults
 from storage.disk.spool import Spool
 from storage.errors import HoneError, StorageBroken
-from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, Split
+from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, Split, StageResult
 from storage.records.signatures import TargetSpec
-from storage.records.stored_samples import StageResult
 from storage.samples.base_sets import take_into_base_set
 from storage.samples.quota import enforce_quota
 from storage.samples.rows import insert_samples

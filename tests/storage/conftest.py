@@ -10,7 +10,7 @@ import pytest
 import stored
 
 from storage.records.models import FileRecord, Model
-from storage.records.stored_samples import StageResult
+from storage.records.samples import StageResult
 from storage.store import Store
 
 RECORD_BYTES = 16

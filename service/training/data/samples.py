@@ -17,7 +17,7 @@ from service.training.engine import Array
 from service.training.engines.sessions.crew import Crew
 from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
-from service.training.protocol.messages.training import Seen, Train
+from service.training.protocol.messages.training import Decoded, Quarantined, Seen, Train
 from storage.readonly.sample_index import (
     SampleIndex,
     damaged_positions,
@@ -168,20 +168,15 @@ class SampleReader:
         if damaged and read is not None:  # without these, others would be the first
             damaged = self._damaged(index)
         if damaged:
-            self._leave_out({str(index.ids[at]): CHANGED for at in damaged})
+            self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
             index = index.without(damaged)
         if self._pipeline.files is not None:
             return self._read_files(index)
         samples = self._read_tensors(index)
         if reasons := self._bad_lookups(samples):
-            self._leave_out({str(index.ids[at]): why for at, why in reasons.items()})
+            self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
             samples = self._read_tensors(index.without(list(reasons)))
         return samples
-
-    def _leave_out(self, reasons: dict[str, str]) -> None:
-        from service.training.protocol.messages.occasional import Quarantined
-
-        self.tell(Quarantined(reasons))
 
     def _damaged(self, index: SampleIndex, among: NDArray[np.bool_] | None = None) -> list[int]:
         run, threads = self._crew.run, self._threads
@@ -220,14 +215,15 @@ class SampleReader:
     def _read_files(self, index: SampleIndex) -> LabelledFiles:
         # Late: few models need it.
         from service.training.data.files import LabelledFiles, decode_all
-        from service.training.protocol.messages.occasional import Decoded
 
         kind = self._pipeline.files
         assert kind is not None
         cache = self._open_cache(kind)
         outcome = decode_all(index, kind, cache, threads=self._threads, tick=self._tick)
         if outcome.unreadable:
-            self._leave_out({str(index.ids[at]): why for at, why in outcome.unreadable.items()})
+            self.tell(
+                Quarantined({str(index.ids[at]): why for at, why in outcome.unreadable.items()})
+            )
         if outcome.decoded:
             self.tell(
                 Decoded(

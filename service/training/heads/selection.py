@@ -32,8 +32,7 @@ from service.training.heads.features import Floats
 from service.training.heads.kinds import Head, Kind, plain
 from service.training.heads.prototypes import Doubles, likeliest_scale
 from service.training.loop import train
-from service.training.protocol.messages.occasional import Chosen
-from service.training.protocol.messages.training import LoopState, Train
+from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.schedule import make_plan
 
 FOLDS, ENOUGH = 10, 100

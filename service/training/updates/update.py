@@ -22,8 +22,7 @@ from service.training.checkpoints import flush
 from service.training.engine import Engine
 from service.training.engines import checkpoint
 from service.training.errors import DeadlinePassed, LossNotFinite, TooFewSamples
-from service.training.protocol.messages.occasional import Updated
-from service.training.protocol.messages.training import LoopState, Train, UpdateTerms
+from service.training.protocol.messages.training import LoopState, Train, Updated, UpdateTerms
 from service.training.schedule import Ending
 from service.training.updates.compression import write_update
 

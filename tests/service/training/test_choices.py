@@ -24,9 +24,8 @@ from service.training.engines.opening import open_engine
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.preparation.step_models import make_step_models
-from service.training.protocol.messages.occasional import Chosen
 from service.training.protocol.messages.preparation import Prepare
-from service.training.protocol.messages.training import Start, Train
+from service.training.protocol.messages.training import Chosen, Start, Train
 from storage.records.signatures import Signature
 
 Ask = Callable[..., Chosen]

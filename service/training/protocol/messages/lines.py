@@ -21,14 +21,15 @@ TASKS = {
 }
 """Kind of a line → the module of its class, which has the same name."""
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
-TRAINING = ("started", "seen", "progress", "measured", "saved", "done")
-OCCASIONAL = ("chosen", "quarantined", "decoded", "updated", "validated")
+TRAINING = (
+    *("started", "seen", "progress", "measured", "saved", "done"),
+    *("chosen", "quarantined", "decoded", "updated", "validated"),
+)
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),
     "diagnosed": "diagnosis",
     "compared": "versions",
     **dict.fromkeys(TRAINING, "training"),
-    **dict.fromkeys(OCCASIONAL, "occasional"),
     **dict.fromkeys(("evaluated", "converted", "ranked", "drifted"), "comparison"),
     **dict.fromkeys(("working", "stopped", "failed"), "shared"),
 }

@@ -14,23 +14,21 @@ from service.training.protocol.messages.comparison import (
     Ranked,
 )
 from service.training.protocol.messages.diagnosis import Diagnose, Diagnosed
-from service.training.protocol.messages.occasional import (
-    Chosen,
-    Decoded,
-    Quarantined,
-    Updated,
-    Validated,
-)
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.protocol.messages.shared import Failed, Stopped, Working
 from service.training.protocol.messages.training import (
+    Chosen,
+    Decoded,
     Done,
     Measured,
     Progress,
+    Quarantined,
     Saved,
     Seen,
     Started,
     Train,
+    Updated,
+    Validated,
 )
 from service.training.protocol.messages.versions import Compare, Compared
 

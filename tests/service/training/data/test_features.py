@@ -14,12 +14,12 @@ import pytest
 from service.training.data.features import Prefix
 from service.training.errors import ArtifactsUnreadable
 from service.training.protocol.messages.commands import Pause
-from service.training.protocol.messages.occasional import Quarantined
 from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.training import (
     Done,
     Progress,
+    Quarantined,
     Saved,
     Train,
 )
