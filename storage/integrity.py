@@ -24,7 +24,8 @@ from storage.records.versions import Checkpoint, Version
 from storage.tables.model_rows import model_name
 from storage.versions.checkpoints import Checkpoints
 from storage.versions.promotions import LATEST, move_alias
-from storage.versions.versions import Versions, find_version
+from storage.versions.version_rows import find_version
+from storage.versions.versions import Versions
 
 LOST = f"{DAMAGED}its bytes are missing"
 _SET_PART_ASIDE = f"""

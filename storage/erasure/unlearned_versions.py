@@ -8,7 +8,7 @@ from storage.erasure.lineage import Ids, jobs_that_saw
 from storage.records.jobs import JobState
 from storage.tables.job_rows import move_job
 from storage.versions.promotions import LATEST, move_alias
-from storage.versions.versions import find_version
+from storage.versions.version_rows import find_version
 
 _REASON = "UPDATE versions SET reason = ? WHERE model_id = ? AND version = ?"
 _ALIASES = """

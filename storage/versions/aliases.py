@@ -11,7 +11,7 @@ from storage.database.writer import Writer
 from storage.errors import InUse, NotFound, StateConflict
 from storage.records.versions import Version
 from storage.versions.promotions import LATEST, move_alias, point, undo_promotion
-from storage.versions.versions import find_version
+from storage.versions.version_rows import find_version
 
 _LIST = "SELECT alias, version FROM aliases WHERE model_id = ? AND alias > ? ORDER BY alias LIMIT ?"
 

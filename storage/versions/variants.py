@@ -10,7 +10,7 @@ from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.records.models import FileRecord
 from storage.records.versions import Variant, VariantName
-from storage.versions.versions import find_version
+from storage.versions.version_rows import find_version
 
 _INSERT = """
 INSERT INTO variants VALUES (

@@ -8,34 +8,17 @@ from typing import Any
 from msgspec.structs import replace
 
 from storage.blobs.files import FileStore
-from storage.database.codec import dump, dump_time, load, load_time
-from storage.database.connection import Readers, sqlite3
+from storage.database.codec import dump, dump_time
+from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.errors import NotFound
 from storage.records.jobs import JobState
-from storage.records.models import FileRecord
-from storage.records.signatures import load_target
-from storage.records.versions import NewVersion, Variant, Version
+from storage.records.versions import NewVersion, Version
 from storage.tables.job_rows import move_job
 from storage.versions.promotions import LATEST, move_alias
+from storage.versions.version_rows import fetch_versions, find_version
 
-_SELECT = """
-SELECT versions.*, files.size_bytes, coalesce((
-    SELECT own.size_bytes FROM assembled_files JOIN files AS own ON own.sha256 = recipe
-    WHERE assembled_files.sha256 = versions.sha256
-  ), files.size_bytes) AS stored_bytes, models.name AS model,
-  (SELECT json_group_array(alias) FROM aliases
-   WHERE aliases.model_id = versions.model_id AND aliases.version = versions.version) AS aliases,
-  (SELECT json_group_array(json_object(
-     'name', variant, 'sha256', variants.sha256, 'size_bytes', made.size_bytes, 'method', method,
-     'metrics', json(variants.metrics), 'verdict', json(variants.verdict),
-     'reason', variants.reason, 'created_at', variants.created_at
-   )) FROM variants LEFT JOIN files AS made USING (sha256)
-   WHERE variants.model_id = versions.model_id AND variants.version = versions.version) AS variants
-FROM versions JOIN files USING (sha256) JOIN models ON models.id = versions.model_id
-"""
-_ONE = f"{_SELECT} WHERE versions.model_id = ? AND versions.version = ?"
 _INSERT = """
 INSERT INTO versions (
   model_id, version, sha256, created_at, job_id, checkpoint_id, metrics, baseline, promoted, reason,
@@ -105,11 +88,11 @@ class Versions:
         """Versions of a model, newest first; after: the last number of the previous page."""
         condition, parameters = ("version < ?", (after,)) if after is not None else ("1", ())
         with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                f"{_SELECT} WHERE model_id = ? AND {condition} ORDER BY version DESC LIMIT ?",
+            return fetch_versions(
+                connection,
+                f"WHERE model_id = ? AND {condition} ORDER BY version DESC LIMIT ?",
                 (model_id, *parameters, limit),
-            ).fetchall()
-        return [_version(row) for row in rows]
+            )
 
     def promoted_before(self, version: Version) -> Version:
         """The newest promoted version with a lower number; version 1 if there is none."""
@@ -182,40 +165,3 @@ def _insert(transaction: Transaction, new: NewVersion) -> Version:
         },
     )
     return version
-
-
-def find_version(connection: sqlite3.Connection, model_id: int, number: int) -> Version:
-    """Raises NotFound."""
-    row = connection.execute(_ONE, (model_id, number)).fetchone()
-    if row is None:
-        raise NotFound(f"this model has no version {number}")
-    return _version(row)
-
-
-def _version(row: sqlite3.Row) -> Version:
-    return Version(
-        model_id=row["model_id"],
-        model=row["model"],
-        version=row["version"],
-        file=FileRecord(row["sha256"], row["size_bytes"]),
-        stored_bytes=row["stored_bytes"],
-        created_at=load_time(row["created_at"]),
-        job_id=row["job_id"],
-        checkpoint_id=row["checkpoint_id"],
-        metrics=load(row["metrics"]),
-        baseline=load(row["baseline"]),
-        promoted=bool(row["promoted"]),
-        reason=row["reason"],
-        aliases=tuple(sorted(load(row["aliases"]))),
-        verdict=load(row["verdict"]),
-        provenance=load(row["provenance"]),
-        target=load_target(row["target"]),
-        variants=tuple(map(_variant, load(row["variants"]))),
-    )
-
-
-def _variant(fields: dict[str, Any]) -> Variant:
-    sha256, size_bytes = fields.pop("sha256"), fields.pop("size_bytes")
-    file = None if sha256 is None else FileRecord(sha256, size_bytes)
-    created_at = load_time(fields.pop("created_at"))
-    return Variant(file=file, created_at=created_at, **fields)
