@@ -117,7 +117,6 @@ class Daemon:
             on_broken=self._end_soon(),
         )
         self._build()
-        await self.erasure.start()
         await self.daily_backups.start()
         self._monitoring = self._watched("device_monitor", self.monitor.run())
         self._training = self._watched("scheduler", self.scheduler.run())

@@ -14,6 +14,7 @@ from storage.database.connection import Readers, sqlite3
 from storage.disk.durable import file_faults
 from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import RewrittenPack
+from storage.erasure.unlearning import Unlearning
 
 _PLACES = """
 SELECT id, pack, offset, size_bytes FROM samples JOIN packs USING (model_id, pack)
@@ -31,8 +32,9 @@ def clear_folder(folder: Path) -> None:
                 path.unlink()
 
 
-def finish_erasures(eraser: Eraser) -> None:
-    """Overwrite samples that were deleted but not yet overwritten when the last run ended."""
+def finish_erasures(unlearning: Unlearning, eraser: Eraser) -> None:
+    """Delete versions, and overwrite deleted samples, where the last run had not done it yet."""
+    unlearning.finish()
     for model_id in eraser.pending_models():
         eraser.erase(model_id)
 

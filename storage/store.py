@@ -238,7 +238,7 @@ class Store:
             )
         if (restoration := unreconciled(self.data_dir)) is not None:
             self._reconcile(restoration)
-        finish_erasures(self.eraser)
+        finish_erasures(self.unlearning, self.eraser)
         self.integrity.set_lost_samples_aside()
         finish_moves(self._readers, self._packs, self._copies)
         sweep_packs(self._readers, self._packs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -12,20 +11,16 @@ import numpy as np
 from service.background import BackgroundTasks
 from service.events import Feed, Happening
 from service.jobs.scheduler import Scheduler
-from service.logs import event
 from service.preprocess.fitting import learn_without
 from service.samples.retraining import retraining
 from storage.erasure.unlearning import Deletion
-from storage.errors import HoneError, InUse, NotFound, StateConflict, StorageBroken
-from storage.records.jobs import Job, JobState
+from storage.errors import InUse, StateConflict
 from storage.records.models import Model
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-logger = logging.getLogger(__name__)
 
 ENDED = ("job.succeeded", "job.failed", "job.cancelled", "job.paused")
 
@@ -40,10 +35,6 @@ class Erasure:
         # One erasure must not refit preprocessing to samples that another is about to delete.
         self._deleting = asyncio.Lock()
         feed.listen(self._on_event)
-
-    async def start(self) -> None:
-        """Finish the deletions that the last run left."""
-        await asyncio.to_thread(self._carry_out_all)
 
     async def stop(self) -> None:
         """Wait for deletions under way."""
@@ -70,12 +61,7 @@ class Erasure:
                     await self._stop_jobs(model.id)
 
     def sweep(self) -> None:
-        """Finish deletions that an earlier attempt left unfinished. Blocking."""
-        self._carry_out_all()
-        self._overwrite_deleted()
-
-    def _overwrite_deleted(self) -> None:
-        """Overwrite deleted bytes of models without work under way."""
+        """Overwrite deleted bytes of models without work under way. Blocking."""
         for model_id in self._store.eraser.pending_models():
             self._store.eraser.erase_at_rest(model_id)
 
@@ -102,31 +88,4 @@ class Erasure:
 
     def _on_event(self, happened: Happening) -> None:
         if happened.type in ENDED:
-            work = asyncio.to_thread(self._after_job, happened.data["job_id"])
-            self._tasks.start(work, name="erasure")
-
-    def _after_job(self, job_id: int) -> None:
-        try:
-            job = self._store.jobs.get(job_id)
-        except NotFound:
-            return  # deleted with its model
-        if job.state is JobState.SUCCEEDED:
-            self._carry_out(job)
-        self._overwrite_deleted()
-
-    def _carry_out_all(self) -> None:
-        """A deletion that fails is logged, and does not stop the others."""
-        for job_id in self._store.unlearning.unfinished():
-            try:
-                self._carry_out(self._store.jobs.get(job_id))
-            except StorageBroken:
-                raise
-            except HoneError as error:
-                event(logger, logging.ERROR, "erasure.unfinished", job=job_id, code=error.code)
-
-    def _carry_out(self, job: Job) -> None:
-        versions = self._store.unlearning.carry_out(job)
-        if versions:
-            event(
-                logger, logging.INFO, "versions.forgotten", model=job.model, versions=len(versions)
-            )
+            self._tasks.start(asyncio.to_thread(self.sweep), name="erasure")

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from storage.blobs.files import FileStore
 from storage.database.transaction import Transaction
-from storage.erasure.lineage import Ids, jobs_that_saw
+from storage.erasure.lineage import Ids, jobs_that_saw, seen_by
+from storage.records.id_set import decode
 from storage.records.jobs import JobState
+from storage.records.versions import Version
 from storage.tables.job_rows import move_job
 from storage.versions.promotions import LATEST, move_alias
 from storage.versions.version_rows import find_version
 
+_REQUESTS = """
+SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
+WHERE model_id = ? AND (jobs.id = ? OR jobs.state IN ('succeeded', 'failed', 'cancelled'))
+"""
 _REASON = "UPDATE versions SET reason = ? WHERE model_id = ? AND version = ?"
 _ALIASES = """
 SELECT alias FROM aliases WHERE model_id = ? AND version = ?
@@ -26,6 +34,25 @@ WHERE state IN ('queued', 'paused') AND (
   OR start IN (SELECT CAST(id AS TEXT) FROM checkpoints WHERE job_id = :job_id)
 )
 """
+
+
+def carry_out_requests(transaction: Transaction, files: FileStore, version: Version) -> None:
+    """Delete the versions that saw erased samples, if this one's job has not seen them.
+
+    Their aliases move to it, regardless of the gate. Requests whose own job is still to come stay.
+    """
+    requests = transaction.execute(_REQUESTS, (version.model_id, version.job_id)).fetchall()
+    if not requests:
+        return
+    own = seen_by(transaction.connection, version.job_id)
+    if own is None:
+        return
+    for request in requests:
+        ids = decode(request["ids"])
+        if np.isin(ids, own).any():
+            continue
+        delete_versions_that_saw(transaction, files, version.model_id, ids, heir=version.version)
+        transaction.execute("DELETE FROM forgettings WHERE job_id = ?", (request["job_id"],))
 
 
 def delete_versions_that_saw(

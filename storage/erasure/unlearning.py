@@ -6,6 +6,7 @@ keep one and lose the other.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,19 +17,21 @@ from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
-from storage.erasure.lineage import Ids, count_as_seen, jobs_that_saw, seen_by
+from storage.erasure.lineage import Ids, count_as_seen, jobs_that_saw
 from storage.erasure.sample_rows import delete_samples
-from storage.erasure.unlearned_versions import delete_versions_that_saw
+from storage.erasure.unlearned_versions import carry_out_requests, delete_versions_that_saw
 from storage.errors import InUse
 from storage.records.id_set import decode, encode
 from storage.records.jobs import Job, JobState, NewJob
 from storage.tables.job_rows import fetch_jobs, find_job, insert_job, move_job
 from storage.tables.model_rows import model_name
+from storage.versions.version_rows import find_version
 
 Descriptions = tuple[dict[str, Any], ...]
-_REQUESTS = """
-SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
-WHERE model_id = ? AND (jobs.id = ? OR jobs.state IN ('succeeded', 'failed', 'cancelled'))
+_UNFINISHED = """
+SELECT jobs.model_id, versions.version FROM forgettings
+JOIN jobs ON jobs.id = forgettings.job_id JOIN versions ON versions.job_id = jobs.id
+WHERE jobs.state = 'succeeded'
 """
 _SAVE_REQUEST = """
 INSERT INTO forgettings (job_id, ids) VALUES (?, ?) ON CONFLICT DO UPDATE SET ids = excluded.ids
@@ -63,7 +66,7 @@ class Deletion(Struct, frozen=True):
 
 
 class Unlearning:
-    """Deletes samples, and the versions trained on them once a job has retrained without them."""
+    """Deletes samples, and queues the job whose version replaces those trained on them."""
 
     def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
         self._writer = writer
@@ -99,23 +102,14 @@ class Unlearning:
             made = connection.execute(_MADE_BEFORE, (model_id, int(ids.min()))).fetchall()
         return all(np.isin(going, decode(row["ids"])).any() for row in made)
 
-    def carry_out(self, job: Job) -> list[int]:
-        """Delete the versions that saw erased samples, now that a job succeeded without them.
+    def finish(self) -> None:
+        """Delete what an older Hone left: a job that succeeded did not yet delete the versions."""
 
-        Their aliases move to the job's version first; the checkpoints of every job that used them
-        are deleted too, and waiting jobs that would start from one are cancelled. Returns the
-        versions' numbers.
-        """
-        return self._writer.write(lambda transaction: self._carry_out(transaction, job))
-
-    def unfinished(self) -> list[int]:
-        """Jobs that have succeeded, and whose old versions are not deleted yet."""
         with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                "SELECT job_id FROM forgettings JOIN jobs ON jobs.id = job_id "
-                "WHERE state = 'succeeded'"
-            ).fetchall()
-        return [row["job_id"] for row in rows]
+            rows = connection.execute(_UNFINISHED).fetchall()
+            left = [find_version(connection, row["model_id"], row["version"]) for row in rows]
+        for version in left:
+            self._writer.write(partial(carry_out_requests, files=self._files, version=version))
 
     def _delete(
         self,
@@ -141,21 +135,6 @@ class Unlearning:
             versions = delete_versions_that_saw(transaction, self._files, model_id, ids, heir=1)
             return Deletion(gone, versions=tuple(versions))
         return Deletion(gone, _request_retraining(transaction, anew, ids))
-
-    def _carry_out(self, transaction: Transaction, job: Job) -> list[int]:
-        gone: list[int] = []
-        own = seen_by(transaction.connection, job.id)
-        if own is None or job.version is None:
-            return gone
-        for row in transaction.execute(_REQUESTS, (job.model_id, job.id)).fetchall():
-            ids = decode(row["ids"])
-            if np.isin(ids, own).any():
-                continue
-            gone += delete_versions_that_saw(
-                transaction, self._files, job.model_id, ids, heir=job.version
-            )
-            transaction.execute("DELETE FROM forgettings WHERE job_id = ?", (row["job_id"],))
-        return gone
 
 
 def _request_retraining(transaction: Transaction, anew: NewJob, ids: Ids) -> Job:

@@ -12,6 +12,7 @@ from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
+from storage.erasure.unlearned_versions import carry_out_requests
 from storage.errors import NotFound
 from storage.records.jobs import JobState
 from storage.records.versions import NewVersion, Version
@@ -50,7 +51,8 @@ class Versions:
     ) -> Version | None:
         """In one transaction, make an adopted file the next version and its running job succeed.
 
-        `latest` does not move to it while it is held. compared_with: the version that `latest`
+        `latest` does not move to it while it is held. Versions that saw erased samples go, if this
+        job has done without those. compared_with: the version that `latest`
         named when the gate decided; if it has moved since, nothing is stored, and the result is
         None. job_metrics: replace the job's own, including the gate's decision.
         Raises NotFound, and StateConflict if the job is not running.
@@ -75,6 +77,7 @@ class Versions:
                 to=JobState.SUCCEEDED,
                 fields={"version": version.version, "metrics": dump(metrics)},
             )
+            carry_out_requests(transaction, self._files, version)
             return find_version(transaction.connection, new.model_id, version.version)
 
         return self._writer.write(insert)

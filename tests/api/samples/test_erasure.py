@@ -102,10 +102,7 @@ def test_the_versions_that_saw_a_sample_go_once_others_are_trained_without_it(
     assert answer.status_code == 202, answer.text
     job = served.wait_for_job(answer.json()["job"]["id"])
     assert (job["state"], job["trigger"]) == ("succeeded", "erasure")
-    versions = wait_until(
-        lambda: len(found := served.http.get(f"{url}/versions").json()["items"]) == 2 and found,
-        "the versions that saw the sample to go",
-    )
+    versions = served.http.get(f"{url}/versions").json()["items"]
     assert [each["version"] for each in versions] == [job["version"], 1]
     assert sorted(versions[0]["aliases"]) == ["latest", "stable"]
     assert versions[0]["reason"].startswith("latest, because version 3 had seen erased samples")

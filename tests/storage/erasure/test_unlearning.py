@@ -3,7 +3,7 @@ import pytest
 from stored import publish, save_final, start_job
 
 from storage.erasure.unlearning import Deletion
-from storage.errors import InUse
+from storage.errors import DiskFull, InUse
 from storage.records.jobs import JobState, NewJob
 
 MEAN = ({"input": "x", "kind": "standardize", "mean": [2.0], "std": [1.0], "learn_from": 9},)
@@ -28,6 +28,13 @@ def finish(store, model):
 
 
 @pytest.fixture
+def tainted(store, model, upload, finish):
+    """A job that saw both samples of the model."""
+    upload(store, model, [1, 1])
+    return finish([1, 2])
+
+
+@pytest.fixture
 def forget(store, model):
     """Delete samples, and wish that what saw them goes."""
 
@@ -38,35 +45,37 @@ def forget(store, model):
     return forget
 
 
+def refuse(*_):
+    raise DiskFull("the database cannot grow")
+
+
 def versions(store, model):
     return {each.version: each.aliases for each in store.versions.list(model.id, 10)}
 
 
-def test_versions_are_forgotten_once_a_job_has_done_without(store, model, upload, finish, forget):
-    upload(store, model, [1, 1])
-    tainted, clean = finish([1, 2]), finish([2])
+def test_versions_are_forgotten_once_a_job_has_done_without(store, model, tainted, finish, forget):
     waiting = store.jobs.enqueue(
         NewJob(model.id, "manual", {}, str(store.checkpoints.latest_of(tainted.id).id))
     )
     failed = forget(1).job
     store.aliases.set(model.id, "stable", tainted.version)
-    assert store.unlearning.carry_out(clean) == []  # the wish's own job is still to come
+    clean = finish([2])
+    assert tainted.version in versions(store, model)  # the wish's own job is still to come
     store.jobs.move(failed.id, JobState.QUEUED, JobState.CANCELLED)
-    again = finish([1])
-    assert store.unlearning.carry_out(again) == []  # it has seen the sample itself
-    anew = finish([2])
+    finish([1])
+    assert tainted.version in versions(store, model)  # that job has seen the sample itself
 
-    assert sorted(store.unlearning.carry_out(anew)) == sorted([tainted.version, again.version])
+    anew = finish([2])
 
     assert versions(store, model) == {anew.version: ("latest", "stable"), clean.version: (), 1: ()}
     assert store.checkpoints.latest_of(tainted.id) is None
     assert store.jobs.get(waiting.id).state is JobState.CANCELLED
-    assert store.unlearning.carry_out(anew) == []
+    later = finish([2])
+    assert versions(store, model)[anew.version] == ("stable",)
+    assert versions(store, model)[later.version] == ("latest",)
 
 
-def test_the_wish_is_kept_with_the_deletion(store, model, upload, finish, forget):
-    upload(store, model, [1, 1])
-    tainted = finish([1, 2])
+def test_the_wish_is_kept_with_the_deletion(store, model, tainted, forget):
     deletion = forget(1, 77)
     job = store.jobs.get(deletion.job.id)
     assert (deletion.deleted, job.state, job.start) == (1, JobState.QUEUED, "base")
@@ -75,11 +84,46 @@ def test_the_wish_is_kept_with_the_deletion(store, model, upload, finish, forget
 
     store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
     store.lineage.add(job.id, np.array([2]), started_from=None)
-    publish(store, job)
+    made = publish(store, job)
 
-    assert store.unlearning.unfinished() == [job.id]
-    assert store.unlearning.carry_out(store.jobs.get(job.id)) == [tainted.version]
-    assert store.unlearning.unfinished() == []
+    assert versions(store, model) == {made.version: ("latest",), 1: ()}
+    assert tainted.version not in versions(store, model)
+
+
+def test_a_job_whose_publication_fails_has_deleted_nothing(
+    store, model, tainted, forget, monkeypatch
+):
+    job = start_job(store, model.id)
+    store.lineage.add(job.id, np.array([2]), started_from=None)
+    anew = forget(1).job
+    store.jobs.move(anew.id, JobState.QUEUED, JobState.CANCELLED)
+    with monkeypatch.context() as full:
+        full.setattr(store.files, "release", refuse)
+        with pytest.raises(DiskFull):
+            publish(store, job)
+
+    assert versions(store, model) == {tainted.version: ("latest",), 1: ()}
+    assert store.jobs.get(job.id).state is JobState.RUNNING
+
+    made = publish(store, job)
+
+    assert versions(store, model) == {made.version: ("latest",), 1: ()}
+
+
+def test_what_an_older_hone_left_between_its_two_steps_is_deleted_at_the_start(
+    store, model, tainted, forget, monkeypatch
+):
+    job = forget(1).job
+    store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
+    store.lineage.add(job.id, np.array([2]), started_from=None)
+    with monkeypatch.context() as older:
+        older.setattr("storage.versions.versions.carry_out_requests", lambda *_: None)
+        made = publish(store, job)
+    assert tainted.version in versions(store, model)
+
+    store.repair(is_partial=False)  # as each start does
+
+    assert versions(store, model) == {made.version: ("latest",), 1: ()}
 
 
 def test_nothing_happens_while_a_job_runs_that_saw_one(store, model, upload, finish, forget):
@@ -106,11 +150,10 @@ def test_erasures_share_a_job_that_has_not_begun(store, model, upload, finish, f
     assert forget(2).job == first
     store.jobs.move(first.id, JobState.QUEUED, JobState.RUNNING)
     store.lineage.add(first.id, np.array([3]), started_from=None)
-    publish(store, first)
+    made = publish(store, first)
 
-    done = store.unlearning.carry_out(store.jobs.get(first.id))
-
-    assert sorted(done) == [tainted.version, later.version]
+    assert not {tainted.version, later.version} & versions(store, model).keys()
+    assert versions(store, model)[made.version] == ("latest",)
 
 
 def test_what_no_job_saw_just_goes(store, model, upload, finish, forget):
@@ -148,10 +191,7 @@ def test_all_that_used_the_old_mean_goes_with_it(store, model, upload, finish, f
     store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
     store.lineage.add(job.id, np.array([2]), started_from=None)
     publish(store, job)
-    assert store.unlearning.carry_out(store.jobs.get(job.id)) == [
-        tainted.version,
-        dependent.version,
-    ]
+    assert not {tainted.version, dependent.version} & versions(store, model).keys()
 
 
 def test_what_came_after_a_version_has_not_taught_the_mean_that_it_uses(
