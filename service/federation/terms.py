@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.federation.consent import Consent
+from service.federation.consent import Consent, require_consent
 from service.training.protocol.messages.training import Start, UpdateTerms
 from storage.errors import NotFound
 from storage.records.federation import ROUND, SENT, FileRole
@@ -44,10 +44,14 @@ def start_with_sent(job: Job, store: Store) -> Start:
 
 
 def update_terms(job: Job, store: Store) -> UpdateTerms | None:
-    """The terms of a round's update, None for other jobs. Raises Damaged, NotFound."""
+    """The terms of a round's update, None for other jobs.
+
+    Raises NotConsented if a person has taken the consent back meanwhile, Damaged, NotFound.
+    """
     if job.start != ROUND:
         return None
     now = store.rounds.get(job.id)
+    require_consent(store.models.get_by_id(job.model_id), now.federation)
     last = store.rounds.newest(job.model_id)
     residual = None
     if last is not None and last.federation == now.federation:

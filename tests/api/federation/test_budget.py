@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import sys
 from contextlib import closing
 from datetime import datetime, timezone
 
@@ -87,19 +90,32 @@ def test_what_leaves_stands_in_the_audit_log_without_values(device):
     assert all(not isinstance(each, list | dict) for each in facts.values())
 
 
-def test_a_round_whose_consent_was_taken_back_sends_nothing(device):
+def test_a_paused_round_whose_consent_was_taken_back_trains_no_more(device):
     device.allow()
     done = device.round(device.parameters())
     begun = device.begin(device.parameters(), round=2, epochs=4000)
     device.stepping(begun["id"])
-    device.http.post(f"/v1/jobs/{begun['id']}/pause").raise_for_status()
+    paused = device.http.post(f"/v1/jobs/{begun['id']}/pause").raise_for_status().json()
     device.allow(allowed=False).raise_for_status()
     device.http.post(f"/v1/jobs/{begun['id']}/resume").raise_for_status()
     refused = device.http.get(f"/v1/rounds/{done['id']}/update")
     assert refused.json()["code"] == "not_consented"
     shown = device.ended(begun["id"])
     assert (shown["state"], shown["error"]["code"]) == ("failed", "not_consented")
-    assert device.federation()["spent"]["rounds_without_noise"] == 1
+    assert shown["progress"]["step"] == paused["progress"]["step"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
+def test_a_round_whose_consent_was_taken_back_while_it_trained_sends_nothing(device, served):
+    device.allow()
+    begun = device.begin(device.parameters(), epochs=100)
+    child = wait_until(served.child_pid, "the training child")
+    os.kill(child, signal.SIGSTOP)
+    device.allow(allowed=False).raise_for_status()
+    os.kill(child, signal.SIGCONT)
+    shown = device.ended(begun["id"])
+    assert (shown["state"], shown["error"]["code"]) == ("failed", "not_consented")
+    assert device.federation()["spent"]["rounds_without_noise"] == 0
 
 
 def test_the_budget_survives_a_restart_and_an_older_backup(serve, tmp_path):

@@ -86,7 +86,6 @@ def test_an_erasure_deletes_the_best_as_any_other(store: Store, model: Model, sh
     job = store.unlearning.delete(model.id, np.array([1]), anew=wish).job
     assert job is not None
     learn(store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING), 0.6, 2)
-    store.unlearning.carry_out(store.jobs.get(job.id))
 
     assert best(store, model) == 3
 
