@@ -179,6 +179,16 @@ CASES: dict[str, Case] = {
         {"dilations": [2, 1], "pads": [1, 2, 1, 2], "strides": [1, 2]},
         constants=(1, 2),
     ),
+    "rfft": Case(
+        "DFT", [normal(3, 6, 4, 1), ints(5)[0], ints(1)[0]], {"onesided": 1}, constants=(1, 2)
+    ),
+    "ifft": Case("DFT", [normal(3, 6, 4, 2), None, ints(-2)[0]], {"inverse": 1}, constants=(2,)),
+    "stft": Case(
+        "STFT",
+        [normal(2, 19, 1), ints(3)[0], normal(6, seed=1), ints(6)[0]],
+        {"onesided": 1},
+        constants=(1, 2, 3),
+    ),
     "einsum": Case("Einsum", [X, normal(2, 4, 3, 6, seed=1)], {"equation": "bhid,bhjd->bhij"}),
     "rnn": Case("RNN", recurrent(1, 1), {"hidden_size": 5}, outputs=2),
     "gru": Case("GRU", recurrent(3, 1), {"hidden_size": 5, "linear_before_reset": 1}, outputs=2),

@@ -145,6 +145,7 @@ ARCHITECTURES = {
     "roberta": _sequence(
         "RobertaForSequenceClassification", "RobertaConfig", head="model.classifier.out_proj"
     ),
+    "fnet": _sequence("FNetForSequenceClassification", "FNetConfig"),
     "electra": _sequence(
         "ElectraForSequenceClassification", "ElectraConfig",
         head="model.classifier.out_proj", embedding_size=16,

@@ -215,6 +215,23 @@ def _keyword_spotting() -> nn.Module:
     )  # fmt: skip
 
 
+class Spectral(nn.Module):
+    """A learned filter before the spectrogram of a signal, and its spectrum beside that."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.filter = nn.Conv1d(1, 1, 3, padding=1)
+        self.register_buffer("window", torch.hann_window(16))
+        self.head = nn.Linear(9 + 33, CLASSES)
+
+    def forward(self, signal: Tensor) -> Tensor:
+        filtered = self.filter(signal)[:, 0]
+        short = torch.stft(filtered, 16, 8, window=self.window, center=False, return_complex=True)
+        power = torch.view_as_real(short).square().sum(-1).mean(-1)
+        whole = torch.fft.rfft(filtered, norm="ortho").abs()
+        return self.head(torch.cat([power.log1p(), whole], 1))
+
+
 def _recurrent(kind: type[nn.RNNBase], **options: Any) -> Architecture:
     series = {"sequence": floats(LENGTH, FEATURES)}
     return Architecture(lambda: Recurrent(kind, **options), series, head="head")
@@ -233,6 +250,7 @@ ARCHITECTURES = {
     "keyword_spotting": Architecture(
         _keyword_spotting, {"spectrogram": floats(1, 20, 10)}, head="17"
     ),
+    "spectral": Architecture(Spectral, {"signal": floats(1, 64)}, head="head"),
     "text_cnn": Architecture(TextCnn, tokens(), head="head"),
     "crnn": Architecture(Crnn, {"image": floats(1, 8, 24)}, head="head"),
     "conformer": Architecture(Conformer, {"sequence": floats(LENGTH, FEATURES)}, head="head"),

@@ -89,6 +89,13 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "affine_grid_edges": lambda x, _: f.affine_grid(x, [2, 1, 3, 4], align_corners=False),
     "affine_grid_volume": lambda x, _: f.affine_grid(x, [1, 1, 2, 3, 4], align_corners=False),
     "fold": lambda x, *_: f.fold(x, (5, 6), (2, 3), (2, 1), (1, 2), (1, 2)),
+    "rfft": lambda x, *_: torch.view_as_real(torch.fft.rfft(x[..., 0], 5, dim=1)),
+    "ifft": lambda x, _: torch.view_as_real(torch.fft.ifft(torch.view_as_complex(x))),
+    "stft": lambda x, step, window, length: torch.view_as_real(
+        torch.stft(
+            x[..., 0], int(length), int(step), window=window, center=False, return_complex=True
+        )
+    ).transpose(1, 2),
     "einsum": lambda a, b: torch.einsum("bhid,bhjd->bhij", a, b),
     "rnn": layer("rnn_tanh", (0,)),
     "gru": layer("gru", (1, 0, 2)),
