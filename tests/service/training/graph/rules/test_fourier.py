@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from gradients import Array, check, halved, one_node, run
+from gradients import FEW, Array, check, halved, one_node, run
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnxruntime.capi.onnxruntime_pybind11_state import Fail
@@ -18,7 +18,7 @@ def normal(*shape: int, seed: int = 0) -> Array:
     return np.random.default_rng(seed).normal(size=shape)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, **FEW)
 @given(data=st.data())
 def test_a_transform_along_any_axis_of_any_length(data: st.DataObject) -> None:
     sizes = data.draw(st.lists(st.integers(1, 5), min_size=2, max_size=3))
