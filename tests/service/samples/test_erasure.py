@@ -25,14 +25,7 @@ def model(shop: Any) -> Model:
     return model
 
 
-class Idle(Scheduler):
-    """A scheduler that is asked for nothing: no job runs here."""
-
-    def __init__(self) -> None:
-        pass
-
-
-class Training(Idle):
+class Training(Scheduler):
     """A scheduler whose job was cancelled, but its process is not gone yet."""
 
     def __init__(self, store: Store) -> None:
