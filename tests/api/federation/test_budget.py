@@ -103,6 +103,7 @@ def test_a_paused_round_whose_consent_was_taken_back_trains_no_more(device):
     shown = device.ended(begun["id"])
     assert (shown["state"], shown["error"]["code"]) == ("failed", "not_consented")
     assert shown["progress"]["step"] == paused["progress"]["step"]
+    assert device.federation()["spent"]["rounds_without_noise"] == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs SIGSTOP")
