@@ -9,6 +9,7 @@ from service.training.protocol.messages.training import Start, UpdateTerms
 from storage.errors import NotFound
 from storage.records.federation import ROUND, SENT, FileRole
 from storage.records.jobs import Job
+from storage.records.models import Model
 from storage.store import Store
 
 BEGIN_WITH_SENT = (ROUND, SENT)
@@ -43,7 +44,7 @@ def start_with_sent(job: Job, store: Store) -> Start:
     )
 
 
-def update_terms(job: Job, store: Store) -> UpdateTerms | None:
+def update_terms(job: Job, model: Model, store: Store) -> UpdateTerms | None:
     """The terms of a round's update, None for other jobs.
 
     Raises NotConsented if a person has taken the consent back meanwhile, Damaged, NotFound.
@@ -51,7 +52,7 @@ def update_terms(job: Job, store: Store) -> UpdateTerms | None:
     if job.start != ROUND:
         return None
     now = store.rounds.get(job.id)
-    require_consent(store.models.get_by_id(job.model_id), now.federation)
+    require_consent(model, now.federation)
     last = store.rounds.newest(job.model_id)
     residual = None
     if last is not None and last.federation == now.federation:

@@ -69,7 +69,7 @@ def train_task(
         },
         warnings=warnings,
         open=_open(job, model, start),
-        update=update_terms(job, store),
+        update=update_terms(job, model, store),
     )
 
 
