@@ -78,6 +78,7 @@ HOW = {
     "BatchNormalization": "with running statistics; with the batch's if `batch_norm` is `training`",
     "CastLike": "as Cast",
     "Clip": "1 at its bounds, as torch.clamp; PyTorch's ReLU6 has 0 there",
+    "DFT": "inverse and onesided at once needs a newer ONNX Runtime: 1.32 runs it, 1.22 does not",
     "DequantizeLinear": STRAIGHT,
     "Dropout": "active if it was exported so; its mask is drawn outside the graph",
     "DynamicQuantizeLinear": STRAIGHT,
