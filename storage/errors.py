@@ -106,6 +106,6 @@ class DataDirLocked(HoneError):
 
 
 class UnknownSchema(HoneError):
-    """The database was written by a newer Hone, whose migrations this one does not know."""
+    """The database has migrations that this Hone does not know."""
 
     code = "unknown_schema"

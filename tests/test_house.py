@@ -35,6 +35,7 @@ SHORT = {
     "service/training/graph/passes/accumulation.py": "one pass over a graph",
     "service/training/preparation/artifacts.py": "one of the two forms that preparation writes",
     "service/training/protocol/messages/commands.py": "messages of one direction",
+    "storage/database/migrations.py": "grows with each migration, and brings a library",
     "storage/disk/digest.py": "four rooms hash files",
     "storage/records/id_set.py": "a format that storage and child share",
     "tests/helpers/models/pictures.py": "a kind of model",

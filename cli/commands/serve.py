@@ -57,7 +57,7 @@ def run_daemon(
     from service.late import load_late
     from service.processes.interpreter import start_silently
     from service.training.limits import limit_numpy
-    from storage.database.schema import migrated_meanwhile
+    from storage.database.opening import migrated_meanwhile
     from storage.disk.permissions import OWNER_ONLY_UMASK, require_own
 
     os.umask(OWNER_ONLY_UMASK)

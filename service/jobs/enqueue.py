@@ -106,16 +106,13 @@ def _check_replay(model: Model, hyperparameters: dict[str, Any]) -> None:
 
 
 def _check_head(store: Store, model: Model, head: Any) -> None:
-    """Whether the model has the layer that its head would be. head: from JSON.
-
-    The job finds out itself where the manifest does not tell.
-    """
+    """Whether the model has the layer that its head would be. head: from JSON."""
     if head is None:
         return
     made = manifest.read(store.integrity.file(model.files["manifest"].sha256))
     found = more_neighbours_than(model.samples.train, head)
     wrong = layer_problem(made.head, kind=None if head == "auto" else head["kind"])
-    if wrong is not None and made.knows_head:
+    if wrong is not None:
         found.append(Problem("/head", wrong))
     if found:
         raise InvalidInput("the job cannot have this head", problems=found)

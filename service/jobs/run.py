@@ -19,7 +19,6 @@ from service.jobs.publication import Answer, Publication
 from service.jobs.recorder import Recorder
 from service.jobs.tasks import train_task
 from service.logs import event
-from service.models.renewal import renew
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children
 from service.settings import Settings
@@ -151,7 +150,6 @@ class JobRun:
                 self._child.kill_soon()  # even in mid-step: nothing of a round is kept
 
     async def _attempt(self) -> None:
-        await renew(self.job.model_id, self._store, self._settings, self._children)
         work_dir = Path(tempfile.mkdtemp(prefix=f"job-{self.job.id}-", dir=self._store.tmp_dir))
         try:
             task = await asyncio.to_thread(

@@ -10,7 +10,6 @@ from service.models.prepared import NO_ARTIFACTS
 from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
-from service.training.engines.names import has_made
 from service.training.heads.kinds import is_computed
 from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.protocol.messages.comparison import (
@@ -42,7 +41,7 @@ def train_task(
     Raises Damaged if a file that it needs is damaged.
     """
     model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
-    start, warnings = _start(job, model, store)
+    start = _start(job, store)
     return Train(
         artifacts=artifacts(model, store),
         signature=model.signature,
@@ -67,7 +66,6 @@ def train_task(
             "job_id": job.id,
             "artifacts_sha256": artifacts_sha256(model),
         },
-        warnings=warnings,
         open=_open(job, model, start),
         update=update_terms(job, model, store),
     )
@@ -220,27 +218,17 @@ def artifacts(model: Model, store: Store) -> Artifacts:
     return Artifacts(**paths)
 
 
-def _start(job: Job, model: Model, store: Store) -> tuple[Start, tuple[str, ...]]:
-    """Where the job starts, with warnings about it.
+def _start(job: Job, store: Store) -> Start:
+    """Where the job starts.
 
     A job that computes its head starts over: that is quick, and gives the same result.
     """
     if is_computed(job.hyperparameters.get("head")):
-        return _first_start(job, store), ()
+        return _first_start(job, store)
     last = store.integrity.checkpoint(job.id, ("periodic", "final"))
     if last is None:
-        return _first_start(job, store), ()
-    if has_made(model.engine, last.engine):
-        return _resumption(job, last, store), ()
-    start = Start(
-        how="parameters",
-        checkpoint=str(store.files.path(last.file.sha256)),
-        parent_version=last.state.get("parent_version"),
-    )
-    return start, (
-        f"{last.engine}, which began this job, does not train the model any more: the job begins"
-        f" again, from its parameters after {last.step} steps",
-    )
+        return _first_start(job, store)
+    return _resumption(job, last, store)
 
 
 def _resumption(job: Job, last: Checkpoint, store: Store) -> Start:

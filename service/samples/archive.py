@@ -26,7 +26,7 @@ from storage.store import Store
 
 FORMAT, VERSION = "hone-samples", 2
 MANIFEST, END = "manifest.json", "end.json"
-"""The end states the number of chunks; archives of version 1 have no end."""
+"""The end states the number of chunks."""
 SAMPLES_AT_ONCE = 500
 CHUNK_BYTES = 4 * 2**20
 """A chunk is closed when its lines or its records reach this."""
@@ -64,8 +64,8 @@ def read_archive(
     """
     with open_zip(path, max_bytes=max_bytes, title=TITLE, advice="send the whole zip") as archive:
         with ArchiveEntry(archive, MANIFEST) as manifest:
-            version = _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
-        chunks = _count_chunks(archive, version)
+            _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
+        chunks = _count_chunks(archive)
         with Intake(store, model, options) as intake:
             reader = ChunkReader(model, intake)
             for number in range(chunks):
@@ -77,28 +77,22 @@ def read_archive(
             return intake.commit(reader.samples)
 
 
-def _count_chunks(archive: zipfile.ZipFile, version: int) -> int:
+def _count_chunks(archive: zipfile.ZipFile) -> int:
     """The number of chunks. Raises InvalidInput if there are too few or too many."""
     names = {name for name in archive.namelist() if name.startswith(("samples/", "data/"))}
-    chunks = (len(names) + 1) // 2
-    if version > 1:
-        with ArchiveEntry(archive, END) as end:
-            chunks = _stated_chunks(end.read(MAX_MANIFEST_BYTES))
-    wanted = {_entry(kind, number) for number in range(chunks) for kind in ("samples", "data")}
-    if missing := wanted - names:
-        raise wrong(f"/{min(missing)}", "it is missing; send the whole archive")
-    if strangers := names - wanted:
-        raise wrong(f"/{min(strangers)}", f"the archive has {chunks} chunks, without this one")
-    return chunks
-
-
-def _stated_chunks(text: bytes) -> int:
+    with ArchiveEntry(archive, END) as end:
+        text = end.read(MAX_MANIFEST_BYTES)
     try:
         chunks = read_json(text)["chunks"]
     except (ValueError, LookupError, TypeError) as error:
         raise wrong(f"/{END}", f"it does not say how many chunks there are: {error}") from error
     if type(chunks) is not int or not 0 <= chunks <= MAX_CHUNKS:
         raise wrong(f"/{END}", f"chunks is an integer from 0 to {MAX_CHUNKS}")
+    wanted = {_entry(kind, number) for number in range(chunks) for kind in ("samples", "data")}
+    if missing := wanted - names:
+        raise wrong(f"/{min(missing)}", "it is missing; send the whole archive")
+    if strangers := names - wanted:
+        raise wrong(f"/{min(strangers)}", f"the archive has {chunks} chunks, without this one")
     return chunks
 
 
@@ -162,18 +156,17 @@ def _manifest(model: Model) -> dict[str, Any]:
     }
 
 
-def _check_manifest(model: Model, text: bytes) -> int:
-    """The archive's version. Raises InvalidInput if its samples cannot be samples of this model."""
+def _check_manifest(model: Model, text: bytes) -> None:
+    """Raises InvalidInput if the archive's samples cannot be samples of this model."""
     try:
         given = read_json(text)
     except ValueError as error:
         raise wrong(f"/{MANIFEST}", f"not JSON: {error}") from error
     if not isinstance(given, Mapping) or given.get("format") != FORMAT:
         raise wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; it is no archive of Hone")
-    version = given.get("version")
-    if type(version) is not int or not 1 <= version <= VERSION:
-        known = f"this Hone reads 1 to {VERSION}"
-        raise wrong(f"/{MANIFEST}", f"it has version {version!r:.100}, {known}")
+    if given.get("version") != VERSION:
+        detail = f"it has version {given.get('version')!r:.100}, this Hone reads {VERSION}"
+        raise wrong(f"/{MANIFEST}", detail)
     own = json.loads(json.dumps(_manifest(model)))
     problems = []
     for name in ("form", "inputs"):
@@ -185,7 +178,6 @@ def _check_manifest(model: Model, text: bytes) -> int:
             problems.append(Problem(f"/{MANIFEST}/{name}", detail))
     if problems:
         raise InvalidInput("the archive is of another kind of model", problems=problems)
-    return version
 
 
 def _entry(kind: str, number: int) -> str:

@@ -31,10 +31,6 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
         return open_engine(each, ThreadChoice())
 
     begun = task
-    if task.hyperparameters.head is not None or "head" in task.open:
-        from service.training.heads.older_models import with_head
-
-        begun = with_head(begun)
     if task.start.how != "resume" and task.signature.target.class_ids is not None:
         from service.training.imprinting import start_new_classes
 

@@ -157,7 +157,7 @@ def tell_start(
             validation_samples=len(datasets.validation),
             total_steps=plan.total_steps,
             epochs=plan.epochs,
-            warnings=(*task.warnings, *refused, *warnings_of(task, datasets, sampler)),
+            warnings=(*refused, *warnings_of(task, datasets, sampler)),
         )
     )
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 from storage.database.connection import sqlite3, translate
-from storage.database.migrations import migrate
+from storage.database.schema import create_tables
 
 _PROGRAMS = """
 SELECT type, name, sql FROM sqlite_schema
@@ -45,5 +45,5 @@ def foreign_contents(path: Path) -> str | None:
 
 def _own_programs() -> set[tuple[str, str, str]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        migrate(connection)
+        create_tables(connection)
         return {(kind, name, sql) for kind, name, sql in connection.execute(_PROGRAMS)}

@@ -22,7 +22,7 @@ from storage.backup.own_backups import listed, made_at
 from storage.backup.reconciling import Lost
 from storage.database.codec import dump_time
 from storage.database.connection import sqlite3
-from storage.database.schema import is_lost, open_database
+from storage.database.opening import is_lost, open_database
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
 from storage.errors import DatabaseDamaged, StorageBroken, in_words
 

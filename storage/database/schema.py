@@ -1,146 +1,61 @@
-"""Opens the database, and migrates its schema if necessary.
-
-The migrations' library should not take the daemon's memory: it is loaded only when there is
-something to migrate, and `migrated_meanwhile` does that in a separate process while the daemon's
-other modules load.
-"""
+"""The newest schema, and the migrations that a database has seen on its way to it."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
 from pathlib import Path
 
-from storage.backup.swap import RESTORING
-from storage.database.connection import connect_reader, connect_writer, sqlite3, translate
-from storage.database.steps import KNOWN, SET
-from storage.disk.durable import make_folder
-from storage.disk.lock import DataDirLock
-from storage.errors import DatabaseDamaged, DataDirLocked, UnknownSchema
+from storage.database.connection import sqlite3
+from storage.errors import UnknownSchema
 
-StartModule = Callable[[str, str], "subprocess.Popen[bytes]"]
-CHECKED_AT_EVERY_START_BYTES = 32 << 20
-"""A larger database is checked only after an unclean shutdown, so that starting stays quick."""
+SCHEMA = Path(__file__).with_name("schema.sql")
+SET = "hone"
+KNOWN = ("m001_first_schema",)
+"""The first schema, and the functions of `storage.database.migrations`, in order."""
+UNRELEASED = "m001_initial"
+"""The first of the eighteen migrations that preceded the first schema."""
 
 
-def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
-    """The writing connection, after any migrations. The caller holds the folder's lock.
+def create_tables(connection: sqlite3.Connection) -> None:
+    """Make the tables of the newest schema, in one transaction."""
+    connection.execute("BEGIN IMMEDIATE")
+    statement = ""
+    # executescript would commit first, and look for the end of a statement at every character.
+    for line in SCHEMA.read_text(encoding="utf-8").splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""
+    names = [(SET, name) for name in KNOWN]
+    connection.executemany(
+        "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+        " VALUES (?, ?, datetime('now'))",
+        names,
+    )
+    connection.execute("COMMIT")
 
-    check: look for damage first, however large the database is. Raises StorageBroken, StorageFull,
-    UnknownSchema.
+
+def migrations_of(connection: sqlite3.Connection) -> set[str]:
+    """Names of the migrations that have run; none for a new database.
+
+    Raises UnknownSchema if this Hone does not know one of them.
     """
-    try:
-        _roll_back(path)
-        if path.exists() and (check or path.stat().st_size <= CHECKED_AT_EVERY_START_BYTES):
-            # A read-only connection leaves a damaged database and its log as they are.
-            with closing(connect_reader(path)) as reader:
-                check_database(reader)
-        connection = connect_writer(path)
-    except sqlite3.Error as error:
-        raise translate(error) from error
-    try:
-        if not is_current(connection):
-            from storage.database.migrations import migrate
-
-            migrate(connection)
-    except sqlite3.Error as error:
-        connection.close()
-        raise translate(error) from error
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _roll_back(path: Path) -> None:
-    """Undo the change to WAL that a crash has interrupted; a read-only connection could not."""
-    if path.exists() and path.with_name(f"{path.name}-journal").exists():
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
-
-
-def check_database(connection: sqlite3.Connection) -> None:
-    """Raises DatabaseDamaged if the database's structure is damaged."""
-    try:
-        findings = [row[0] for row in connection.execute("PRAGMA quick_check")]
-    except sqlite3.Error as error:
-        raise translate(error) from error
-    if findings != ["ok"]:
-        raise DatabaseDamaged(f"the database is damaged ({findings[0]})")
-
-
-def is_lost(data_dir: Path) -> bool:
-    """Whether the database is missing, but files or packs exist whose rows it held."""
-    path = data_dir / "hone.db"
-    if path.exists() and path.stat().st_size:
-        return False
-    kept = (data_dir / name for name in ("files", "packs"))
-    return any(folder.is_dir() and any(folder.iterdir()) for folder in kept)
-
-
-def is_current(connection: sqlite3.Connection) -> bool:
-    """Whether every migration has run. Raises UnknownSchema if a newer Hone has written it."""
     exists = "SELECT 1 FROM sqlite_schema WHERE name = '_sqlite_migrations'"
     if connection.execute(exists).fetchone() is None:
-        return False
+        return set()
     names = "SELECT name FROM _sqlite_migrations WHERE migration_set = ?"
     applied = {row[0] for row in connection.execute(names, (SET,))}
+    if UNRELEASED in applied:
+        raise UnknownSchema(
+            f"the database was written by a Hone before its first release ({max(applied)}), whose "
+            "tables this one does not read; nothing was changed. With that Hone (commit 20e05d46), "
+            "write each model's samples by `honed archive export` and its newest file by "
+            "`honed fetch`; then start this one on an empty folder, `honed models add` them and "
+            "`honed archive import` their samples"
+        )
     if unknown := applied - set(KNOWN):
         raise UnknownSchema(
             f"the database has migrations that this Hone does not know: "
             f"{', '.join(sorted(unknown))}; "
             "install the newer Hone that wrote it, or restore an older backup"
         )
-    return applied == set(KNOWN)
-
-
-@contextmanager
-def migrated_meanwhile(data_dir: Path, *, start: StartModule) -> Iterator[None]:
-    """Migrate a data folder's schema in another process while the block runs.
-
-    start: runs this module with an argument, in a separate process. Opening the store reports
-    again whatever that process finds wrong.
-    """
-    if (data_dir / "hone.db").exists() and not _is_outdated(data_dir / "hone.db"):
-        yield
-        return
-    migration = start("storage.database.schema", str(data_dir.absolute()))
-    try:
-        yield
-    finally:
-        migration.wait()
-
-
-def _is_outdated(path: Path) -> bool:
-    try:
-        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
-            return not is_current(reader)
-    except (sqlite3.Error, UnknownSchema):
-        return False
-
-
-def main() -> None:
-    """`python -m storage.database.schema DATA_DIR`: migrate, unless another process has the folder.
-
-    If a backup must be restored first, opening the store does both.
-    """
-    data_dir = Path(sys.argv[1])
-    if is_lost(data_dir) or (data_dir / RESTORING).exists():
-        return
-    make_folder(data_dir)
-    try:
-        lock = DataDirLock(data_dir / "hone.lock")
-    except DataDirLocked:
-        return
-    clean = False
-    try:
-        open_database(data_dir / "hone.db", check=lock.unclean).close()
-        clean = True
-    finally:
-        lock.release(clean=clean)
-
-
-if __name__ == "__main__":
-    main()
+    return applied

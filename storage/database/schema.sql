@@ -1,3 +1,13 @@
+-- The migrations that have run; sqlite-utils reads and writes it.
+CREATE TABLE _sqlite_migrations (
+  id INTEGER PRIMARY KEY,
+  migration_set TEXT,
+  name TEXT,
+  applied_at TEXT
+);
+CREATE UNIQUE INDEX idx__sqlite_migrations_migration_set_name
+ON _sqlite_migrations (migration_set, name);
+
 CREATE TABLE files (
   sha256 TEXT PRIMARY KEY CHECK (length(sha256) = 64),
   size_bytes INTEGER NOT NULL
@@ -34,7 +44,7 @@ CREATE TABLE models (
   sample_bytes INTEGER NOT NULL DEFAULT 0,
   keeps_duplicates INTEGER NOT NULL DEFAULT 0,
   features TEXT,
-  engine TEXT NOT NULL DEFAULT 'ort_training',
+  engine TEXT NOT NULL,
   loss_output TEXT,
   base_set_at TEXT,
   federation TEXT NOT NULL DEFAULT '{}',
@@ -177,7 +187,7 @@ CREATE TABLE forgettings (
 
 CREATE INDEX jobs_unfinished ON jobs (state) WHERE state IN ('queued', 'running', 'paused');
 
--- Points of jobs that have not ended, and of those that ended before `curves` existed.
+-- Points of jobs that have not ended, and curves that are too long for one row.
 CREATE TABLE metrics (
   job_id INTEGER NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
   step INTEGER NOT NULL,
@@ -198,7 +208,7 @@ CREATE TABLE checkpoints (
   pinned INTEGER NOT NULL DEFAULT 0,
   note TEXT NOT NULL DEFAULT '',
   created_at TEXT NOT NULL,
-  engine TEXT NOT NULL DEFAULT 'onnxruntime-training 1.19.2'
+  engine TEXT NOT NULL
 ) STRICT;
 
 CREATE INDEX checkpoints_by_model ON checkpoints (model_id);
@@ -220,7 +230,7 @@ CREATE TABLE versions (
   reason TEXT NOT NULL,
   verdict TEXT NOT NULL DEFAULT '{}',
   provenance TEXT NOT NULL DEFAULT '{}',
-  target TEXT NOT NULL DEFAULT '',
+  target TEXT NOT NULL,
   PRIMARY KEY (model_id, version)
 ) STRICT, WITHOUT ROWID;
 
@@ -283,6 +293,8 @@ CREATE TABLE policy (
   snoozed_until TEXT,
   paused INTEGER NOT NULL DEFAULT 0
 ) STRICT;
+
+INSERT INTO policy (id) VALUES (1);
 
 -- Seconds of training between two local midnights; day: its date.
 CREATE TABLE training_days (

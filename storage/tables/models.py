@@ -167,17 +167,6 @@ class Models:
             self._eraser.erase_at_rest(model.id)
         return model, evicted
 
-    def renew(self, new: Model, files: dict[str, FileRecord]) -> Model:
-        """Replace the results of a model's preparation, and their files. Raises NotFound."""
-
-        def write(transaction: Transaction) -> Model:
-            old = find_model(transaction.connection, "id", new.id)
-            self._replace_files(transaction, old, new, files)
-            transaction.event("model.updated", new.name, {})
-            return find_model(transaction.connection, "id", new.id)
-
-        return self._writer.write(write)
-
     def _replace_files(
         self, transaction: Transaction, old: Model, new: Model, files: dict[str, FileRecord]
     ) -> None:

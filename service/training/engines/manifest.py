@@ -122,10 +122,10 @@ class Manifest(Serialized, frozen=True):
     exported. statistics: running statistics, and updated the outputs that hold their new values, in
     this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
     be shared out. head: of a classifier with a last layer that trains, one row for each class.
-    knows_head: whether one was looked for when the model was prepared. frozen: initializers of the
-    exported model that the graphs are fed, so that they are in memory once. rounds: some of what it
-    computes is quantized. distills: its step by classes takes what a teacher answers.
-    optimized_for: the runtime and processor that optimized_step_model was written for.
+    frozen: initializers of the exported model that the graphs are fed, so that they are in memory
+    once. rounds: some of what it computes is quantized. distills: its step by classes takes what a
+    teacher answers. optimized_for: the runtime and processor that optimized_step_model was written
+    for.
     """
 
     engine: str
@@ -141,7 +141,6 @@ class Manifest(Serialized, frozen=True):
     classes: int | None = None
     work: Work = field(default_factory=Work)
     head: ClassHead | None = None
-    knows_head: bool = True
     adapters: tuple[Adapter, ...] = ()
     frozen: tuple[str, ...] = ()
     rounds: bool = False
@@ -192,7 +191,4 @@ def read(path: Path) -> Manifest:
 @lru_cache(maxsize=4)
 def _parse(content: bytes) -> Manifest:
     """Cached, because a job asks for it several times: that of MobileNetV2 takes 2 ms."""
-    written = json.loads(content)
-    written.pop("sample_weight", None)  # of before: the loss's scale holds weights now
-    written.setdefault("knows_head", "head" in written)
-    return build(Manifest, written)
+    return build(Manifest, json.loads(content))

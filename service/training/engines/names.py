@@ -8,10 +8,4 @@ if TYPE_CHECKING:  # a child that trains needs none of the records
     from storage.records.models import Engine
 
 RECORDED: dict[Engine, str] = {"sessions": "sessions 1", "ort_training": "onnxruntime-training"}
-"""Prefixes of the names that jobs and checkpoints record. With another number, checkpoints of the
-previous one cannot be read."""
-
-
-def has_made(engine: Engine, recorded: str) -> bool:
-    """Whether a checkpoint or job with this recorded name was made by the engine."""
-    return recorded.startswith(RECORDED[engine])
+"""Prefixes of the names that jobs and checkpoints record."""

@@ -45,18 +45,6 @@ def send(served: Served, model: str, body: bytes) -> httpx.Response:
     )
 
 
-def in_one_chunk(archive: bytes) -> bytes:
-    """The same samples as archives had them that closed a chunk by its records alone."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(buffer, "w") as new:
-        manifest = old.read("manifest.json").replace(b'"version": 2', b'"version": 1')
-        new.writestr("manifest.json", manifest)
-        for kind in ("samples", "data"):
-            names = sorted(name for name in old.namelist() if name.startswith(kind))
-            new.writestr(names[0], b"".join(map(old.read, names)), zipfile.ZIP_DEFLATED)
-    return buffer.getvalue()
-
-
 def hashes(served: Served, model: str) -> list[tuple[str, str]]:
     page = served.http.get(f"/v1/models/{model}/samples", params={"limit": 1000}).json()
     return [(each["key"], each["sha256"], each["label"], each["split"]) for each in page["items"]]
@@ -74,15 +62,6 @@ def test_an_archive_of_long_labels_comes_back_whole(
         sizes = [each.file_size for each in archive.infolist() if each.filename[0] == "s"]
     assert len(sizes) > 4
     assert max(sizes) < 2 * CHUNK_BYTES
-
-
-def test_an_archive_with_one_chunk_of_many_lines_is_read_too(
-    served: Served, exported: bytes, expected: list[tuple[str, str]]
-) -> None:
-    answer = send(served, "long-labels-old", in_one_chunk(exported))
-
-    assert answer.status_code == 201, answer.text
-    assert hashes(served, "long-labels-old") == expected
 
 
 @pytest.mark.parametrize("lost", [0, 2, -1], ids=["first", "middle", "last"])

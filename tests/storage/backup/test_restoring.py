@@ -129,7 +129,7 @@ def test_damage_after_a_clean_end_is_found_at_the_first_start(
     backed_up, record_of, monkeypatch, checked_at_every_start_bytes, damaged
 ):
     """By the check of a database that is small, or by the repairs of one that is not."""
-    limit = "storage.database.schema.CHECKED_AT_EVERY_START_BYTES"
+    limit = "storage.database.opening.CHECKED_AT_EVERY_START_BYTES"
     monkeypatch.setattr(limit, checked_at_every_start_bytes, raising=False)
     spoil_table(backed_up / "hone.db", damaged)
 
@@ -213,7 +213,7 @@ def test_nothing_is_swept_where_the_database_is_gone(backed_up):
 
     with pytest.raises(StorageBroken, match="database is gone"):
         Store.open(backed_up)
-    subprocess.run([sys.executable, "-m", "storage.database.schema", str(backed_up)], check=True)
+    subprocess.run([sys.executable, "-m", "storage.database.opening", str(backed_up)], check=True)
 
     assert all(path.exists() for path in kept)
     assert not (backed_up / "hone.db").exists()

@@ -1,4 +1,3 @@
-import sqlite3
 from datetime import datetime, timedelta, timezone
 from itertools import count
 
@@ -6,7 +5,6 @@ import pytest
 import stored
 from stored import save_final, start_job
 
-from storage.database.initial_schema import TABLES
 from storage.errors import InUse, NotFound, StateConflict
 from storage.records.jobs import JobState, NewJob
 from storage.records.samples import Split
@@ -14,24 +12,6 @@ from storage.store import Store
 from storage.versions.retention import RetentionLimits
 
 LONG_AGO = datetime(2026, 1, 1, tzinfo=timezone.utc)
-OLD = f"""
-CREATE TABLE _sqlite_migrations (
-  id INTEGER PRIMARY KEY, migration_set TEXT, name TEXT, applied_at TEXT
-);
-INSERT INTO _sqlite_migrations VALUES (1, 'hone', 'm001_initial', '2026-01-01');
-INSERT INTO files VALUES ('{"0" * 64}', 1);
-INSERT INTO models VALUES (
-  1, 'm', '2026-01-01T00:00:00+00:00', 'mse', 'adamw', 'y',
-  '{{"inputs":[],"target":{{"name":"y","dtype":"float32","shape":[],"num_classes":null,'
-  || '"classes":null}}}}', '[]', 1, 0, '{{}}', '[]'
-);
-INSERT INTO versions VALUES
-  (1, 1, '{"0" * 64}', '2026-01-01T00:00:00+00:00', NULL, NULL, '{{}}', '{{}}', 1, 'registered'),
-  (1, 2, '{"0" * 64}', '2026-01-02T00:00:00+00:00', NULL, NULL, '{{}}', '{{}}', 1, 'better'),
-  (1, 3, '{"0" * 64}', '2026-01-03T00:00:00+00:00', NULL, NULL, '{{}}', '{{}}', 0, 'worse');
-INSERT INTO aliases VALUES (1, 'latest', 3);
-"""
-"""Version 3 was made `latest` by hand."""
 
 
 @pytest.fixture
@@ -139,19 +119,6 @@ def test_an_alias_but_latest_may_be_deleted(store, model):
         store.aliases.delete(model.id, "stable")
     with pytest.raises(InUse, match="latest is what apps fetch"):
         store.aliases.delete(model.id, "latest")
-
-
-def test_a_database_from_before_the_gate_knows_where_a_rollback_goes(data_dir):
-    data_dir.mkdir()
-    connection = sqlite3.connect(data_dir / "hone.db")
-    connection.executescript(TABLES + OLD)
-    connection.close()
-    folder = data_dir / "files" / "00"
-    folder.mkdir(parents=True)
-    (folder / ("0" * 64)).write_bytes(b"x")
-    store = Store.open(data_dir)
-    assert [store.aliases.roll_back(1).version for _ in range(2)] == [2, 1]
-    store.close()
 
 
 @pytest.mark.parametrize(

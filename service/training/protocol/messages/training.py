@@ -84,8 +84,8 @@ class Train(Serialized, frozen=True):
     provenance: what the parent knows about the model's origin. cache: the model's folder for data
     computed from its samples; feature_cache_bytes: the maximum size of features there,
     tensor_cache_bytes: of decoded files. preprocess: of the inputs, as in the model's row.
-    warnings: for people; the child adds its own. providers: execution providers in order of
-    preference; the CPU's if empty. open: the hyperparameters that the child is to choose.
+    providers: execution providers in order of preference; the CPU's if empty. open: the
+    hyperparameters that the child is to choose.
     """
 
     artifacts: Artifacts
@@ -106,7 +106,6 @@ class Train(Serialized, frozen=True):
     feature_cache_bytes: int = 0
     preprocess: tuple[dict[str, Any], ...] = ()
     tensor_cache_bytes: int = 0
-    warnings: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
     update: UpdateTerms | None = None
