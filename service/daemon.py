@@ -25,6 +25,7 @@ from service.federation.deadlines import Deadlines
 from service.federation.measuring import Measuring
 from service.installation.inspector import Inspector
 from service.jobs.scheduler import Scheduler
+from service.jobs.short_tasks import ShortTasks
 from service.jobs.sleep import SleepWatch
 from service.logs import event
 from service.models.classes import Classes
@@ -133,8 +134,9 @@ class Daemon:
         self.peers = Peers(self.settings.socket_users)
         self.audit = AuditLog(self.store)
         self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
-        self.registry = Registry(self.store, self.settings, self.children)
-        self.classes = Classes(self.store, self.settings, self.children, self.registry)
+        short_tasks = ShortTasks(self.store, self.settings, self.children)
+        self.registry = Registry(self.store, short_tasks)
+        self.classes = Classes(self.store, short_tasks, self.registry)
         self.feed = Feed(self.store)
         self.latest = LatestVersions(self.store, self.feed)
         self.predictor = Predictor(
@@ -152,14 +154,14 @@ class Daemon:
             children=self.children,
             announce=self.feed.announce,
         )
-        self.variants = VariantMaker(self.store, self.settings, self.children)
+        self.variants = VariantMaker(self.store, short_tasks)
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store, self.children)
-        self.ranking = SampleRanking(self.store, self.settings, self.children)
-        self.versions = VersionComparison(self.store, self.settings, self.children)
-        self.drift = DriftWatch(self.store, self.settings, self.children, self.monitor)
+        self.ranking = SampleRanking(self.store, short_tasks)
+        self.versions = VersionComparison(self.store, short_tasks)
+        self.drift = DriftWatch(self.store, short_tasks, self.monitor)
         self.deadlines = Deadlines(self.store, self.scheduler)
-        self.measuring = Measuring(self.store, self.settings, self.children)
+        self.measuring = Measuring(self.store, self.settings, short_tasks)
         self.inspector = Inspector(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
         self.verification = Verifier(self.store, self.monitor)

@@ -167,7 +167,11 @@ class Settings(BaseSettings):
         description="Seconds before a job whose child died is retried; doubles each time.",
     )
     prepare_timeout_s: float = Field(
-        300.0, gt=0, le=86400, description="Seconds that checking an uploaded model may take."
+        300.0,
+        gt=0,
+        le=86400,
+        description="Seconds of silence after which a child that checks, compares or converts is "
+        "killed.",
     )
     tensor_cache_bytes: int = Field(
         4 * 2**30,

@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples" / "federated"))
 
 from cameras import CAMERAS, Pictures, accuracy, digits, joined, kept_back_by, network, seen_by
 
+from service.jobs.short_tasks import ShortTasks
 from service.models.registry import Registry
 from service.models.specification import ModelSpec
 from service.models.updates import change_model
@@ -105,7 +106,9 @@ def outcome_of(folder: Path, device: int) -> Outcome:
 async def _register(store: Store, model: Path) -> None:
     settings, children = Settings(data_dir=store.data_dir), Children(memory_cap_bytes=None)
     spec = ModelSpec(MODEL, "cross_entropy")
-    registered = await Registry(store, settings, children).register(spec, model, form="forward")
+    registered = await Registry(store, ShortTasks(store, settings, children)).register(
+        spec, model, form="forward"
+    )
     change_model(
         *(store, registered),
         hyperparameters={},

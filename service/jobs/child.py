@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
-from typing import Any, TypeVar
+from typing import Any
 
 from service.errors import ChildDied
 from service.processes.children import Children
@@ -28,8 +28,6 @@ NEGLIGIBLE = 0.1
 """The part of a silence that is not worth another look at the child."""
 OF_THE_DEVICE = {each.code: each for each in (StorageFull, Busy, StorageBroken)}
 """Errors caused by the device, not by the task."""
-
-Answer = TypeVar("Answer")
 
 
 class Child:
@@ -174,26 +172,6 @@ class Child:
         await self._errors.wait()
         early = " before it was done" if code >= 0 else ""
         return f"the training child {describe_exit(code)}{early}{self._errors.quote()}"
-
-
-async def ask_child(
-    children: Children, task: Task, answer: type[Answer], *, timeout_s: float, what: str
-) -> Answer:
-    """Start a child for a task and return its answer.
-
-    timeout_s: of silence. what: what failed, for the error's text. Raises ChildDied without an
-    answer, and as `Child.messages` does.
-    """
-    child = await Child.spawn(children, task)
-    try:
-        async for message in child.messages(silence_timeout_s=timeout_s):
-            if isinstance(message, answer):
-                return message
-            if isinstance(message, Failed):
-                raise ChildDied(f"{what}: {message.detail}")
-    finally:
-        await child.close()
-    raise ChildDied(f"{what}: the child stopped without an answer")
 
 
 async def _first_of(*futures: asyncio.Future[Any], timeout_s: float) -> bool:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
 
 from service.federation.terms import BEGIN_WITH_SENT, start_with_sent, update_terms
 from service.models.prepared import NO_ARTIFACTS
@@ -42,6 +46,38 @@ def train_task(
     """
     model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
     start = _start(job, store)
+    task = training_task(
+        model,
+        store,
+        settings,
+        hyperparameters=job.hyperparameters,
+        watermark=job.watermark,
+        start=start,
+        work_dir=work_dir,
+    )
+    return replace(
+        task,
+        limits=limits,
+        provenance={**task.provenance, "job_id": job.id},
+        open=_open(job, model, start),
+        update=update_terms(job, model, store),
+    )
+
+
+def training_task(
+    model: Model,
+    store: Store,
+    settings: Settings,
+    *,
+    hyperparameters: Mapping[str, Any],
+    watermark: int,
+    start: Start,
+    work_dir: Path,
+) -> Train:
+    """The task to train a model, or to measure its parameters as training would.
+
+    Raises Damaged if a file that it needs is damaged.
+    """
     return Train(
         artifacts=artifacts(model, store),
         signature=model.signature,
@@ -50,24 +86,17 @@ def train_task(
         database=str(store.database),
         packs=str(store.packs_dir),
         model_id=model.id,
-        watermark=job.watermark,
-        hyperparameters=Hyperparameters(**job.hyperparameters),
+        watermark=watermark,
+        hyperparameters=Hyperparameters(**hyperparameters),
         start=start,
         work_dir=str(work_dir),
         checkpoint_interval_s=settings.checkpoint_interval_s,
-        limits=limits,
         cache=str(store.cache_dir / str(model.id)),
         feature_cache_bytes=settings.feature_cache_bytes,
         preprocess=model.preprocess,
         tensor_cache_bytes=settings.tensor_cache_bytes,
         providers=settings.training_providers,
-        provenance={
-            "model": model.name,
-            "job_id": job.id,
-            "artifacts_sha256": artifacts_sha256(model),
-        },
-        open=_open(job, model, start),
-        update=update_terms(job, model, store),
+        provenance={"model": model.name, "artifacts_sha256": artifacts_sha256(model)},
     )
 
 
@@ -105,7 +134,6 @@ def convert_task(
     variant: VariantName,
     *,
     store: Store,
-    settings: Settings,
     work_dir: Path,
     adapted: AdaptedFiles | None,
 ) -> Convert:
@@ -117,19 +145,10 @@ def convert_task(
         measurement=measurement(model, store),
         classes=classes_known(model, version),
         adapted=adapted,
-        limits=short_task_limits(settings),
     )
 
 
-def rank_task(
-    model: Model,
-    version: Version,
-    store: Store,
-    settings: Settings,
-    *,
-    newest: int,
-    what: Ranks,
-) -> Rank:
+def rank_task(model: Model, version: Version, store: Store, *, newest: int, what: Ranks) -> Rank:
     """The task to rank the newest samples by how uncertain a version is of them or their labels."""
     return Rank(
         model=str(store.integrity.file(version.file.sha256)),
@@ -137,11 +156,10 @@ def rank_task(
         newest=newest,
         what=what,
         classes=classes_known(model, version),
-        limits=short_task_limits(settings),
     )
 
 
-def drift_task(model: Model, version: Version, store: Store, settings: Settings) -> Drift:
+def drift_task(model: Model, version: Version, store: Store) -> Drift:
     """The task to compare the newest samples with those that a version was trained on."""
     watermark = _seen_up_to(version, store)
     assert watermark is not None
@@ -149,7 +167,6 @@ def drift_task(model: Model, version: Version, store: Store, settings: Settings)
         model=str(store.integrity.file(version.file.sha256)),
         measurement=measurement(model, store),
         watermark=watermark,
-        limits=short_task_limits(settings),
     )
 
 
@@ -259,20 +276,20 @@ def _teacher(job: Job, parent_version: int | None, store: Store) -> str | None:
 def _first_start(job: Job, store: Store) -> Start:
     if job.start in BEGIN_WITH_SENT:
         return start_with_sent(job, store)
-    checkpoint = _checkpoint_to_start_from(job, store)
+    return start_from(job.start, job.model_id, store)
+
+
+def start_from(where: str, model_id: int, store: Store) -> Start:
+    """Where a job that begins anew starts. where: latest, base, or a checkpoint's id."""
+    if where == "latest":
+        checkpoint = store.integrity.checkpoint_of(store.integrity.latest(model_id))
+    else:
+        checkpoint = None if where == "base" else store.checkpoints.get(int(where))
     if checkpoint is None:
         return Start(how="base", parent_version=1)
     return Start(
         how="parameters",
         checkpoint=str(store.integrity.file(checkpoint.file.sha256)),
         from_job=checkpoint.job_id,
-        parent_version=store.versions.of_checkpoint(job.model_id, checkpoint.id),
+        parent_version=store.versions.of_checkpoint(model_id, checkpoint.id),
     )
-
-
-def _checkpoint_to_start_from(job: Job, store: Store) -> Checkpoint | None:
-    if job.start == "base":
-        return None
-    if job.start == "latest":
-        return store.integrity.checkpoint_of(store.integrity.latest(job.model_id))
-    return store.checkpoints.get(int(job.start))

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,12 +17,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.errors import InvalidInput
-from service.jobs import tasks
+from service.jobs.short_tasks import ShortTasks
 from service.logs import event
 from service.models.prepared import MADE_OF, UPLOAD, describe, prepare_again
-from service.models.registry import ROLES, Registry, ask_to_prepare
-from service.processes.children import Children
-from service.settings import Settings
+from service.models.registry import ROLES, Registry
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepared
 from storage.errors import AlreadyExists, NotFound, Problem
@@ -62,12 +58,9 @@ class Change(Struct, frozen=True):
 class Classes:
     """Changes the classes of models. Refused while a job of the model is under way."""
 
-    def __init__(
-        self, store: Store, settings: Settings, children: Children, registry: Registry
-    ) -> None:
+    def __init__(self, store: Store, short_tasks: ShortTasks, registry: Registry) -> None:
         self._store = store
-        self._settings = settings
-        self._children = children
+        self._short_tasks = short_tasks
         self._registry = registry
 
     def show(self, model: Model) -> list[ModelClass]:
@@ -153,24 +146,17 @@ class Classes:
 
     async def _change_head(self, model: Model, change: Change) -> int:
         await asyncio.to_thread(self._store.models.require_idle, model, change.removal)
-        work_dir = Path(tempfile.mkdtemp(prefix="classes-", dir=self._store.tmp_dir))
-        try:
-            limits = tasks.short_task_limits(self._settings)
-            task = await asyncio.to_thread(
-                prepare_again, model, self._store, work_dir=work_dir, limits=limits
-            )
+        async with self._short_tasks.folder("classes") as work_dir:
+            task = await asyncio.to_thread(prepare_again, model, self._store, work_dir=work_dir)
             if task is None:
                 raise GraphRefused(NOT_KEPT, problems=[Problem("/model", NOT_KEPT)])
             target = change.target
             task = replace(task, output=model.output, classes=target.classes, class_ids=target.ids)
-            async with self._registry.turn():
-                answer = await ask_to_prepare(task, self._settings, self._children)
+            answer = await self._registry.prepare(task)
             _require_same(model, answer)
             made_of = work_dir / MADE_OF
             made_of.write_bytes(await asyncio.to_thread(describe, task))
             return await asyncio.to_thread(self._store_head, model, change, answer, made_of)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, work_dir)
 
     def _store_head(self, model: Model, change: Change, answer: Prepared, made_of: Path) -> int:
         new = replace(

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from service.training.engines.packages import RUNTIMES, installed_version
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
-from service.training.protocol.messages.shared import Artifacts, ResourceLimits
+from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.serialization import build, plain
 from storage.disk.digest import sha256_of
 from storage.errors import NotFound
@@ -43,9 +43,7 @@ def describe(task: Prepare) -> bytes:
     return json.dumps(described, sort_keys=True).encode()
 
 
-def prepare_again(
-    model: Model, store: Store, *, work_dir: Path, limits: ResourceLimits
-) -> Prepare | None:
+def prepare_again(model: Model, store: Store, *, work_dir: Path) -> Prepare | None:
     """The task that made the artifacts, for the session engine; None without the upload."""
     if MADE_OF not in model.files:
         return None
@@ -61,12 +59,8 @@ def prepare_again(
     choices |= {"engine": "sessions", "classes": model.signature.target.classes}
     lora = choices.get("lora")
     choices["lora"] = None if lora is None else build(Lora, lora)
-    return Prepare(
-        **choices,
-        source=str(store.integrity.file(kept.sha256)),
-        work_dir=str(work_dir),
-        limits=limits,
-    )
+    source = str(store.integrity.file(kept.sha256))
+    return Prepare(**choices, source=source, work_dir=str(work_dir))
 
 
 def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | None:

@@ -5,16 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
 from service.errors import ChildDied, InvalidInput, PreparationFailed
-from service.jobs.child import Child
+from service.jobs.short_tasks import ShortTasks
 from service.logs import event
 from service.models.prepared import MADE_OF, UPLOAD, describe, find_prepared
 from service.models.promotion.policy import merge_gate
@@ -25,12 +23,9 @@ from service.models.specification import (
     described,
     prepare_task,
 )
-from service.processes.children import Children
-from service.settings import Settings
-from service.training.errors import GraphRefused
 from service.training.protocol.messages.diagnosis import Diagnose, Diagnosed
-from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
-from service.training.protocol.messages.unions import Message, Task
+from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.unions import Task
 from storage.disk.digest import sha256_of
 from storage.errors import AlreadyExists, NotFound, Problem
 from storage.records.models import Loss, Model
@@ -62,10 +57,9 @@ a remainder_model; which of the others it has depends on its engine."""
 class Registry:
     """Registers models: each is checked in its own child, two at once if memory allows."""
 
-    def __init__(self, store: Store, settings: Settings, children: Children) -> None:
+    def __init__(self, store: Store, short_tasks: ShortTasks) -> None:
         self._store = store
-        self._settings = settings
-        self._children = children
+        self._short_tasks = short_tasks
         self._checking = 0
         self._changed = asyncio.Condition()
 
@@ -77,18 +71,14 @@ class Registry:
         check_name(spec.name)
         gate = merge_gate({}, spec.gate, loss=spec.loss)
         await asyncio.to_thread(self._refuse_taken, spec.name)
-        work_dir = Path(tempfile.mkdtemp(prefix="prepare-", dir=self._store.tmp_dir))
-        try:
-            async with self.turn():
-                prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
+        async with self._short_tasks.folder("prepare") as work_dir:
+            prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
             if form == "forward":
                 await asyncio.to_thread(_keep_upload, source, prepared, work_dir / UPLOAD)
             spec = replace(spec, gate=gate)
             model = await asyncio.to_thread(
                 self._store_model, spec, prepared, made_of=work_dir / MADE_OF
             )
-        finally:
-            await asyncio.to_thread(shutil.rmtree, work_dir)
         event(logger, logging.INFO, "model.registered", model=model.name, notes=len(model.notes))
         return model
 
@@ -100,14 +90,11 @@ class Registry:
         spec: its name may be empty. names_loss: whether its loss counts; else the check uses the
         loss it suggests. Raises GraphRefused for a file that cannot be read, PreparationFailed.
         """
-        work_dir = Path(tempfile.mkdtemp(prefix="diagnose-", dir=self._store.tmp_dir))
-        try:
-            check = prepare_task(spec, source, form, work_dir=work_dir, settings=self._settings)
-            task = Diagnose(check if names_loss else replace(check, loss=""))
-            async with self.turn():
-                found = await _ask_checker(task, Diagnosed, self._settings, self._children)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, work_dir)
+        async with self._short_tasks.folder("diagnose") as work_dir:
+            check = prepare_task(spec, source, form, work_dir=work_dir)
+            found = await self._ask(
+                Diagnose(check if names_loss else replace(check, loss="")), Diagnosed
+            )
         spec = replace(spec, loss=cast("Loss", found.loss))
         faults = await asyncio.to_thread(lambda: [*self._faults(spec, found.prepared)])
         return replace(found, problems=(*faults, *found.problems))
@@ -127,21 +114,29 @@ class Registry:
             except AlreadyExists as taken:
                 yield Problem("/spec/name", taken.detail)
 
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait until another check may run in parallel with the current ones."""
+    async def prepare(self, task: Prepare) -> Prepared:
+        """A child's answer to the task. Raises GraphRefused, PreparationFailed, and StorageFull,
+        Busy or StorageBroken if the device is at fault.
+        """
+        return await self._ask(task, Prepared)
+
+    async def _ask(self, task: Task, answer: type[Answer]) -> Answer:
+        """Waits until another check may run in parallel with the current ones."""
         async with self._changed:
             await self._changed.wait_for(lambda: self._checking < self._at_once())
             self._checking += 1
         try:
-            yield
+            failure = "the model cannot be prepared"
+            return await self._short_tasks.ask(task, answer, failure=failure)
+        except ChildDied as error:
+            raise PreparationFailed(error.detail) from error
         finally:
             self._checking -= 1
             async with self._changed:
                 self._changed.notify_all()
 
     def _at_once(self) -> int:
-        free_bytes = self._children.memory.free_bytes
+        free_bytes = self._short_tasks.children.memory.free_bytes
         return 2 if free_bytes is None or free_bytes >= SECOND_CHECK_BYTES else 1
 
     def _refuse_taken(self, name: str) -> None:
@@ -159,11 +154,11 @@ class Registry:
         form: Form,
         work_dir: Path,
     ) -> Prepared:
-        task = prepare_task(spec, source, form, work_dir=work_dir, settings=self._settings)
+        task = prepare_task(spec, source, form, work_dir=work_dir)
         made_of = await asyncio.to_thread(describe, task)
         await asyncio.to_thread((work_dir / MADE_OF).write_bytes, made_of)
         known = await asyncio.to_thread(find_prepared, self._store, task, made_of)
-        return known or await ask_to_prepare(task, self._settings, self._children)
+        return known or await self.prepare(task)
 
     def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
         new = described(spec, prepared)
@@ -181,31 +176,3 @@ def _keep_upload(source: Path, prepared: Prepared, copy: Path) -> None:
     """Copy the upload if version 1 is another form of it: changing classes starts from it."""
     if sha256_of(source) != sha256_of(Path(prepared.base_model)):
         shutil.copyfile(source, copy)
-
-
-async def ask_to_prepare(task: Prepare, settings: Settings, children: Children) -> Prepared:
-    """A child's answer to the task. Raises GraphRefused, PreparationFailed, and StorageFull, Busy
-    or StorageBroken if the device is at fault.
-    """
-    return await _ask_checker(task, Prepared, settings, children)
-
-
-async def _ask_checker(
-    task: Task, wanted: type[Answer], settings: Settings, children: Children
-) -> Answer:
-    child = await Child.spawn(children, task)
-    answer: Message | None = None
-    try:
-        async for message in child.messages(silence_timeout_s=settings.prepare_timeout_s):
-            answer = message
-    except ChildDied as error:
-        raise PreparationFailed(
-            f"checking the model ended the process that did it: {error.detail}"
-        ) from error
-    finally:
-        await child.close()
-    if isinstance(answer, Refused):
-        raise GraphRefused(answer.detail, problems=answer.problems)
-    if not isinstance(answer, wanted):
-        raise PreparationFailed(f"the model cannot be prepared: {answer}")
-    return answer

@@ -10,12 +10,10 @@ from msgspec import Struct, field
 
 from service import preprocess
 from service.errors import InvalidInput
-from service.jobs import tasks
 from service.jobs.enqueue import check_recipe
 from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.csv_windows import row_signature
 from service.samples.ingest.require import require_names
-from service.settings import Settings
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from storage.errors import Problem
 from storage.records.models import BatchNorm, Loss, NewModel, OptimizerName
@@ -48,9 +46,7 @@ class ModelSpec(Struct, frozen=True):
     loss_output: str | None = None
 
 
-def prepare_task(
-    spec: ModelSpec, source: Path, form: Form, *, work_dir: Path, settings: Settings
-) -> Prepare:
+def prepare_task(spec: ModelSpec, source: Path, form: Form, *, work_dir: Path) -> Prepare:
     """The check of an upload, which makes its artifacts. Raises InvalidInput."""
     if form == "artifacts" and spec.lora is not None:
         raise InvalidInput("the spec is wrong", problems=[ARTIFACTS_HAVE_NO_ADAPTERS])
@@ -74,7 +70,6 @@ def prepare_task(
         divide=form == "forward",
         batch_norm=spec.batch_norm,
         feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
-        limits=tasks.short_task_limits(settings),
     )
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from service.errors import ChildDied, VariantNotReady
-from service.jobs.child import Child
+from service.errors import VariantNotReady
+from service.jobs.short_tasks import ShortTasks
 from service.jobs.tasks import artifacts, convert_task
 from service.logs import event
-from service.models.promotion import gate
+from service.models.promotion.gate import findings_of, verdict_of
 from service.models.promotion.policy import GatePolicy, gate_policy
-from service.processes.children import Children
-from service.settings import Settings
-from service.training.errors import VariantRefused
+from service.training.errors import OutOfMemory, VariantRefused
 from service.training.protocol.messages.comparison import AdaptedFiles, Converted
-from service.training.protocol.messages.shared import Failed, Working
 from storage.errors import in_words
 from storage.records.models import FileRecord, Model
 from storage.records.versions import VARIANTS, Variant, VariantName, Version
@@ -47,10 +42,9 @@ class Judgement(Struct, frozen=True):
 class VariantMaker:
     """Makes variants, one at a time. Belongs to the event loop."""
 
-    def __init__(self, store: Store, settings: Settings, children: Children) -> None:
+    def __init__(self, store: Store, short_tasks: ShortTasks) -> None:
         self._store = store
-        self._settings = settings
-        self._children = children
+        self._short_tasks = short_tasks
         self._one_at_a_time = asyncio.Lock()
         self._making: dict[Key, asyncio.Task[Variant]] = {}
 
@@ -107,50 +101,47 @@ class VariantMaker:
             if known is not None and await asyncio.to_thread(self._is_whole, known):
                 return known
             _refuse_too_few(model, name)
-            work_dir = Path(tempfile.mkdtemp(prefix="variant-", dir=self._store.tmp_dir))
-            try:
-                answer = await self._convert(model, version, name, work_dir=work_dir)
-                return await asyncio.to_thread(self._keep, model, version, name, answer)
-            finally:
-                await asyncio.to_thread(shutil.rmtree, work_dir)
+            async with self._short_tasks.folder("variant") as work_dir:
+                try:
+                    converted = await self._convert(model, version, name, work_dir=work_dir)
+                except VariantRefused as refusal:
+                    judgement = Judgement(False, refusal.detail, verdict_of(gate_policy(model), {}))
+                    return await asyncio.to_thread(self._keep, version, name, judgement)
+                judgement = judge(gate_policy(model), version, name, converted)
+                return await asyncio.to_thread(self._keep, version, name, judgement, converted)
 
     async def _convert(
         self, model: Model, version: Version, name: VariantName, *, work_dir: Path
-    ) -> Converted | Failed:
-        order = await asyncio.to_thread(
+    ) -> Converted:
+        """Raises VariantRefused if there can be no such variant of the version."""
+        task = await asyncio.to_thread(
             convert_task,
             model,
             version,
             name,
             store=self._store,
-            settings=self._settings,
             work_dir=work_dir,
             adapted=await asyncio.to_thread(_adapted, model, version, name, self._store),
         )
-        child = await Child.spawn(self._children, order)
-        try:
-            timeout_s = self._settings.heartbeat_timeout_s
-            async for message in child.messages(silence_timeout_s=timeout_s):
-                if isinstance(message, Converted | Failed):
-                    return message
-                if not isinstance(message, Working):
-                    raise ChildDied(f"the child answered an order with {message.kind!r}")
-        finally:
-            await child.close()
-        raise ChildDied("the child said nothing")
+        failure = f"the {name} variant cannot be made"
+        return await self._short_tasks.ask(
+            task, Converted, failure=failure, refusals=(VariantRefused, OutOfMemory)
+        )
 
     def _is_whole(self, variant: Variant) -> bool:
         """Whether the file is intact; a refused variant has none."""
         return variant.file is None or self._store.integrity.is_whole(variant.file.sha256)
 
     def _keep(
-        self, model: Model, version: Version, name: VariantName, answer: Converted | Failed
+        self,
+        version: Version,
+        name: VariantName,
+        judgement: Judgement,
+        converted: Converted | None = None,
     ) -> Variant:
         """Store variant or refusal. Raises VariantRefused if a later request may succeed."""
-        judgement = judge(gate_policy(model), version, name, answer)
         if not judgement.kept and not judgement.lasting:
             raise VariantRefused(judgement.reason)
-        converted = answer if isinstance(answer, Converted) else None
         with self._store.files.adopting() as adopt:
             return self._store.variants.add(
                 version.model_id,
@@ -189,18 +180,14 @@ def _adapted(
 
 
 def judge(
-    policy: GatePolicy, version: Version, name: VariantName, answer: Converted | Failed
+    policy: GatePolicy, version: Version, name: VariantName, converted: Converted
 ) -> Judgement:
     """Judge a variant by the model's gate, against the version that it was made from."""
-    if isinstance(answer, Failed):
-        lasting = answer.code == VariantRefused.code
-        return Judgement(False, answer.detail, gate.verdict_of(policy, {}), lasting=lasting)
-    if VARIANTS[name].is_exact and answer.validation.samples == 0:
-        return Judgement(True, "kept: it computes the same", gate.verdict_of(policy, {}))
-    baseline = f"version {version.version}"
-    findings = gate.findings_of(policy, answer, baseline=baseline)
+    if VARIANTS[name].is_exact and converted.validation.samples == 0:
+        return Judgement(True, "kept: it computes the same", verdict_of(policy, {}))
+    findings = findings_of(policy, converted, baseline=f"version {version.version}")
     said = "; ".join(finding.sentence for finding in findings.values())
-    verdict = gate.verdict_of(policy, findings)
+    verdict = verdict_of(policy, findings)
     outcomes = {finding.outcome for finding in findings.values()}
     # A person has requested the variant, so a manual gate decides by measuring, too.
     kept = policy.mode == "always" or all(finding.passes for finding in findings.values())

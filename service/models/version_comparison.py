@@ -8,10 +8,8 @@ import hashlib
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.jobs.child import ask_child
-from service.jobs.tasks import classes_known, measurement, short_task_limits
-from service.processes.children import Children
-from service.settings import Settings
+from service.jobs.short_tasks import AnswerCache, ShortTasks
+from service.jobs.tasks import classes_known, measurement
 from service.training.protocol.messages.versions import Compare, Compared
 from storage.records.models import Model
 from storage.records.versions import Version
@@ -36,29 +34,18 @@ class VersionComparison:
     Belongs to the event loop.
     """
 
-    def __init__(self, store: Store, settings: Settings, children: Children) -> None:
+    def __init__(self, store: Store, short_tasks: ShortTasks) -> None:
         self._store = store
-        self._settings = settings
-        self._children = children
-        self._known: dict[str, Compared] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self._short_tasks = short_tasks
+        self._answers = AnswerCache[str, Compared](COMPARISONS_KEPT)
 
     async def compare(self, model: Model, before: int, after: int) -> SideBySide:
         """Raises NotFound, Damaged, ChildDied."""
         first, second, task, key = await asyncio.to_thread(self._asked, model, before, after)
-        async with self._one_at_a_time:
-            found = self._known.pop(key, None)
-            if found is None:
-                found = await ask_child(
-                    self._children,
-                    task,
-                    Compared,
-                    timeout_s=self._settings.prepare_timeout_s,
-                    what="the versions cannot be compared",
-                )
-            self._known[key] = found
-            while len(self._known) > COMPARISONS_KEPT:
-                self._known.pop(next(iter(self._known)))
+        failure = "the versions cannot be compared"
+        found = await self._answers.get(
+            key, key, lambda: self._short_tasks.ask(task, Compared, failure=failure)
+        )
         return SideBySide(first, second, found)
 
     def _asked(
@@ -67,15 +54,13 @@ class VersionComparison:
         """The versions, the task, and a cache key of the task and the samples."""
         find = self._store.versions.get
         first, second = find(model.id, before), find(model.id, after)
-        task = compare_task(
-            model, self._store, self._settings, before=first, after=second, most=MOST_SAMPLES
-        )
+        task = compare_task(model, self._store, before=first, after=second, most=MOST_SAMPLES)
         samples = self._store.sample_stats.validation_digest(model.id)
         return first, second, task, hashlib.sha256(f"{task!r} {samples}".encode()).hexdigest()
 
 
 def compare_task(
-    model: Model, store: Store, settings: Settings, *, before: Version, after: Version, most: int
+    model: Model, store: Store, *, before: Version, after: Version, most: int
 ) -> Compare:
     """The task to find the validation samples on which two versions differ."""
     # Today's validation samples only: neither the reference set nor the base set.
@@ -87,5 +72,4 @@ def compare_task(
         most=most,
         candidate_classes=classes_known(model, after),
         baseline_classes=classes_known(model, before),
-        limits=short_task_limits(settings),
     )

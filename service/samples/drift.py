@@ -8,12 +8,10 @@ from math import prod
 
 from msgspec import Struct
 
-from service.jobs.child import ask_child
+from service.jobs.short_tasks import AnswerCache, ShortTasks
 from service.jobs.tasks import drift_task
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
-from service.processes.children import Children
-from service.settings import Settings
 from service.training.protocol.messages.comparison import Drifted, FeatureDrift
 from storage.errors import HoneError
 from storage.records.models import Model
@@ -58,32 +56,25 @@ class DriftWatch:
     A report is cached until a newer version or sample exists. Belongs to the event loop.
     """
 
-    def __init__(
-        self, store: Store, settings: Settings, children: Children, monitor: DeviceMonitor
-    ) -> None:
+    def __init__(self, store: Store, short_tasks: ShortTasks, monitor: DeviceMonitor) -> None:
         self._store = store
-        self._settings = settings
-        self._children = children
+        self._short_tasks = short_tasks
         self._monitor = monitor
-        self._known: dict[int, DriftReport] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self._reports = AnswerCache[int, DriftReport](MODELS_CHECKED)
 
     async def report(self, model: Model) -> DriftReport:
         """Raises ChildDied, NotFound."""
-        async with self._one_at_a_time:
-            version = await asyncio.to_thread(self._store.integrity.latest, model.id)
-            newest = await asyncio.to_thread(self._newest, model)
-            before = self._known.get(model.id)
-            if before is not None and (before.version, before.newest) == (version.version, newest):
-                return before
+        version = await asyncio.to_thread(self._store.integrity.latest, model.id)
+        newest = await asyncio.to_thread(self._newest, model)
+
+        async def compare() -> DriftReport:
+            before = self._reports.newest(model.id)
             found = await self._compare(model, version)
             report = DriftReport(version.version, newest, found)
             await asyncio.to_thread(self._tell_of_crossing, model, report, before)
-            self._known.pop(model.id, None)
-            self._known[model.id] = report
-            while len(self._known) > MODELS_CHECKED:
-                self._known.pop(next(iter(self._known)))
             return report
+
+        return await self._reports.get(model.id, (version.version, newest), compare)
 
     async def check_all(self) -> None:
         """Check every model with new samples, while the policy would let a job train."""
@@ -104,7 +95,7 @@ class DriftWatch:
         if version.job_id is None:
             return False
         seen = self._store.jobs.get(version.job_id).watermark
-        before = self._known.get(model.id)
+        before = self._reports.newest(model.id)
         if before is not None and before.version == version.version:
             seen = max(seen, before.newest)
         return len(self._store.samples.list(model.id, limit=NEWS, after=seen)) == NEWS
@@ -112,15 +103,9 @@ class DriftWatch:
     async def _compare(self, model: Model, version: Version) -> Drifted | None:
         if version.job_id is None:
             return None
-        task = await asyncio.to_thread(drift_task, model, version, self._store, self._settings)
-        timeout_s = self._settings.prepare_timeout_s
-        return await ask_child(
-            self._children,
-            task,
-            Drifted,
-            timeout_s=timeout_s,
-            what="the samples cannot be compared",
-        )
+        task = await asyncio.to_thread(drift_task, model, version, self._store)
+        failure = "the samples cannot be compared"
+        return await self._short_tasks.ask(task, Drifted, failure=failure)
 
     def _tell_of_crossing(
         self, model: Model, report: DriftReport, before: DriftReport | None

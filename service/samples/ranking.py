@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
 
 from service.errors import InvalidInput
-from service.jobs import tasks
-from service.jobs.child import ask_child
-from service.processes.children import Children
-from service.settings import Settings
-from service.training.protocol.messages.comparison import Rank, Ranked, Ranks
+from service.jobs.short_tasks import AnswerCache, ShortTasks
+from service.jobs.tasks import rank_task
+from service.training.protocol.messages.comparison import Ranked, Ranks
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Sample
@@ -35,13 +30,8 @@ MODELS_KEPT = 16
 
 
 class Ranking(Struct, frozen=True):
-    """The ranking by one version. ids, doubts: most doubtful first. labels, predicted: of labelled
-    samples. newest: the highest id. classes: the model's class ids, by label index.
-    """
+    """ids, doubts: most doubtful first. labels, predicted: of labelled samples."""
 
-    version: int
-    classes: tuple[int, ...]
-    newest: int
     ids: NDArray[np.int64]
     doubts: NDArray[np.float64]
     labels: NDArray[np.int64] | None
@@ -62,12 +52,10 @@ class SampleRanking:
     Belongs to the event loop.
     """
 
-    def __init__(self, store: Store, settings: Settings, children: Children) -> None:
+    def __init__(self, store: Store, short_tasks: ShortTasks) -> None:
         self._store = store
-        self._settings = settings
-        self._children = children
-        self._known: dict[tuple[int, Ranks], Ranking] = {}
-        self._one_at_a_time = asyncio.Lock()
+        self._short_tasks = short_tasks
+        self._rankings = AnswerCache[tuple[int, Ranks], Ranking](MODELS_KEPT)
 
     async def ranked(
         self, model: Model, what: Ranks = "unlabelled", *, limit: int, after: int
@@ -78,37 +66,22 @@ class SampleRanking:
         model without classes, ChildDied, NotFound.
         """
         _require_classes(model, what)
-        async with self._one_at_a_time:
-            ranking = await self._current(model, what)
+        ranking = await self._current(model, what)
         return await asyncio.to_thread(self._page, model, ranking, limit, after)
 
     async def _current(self, model: Model, what: Ranks) -> Ranking:
         version = await asyncio.to_thread(self._store.integrity.latest, model.id)
         newest = await asyncio.to_thread(self._newest, model, what)
-        known = self._known.get((model.id, what))
-        classes = model.signature.target.ids
-        now = (version.version, classes, newest)
-        if known is not None and (known.version, known.classes, known.newest) == now:
-            return known
-        work_dir = Path(tempfile.mkdtemp(prefix="rank-", dir=self._store.tmp_dir))
-        try:
-            task = tasks.rank_task(
-                model, version, self._store, self._settings, newest=NEWEST, what=what
-            )
-            ranked = await self._ask(task)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, work_dir)
-        ranking = _sorted(ranked, now, what)
-        self._known.pop((model.id, what), None)
-        self._known[model.id, what] = ranking
-        while len(self._known) > MODELS_KEPT:
-            self._known.pop(next(iter(self._known)))
-        return ranking
+        source = (version.version, model.signature.target.ids, newest)
 
-    async def _ask(self, task: Rank) -> Ranked:
-        timeout_s = self._settings.prepare_timeout_s
-        what = "the samples cannot be ranked"
-        return await ask_child(self._children, task, Ranked, timeout_s=timeout_s, what=what)
+        async def rank() -> Ranking:
+            task = await asyncio.to_thread(
+                rank_task, model, version, self._store, newest=NEWEST, what=what
+            )
+            failure = "the samples cannot be ranked"
+            return _sorted(await self._short_tasks.ask(task, Ranked, failure=failure), what)
+
+        return await self._rankings.get((model.id, what), source, rank)
 
     def _newest(self, model: Model, what: Ranks) -> int:
         where = SampleFilter(unlabelled=what == "unlabelled")
@@ -147,13 +120,13 @@ def _require_classes(model: Model, what: Ranks) -> None:
         raise InvalidInput("the order is wrong", problems=[problem])
 
 
-def _sorted(ranked: Ranked, of: tuple[int, tuple[int, ...], int], what: Ranks) -> Ranking:
-    """Most doubtful first; of labels only the suspect ones. of: version, classes, newest sample."""
+def _sorted(ranked: Ranked, what: Ranks) -> Ranking:
+    """Most doubtful first; of labels only the suspect ones."""
     doubts = np.array(ranked.doubts)
     best = np.argsort(-doubts, kind="stable")
     ids = np.array(ranked.ids, np.int64)
     if what == "unlabelled":
-        return Ranking(*of, ids[best], doubts[best], None, None)
+        return Ranking(ids[best], doubts[best], None, None)
     best = best[doubts[best] >= SUSPECT]
     labels, predicted = np.array(ranked.labels, np.int64), np.array(ranked.predicted, np.int64)
-    return Ranking(*of, ids[best], doubts[best], labels[best], predicted[best])
+    return Ranking(ids[best], doubts[best], labels[best], predicted[best])

@@ -17,6 +17,7 @@ from service.jobs import runner as module
 from service.jobs.child import Child
 from service.jobs.enqueue import enqueue
 from service.jobs.runner import JobRunner
+from service.jobs.short_tasks import ShortTasks
 from service.models.registry import Registry
 from service.models.specification import ModelSpec
 from service.policy.device_monitor import DeviceMonitor
@@ -80,7 +81,8 @@ async def long_job(store: Store, tmp_path: Path) -> Job:
     upload = tmp_path / "model.onnx"
     upload.write_bytes(mlp(4, 4, 2))
     registry = Registry(
-        store, load_settings(data_dir=store.data_dir), Children(memory_cap_bytes=None)
+        store,
+        ShortTasks(store, load_settings(data_dir=store.data_dir), Children(memory_cap_bytes=None)),
     )
     spec = ModelSpec("m", "cross_entropy")
     name = (await registry.register(spec, upload, form="forward")).name
@@ -103,7 +105,7 @@ async def shortage_of_memory(
     upload = tmp_path / "model.onnx"
     upload.write_bytes(mlp(4, 4, 2))
     settings = load_settings(data_dir=store.data_dir)
-    registry = Registry(store, settings, Children(memory_cap_bytes=None))
+    registry = Registry(store, ShortTasks(store, settings, Children(memory_cap_bytes=None)))
     model = await registry.register(ModelSpec("m", "mse"), upload, form="forward")
     monkeypatch.setattr(children, "RETRY_DELAYS_S", (0.0, 0.0))
     monkeypatch.setattr(asyncio, "create_subprocess_exec", refuse)

@@ -13,6 +13,7 @@ import pytest
 from msgspec.structs import replace
 from support import mlp
 
+from service.jobs.short_tasks import ShortTasks
 from service.models.prepared import MADE_OF, describe
 from service.models.registry import Registry
 from service.models.specification import ModelSpec
@@ -53,7 +54,9 @@ def register(store: Store, children: CountedChildren, tmp_path: Path) -> Registe
         spec = ModelSpec(**{"name": name, "loss": "cross_entropy", **choices})
 
         async def run() -> Model:
-            registry = Registry(store, load_settings(data_dir=tmp_path / "data"), children)
+            registry = Registry(
+                store, ShortTasks(store, load_settings(data_dir=tmp_path / "data"), children)
+            )
             return await registry.register(spec, source, form="forward")
 
         return asyncio.run(run())

@@ -12,10 +12,12 @@ from msgspec.structs import replace
 from support import mlp
 
 from service.errors import InvalidInput
+from service.jobs.short_tasks import ShortTasks
 from service.models.registry import Registry
 from service.models.specification import ModelSpec
 from service.processes.children import Children
 from service.settings import load_settings
+from service.training.protocol.messages.preparation import Prepare
 from storage.errors import AlreadyExists, StorageFull
 from storage.store import Store
 
@@ -48,7 +50,7 @@ def register(
 
     async def run() -> list[Any]:
         settings = load_settings(data_dir=store.data_dir)
-        made = Registry(store, settings, kind(memory_cap_bytes=None))
+        made = Registry(store, ShortTasks(store, settings, kind(memory_cap_bytes=None)))
         work = [made.register(spec, upload, form="forward") for spec in specs]
         return await asyncio.gather(*work, return_exceptions=True)
 
@@ -116,28 +118,26 @@ def test_of_two_models_of_one_name_the_second_is_told_that_it_is_taken(
     assert refused.detail == "a model named 'm' exists; choose another name or delete it"
 
 
+class Counted(ShortTasks):
+    """Notes how many tasks are under way at once; no child starts."""
+
+    running = most = 0
+
+    async def ask(self, *_: Any, **__: Any) -> Any:
+        self.running += 1
+        self.most = max(self.most, self.running)
+        await asyncio.sleep(0)
+        self.running -= 1
+
+
 @pytest.mark.parametrize(("free_bytes", "at_once"), [(2**20, 1), (2**40, 2)])
 def test_a_second_check_needs_memory(store: Store, free_bytes: int, at_once: int) -> None:
-    begun = 0
-    most = 0
-
-    async def answer(*_: object) -> None:
-        nonlocal begun, most
-        begun += 1
-        most = max(most, begun)
-        await asyncio.sleep(0)
-        begun -= 1
-
-    async def run() -> None:
+    async def run() -> int:
         settings = load_settings(data_dir=store.data_dir)
-        children = Children(memory_cap_bytes=free_bytes)
-        made = Registry(store, settings, children)
+        counted = Counted(store, settings, Children(memory_cap_bytes=free_bytes))
+        registry = Registry(store, counted)
+        task = Prepare(source="", form="forward", work_dir="", loss="mse")
+        await asyncio.gather(*(registry.prepare(task) for _ in range(5)))
+        return counted.most
 
-        async def check() -> None:
-            async with made.turn():
-                await answer()
-
-        await asyncio.gather(*(check() for _ in range(5)))
-
-    asyncio.run(run())
-    assert most == at_once
+    assert asyncio.run(run()) == at_once

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from stored import publish, start_job
 
+from service.jobs.short_tasks import ShortTasks
 from service.processes.children import Children
 from service.samples.drift import DriftWatch
 from service.settings import Settings
@@ -45,7 +46,7 @@ def device() -> Any:
 @pytest.fixture
 def watch(store: Store, device: Any) -> DriftWatch:
     settings = Settings(data_dir=store.database.parent)
-    return DriftWatch(store, settings, Children(memory_cap_bytes=None), device)
+    return DriftWatch(store, ShortTasks(store, settings, Children(memory_cap_bytes=None)), device)
 
 
 def told(store: Store) -> list[str | None]:
@@ -86,7 +87,7 @@ def test_a_few_new_samples_are_not_worth_a_child(
 ) -> None:
     def compared_up_to() -> int | None:
         asyncio.run(watch.check_all())
-        report = watch._known.get(model.id)
+        report = watch._reports.newest(model.id)
         return report and report.newest
 
     add(store, model, 100)

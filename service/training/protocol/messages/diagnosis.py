@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from msgspec import field
+
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import ResourceLimits
 from service.training.protocol.serialization import Serialized
@@ -22,6 +24,7 @@ class Diagnose(Serialized, frozen=True):
     """
 
     prepare: Prepare
+    limits: ResourceLimits = field(default_factory=ResourceLimits)
     kind: Literal["diagnose"] = "diagnose"
 
     @property
@@ -33,11 +36,6 @@ class Diagnose(Serialized, frozen=True):
     def work_dir(self) -> str:
         """The folder that the check writes to."""
         return self.prepare.work_dir
-
-    @property
-    def limits(self) -> ResourceLimits:
-        """The limits of the check."""
-        return self.prepare.limits
 
 
 class TensorInfo(Serialized, frozen=True):
