@@ -2925,6 +2925,31 @@ function endedRow(job2) {
   );
 }
 
+// src/app/labels.ts
+var NUMBERS_SHOWN = 6;
+function classesOf({ target: { classes, num_classes: count2, shape } }) {
+  if (count2 === null || shape.length > 0) return [];
+  return classes ?? Array.from({ length: count2 }, (_, index) => String(index));
+}
+var written = /* @__PURE__ */ new WeakMap();
+function labelText(model2, value) {
+  if (value === void 0) return "–";
+  if (value === null) return "no label";
+  if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
+  const text3 = written.get(value) ?? arrayText(model2, value.flat(Infinity));
+  written.set(value, text3);
+  return text3;
+}
+function arrayText({ target }, numbers) {
+  if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
+  return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
+}
+function sharesOf(indices) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const index of indices) counts.set(index, (counts.get(index) ?? 0) + 1);
+  return [...counts].map(([index, count2]) => [index, count2 / indices.length]).sort((a, b) => b[1] - a[1]);
+}
+
 // src/daemon/npz.ts
 var END = 101010256;
 var ENTRY = 33639248;
@@ -3130,24 +3155,20 @@ function changedItem(app, model2, known, sample) {
     "li",
     { "data-key": `changed-${sample.id}` },
     sampleView(app, model2, { id: sample.id, size_bytes: 1 }),
-    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(known, sample))
+    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(model2, known, sample))
   );
 }
-function says({ by, classes, versions: [first, second] }, sample) {
+function says(model2, { by, classes, versions: [first, second] }, sample) {
+  const answer = (value) => typeof value === "number" ? classes?.[value] ?? String(value) : value === null ? "–" : labelText(model2, value);
   const shown2 = by === "share" ? percent : decimal;
   const error = (value) => value === null ? "–" : shown2(value);
   const row2 = (name, value) => h("span", { "data-key": name }, h("span", { class: "quiet" }, `${name} `), h("strong", {}, value));
   if (by === "share" || by === "loss") return [row2(`version ${first}`, error(sample.before_error)), row2(`version ${second}`, error(sample.after_error))];
   return [
-    row2("label", answer(sample.label, classes)),
-    row2(`version ${first}`, `${answer(sample.before, classes)}${by === "class" ? "" : ` (off by ${error(sample.before_error)})`}`),
-    row2(`version ${second}`, `${answer(sample.after, classes)}${by === "class" ? "" : ` (off by ${error(sample.after_error)})`}`)
+    row2("label", answer(sample.label)),
+    row2(`version ${first}`, `${answer(sample.before)}${by === "class" ? "" : ` (off by ${error(sample.before_error)})`}`),
+    row2(`version ${second}`, `${answer(sample.after)}${by === "class" ? "" : ` (off by ${error(sample.after_error)})`}`)
   ];
-}
-function answer(value, classes) {
-  if (typeof value === "number") return classes?.[value] ?? String(value);
-  if (Array.isArray(value)) return value.map((each2) => typeof each2 === "number" ? decimal(each2) : "–").join("  ");
-  return "–";
 }
 
 // src/views/models/confusion.ts
@@ -3339,11 +3360,17 @@ var SHOWN = {
   quarantined: { title: "Set aside", query: { quarantined: "true" } },
   duplicates: { title: "Duplicates", query: {} }
 };
-var PAGE = 1e3;
+var MOST_SAMPLES = 1e3;
+var LEAST_SAMPLES = 50;
+var LABEL_NUMBERS = 2e5;
 var AT_ONCE = 4;
 function workOf(app, name) {
   const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], last: Promise.resolve(), pages: 1 });
   return app.draft(`samples:${name}`, begin2);
+}
+function canShow(model2, show) {
+  if (show === "suspect") return model2.loss === "cross_entropy" && classesOf(model2).length > 0;
+  return show !== "uncertain" || model2.loss === "cross_entropy" || model2.loss === "bce_with_logits";
 }
 function showOf(app) {
   const asked = app.route.query.get("show") ?? "all";
@@ -3360,18 +3387,22 @@ function listPath(app, name) {
   if (show === "duplicates") return modelPath(name, "/samples/duplicates");
   return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
 }
-function list(app, name) {
-  const path = listPath(app, name);
-  const work = workOf(app, name);
-  return app.resources.read(path, (api) => loadList(api, path, work.pages));
+function list(app, model2) {
+  const path = listPath(app, model2.name);
+  const work = workOf(app, model2.name);
+  return app.resources.read(path, (api) => loadList(api, path, work.pages, pageSize(model2)));
 }
-async function loadList(api, path, pages) {
+function pageSize({ target }) {
+  const numbers = target.shape.reduce((product, size) => product * size, 1);
+  return Math.max(LEAST_SAMPLES, Math.min(MOST_SAMPLES, Math.floor(LABEL_NUMBERS / Math.max(1, numbers))));
+}
+async function loadList(api, path, pages, limit2) {
   const items = [];
   let next = null;
   for (let page = 0; page < pages; page += 1) {
-    const answer2 = await api.get(withQuery(path, { limit: PAGE, cursor: next }));
-    items.push(...answer2.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
-    next = answer2.next;
+    const answer = await api.get(withQuery(path, { limit: limit2, cursor: next }));
+    items.push(...answer.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
+    next = answer.next;
     if (next === null) break;
   }
   return { items, next };
@@ -3380,11 +3411,11 @@ function unread(id) {
   const nothing = { key: null, split: "", label: void 0, size_bytes: 0, created_at: "" };
   return { id, ...nothing, pinned: false, weight: 1, quarantine: null };
 }
-function loadMore(app, name, listed) {
-  const work = workOf(app, name);
-  if (listed.next === null || listed.items.length < work.pages * PAGE) return;
+function loadMore(app, model2, listed) {
+  const work = workOf(app, model2.name);
+  if (listed.next === null || listed.items.length < work.pages * pageSize(model2)) return;
   work.pages += 1;
-  app.resources.mark([listPath(app, name)]);
+  app.resources.mark([listPath(app, model2.name)]);
 }
 async function label(app, model2, ids, value) {
   const work = workOf(app, model2.name);
@@ -3522,10 +3553,10 @@ function requests(model2, files) {
 }
 async function sendSome(app, model2, upload, files) {
   try {
-    const answer2 = await accepted(app, model2, upload, files);
-    upload.accepted += answer2.accepted;
-    upload.duplicates += answer2.duplicates;
-    note(upload, answer2.errors.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`));
+    const answer = await accepted(app, model2, upload, files);
+    upload.accepted += answer.accepted;
+    upload.duplicates += answer.duplicates;
+    note(upload, answer.errors.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`));
   } catch (error) {
     if (upload.stop?.signal.aborted) return;
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
@@ -3630,7 +3661,7 @@ function gridView(app, model2, listed) {
   const isImage = showsPictures(model2);
   const { items } = listed;
   const { columns, rows, height, first, last: last2 } = windowOf(items.length, sizeOf(model2));
-  if (last2 > rows - ROWS_AHEAD) loadMore(app, model2.name, listed);
+  if (last2 > rows - ROWS_AHEAD) loadMore(app, model2, listed);
   const start = first * columns;
   const shown2 = items.slice(start, last2 * columns);
   const size = listed.next === null ? items.length : -1;
@@ -3680,7 +3711,8 @@ function activeOf(app, model2, shown2) {
 }
 function cell2(app, model2, sample, { place, size }) {
   const work = workOf(app, model2.name);
-  const { id } = sample;
+  const { id, label: value, split } = sample;
+  const text3 = `${labelText(model2, value)}${split === "validation" && value !== null ? " ·v" : ""}`;
   const isSelected = work.selected.has(id);
   const choose = (event) => {
     if (event.shiftKey || event.ctrlKey || event.metaKey) toggle(work.selected, id);
@@ -3695,7 +3727,7 @@ function cell2(app, model2, sample, { place, size }) {
       class: `cell ${work.active === id ? "active" : ""} ${sample.quarantine ? "aside" : ""}`,
       role: "option",
       "aria-selected": isSelected ? "true" : "false",
-      "aria-label": `Sample ${id}, ${labelText(model2, sample)}`,
+      "aria-label": `Sample ${id}, ${text3}`,
       "aria-posinset": place,
       "aria-setsize": size,
       "data-key": `sample-${id}`,
@@ -3703,22 +3735,13 @@ function cell2(app, model2, sample, { place, size }) {
       onclick: choose
     },
     sampleView(app, model2, sample),
-    h("span", { class: "caption" }, h("span", { class: "label" }, labelText(model2, sample)), h("span", { class: "quiet number" }, detail(model2, sample)))
+    h("span", { class: "caption" }, h("span", { class: "label", title: text3 }, text3), h("span", { class: "quiet number" }, detail(model2, sample)))
   );
 }
-function labelText({ target }, { label: value, split }) {
-  if (value === void 0) return "–";
-  if (value === null) return "no label";
-  const text3 = typeof value === "number" ? target.classes?.[value] ?? String(value) : JSON.stringify(value, short);
-  return split === "validation" ? `${text3} ·v` : text3;
-}
-function short(_, value) {
-  return typeof value === "number" ? Number(value.toPrecision(4)) : value;
-}
-function detail({ target }, { id, doubt, predicted, uncertainty, quarantine }) {
+function detail(model2, { id, doubt, predicted, uncertainty, quarantine }) {
   if (quarantine) return "set aside";
   if (typeof doubt === "number") {
-    return `${target.classes?.[Number(predicted)] ?? String(predicted)}? ${percent(doubt)}`;
+    return `${labelText(model2, predicted)}? ${percent(doubt)}`;
   }
   return typeof uncertainty === "number" ? decimal(uncertainty) : `${id}`;
 }
@@ -3729,7 +3752,6 @@ function press2(app, model2, items, columns, event) {
   const work = workOf(app, model2.name);
   const moves2 = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   const move = moves2[event.key];
-  const classes = model2.target.num_classes ?? 0;
   const digit = CLASS_KEYS.indexOf(event.key);
   if (event.altKey || event.ctrlKey && event.key !== "z") return;
   if (move !== void 0) step(app, model2, items, columns, move);
@@ -3737,7 +3759,7 @@ function press2(app, model2, items, columns, event) {
   else if (event.key === "u" || event.key === "z") void undo(app, model2);
   else if (event.key === "Delete") askDelete(app, model2);
   else if (event.key === "Escape") work.selected.clear();
-  else if (digit >= 0 && digit < classes && chosen2(app, model2).length > 0) {
+  else if (digit >= 0 && digit < classesOf(model2).length && chosen2(app, model2).length > 0) {
     const isOne = work.selected.size === 0;
     void label(app, model2, chosen2(app, model2), digit);
     if (isOne) step(app, model2, items, columns, 1);
@@ -3812,7 +3834,7 @@ function progress(app, model2) {
 // src/views/samples/samples.ts
 var KEYED_CLASSES = 10;
 function samplesTab(app, model2) {
-  const listed = list(app, model2.name);
+  const listed = list(app, model2);
   return h(
     "div",
     {
@@ -3836,7 +3858,7 @@ function none(app) {
 }
 function filters(app, model2, hasItems) {
   const canFilter = filterOf(app) !== null;
-  const classes = model2.target.classes ?? numbers(model2.target.num_classes);
+  const classes = classesOf(model2);
   const select = (name, title, options) => h(
     "label",
     { class: "inline", "data-key": name },
@@ -3849,7 +3871,7 @@ function filters(app, model2, hasItems) {
       )
     )
   );
-  const shows = Object.entries(SHOWN).map(([key, { title }]) => [key === "all" ? "" : key, title]);
+  const shows = Object.entries(SHOWN).filter(([key]) => canShow(model2, key)).map(([key, { title }]) => [key === "all" ? "" : key, title]);
   return h(
     "div",
     { class: "toolbar", "data-key": "filters", role: "group", "aria-label": "Filter" },
@@ -3876,9 +3898,6 @@ function download(app, { name }) {
     }
   });
 }
-function numbers(classes) {
-  return classes === null ? [] : Array.from({ length: classes }, (_, index) => String(index));
-}
 function counted(app, model2) {
   const known = stats(app, model2.name);
   if (!known) return "";
@@ -3888,7 +3907,7 @@ function counted(app, model2) {
 function toolbar(app, model2, items) {
   const work = workOf(app, model2.name);
   const ids = chosen2(app, model2);
-  const classes = model2.target.classes ?? numbers(model2.target.num_classes);
+  const classes = classesOf(model2);
   const isBusy = app.state.pending.has(`label:${model2.name}`) || app.state.connection === "lost";
   const give = (value) => void label(app, model2, chosen2(app, model2), value);
   return h(
@@ -4611,7 +4630,7 @@ function valuesField(app, model2, trial) {
   );
 }
 function tensorOf(text3, shape) {
-  const numbers2 = text3.split(/[\s,;[\]]+/).filter(Boolean).map(Number);
+  const numbers = text3.split(/[\s,;[\]]+/).filter(Boolean).map(Number);
   const nest = (values, sizes) => {
     const [size, ...rest] = sizes;
     if (size === void 0) return values[0];
@@ -4620,24 +4639,24 @@ function tensorOf(text3, shape) {
     return Array.from({ length: size }, (_, at) => nest(values.slice(at * each2, (at + 1) * each2), rest));
   };
   const count2 = shape.reduce((product, size) => product * size, 1);
-  return numbers2.length === count2 ? nest(numbers2, shape) : numbers2;
+  return numbers.length === count2 ? nest(numbers, shape) : numbers;
 }
 async function predict(app, model2, trial, body) {
   const done = await app.act(nameOf2(model2), [], async () => {
-    const answer2 = await app.api.upload(modelPath(model2.name, "/predict"), body);
+    const answer = await app.api.upload(modelPath(model2.name, "/predict"), body);
     const picture2 = body.type.startsWith("image/") ? await createImageBitmap(body) : null;
-    Object.assign(trial, { body, answer: answer2, picture: picture2, kept: null });
+    Object.assign(trial, { body, answer, picture: picture2, kept: null });
     return null;
   });
   if (!done) Object.assign(trial, { answer: null, picture: null });
   app.draw();
 }
-function answerView(app, model2, trial, answer2) {
-  const [prediction] = answer2.predictions;
+function answerView(app, model2, trial, answer) {
+  const [prediction] = answer.predictions;
   if (prediction === void 0) return [];
   const { probabilities, values } = prediction;
   if (!probabilities) return [h("p", { class: "measure" }, h("span", { class: "value" }, JSON.stringify(values, (_, value) => typeof value === "number" ? Number(decimal(value).replaceAll(",", "")) : value)))];
-  const names = answer2.classes ?? probabilities.map((_, index) => String(index));
+  const names = answer.classes ?? probabilities.map((_, index) => String(index));
   const ranked = probabilities.map((probability, index) => ({ name: names[index] ?? String(index), index, probability: probability ?? 0 })).sort((a, b) => b.probability - a.probability);
   return [
     h("p", { class: "quiet" }, trial.kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${trial.kept}.`),
@@ -4785,10 +4804,10 @@ function shownOf(app, path) {
 }
 
 // src/views/versions/checkpoints.ts
-var PAGE2 = 5;
+var PAGE = 5;
 function checkpointsView(app, model2) {
   const path = modelPath(model2.name, "/checkpoints");
-  const { items = [], isWhole } = pagesOf(app, path, PAGE2);
+  const { items = [], isWhole } = pagesOf(app, path, PAGE);
   if (items.length === 0) return null;
   return section(
     "Checkpoints",
@@ -5304,11 +5323,11 @@ function read(app) {
 // src/views/system/audit.ts
 var KINDS3 = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]];
 var FIELDS3 = ["kind", "who", "action", "model"];
-var PAGE3 = 100;
+var PAGE2 = 100;
 function auditView(app) {
   const now = Object.fromEntries(FIELDS3.map((name) => [name, app.route.query.get(name) || null]));
   const path = withQuery("/v1/audit", now);
-  const { items, isWhole } = pagesOf(app, path, PAGE3);
+  const { items, isWhole } = pagesOf(app, path, PAGE2);
   const go = (change2) => app.go(to(["system", "audit"], { ...now, ...change2 }), { isSame: true });
   return section(
     "Audit log",
@@ -5360,13 +5379,13 @@ var FAMILIES = [
   ["variant.", "variants"],
   ["storage.", "stored data"]
 ];
-var PAGE4 = 100;
+var PAGE3 = 100;
 var BAD = /failed|damaged|lost|drifted|quarantined|refused/;
 function eventsView(app) {
   const { query } = app.route;
   const [type, model2] = [query.get("type"), query.get("model")];
   const path = withQuery("/v1/events/history", { type: type || null, model: model2 || null });
-  const { items, isWhole } = pagesOf(app, path, PAGE4);
+  const { items, isWhole } = pagesOf(app, path, PAGE3);
   const go = (change2) => app.go(to(["system", "events"], { type, model: model2, ...change2 }), { isSame: true });
   const names = (models(app) ?? []).map(({ name }) => [name, name]);
   return section(

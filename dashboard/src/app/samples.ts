@@ -2,6 +2,7 @@
 
 import { type Api, modelPath, withQuery } from "../daemon/api";
 import type { App, Said } from "./app";
+import { classesOf } from "./labels";
 import { plural } from "../page/format";
 import { to } from "./route";
 import type { Job, Model, Page, Sample } from "../daemon/types";
@@ -18,7 +19,9 @@ export const SHOWN = {
 
 export type Show = keyof typeof SHOWN;
 
-const PAGE = 1000;
+const MOST_SAMPLES = 1000;
+const LEAST_SAMPLES = 50;
+const LABEL_NUMBERS = 200_000;
 const AT_ONCE = 4;
 
 export interface Listed {
@@ -43,6 +46,12 @@ export function workOf(app: App, name: string): Work {
   return app.draft<Work>(`samples:${name}`, begin);
 }
 
+/** Rankings need probabilities; that of suspect labels needs one class for each sample. */
+export function canShow(model: Model, show: string): boolean {
+  if (show === "suspect") return model.loss === "cross_entropy" && classesOf(model).length > 0;
+  return show !== "uncertain" || model.loss === "cross_entropy" || model.loss === "bce_with_logits";
+}
+
 export function showOf(app: App): Show {
   const asked = app.route.query.get("show") ?? "all";
   return asked in SHOWN ? (asked as Show) : "all";
@@ -64,17 +73,23 @@ export function listPath(app: App, name: string): string {
 }
 
 /** The pages that were scrolled to. */
-export function list(app: App, name: string): Listed | null | undefined {
-  const path = listPath(app, name);
-  const work = workOf(app, name);
-  return app.resources.read<Listed>(path, (api) => loadList(api, path, work.pages));
+export function list(app: App, model: Model): Listed | null | undefined {
+  const path = listPath(app, model.name);
+  const work = workOf(app, model.name);
+  return app.resources.read<Listed>(path, (api) => loadList(api, path, work.pages, pageSize(model)));
 }
 
-async function loadList(api: Api, path: string, pages: number): Promise<Listed> {
+/** Samples of a page: fewer if their labels are large. */
+function pageSize({ target }: Model): number {
+  const numbers = target.shape.reduce((product, size) => product * size, 1);
+  return Math.max(LEAST_SAMPLES, Math.min(MOST_SAMPLES, Math.floor(LABEL_NUMBERS / Math.max(1, numbers))));
+}
+
+async function loadList(api: Api, path: string, pages: number, limit: number): Promise<Listed> {
   const items: Sample[] = [];
   let next: string | null = null;
   for (let page = 0; page < pages; page += 1) {
-    const answer: Page<Sample | Group> = await api.get(withQuery(path, { limit: PAGE, cursor: next }));
+    const answer: Page<Sample | Group> = await api.get(withQuery(path, { limit, cursor: next }));
     items.push(...answer.items.flatMap((each) => ("ids" in each ? each.ids.map(unread) : [each])));
     next = answer.next;
     if (next === null) break;
@@ -93,11 +108,11 @@ function unread(id: number): Sample {
 }
 
 /** Loads the next page of the list, because its end is near. */
-export function loadMore(app: App, name: string, listed: Listed): void {
-  const work = workOf(app, name);
-  if (listed.next === null || listed.items.length < work.pages * PAGE) return;
+export function loadMore(app: App, model: Model, listed: Listed): void {
+  const work = workOf(app, model.name);
+  if (listed.next === null || listed.items.length < work.pages * pageSize(model)) return;
   work.pages += 1;
-  app.resources.mark([listPath(app, name)]);
+  app.resources.mark([listPath(app, model.name)]);
 }
 
 /** Gives samples a label, null for none. Can be undone. */

@@ -1,6 +1,7 @@
 /** The samples that two versions predict differently, with their pictures or values. */
 
 import type { App } from "../../app/app";
+import { labelText } from "../../app/labels";
 import { showsPictures } from "../../app/pictures";
 import type { Changed, Comparison } from "../../daemon/found";
 import type { Model } from "../../daemon/types";
@@ -42,24 +43,21 @@ function changedItem(app: App, model: Model, known: Comparison, sample: Changed)
     "li",
     { "data-key": `changed-${sample.id}` },
     sampleView(app, model, { id: sample.id, size_bytes: 1 }),
-    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(known, sample)),
+    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(model, known, sample)),
   );
 }
 
-function says({ by, classes, versions: [first, second] }: Comparison, sample: Changed): Child[] {
+function says(model: Model, { by, classes, versions: [first, second] }: Comparison, sample: Changed): Child[] {
+  // A version may know other classes than the model does now.
+  const answer = (value: unknown): string =>
+    typeof value === "number" ? (classes?.[value] ?? String(value)) : value === null ? "–" : labelText(model, value);
   const shown = by === "share" ? percent : decimal;
   const error = (value: number | null): string => (value === null ? "–" : shown(value));
   const row = (name: string, value: string): HTMLElement => h("span", { "data-key": name }, h("span", { class: "quiet" }, `${name} `), h("strong", {}, value));
   if (by === "share" || by === "loss") return [row(`version ${first}`, error(sample.before_error)), row(`version ${second}`, error(sample.after_error))];
   return [
-    row("label", answer(sample.label, classes)),
-    row(`version ${first}`, `${answer(sample.before, classes)}${by === "class" ? "" : ` (off by ${error(sample.before_error)})`}`),
-    row(`version ${second}`, `${answer(sample.after, classes)}${by === "class" ? "" : ` (off by ${error(sample.after_error)})`}`),
+    row("label", answer(sample.label)),
+    row(`version ${first}`, `${answer(sample.before)}${by === "class" ? "" : ` (off by ${error(sample.before_error)})`}`),
+    row(`version ${second}`, `${answer(sample.after)}${by === "class" ? "" : ` (off by ${error(sample.after_error)})`}`),
   ];
-}
-
-function answer(value: unknown, classes: string[] | null): string {
-  if (typeof value === "number") return classes?.[value] ?? String(value);
-  if (Array.isArray(value)) return value.map((each) => (typeof each === "number" ? decimal(each) : "–")).join("  ");
-  return "–";
 }

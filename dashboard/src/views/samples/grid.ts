@@ -3,6 +3,7 @@
 import type { App } from "../../app/app";
 import { h, s } from "../../page/dom";
 import { decimal, percent } from "../../page/format";
+import { classesOf, labelText } from "../../app/labels";
 import { showsPictures } from "../../app/pictures";
 import { type Listed, label, loadMore, undo, workOf } from "../../app/samples";
 import type { Model, Sample } from "../../daemon/types";
@@ -30,7 +31,7 @@ export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
   const isImage = showsPictures(model);
   const { items } = listed;
   const { columns, rows, height, first, last } = windowOf(items.length, sizeOf(model));
-  if (last > rows - ROWS_AHEAD) loadMore(app, model.name, listed);
+  if (last > rows - ROWS_AHEAD) loadMore(app, model, listed);
   const start = first * columns;
   const shown = items.slice(start, last * columns);
   // -1: unknown while more pages may follow.
@@ -89,7 +90,8 @@ function activeOf(app: App, model: Model, shown: Sample[]): string | null {
 /** place, size: in the whole list, for screen readers, since most of it is not rendered. */
 function cell(app: App, model: Model, sample: Sample, { place, size }: { place: number; size: number }): HTMLElement {
   const work = workOf(app, model.name);
-  const { id } = sample;
+  const { id, label: value, split } = sample;
+  const text = `${labelText(model, value)}${split === "validation" && value !== null ? " ·v" : ""}`;
   const isSelected = work.selected.has(id);
   const choose = (event: PointerEvent): void => {
     if (event.shiftKey || event.ctrlKey || event.metaKey) toggle(work.selected, id);
@@ -104,7 +106,7 @@ function cell(app: App, model: Model, sample: Sample, { place, size }: { place: 
       class: `cell ${work.active === id ? "active" : ""} ${sample.quarantine ? "aside" : ""}`,
       role: "option",
       "aria-selected": isSelected ? "true" : "false",
-      "aria-label": `Sample ${id}, ${labelText(model, sample)}`,
+      "aria-label": `Sample ${id}, ${text}`,
       "aria-posinset": place,
       "aria-setsize": size,
       "data-key": `sample-${id}`,
@@ -112,26 +114,15 @@ function cell(app: App, model: Model, sample: Sample, { place, size }: { place: 
       onclick: choose,
     },
     sampleView(app, model, sample),
-    h("span", { class: "caption" }, h("span", { class: "label" }, labelText(model, sample)), h("span", { class: "quiet number" }, detail(model, sample))),
+    h("span", { class: "caption" }, h("span", { class: "label", title: text }, text), h("span", { class: "quiet number" }, detail(model, sample))),
   );
 }
 
-function labelText({ target }: Model, { label: value, split }: Sample): string {
-  if (value === undefined) return "–";
-  if (value === null) return "no label";
-  const text = typeof value === "number" ? (target.classes?.[value] ?? String(value)) : JSON.stringify(value, short);
-  return split === "validation" ? `${text} ·v` : text;
-}
-
-function short(_: string, value: unknown): unknown {
-  return typeof value === "number" ? Number(value.toPrecision(4)) : value;
-}
-
 /** Why the sample is at its place in the list. */
-function detail({ target }: Model, { id, doubt, predicted, uncertainty, quarantine }: Sample): string {
+function detail(model: Model, { id, doubt, predicted, uncertainty, quarantine }: Sample): string {
   if (quarantine) return "set aside";
   if (typeof doubt === "number") {
-    return `${target.classes?.[Number(predicted)] ?? String(predicted)}? ${percent(doubt)}`;
+    return `${labelText(model, predicted)}? ${percent(doubt)}`;
   }
   return typeof uncertainty === "number" ? decimal(uncertainty) : `${id}`;
 }
@@ -145,7 +136,6 @@ function press(app: App, model: Model, items: Sample[], columns: number, event: 
   const work = workOf(app, model.name);
   const moves: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   const move = moves[event.key];
-  const classes = model.target.num_classes ?? 0;
   const digit = CLASS_KEYS.indexOf(event.key);
   if (event.altKey || (event.ctrlKey && event.key !== "z")) return;
   if (move !== undefined) step(app, model, items, columns, move);
@@ -153,7 +143,7 @@ function press(app: App, model: Model, items: Sample[], columns: number, event: 
   else if (event.key === "u" || event.key === "z") void undo(app, model);
   else if (event.key === "Delete") askDelete(app, model);
   else if (event.key === "Escape") work.selected.clear();
-  else if (digit >= 0 && digit < classes && chosen(app, model).length > 0) {
+  else if (digit >= 0 && digit < classesOf(model).length && chosen(app, model).length > 0) {
     const isOne = work.selected.size === 0;
     void label(app, model, chosen(app, model), digit);
     if (isOne) step(app, model, items, columns, 1);

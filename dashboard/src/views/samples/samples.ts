@@ -3,9 +3,10 @@
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, plural } from "../../page/format";
+import { classesOf } from "../../app/labels";
 import { stats } from "../../app/queries";
 import { modelPath } from "../../daemon/api";
-import { filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
+import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
 import { dropped, send } from "../../app/uploads";
 import type { Model, Sample } from "../../daemon/types";
 import { askDelete, askDeleteAll, chosen } from "./deletion";
@@ -17,7 +18,7 @@ import { uploadView } from "./upload";
 const KEYED_CLASSES = 10;
 
 export function samplesTab(app: App, model: Model): HTMLElement {
-  const listed = list(app, model.name);
+  const listed = list(app, model);
   return h(
     "div",
     {
@@ -47,7 +48,7 @@ function none(app: App): string {
 
 function filters(app: App, model: Model, hasItems: boolean): HTMLElement {
   const canFilter = filterOf(app) !== null;
-  const classes = model.target.classes ?? numbers(model.target.num_classes);
+  const classes = classesOf(model);
   const select = (name: string, title: string, options: [string, string][]): HTMLElement =>
     h(
       "label",
@@ -61,7 +62,7 @@ function filters(app: App, model: Model, hasItems: boolean): HTMLElement {
         ),
       ),
     );
-  const shows = Object.entries(SHOWN).map(([key, { title }]): [string, string] => [key === "all" ? "" : key, title]);
+  const shows = Object.entries(SHOWN).filter(([key]) => canShow(model, key)).map(([key, { title }]): [string, string] => [key === "all" ? "" : key, title]);
   return h(
     "div",
     { class: "toolbar", "data-key": "filters", role: "group", "aria-label": "Filter" },
@@ -90,10 +91,6 @@ function download(app: App, { name }: Model): HTMLElement {
   });
 }
 
-function numbers(classes: number | null): string[] {
-  return classes === null ? [] : Array.from({ length: classes }, (_, index) => String(index));
-}
-
 function counted(app: App, model: Model): string {
   const known = stats(app, model.name);
   if (!known) return "";
@@ -105,7 +102,7 @@ function counted(app: App, model: Model): string {
 function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
   const work = workOf(app, model.name);
   const ids = chosen(app, model);
-  const classes = model.target.classes ?? numbers(model.target.num_classes);
+  const classes = classesOf(model);
   const isBusy = app.state.pending.has(`label:${model.name}`) || app.state.connection === "lost";
   const give = (value: unknown): void => void label(app, model, chosen(app, model), value);
   return h(

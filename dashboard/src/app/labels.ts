@@ -1,0 +1,36 @@
+/** Labels in words, and the classes that a label can be. */
+
+import type { Model } from "../daemon/types";
+import { decimal } from "../page/format";
+
+const NUMBERS_SHOWN = 6;
+
+/** The classes that a sample's label can be, by index; empty if labels are not single classes. */
+export function classesOf({ target: { classes, num_classes: count, shape } }: Model): string[] {
+  if (count === null || shape.length > 0) return [];
+  return classes ?? Array.from({ length: count }, (_, index) => String(index));
+}
+
+const written = new WeakMap<object, string>();
+
+/** A class, a few numbers, the classes that a mask contains, or the size of a larger array. */
+export function labelText(model: Model, value: unknown): string {
+  if (value === undefined) return "–";
+  if (value === null) return "no label";
+  if (!Array.isArray(value)) return model.target.classes?.[Number(value)] ?? String(value);
+  const text = written.get(value) ?? arrayText(model, value.flat(Infinity) as number[]);
+  written.set(value, text);
+  return text;
+}
+
+function arrayText({ target }: Model, numbers: number[]): string {
+  if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
+  return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
+}
+
+/** Class indices with the share of positions that have them, the most frequent first. */
+export function sharesOf(indices: readonly number[]): [number, number][] {
+  const counts = new Map<number, number>();
+  for (const index of indices) counts.set(index, (counts.get(index) ?? 0) + 1);
+  return [...counts].map(([index, count]): [number, number] => [index, count / indices.length]).sort((a, b) => b[1] - a[1]);
+}

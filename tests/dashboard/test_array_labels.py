@@ -1,0 +1,107 @@
+"""Samples whose labels are arrays: masks of classes, and lists of numbers such as boxes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from browser import Tab
+from onnx import TensorProto, helper, numpy_helper
+from PIL import Image
+from support import Served
+
+CLASSES = ["sky", "road", "car" * 80]
+SIDE = 32
+BOXES = 20
+"""A label of more numbers than are shown."""
+
+
+def model(node: onnx.NodeProto, output: list[int | str], **weights: np.ndarray) -> bytes:
+    """`image`, flattened if the weight is a matrix → the node → `y`."""
+    flat = helper.make_node("Flatten", ["image"], ["flat"])
+    graph = helper.make_graph(
+        [*([flat] if node.op_type == "Gemm" else []), node],
+        "g",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, ["batch", *output])],
+        [numpy_helper.from_array(array.astype(np.float32), n) for n, array in weights.items()],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    content: bytes = made.SerializeToString()
+    return content
+
+
+@pytest.fixture(scope="module")
+def arrays(served: Served) -> Served:
+    """Red photos whose labels are masks with all classes, and others whose labels are numbers."""
+    pixel = {"w": np.eye(3)[:, :, None, None], "b": np.zeros(3)}
+    convolution = helper.make_node("Conv", ["image", "w", "b"], ["y"])
+    served.register("masks", model(convolution, [3, SIDE, SIDE], **pixel), classes=CLASSES)
+    label = np.zeros((30, SIDE, SIDE), np.int64)
+    label[:, SIDE // 2 :, SIDE // 2 :] = 1
+    label[:, -2:, -2:] = 2
+    served.upload("masks", split="train", image=photos(30), label=label).raise_for_status()
+    whole = {"w": np.full((3 * SIDE * SIDE, BOXES), 1e-4), "b": np.zeros(BOXES)}
+    product = helper.make_node("Gemm", ["flat", "w", "b"], ["y"])
+    served.register("boxes", model(product, [BOXES], **whole), loss="l1")
+    numbers = np.random.default_rng(0).random((30, BOXES), np.float32)
+    served.upload("boxes", split="train", image=photos(30), label=numbers).raise_for_status()
+    return served
+
+
+def photos(count: int) -> np.ndarray:
+    """Red, each a little different."""
+    image = np.zeros((count, 3, SIDE, SIDE), np.float32)
+    image[:, 0] = 1 - np.arange(count, dtype=np.float32)[:, None, None] / 1000
+    return image
+
+
+def centre(element: Any) -> tuple[int, ...]:
+    """The colour of the middle of what the screen shows of an element."""
+    shown = Image.open(io.BytesIO(element.screenshot())).convert("RGB")
+    return shown.getpixel((shown.width // 2, shown.height // 2))
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("masks", "sky, road, carcar"), ("boxes", "20 numbers")]
+)
+def test_pictures_are_seen_whatever_their_label_is(
+    tab: Callable[..., Tab], arrays: Served, name: str, text: str
+) -> None:
+    page = tab(arrays).open(f"/models/{name}/samples")
+    cell = page.get_by_role("option", name=text).first
+    picture = cell.locator("canvas[width='32']")
+    picture.wait_for()
+
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert picture.bounding_box()["width"] <= cell.bounding_box()["width"]
+        red, green, blue = centre(picture)
+        assert red > 200
+        assert max(green, blue) < 50
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+@pytest.mark.parametrize("name", ["masks", "boxes"])
+def test_no_class_is_offered_as_the_label_of_an_array(
+    tab: Callable[..., Tab], arrays: Served, name: str
+) -> None:
+    before = arrays.http.get(f"/v1/models/{name}/samples").json()["items"][0]
+    page = tab(arrays).open(f"/models/{name}/samples")
+    first = page.locator("[role=option]").first
+    first.click()
+    tools = page.get_by_role("group", name="Labelling")
+    tools.get_by_role("button", name="Delete … 1 sample").wait_for()
+
+    page.keyboard.press("1")
+
+    assert tools.locator("kbd").all_inner_texts() == ["U"]
+    assert page.locator("[data-key=label] select").count() == 0
+    shows = page.locator("[data-key=show] option").all_inner_texts()
+    assert "Labels that may be wrong" not in shows
+    assert "active" in first.get_attribute("class"), "a digit that labels moves on"
+    assert arrays.http.get(f"/v1/models/{name}/samples").json()["items"][0] == before
