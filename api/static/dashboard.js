@@ -5815,34 +5815,36 @@ function askForToken(problem) {
     void open();
   };
 }
+function codeOf(hash) {
+  return new URLSearchParams(hash.slice(1)).get("code");
+}
 async function redeem() {
-  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  const code = codeOf(location.hash);
   if (code === null) return;
   history.replaceState(null, "", location.pathname + location.search);
   const { secret } = await new Api(null).post("/v1/sign-in", { code });
   sessionStorage.setItem(TOKEN_KEY, secret);
 }
 async function begin() {
+  window.addEventListener("hashchange", () => codeOf(location.hash) !== null && location.reload());
   try {
     await redeem();
   } catch (error) {
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    if (sessionStorage.getItem(TOKEN_KEY) === null) {
-      askForToken(`Signing in did not work: ${error.message}.`);
-      return;
-    }
+    await open(`Signing in did not work: ${error.message}.`);
+    return;
   }
   await open();
 }
-async function open() {
+async function open(problem = null) {
   const token = sessionStorage.getItem(TOKEN_KEY);
   if (token === null) {
-    askForToken(null);
+    askForToken(problem);
     return;
   }
   const session = new Session(token);
   try {
-    await session.run();
+    await session.run(problem);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
@@ -5860,7 +5862,7 @@ var Session = class {
   constructor(token) {
     this.#app = new App(new Api(token), () => this.#draw());
   }
-  async run() {
+  async run(problem) {
     const { signal } = this.#ended;
     document.addEventListener("click", (event) => this.#click(event), { signal });
     document.addEventListener("pointerdown", (event) => this.#press(event), { signal });
@@ -5874,6 +5876,7 @@ var Session = class {
     dialog.addEventListener("close", () => this.#app.dialog && this.#app.close(), { signal });
     const redraw = setInterval(() => this.#draw(), REDRAW_MS);
     signal.addEventListener("abort", () => clearInterval(redraw));
+    if (problem !== null) this.#app.toast(problem);
     this.#drawNow();
     return await new Live(this.#app).run();
   }

@@ -29,9 +29,13 @@ function askForToken(problem: string | null): void {
   };
 }
 
+function codeOf(hash: string): string | null {
+  return new URLSearchParams(hash.slice(1)).get("code");
+}
+
 /** Signs in with the code of `honed dashboard`, and removes it from the address first. */
 async function redeem(): Promise<void> {
-  const code = new URLSearchParams(location.hash.slice(1)).get("code");
+  const code = codeOf(location.hash);
   if (code === null) return;
   history.replaceState(null, "", location.pathname + location.search);
   const { secret } = await new Api(null).post<{ secret: string }>("/v1/sign-in", { code });
@@ -39,27 +43,28 @@ async function redeem(): Promise<void> {
 }
 
 async function begin(): Promise<void> {
+  // A link with a code that is opened in this tab changes only the fragment: nothing is loaded anew.
+  window.addEventListener("hashchange", () => codeOf(location.hash) !== null && location.reload());
   try {
     await redeem();
   } catch (error) {
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    if (sessionStorage.getItem(TOKEN_KEY) === null) {
-      askForToken(`Signing in did not work: ${error.message}.`);
-      return;
-    }
+    await open(`Signing in did not work: ${error.message}.`);
+    return;
   }
   await open();
 }
 
-async function open(): Promise<void> {
+/** problem: why a code did not sign in. The tab keeps the token that it has. */
+async function open(problem: string | null = null): Promise<void> {
   const token = sessionStorage.getItem(TOKEN_KEY);
   if (token === null) {
-    askForToken(null);
+    askForToken(problem);
     return;
   }
   const session = new Session(token);
   try {
-    await session.run();
+    await session.run(problem);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
@@ -81,7 +86,7 @@ class Session {
     this.#app = new App(new Api(token), () => this.#draw());
   }
 
-  async run(): Promise<never> {
+  async run(problem: string | null): Promise<never> {
     const { signal } = this.#ended;
     document.addEventListener("click", (event) => this.#click(event), { signal });
     document.addEventListener("pointerdown", (event) => this.#press(event), { signal });
@@ -95,6 +100,7 @@ class Session {
     dialog.addEventListener("close", () => this.#app.dialog && this.#app.close(), { signal });
     const redraw = setInterval(() => this.#draw(), REDRAW_MS);
     signal.addEventListener("abort", () => clearInterval(redraw));
+    if (problem !== null) this.#app.toast(problem);
     // Drawn once now to find out what to load.
     this.#drawNow();
     return await new Live(this.#app).run();

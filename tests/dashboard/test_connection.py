@@ -57,6 +57,33 @@ def test_a_code_signs_in_and_leaves_the_address(tab: Callable[..., Tab], served:
     assert "code" not in other.url
 
 
+def test_a_code_that_is_opened_in_an_open_tab_signs_in_too(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    codes = [served.http.post("/v1/sign-in/codes").json()["code"] for _ in range(2)]
+    one = tab(served)
+    page = one.page
+    page.goto(f"{served.url}/dashboard")
+    page.get_by_label("Token", exact=True).wait_for()
+
+    for code in codes:
+        before = page.evaluate("sessionStorage.getItem('honed.token')")
+        page.goto(f"{served.url}/dashboard#code={code}")
+        page.wait_for_function("(it) => sessionStorage.getItem('honed.token') !== it", arg=before)
+        page.locator(".connection.live").wait_for()
+        assert page.url == f"{served.url}/dashboard"
+        assert page.evaluate("sessionStorage.getItem('honed.token')").startswith("hone_")
+
+    page.goto(f"{served.url}/dashboard#code={codes[0]}")
+    page.get_by_role("status").get_by_text("was used").wait_for()
+    page.locator(".connection.live").wait_for()
+    assert page.url == f"{served.url}/dashboard"
+    page.go_back()
+    page.locator(".connection.live").wait_for()
+    assert "code" not in page.url
+    one.forgive("401")
+
+
 def test_a_daemon_that_goes_away_is_missed_and_found_again(
     tab: Callable[..., Tab], serve: Callable[..., Served]
 ) -> None:
