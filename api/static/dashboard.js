@@ -988,6 +988,10 @@ function measure(metrics, baseline, preferred) {
   }
   return null;
 }
+function measureOf({ gate }, list2, { version, metrics, baseline }) {
+  const next = list2.filter(({ verdict: verdict2 }) => verdict2.baseline_version === version).at(-1);
+  return measure(metrics, baseline, gate.metric) ?? measure(next?.baseline ?? {}, {}, gate.metric);
+}
 
 // src/views/parts/parts.ts
 function press(app, { name, label: label2, about, kind, stale: stale2 = [], disabled, run }) {
@@ -1551,6 +1555,11 @@ function versions(app, name) {
   const path = withQuery(modelPath(name, "/versions"), { limit: VERSIONS_SHOWN });
   return app.resources.read(path)?.items;
 }
+function latest(app, { name, latest_version: number2 }, list2) {
+  const listed = list2.find(({ version }) => version === number2);
+  if (listed !== void 0 || number2 === null) return listed ?? null;
+  return app.resources.read(modelPath(name, `/versions/${number2}`)) ?? null;
+}
 function comparison(app, name, before, after) {
   const path = modelPath(name, `/versions/${before}/comparison/${after}`);
   return app.resources.read(path, (api, _, signal) => api.patient(path, signal));
@@ -1584,13 +1593,13 @@ function jobLog(app, id) {
 function drifts(app, all) {
   const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
   const told5 = app.resources.read("/v1/drifts", (api) => api.get(path))?.items ?? [];
-  return all.flatMap(({ name, latest_version: latest }) => {
+  return all.flatMap(({ name, latest_version: latest2 }) => {
     const newest = told5.find(({ model: model2 }) => model2 === name);
-    return newest && newest.data.version === latest ? [newest] : [];
+    return newest && newest.data.version === latest2 ? [newest] : [];
   });
 }
-function drift(app, { name, latest_version: latest }) {
-  const key = withQuery(`/v1/drifts/${encodeURIComponent(name)}`, { latest });
+function drift(app, { name, latest_version: latest2 }) {
+  const key = withQuery(`/v1/drifts/${encodeURIComponent(name)}`, { latest: latest2 });
   return app.resources.read(key, (api, _, signal) => api.patient(modelPath(name, "/drift"), signal));
 }
 function isOver(job2) {
@@ -2518,9 +2527,9 @@ function addLink() {
 }
 function rowOf(app, model2) {
   const known = versions(app, model2.name) ?? void 0;
-  const newest = known?.[0] ?? null;
-  const metric = newest && measure(newest.metrics, newest.baseline, model2.gate.metric);
-  return { model: model2, versions: known, newest, metric };
+  const fetched = known ? latest(app, model2, known) : null;
+  const metric = fetched && measureOf(model2, known ?? [], fetched);
+  return { model: model2, versions: known, newest: known?.[0] ?? null, latest: fetched, metric };
 }
 function compared(a, b, order) {
   const byName = a.model.name.localeCompare(b.model.name);
@@ -2570,7 +2579,7 @@ function columnHead(app, { order, title }, now, isDown) {
     h("button", { type: "button", class: "sort", onclick: turn }, title)
   );
 }
-function modelRow(app, { model: model2, versions: known, newest, metric }) {
+function modelRow(app, { model: model2, versions: known, newest, latest: fetched, metric }) {
   const { name, samples } = model2;
   return h(
     "tr",
@@ -2582,24 +2591,25 @@ function modelRow(app, { model: model2, versions: known, newest, metric }) {
       h("a", { class: "plain", href: to(["models", name, "samples"]) }, count(total(model2))),
       samples.unlabelled > 0 && h("span", { class: "quiet" }, ` ${count(samples.unlabelled)} unlabelled`)
     ),
-    h("td", {}, newest ? versionCell(model2, newest) : null),
+    h("td", {}, versionCell(newest, fetched)),
     h("td", { class: "number" }, metric && h("span", { title: `validation ${metric.name}` }, shown(metric))),
     h("td", {}, courseOf(model2, known ?? [])),
     h("td", { class: "quiet" }, newest ? when(newest.created_at) : null),
     h("td", { class: "act" }, trainButton(app, name))
   );
 }
-function versionCell(model2, newest) {
-  const isLatest = model2.latest_version === newest.version;
-  if (newest.job_id === null) return [`${newest.version}`];
-  if (isLatest) return [`${newest.version} `, badge("latest", "latest")];
-  return [`${newest.version} `, badge("held", "not promoted"), h("span", { class: "quiet" }, ` latest ${model2.latest_version ?? "–"}`)];
+function versionCell(newest, fetched) {
+  const isNewest = newest?.version === fetched?.version;
+  return [
+    fetched && [`${fetched.version} `, (fetched.job_id !== null || !isNewest) && badge("latest", "latest")],
+    newest && !isNewest && [" ", newest.promoted ? badge("queued", `${newest.version} newest`) : badge("held", `${newest.version} not promoted`)]
+  ];
 }
 function shown({ isShare, after }) {
   return isShare ? percent(after) : decimal(after);
 }
 function courseOf(model2, known) {
-  const judged = known.map((version) => ({ version, metric: measure(version.metrics, version.baseline, model2.gate.metric) })).filter(({ metric }) => metric !== null).reverse();
+  const judged = known.map((version) => ({ version, metric: measureOf(model2, known, version) })).filter(({ metric }) => metric !== null).reverse();
   const values = judged.map(({ metric }) => metric?.after ?? 0);
   const [name] = judged.map(({ metric }) => metric?.name);
   const label2 = `${name ?? "metric"} from ${decimal(values[0] ?? 0)} to ${decimal(values.at(-1) ?? 0)}`;
@@ -3252,8 +3262,8 @@ function compareTab(app, model2) {
 function numberOf(text3) {
   return text3 !== null && /^[1-9]\d*$/.test(text3) ? Number(text3) : null;
 }
-function earlier({ latest_version: latest }, list2, after) {
-  return latest !== after && list2.some(({ version }) => version === latest) ? latest : null;
+function earlier({ latest_version: latest2 }, list2, after) {
+  return latest2 !== after && list2.some(({ version }) => version === latest2) ? latest2 : null;
 }
 function chooser(app, { name }, list2, before, after) {
   const go = (a, b) => app.go(to(["models", name, "compare"], { a, b }), { isSame: true });
@@ -4131,8 +4141,8 @@ var CHOICES = {
 };
 var FIXED = /* @__PURE__ */ new Set(["input", "kind", "orientation", "background", "padding", "resample"]);
 function preprocessView(app, model2) {
-  const { preprocess, samples, latest_version: latest } = model2;
-  const isSettled = Object.values(samples).some((each2) => each2 > 0) || (latest ?? 1) > 1;
+  const { preprocess, samples, latest_version: latest2 } = model2;
+  const isSettled = Object.values(samples).some((each2) => each2 > 0) || (latest2 ?? 1) > 1;
   return section(
     "Preprocessing",
     { id: "preprocess" },
@@ -4896,15 +4906,15 @@ function askDelete3(app, { name }, id) {
 
 // src/views/versions/drift.ts
 function driftView(app, model2, list2) {
-  const latest = list2.find(({ version }) => version === model2.latest_version);
-  if (latest === void 0 || latest.job_id === null) return null;
+  const fetched = latest(app, model2, list2);
+  if (fetched === null || fetched.job_id === null) return null;
   const asked = app.draft(`drift:${model2.name}`, () => ({ isSo: false }));
   const isShown = asked.isSo || drifts(app, [model2]).length > 0;
   const found2 = isShown ? drift(app, model2) : null;
   return section(
     "Drift",
     { id: "drift" },
-    found2 === void 0 ? loading() : found2 === null ? introduction(latest) : reportView(found2),
+    found2 === void 0 ? loading() : found2 === null ? introduction(fetched) : reportView(found2),
     h(
       "div",
       { class: "buttons", "data-key": "buttons" },
@@ -5031,7 +5041,7 @@ function timeline(app, model2, list2) {
     "Versions",
     { id: "versions" },
     holdView(app, model2),
-    h("ol", { class: "timeline", reversed: true }, list2.map((version) => versionView(app, model2, version)))
+    h("ol", { class: "timeline", reversed: true }, list2.map((version) => versionView(app, model2, list2, version)))
   );
 }
 function holdView(app, model2) {
@@ -5053,10 +5063,10 @@ function holdView(app, model2) {
     })
   );
 }
-function versionView(app, model2, version) {
+function versionView(app, model2, list2, version) {
   const number2 = version.version;
   const isLatest = model2.latest_version === number2;
-  const judged = measure(version.metrics, version.baseline, model2.gate.metric);
+  const judged = measureOf(model2, list2, version);
   return h(
     "li",
     { "data-key": `version-${number2}`, class: isLatest ? "latest" : null, "aria-label": `Version ${number2}` },
@@ -5114,10 +5124,10 @@ function moves(app, model2, version, isLatest) {
     })
   ];
 }
-function compareLink({ name, latest_version: latest }, number2) {
-  const other = latest !== null && latest !== number2 ? latest : number2 - 1;
+function compareLink({ name, latest_version: latest2 }, number2) {
+  const other = latest2 !== null && latest2 !== number2 ? latest2 : number2 - 1;
   if (other < 1) return null;
-  const [a, b] = latest === number2 ? [other, number2] : [latest ?? other, number2];
+  const [a, b] = latest2 === number2 ? [other, number2] : [latest2 ?? other, number2];
   return h("a", { class: "button", href: to(["models", name, "compare"], { a, b }), "aria-label": `Compare version ${b} with version ${a}` }, `Compare with ${a}`);
 }
 function askRollback(app, model2, { version }) {
@@ -5181,7 +5191,7 @@ function modelPage(app, parts) {
   return [head2(app, known), tabs(known, tab), tab.view(app, known)];
 }
 function head2(app, known) {
-  const { name, parameters, target, latest_version: latest } = known;
+  const { name, parameters, target, latest_version: latest2 } = known;
   const [inputs] = [known.inputs.map(({ name: input, shape }) => `${input} ${shape.join("×") || "1"}`).join(", ")];
   const classes = target.num_classes === null ? "" : `, ${count(target.num_classes)} classes`;
   return h(
@@ -5191,7 +5201,7 @@ function head2(app, known) {
     h(
       "p",
       { class: "quiet" },
-      `${inputs}${classes}, ${count(parameters.trainable)} of ${count(parameters.trainable + parameters.frozen)} parameters train` + (latest === null ? "" : `, apps fetch version ${latest}`)
+      `${inputs}${classes}, ${count(parameters.trainable)} of ${count(parameters.trainable + parameters.frozen)} parameters train` + (latest2 === null ? "" : `, apps fetch version ${latest2}`)
     ),
     opener(`train:${name}`, "Train …", () => openTraining(app, known), name, "primary")
   );

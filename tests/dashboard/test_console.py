@@ -93,7 +93,7 @@ def test_models_are_sorted_searched_and_the_empty_ones_folded(
     tab: Callable[..., Tab], filled: Served
 ) -> None:
     page = tab(filled).open("/models")
-    page.get_by_role("row", name="seen").get_by_text("latest 2").wait_for()
+    page.get_by_role("row", name="seen").get_by_text("3 not promoted").wait_for()
     assert page.evaluate("document.documentElement.scrollHeight") <= 900
 
     page.get_by_role("button", name="Samples").click()
@@ -107,6 +107,31 @@ def test_models_are_sorted_searched_and_the_empty_ones_folded(
     assert page.url.endswith("/models?q=empty-03&sort=samples")
     page.get_by_role("link", name="empty-03").click()
     page.get_by_role("heading", name="empty-03").wait_for()
+
+
+def test_the_table_of_models_has_the_metric_of_what_apps_fetch(
+    tab: Callable[..., Tab], filled: Served
+) -> None:
+    versions = filled.http.get("/v1/models/seen/versions").json()["items"]
+    refused, fetched, first = versions
+    assert (fetched["aliases"], refused["promoted"]) == (["latest"], False)
+    shown = [f"{each['metrics']['accuracy'] * 100:.1f} %" for each in (fetched, refused)]
+    page = tab(filled).open("/models")
+    row = page.get_by_role("row", name="seen")
+
+    row.get_by_text("3 not promoted").wait_for()
+
+    assert row.locator("td").nth(1).inner_text() == "2 latest 3 not promoted"
+    assert row.locator("td").nth(2).inner_text() == shown[0] != shown[1]
+    # As if fifty newer ones were refused, which fill the list.
+    page.route("**/versions?limit=50", lambda it: it.continue_(url=it.request.url[:-2] + "1"))
+    page.reload()
+    row.get_by_text(shown[0]).wait_for()
+    page.unroute_all()
+    page.goto(f"{filled.url}/dashboard/models/seen")
+    registered = page.get_by_role("listitem", name=f"Version {first['version']}")
+    before = f"{fetched['baseline']['accuracy'] * 100:.1f} %"
+    registered.locator(".measure", has_text=before).wait_for()
 
 
 def test_a_person_promotes_and_rolls_back(tab: Callable[..., Tab], filled: Served) -> None:

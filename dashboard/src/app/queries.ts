@@ -77,6 +77,13 @@ export function versions(app: App, name: string): Version[] | null | undefined {
   return app.resources.read<Page<Version>>(path)?.items;
 }
 
+/** What apps fetch, even if it is older than the versions that are listed. */
+export function latest(app: App, { name, latest_version: number }: Model, list: Version[]): Version | null {
+  const listed = list.find(({ version }) => version === number);
+  if (listed !== undefined || number === null) return listed ?? null;
+  return app.resources.read<Version>(modelPath(name, `/versions/${number}`)) ?? null;
+}
+
 /** Two versions on today's validation samples. The daemon runs both: that may take a minute. */
 export function comparison(app: App, name: string, before: number, after: number): Comparison | null | undefined {
   const path = modelPath(name, `/versions/${before}/comparison/${after}`);

@@ -100,6 +100,7 @@ export interface Version {
   aliases: string[];
   promoted: boolean;
   reason: string;
+  verdict: { baseline_version?: number };
   classes: string[] | null;
   provenance: Record<string, unknown>;
   variants: { variant: string; size_bytes: number | null; method: string; reason: string }[];

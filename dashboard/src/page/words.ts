@@ -1,6 +1,6 @@
 /** The API's codes in words. */
 
-import type { Blocker, JobState, Metrics } from "../daemon/types";
+import type { Blocker, JobState, Metrics, Model, Version } from "../daemon/types";
 
 /** Conditions of docs/policy.md and of the trainer; the detail next to it has the numbers. */
 const CONDITIONS: Record<string, string> = {
@@ -90,4 +90,10 @@ export function measure(metrics: Metrics, baseline: Metrics, preferred: string):
     }
   }
   return null;
+}
+
+/** The same of a version in a list: version 1 has only what the next one was compared with. */
+export function measureOf({ gate }: Model, list: readonly Version[], { version, metrics, baseline }: Version): Measure | null {
+  const next = list.filter(({ verdict }) => verdict.baseline_version === version).at(-1);
+  return measure(metrics, baseline, gate.metric) ?? measure(next?.baseline ?? {}, {}, gate.metric);
 }

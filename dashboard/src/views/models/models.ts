@@ -4,10 +4,10 @@ import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent } from "../../page/format";
-import { models, versions } from "../../app/queries";
+import { latest, models, versions } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Model, Version } from "../../daemon/types";
-import { type Measure, measure } from "../../page/words";
+import { type Measure, measureOf } from "../../page/words";
 import { badge, heading, loading, press, scrolled, when } from "../parts/parts";
 import { sparkline } from "../parts/spark";
 
@@ -18,6 +18,8 @@ interface Row {
   /** Newest first, undefined until they are loaded. */
   versions: Version[] | undefined;
   newest: Version | null;
+  latest: Version | null;
+  /** Of `latest`. */
   metric: Measure | null;
 }
 
@@ -69,9 +71,9 @@ function addLink(): HTMLElement {
 
 function rowOf(app: App, model: Model): Row {
   const known = versions(app, model.name) ?? undefined;
-  const newest = known?.[0] ?? null;
-  const metric = newest && measure(newest.metrics, newest.baseline, model.gate.metric);
-  return { model, versions: known, newest, metric };
+  const fetched = known ? latest(app, model, known) : null;
+  const metric = fetched && measureOf(model, known ?? [], fetched);
+  return { model, versions: known, newest: known?.[0] ?? null, latest: fetched, metric };
 }
 
 function compared(a: Row, b: Row, order: Order): number {
@@ -128,7 +130,7 @@ function columnHead(app: App, { order, title }: (typeof COLUMNS)[number], now: O
   );
 }
 
-function modelRow(app: App, { model, versions: known, newest, metric }: Row): HTMLElement {
+function modelRow(app: App, { model, versions: known, newest, latest: fetched, metric }: Row): HTMLElement {
   const { name, samples } = model;
   return h(
     "tr",
@@ -140,7 +142,7 @@ function modelRow(app: App, { model, versions: known, newest, metric }: Row): HT
       h("a", { class: "plain", href: to(["models", name, "samples"]) }, count(total(model))),
       samples.unlabelled > 0 && h("span", { class: "quiet" }, ` ${count(samples.unlabelled)} unlabelled`),
     ),
-    h("td", {}, newest ? versionCell(model, newest) : null),
+    h("td", {}, versionCell(newest, fetched)),
     h("td", { class: "number" }, metric && h("span", { title: `validation ${metric.name}` }, shown(metric))),
     h("td", {}, courseOf(model, known ?? [])),
     h("td", { class: "quiet" }, newest ? when(newest.created_at) : null),
@@ -148,12 +150,13 @@ function modelRow(app: App, { model, versions: known, newest, metric }: Row): HT
   );
 }
 
-/** The newest version, and which one apps fetch if it is another. */
-function versionCell(model: Model, newest: Version): Child[] {
-  const isLatest = model.latest_version === newest.version;
-  if (newest.job_id === null) return [`${newest.version}`];
-  if (isLatest) return [`${newest.version} `, badge("latest", "latest")];
-  return [`${newest.version} `, badge("held", "not promoted"), h("span", { class: "quiet" }, ` latest ${model.latest_version ?? "–"}`)];
+/** The version that apps fetch, and the newest if it is another. */
+function versionCell(newest: Version | null, fetched: Version | null): Child[] {
+  const isNewest = newest?.version === fetched?.version;
+  return [
+    fetched && [`${fetched.version} `, (fetched.job_id !== null || !isNewest) && badge("latest", "latest")],
+    newest && !isNewest && [" ", newest.promoted ? badge("queued", `${newest.version} newest`) : badge("held", `${newest.version} not promoted`)],
+  ];
 }
 
 export function shown({ isShare, after }: Pick<Measure, "isShare" | "after">): string {
@@ -163,7 +166,7 @@ export function shown({ isShare, after }: Pick<Measure, "isShare" | "after">): s
 /** The metric of each version, oldest first; dots of promoted ones are filled. */
 export function courseOf(model: Model, known: Version[]): Element {
   const judged = known
-    .map((version) => ({ version, metric: measure(version.metrics, version.baseline, model.gate.metric) }))
+    .map((version) => ({ version, metric: measureOf(model, known, version) }))
     .filter(({ metric }) => metric !== null)
     .reverse();
   const values = judged.map(({ metric }) => metric?.after ?? 0);

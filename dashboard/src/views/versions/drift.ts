@@ -1,7 +1,7 @@
 /** How far recent inputs have drifted from those that `latest` was trained on. */
 
 import type { App } from "../../app/app";
-import { drift, drifts } from "../../app/queries";
+import { drift, drifts, latest } from "../../app/queries";
 import type { Model, Version } from "../../daemon/types";
 import type { Drift, FeatureDrift } from "../../daemon/versions";
 import { type Child, h } from "../../page/dom";
@@ -13,15 +13,15 @@ import { badge, loading, press, scrolled, section } from "../parts/parts";
  * or if it has found drift before.
  */
 export function driftView(app: App, model: Model, list: Version[]): HTMLElement | null {
-  const latest = list.find(({ version }) => version === model.latest_version);
-  if (latest === undefined || latest.job_id === null) return null;
+  const fetched = latest(app, model, list);
+  if (fetched === null || fetched.job_id === null) return null;
   const asked = app.draft(`drift:${model.name}`, () => ({ isSo: false }));
   const isShown = asked.isSo || drifts(app, [model]).length > 0;
   const found = isShown ? drift(app, model) : null;
   return section(
     "Drift",
     { id: "drift" },
-    found === undefined ? loading() : found === null ? introduction(latest) : reportView(found),
+    found === undefined ? loading() : found === null ? introduction(fetched) : reportView(found),
     h(
       "div",
       { class: "buttons", "data-key": "buttons" },

@@ -7,7 +7,7 @@ import { type Child, h, s } from "../../page/dom";
 import { bytes, decimal, percent } from "../../page/format";
 import { to } from "../../app/route";
 import type { Model, Version } from "../../daemon/types";
-import { type Measure, measure } from "../../page/words";
+import { type Measure, measureOf } from "../../page/words";
 import { badge, confirm, opener, press, section, when } from "../parts/parts";
 import { save } from "../parts/save";
 import { openTrained } from "./trained";
@@ -18,7 +18,7 @@ export function timeline(app: App, model: Model, list: Version[]): HTMLElement {
     "Versions",
     { id: "versions" },
     holdView(app, model),
-    h("ol", { class: "timeline", reversed: true }, list.map((version) => versionView(app, model, version))),
+    h("ol", { class: "timeline", reversed: true }, list.map((version) => versionView(app, model, list, version))),
   );
 }
 
@@ -43,10 +43,10 @@ function holdView(app: App, model: Model): HTMLElement | null {
   );
 }
 
-function versionView(app: App, model: Model, version: Version): HTMLElement {
+function versionView(app: App, model: Model, list: Version[], version: Version): HTMLElement {
   const number = version.version;
   const isLatest = model.latest_version === number;
-  const judged = measure(version.metrics, version.baseline, model.gate.metric);
+  const judged = measureOf(model, list, version);
   return h(
     "li",
     { "data-key": `version-${number}`, class: isLatest ? "latest" : null, "aria-label": `Version ${number}` },
