@@ -1501,8 +1501,8 @@ function byTime(device2, policy2) {
   ];
 }
 function told(signal, show) {
-  if (signal === void 0) return { value: "unknown", note: "" };
-  if (signal.value === null) return { value: "unknown", note: signal.detail };
+  if (signal === void 0) return { value: null, note: "" };
+  if (signal.value === null) return { value: null, note: signal.detail };
   return { value: show(signal.value), note: signal.source };
 }
 function timeOfDay(time) {
@@ -2216,8 +2216,8 @@ function conditionsView(now, rules, { isShort }) {
   );
 }
 function conditionRow({ name, title, value, note: note2, limit: limit2, isBlocking, share }, isShort) {
-  const state = limit2 === null ? "off" : isBlocking ? "blocks" : "holds";
-  const said2 = { off: "not asked for", blocks: "blocks training", holds: "met" }[state];
+  const state = limit2 === null ? "off" : isBlocking ? "blocks" : value === null ? "unknown" : "holds";
+  const said2 = { off: "no limit", blocks: "blocks training", unknown: "unknown, does not block training", holds: "met" }[state];
   return h(
     "tr",
     { class: state, "data-key": name },
@@ -2225,7 +2225,7 @@ function conditionRow({ name, title, value, note: note2, limit: limit2, isBlocki
     h(
       "td",
       { class: "number", title: note2 === "" ? null : note2 },
-      value,
+      value ?? "unknown",
       share !== null && h("meter", { min: 0, max: 1, value: share, "aria-hidden": "true" })
     ),
     h("td", {}, limit2 ?? "–"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,6 +56,25 @@ def test_the_last_day_is_drawn_against_its_limits(
     day.get_by_text(re.compile("training was allowed; trained 0 s of 5 min 0 s$")).wait_for()
     page.set_viewport_size({"width": 390, "height": 800})
     wait_until(lambda: page.evaluate("document.documentElement.scrollWidth") <= 390, "a fit")
+
+
+def test_an_unknown_signal_has_no_green_dot(
+    tab: Callable[..., Tab], serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    served = serve(sysfs_root=tmp_path)
+    page = tab(served).open("/device")
+    rows = page.get_by_role("region", name="Conditions").first
+    heat = rows.get_by_role("row", name="Temperature")
+    heat.get_by_text("at most 95 °C").wait_for()
+
+    heat.get_by_role("img", name="unknown, does not block training").wait_for()
+
+    memory = rows.get_by_role("row", name="Free memory").get_by_role("img", name="met")
+    colour = "it => getComputedStyle(it).backgroundColor"
+    assert heat.get_by_role("img").evaluate(colour) == "rgba(0, 0, 0, 0)"
+    assert memory.evaluate(colour) == "rgb(27, 112, 72)"
+    served.http.put("/v1/policy", json={"unknown": {"temperature": "block"}}).raise_for_status()
+    heat.get_by_role("img", name="blocks training").wait_for()
 
 
 @pytest.mark.usefixtures("cleared")

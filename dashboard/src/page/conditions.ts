@@ -7,7 +7,8 @@ export interface Condition {
   /** Its name in blocked_by. */
   name: string;
   title: string;
-  value: string;
+  /** null if it is unknown. */
+  value: string | null;
   /** Why the value is unknown, or its source. */
   note: string;
   /** null if the policy has none. */
@@ -125,9 +126,9 @@ function byTime(device: Device, policy: Policy): Draft[] {
   ];
 }
 
-function told(signal: Signal | undefined, show: (raw: unknown) => string): { value: string; note: string } {
-  if (signal === undefined) return { value: "unknown", note: "" };
-  if (signal.value === null) return { value: "unknown", note: signal.detail };
+function told(signal: Signal | undefined, show: (raw: unknown) => string): Pick<Condition, "value" | "note"> {
+  if (signal === undefined) return { value: null, note: "" };
+  if (signal.value === null) return { value: null, note: signal.detail };
   return { value: show(signal.value), note: signal.source };
 }
 

@@ -84,8 +84,8 @@ export function conditionsView(now: Device, rules: Policy, { isShort }: { isShor
 }
 
 function conditionRow({ name, title, value, note, limit, isBlocking, share }: Condition, isShort: boolean): HTMLElement {
-  const state = limit === null ? "off" : isBlocking ? "blocks" : "holds";
-  const said = { off: "not asked for", blocks: "blocks training", holds: "met" }[state];
+  const state = limit === null ? "off" : isBlocking ? "blocks" : value === null ? "unknown" : "holds";
+  const said = { off: "no limit", blocks: "blocks training", unknown: "unknown, does not block training", holds: "met" }[state];
   return h(
     "tr",
     { class: state, "data-key": name },
@@ -93,7 +93,7 @@ function conditionRow({ name, title, value, note, limit, isBlocking, share }: Co
     h(
       "td",
       { class: "number", title: note === "" ? null : note },
-      value,
+      value ?? "unknown",
       share !== null && h("meter", { min: 0, max: 1, value: share, "aria-hidden": "true" }),
     ),
     h("td", {}, limit ?? "–"),
