@@ -817,6 +817,7 @@ function bytes(value) {
 
 // src/app/registration.ts
 var NAME = "add-model";
+var OWN_LOSS = "output:";
 var CHECK = "check-model";
 var PREPROCESS = {
   image: { kind: "image" },
@@ -902,7 +903,7 @@ function specOf(draft, given, isWhole) {
   const isChosen = isWhole || draft.found !== null || draft.touched.has("loss");
   return {
     optimizer: text3("optimizer"),
-    ...isChosen ? { loss: loss.startsWith("output:") ? { output: loss.slice("output:".length) } : loss } : {},
+    ...isChosen ? { loss: loss.startsWith(OWN_LOSS) ? { output: loss.slice(OWN_LOSS.length) } : loss } : {},
     ...classes.length > 0 ? { classes } : {},
     ...trainable.length > 0 ? { trainable } : {},
     ...text3("output") ? { output: text3("output") } : {},
@@ -1356,11 +1357,12 @@ function changed(app, draft, event) {
 }
 function buttons(app, draft) {
   const isPending = app.state.pending.has(NAME);
+  const isUnknown = draft.found === null && draft.abort !== null;
   const says2 = isPending ? "The daemon prepares the model. That may take a minute." : draft.abort ? "The daemon looks into the file …" : null;
   return h(
     "div",
     { class: "buttons", "data-key": "buttons" },
-    h("button", { type: "submit", class: "primary", disabled: draft.file === null || isPending }, "Register the model"),
+    h("button", { type: "submit", class: "primary", disabled: draft.file === null || isPending || isUnknown }, "Register the model"),
     h("span", { class: "quiet", role: "status" }, says2)
   );
 }
@@ -1401,15 +1403,15 @@ function fields(app, draft) {
     field3("classes", "Classes, with commas between", text3("classes", "cat, dog; none: by number", suggested?.classes?.join(", "))),
     field3("trainable", "What trains", text3("trainable", "head, last:2, classifier.*; none: all weights")),
     field3("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
-    field3("output", "Output that the loss takes", text3("output", "the graph’s only output", suggested?.output ?? "")),
+    field3("output", "Output that apps get", text3("output", "the graph’s only output", suggested?.output ?? "")),
     field3("preprocess", "Samples are", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null))
   );
 }
 function lossChoices({ found: found2 }) {
   const loss = found2?.suggested?.loss ?? null;
-  if (loss === null || typeof loss === "string") return [LOSSES, loss];
-  const own = `output:${loss.output}`;
-  return [[...LOSSES, [own, `the model’s own: ${loss.output}`]], own];
+  const numbers = (found2?.outputs ?? []).filter(({ dtype, shape }) => dtype === "float32" && !shape?.length);
+  const own = numbers.map(({ name }) => [`${OWN_LOSS}${name}`, `the model’s own: ${name}`]);
+  return [[...LOSSES, ...own], loss === null || typeof loss === "string" ? loss : `${OWN_LOSS}${loss.output}`];
 }
 function others(app) {
   const result = app.state.results.get(NAME);

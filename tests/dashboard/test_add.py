@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx
+import pytest
 from browser import LOW_CONTRAST, SERIOUS, Tab
 from onnx import TensorProto, helper
+from own_losses import own_loss, renamed, squared
 from pictures import image_model
-from support import Served
+from support import Served, wait_until
 
 
 def write_likely(path: Path) -> None:
@@ -38,7 +41,7 @@ def test_a_dropped_file_shows_what_it_holds_and_fills_the_fields(
     assert page.get_by_label("Classes, with commas").input_value() == "dark, bright"
     assert page.get_by_label("Samples are").input_value() == "gray"
     logits = onnx.load_from_string(image_model()).graph.output[0].name
-    assert page.get_by_label("Output that the loss takes").input_value() == logits
+    assert page.get_by_label("Output that apps get").input_value() == logits
     parameters = page.get_by_role("region", name="Parameters")
     parameters.get_by_text(re.compile(r"^[\d,]+ train$")).wait_for()
 
@@ -54,6 +57,57 @@ def test_a_dropped_file_shows_what_it_holds_and_fills_the_fields(
     assert model["target"]["classes"] == ["dark", "bright"]
     assert model["preprocess"][0]["channels"] == "gray"
     assert model["parameters"]["frozen"] > 0
+
+
+@pytest.mark.parametrize(("loss", "label"), [("loss", "t"), ("score", "target"), ("score", "t")])
+def test_a_loss_of_the_models_own_is_chosen_from_its_outputs(
+    tab: Callable[..., Tab], served: Served, tmp_path: Path, loss: str, label: str
+) -> None:
+    model = own_loss(*squared(axes=[1]), loss=["batch"])
+    name = f"own-{loss}-{label}"
+    (tmp_path / f"{name}.onnx").write_bytes(renamed(model, {"loss": loss, "t": label}))
+    page = tab(served).open("/add")
+
+    page.get_by_label("Choose a file").set_input_files(tmp_path / f"{name}.onnx")
+
+    page.get_by_role("region", name="What the file holds").wait_for()
+    losses = page.get_by_label("Loss")
+    suggested = f"output:{loss}" if (loss, label) != ("score", "t") else "cross_entropy"
+    assert losses.input_value() == suggested
+    losses.select_option(f"output:{loss}")
+    page.get_by_label("What trains").fill("v")
+    page.keyboard.press("Tab")
+    page.get_by_text("do not train").first.wait_for()
+    assert losses.input_value() == f"output:{loss}", "a check of other fields leaves the loss"
+    page.get_by_role("button", name="Register the model").click()
+    page.get_by_role("heading", name=name, exact=True).wait_for()
+    registered = served.http.get(f"/v1/models/{name}").json()
+    assert (registered["loss"], registered["output"]) == ({"output": loss}, "y")
+    assert registered["target"]["name"] == label
+
+
+def test_a_model_is_not_registered_before_its_loss_is_suggested(
+    tab: Callable[..., Tab], served: Served, tmp_path: Path
+) -> None:
+    onnx.save(own_loss(*squared()), tmp_path / "hasty.onnx")
+    page = tab(served).open("/add")
+    register = page.get_by_role("button", name="Register the model")
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/v1/diagnosis", hold)
+
+    page.get_by_label("Choose a file").set_input_files(tmp_path / "hasty.onnx")
+    wait_until(lambda: page.evaluate("true") and held, "the check to be asked for")
+    assert register.is_disabled()
+    held[0].continue_()
+    page.get_by_role("region", name="What the file holds").wait_for()
+    register.click()
+
+    page.get_by_role("heading", name="hasty", exact=True).wait_for()
+    assert served.http.get("/v1/models/hasty").json()["loss"] == {"output": "loss"}
 
 
 def test_a_file_that_cannot_train_names_the_node_before_it_is_registered(

@@ -6,6 +6,8 @@ import type { Model } from "../daemon/types";
 import { type App, resultOf } from "./app";
 
 export const NAME = "add-model";
+/** Before the name of an output that is the loss. */
+export const OWN_LOSS = "output:";
 const CHECK = "check-model";
 const PREPROCESS: Record<string, Record<string, unknown>> = {
   image: { kind: "image" },
@@ -117,7 +119,7 @@ export function specOf(draft: Draft, given: FormData, isWhole: boolean): Record<
   const isChosen = isWhole || draft.found !== null || draft.touched.has("loss");
   return {
     optimizer: text("optimizer"),
-    ...(isChosen ? { loss: loss.startsWith("output:") ? { output: loss.slice("output:".length) } : loss } : {}),
+    ...(isChosen ? { loss: loss.startsWith(OWN_LOSS) ? { output: loss.slice(OWN_LOSS.length) } : loss } : {}),
     ...(classes.length > 0 ? { classes } : {}),
     ...(trainable.length > 0 ? { trainable } : {}),
     ...(text("output") ? { output: text("output") } : {}),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import json
+from collections.abc import Iterator
 from typing import Any
 
 import onnx
 
 from service.training.errors import GraphRefused
-from service.training.forward import signature
+from service.training.forward import own_loss, signature
 from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.protocol.messages.diagnosis import Suggested
 
@@ -22,6 +23,9 @@ ENDS = {
 """Operators that a loss applies itself: it takes their input."""
 CLASS_NAMES = ("classes", "class_names", "labels", "names", "id2label")
 """Metadata keys under which exporters write class names."""
+LOSS_HINT = "loss"
+LABEL_HINTS = ("label", "target", "truth", "y_true")
+"""Parts of names; an output of one number a sample may also be what a model predicts."""
 LEAST_PIXELS = 8
 BYTES_FROM = 200.0
 """A model that divides its input by at least this much takes pixels from 0 to 255."""
@@ -30,20 +34,36 @@ CHANNELS = {1: "gray", 3: "rgb"}
 
 def suggest(graph: Graph, chosen: str | None) -> Suggested | None:
     """None if no output of the graph could be trained. chosen: the output named in the request."""
-    own = next((name for name in graph.outputs if graph.dims(name) == ()), None)
+    own, reason = next((found for found in _losses(graph) if found[0] != chosen), (None, ""))
     output = chosen or _output(graph, own)
+    preprocess = tuple(_pictures(graph))
+    if own is not None:
+        because = f'"{own}" is {reason}: a loss that the model computes itself'
+        return Suggested("output", because, output, own, None, preprocess)
     if output is None:
         return None
-    preprocess = tuple(_pictures(graph))
-    if own is not None and chosen is None:
-        because = f'"{own}" is one number for all samples: a loss that the model computes itself'
-        return Suggested("output", because, output, own, None, preprocess)
     before, loss, because = _loss(graph, output)
     count = _row(graph, before)[:1] if loss == "cross_entropy" else ()
     classes = _class_names(graph.model, count[0]) if count else None
     is_only = graph.outputs == [before]
     named = None if is_only else before
     return Suggested(loss, because, named, None, classes, preprocess)
+
+
+def _losses(graph: Graph) -> Iterator[tuple[str, str]]:
+    """Outputs that are losses of the model itself, and why: those of one number come first."""
+    floats = [name for name in graph.outputs if graph.elem_type(name) in (None, FLOAT)]
+    yield from ((name, "one number for all samples") for name in floats if graph.dims(name) == ())
+    leading = {name: own_loss.inputs_of(graph.proto, name) for name in graph.outputs}
+    for name in floats:
+        if len(graph.dims(name) or ()) != 1:
+            continue
+        shared = set[str]().union(*(leading[other] for other in graph.outputs if other != name))
+        labels = [value.name for value in graph.inputs if value.name in leading[name] - shared]
+        if any(hint in each.lower() for each in labels for hint in LABEL_HINTS):
+            yield name, f'one number a sample, computed from the label "{labels[0]}"'
+        elif LOSS_HINT in name.lower():
+            yield name, "one number a sample"
 
 
 def _output(graph: Graph, own: str | None) -> str | None:

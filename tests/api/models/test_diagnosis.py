@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from own_losses import own_loss, renamed, squared
 from pictures import image_model
 from support import Served, mlp
 
@@ -80,6 +81,38 @@ def test_probabilities_are_trained_by_the_logits_before_them(served: Served) -> 
     assert found["suggested"]["output"] == found["output"] == "scores"
     assert 'node "likely" (Softmax)' in found["suggested"]["because"]
     assert found["target"]["classes"] == ["dark", "bright"]
+
+
+@pytest.mark.parametrize("spec", [{}, {"output": "y"}])
+@pytest.mark.parametrize(
+    ("loss", "label", "axes"),
+    [("loss", "t", None), ("loss", "t", [1]), ("score", "labels", [1]), ("score", "target", None)],
+)
+def test_a_loss_of_the_models_own_is_suggested_whatever_its_output(
+    served: Served, loss: str, label: str, axes: list[int] | None, spec: dict[str, Any]
+) -> None:
+    model = own_loss(*squared(axes=axes), loss=["batch"] if axes else [])
+    found = diagnose(served, renamed(model, {"loss": loss, "t": label}), **spec).json()
+
+    assert found["ready"] is True, found["problems"]
+    assert found["suggested"]["loss"] == {"output": loss}
+    assert found["suggested"]["output"] == found["output"] == "y"
+    assert found["target"]["shape"] == [3]
+
+
+def test_one_number_a_sample_is_no_loss_unless_its_names_say_so(served: Served) -> None:
+    model = own_loss(*squared(axes=[1]), loss=["batch"])
+    found = diagnose(served, renamed(model, {"loss": "score", "t": "other"})).json()
+
+    assert found["suggested"]["loss"] != {"output": "score"}
+
+
+def test_a_loss_without_another_output_asks_for_one(served: Served) -> None:
+    model = own_loss(*squared(), outputs=["loss"])
+    found = diagnose(served, model.SerializeToString()).json()
+
+    assert found["suggested"]["loss"] == {"output": "loss"}
+    assert [each["pointer"] for each in found["problems"]] == ["/spec/output"]
 
 
 def test_a_refused_operator_is_named_and_the_rest_is_told(served: Served) -> None:

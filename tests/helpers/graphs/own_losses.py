@@ -58,3 +58,15 @@ def squared(reduce: str = "ReduceMean", **attributes: Any) -> list[onnx.NodeProt
         node("Mul", ["error", "error"], ["square"], name="square"),
         node(reduce, ["square"], ["loss"], name="mean", **{"keepdims": 0, **attributes}),
     ]
+
+
+def renamed(model: onnx.ModelProto, names: dict[str, str]) -> bytes:
+    """The model with other names of inputs and outputs."""
+    graph = model.graph
+    for value in (*graph.input, *graph.output):
+        value.name = names.get(value.name, value.name)
+    for node in graph.node:
+        for tensors in (node.input, node.output):
+            tensors[:] = [names.get(each, each) for each in tensors]
+    content: bytes = model.SerializeToString()
+    return content

@@ -10,6 +10,7 @@ import {
   isAt,
   NAME,
   nameOf,
+  OWN_LOSS,
   presetOf,
   register,
   specOf,
@@ -82,11 +83,13 @@ function changed(app: App, draft: Draft, event: Event): void {
 
 function buttons(app: App, draft: Draft): HTMLElement {
   const isPending = app.state.pending.has(NAME);
+  // The first check chooses the loss.
+  const isUnknown = draft.found === null && draft.abort !== null;
   const says = isPending ? "The daemon prepares the model. That may take a minute." : draft.abort ? "The daemon looks into the file …" : null;
   return h(
     "div",
     { class: "buttons", "data-key": "buttons" },
-    h("button", { type: "submit", class: "primary", disabled: draft.file === null || isPending }, "Register the model"),
+    h("button", { type: "submit", class: "primary", disabled: draft.file === null || isPending || isUnknown }, "Register the model"),
     h("span", { class: "quiet", role: "status" }, says),
   );
 }
@@ -133,17 +136,17 @@ function fields(app: App, draft: Draft): HTMLElement {
     field("classes", "Classes, with commas between", text("classes", "cat, dog; none: by number", suggested?.classes?.join(", "))),
     field("trainable", "What trains", text("trainable", "head, last:2, classifier.*; none: all weights")),
     field("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
-    field("output", "Output that the loss takes", text("output", "the graph’s only output", suggested?.output ?? "")),
+    field("output", "Output that apps get", text("output", "the graph’s only output", suggested?.output ?? "")),
     field("preprocess", "Samples are", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null)),
   );
 }
 
-/** The losses, with one that the model computes itself, and the one that the file suggests. */
+/** The losses, with outputs that may be a loss of the model's own, and the one that the file suggests. */
 function lossChoices({ found }: Draft): [readonly (readonly [string, string])[], string | null] {
   const loss = found?.suggested?.loss ?? null;
-  if (loss === null || typeof loss === "string") return [LOSSES, loss];
-  const own = `output:${loss.output}`;
-  return [[...LOSSES, [own, `the model’s own: ${loss.output}`]], own];
+  const numbers = (found?.outputs ?? []).filter(({ dtype, shape }) => dtype === "float32" && !shape?.length);
+  const own = numbers.map(({ name }): [string, string] => [`${OWN_LOSS}${name}`, `the model’s own: ${name}`]);
+  return [[...LOSSES, ...own], loss === null || typeof loss === "string" ? loss : `${OWN_LOSS}${loss.output}`];
 }
 
 /** Errors of the registration without a field. */
