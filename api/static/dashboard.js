@@ -822,7 +822,11 @@ var CHECK = "check-model";
 var PREPROCESS = {
   image: { kind: "image" },
   gray: { kind: "image", channels: "gray" },
-  standardize: { kind: "standardize" }
+  standardize: { kind: "standardize" },
+  windows: { kind: "windows" },
+  "windows, turned": { kind: "windows", layout: "channels_first" },
+  audio: { kind: "audio" },
+  "audio, turned": { kind: "audio", layout: "time_first" }
 };
 function draftOf(app) {
   return app.draft(NAME, () => ({ file: null, round: 0, found: null, touched: /* @__PURE__ */ new Set(), abort: null }));
@@ -1313,7 +1317,11 @@ var SAMPLES = [
   ["", "tensors as the model takes them"],
   ["image", "colour pictures"],
   ["gray", "gray pictures"],
-  ["standardize", "numbers to standardize"]
+  ["standardize", "numbers to standardize"],
+  ["windows", "windows of a time series, time × channels"],
+  ["windows, turned", "windows of a time series, channels × time"],
+  ["audio", "recordings, bands × frames"],
+  ["audio, turned", "recordings, frames × bands"]
 ];
 var FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
 var CHECKED = ["loss", "classes", "trainable", "output", "preprocess"];
@@ -3022,8 +3030,10 @@ function readNpy(view) {
 var SMALL_PICTURE_BYTES = 2 ** 20;
 var PICTURE_PIXELS = 256;
 var LEAST_SIDE = 4;
-function takesImages({ preprocess }) {
-  return preprocess.some(({ kind }) => kind === "image");
+var SOUND_HZ = 44100;
+function fileKind({ preprocess }) {
+  const known = preprocess.map(({ kind }) => kind);
+  return known.includes("image") ? "image" : known.includes("audio") ? "audio" : null;
 }
 function picture(app, name, { id, size_bytes: size }) {
   const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
@@ -3036,8 +3046,26 @@ function picture(app, name, { id, size_bytes: size }) {
   return app.resources.read(path, load, true);
 }
 function broken(error) {
-  if (error instanceof DOMException && error.name === "InvalidStateError") return null;
+  if (error instanceof DOMException && ["InvalidStateError", "EncodingError"].includes(error.name)) return null;
   throw error;
+}
+function sound(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => {
+    const file = await (await api.bytes(path, signal)).arrayBuffer();
+    return await new OfflineAudioContext(1, 1, SOUND_HZ).decodeAudioData(file).catch(broken);
+  };
+  return app.resources.read(path, load, true);
+}
+var player = null;
+function play(app, { name }, id) {
+  const buffer = app.resources.peek(modelPath(name, `/samples/${id}/content`));
+  if (!buffer) return;
+  void player?.close();
+  player = new AudioContext();
+  const source = new AudioBufferSourceNode(player, { buffer });
+  source.connect(player.destination);
+  source.start();
 }
 function content(app, name, id) {
   const path = modelPath(name, `/samples/${id}/content`);
@@ -3054,7 +3082,8 @@ function rasterOf(shape) {
 }
 function showsPictures(model2) {
   const [only, ...others2] = model2.inputs;
-  return takesImages(model2) || only !== void 0 && others2.length === 0 && rasterOf(only.shape) !== null;
+  const isPicture = only !== void 0 && others2.length === 0 && rasterOf(only.shape) !== null;
+  return fileKind(model2) === "image" || fileKind(model2) === null && isPicture;
 }
 var drawn = /* @__PURE__ */ new WeakMap();
 function pixelsOf(tensor, shape) {
@@ -3087,10 +3116,12 @@ function rangeOf(values) {
 // src/views/samples/content.ts
 var VALUES_SHOWN = 6;
 var SERIES_FROM = 12;
+var LINE_DOTS = 96;
 var PIXELS_TO = 64;
 var painted = /* @__PURE__ */ new WeakMap();
 function sampleView(app, model2, sample) {
-  if (takesImages(model2)) return pictureView(app, model2, sample);
+  if (fileKind(model2) === "image") return pictureView(app, model2, sample);
+  if (fileKind(model2) === "audio") return soundView(app, model2, sample.id);
   return showsPictures(model2) ? tensorPicture(app, model2, sample.id) : valuesView(app, model2, sample.id);
 }
 function canvasOf(shown2) {
@@ -3113,6 +3144,18 @@ function pictureView(app, model2, sample) {
   if (shown2 === null) return h("span", { class: "picture quiet" }, "no picture");
   return canvasOf(shown2 ?? null);
 }
+function soundView(app, model2, id) {
+  const known = sound(app, model2.name, id);
+  if (!known) return h("span", { class: "quiet" }, known === null ? "The browser cannot decode it." : "");
+  const values = known.getChannelData(0);
+  const length = Math.max(1, Math.floor(values.length / LINE_DOTS));
+  const loudest = Array.from(
+    { length: Math.ceil(values.length / length) },
+    (_, at) => values.subarray(at * length, (at + 1) * length).reduce((most, value) => Math.max(most, Math.abs(value)), 0)
+  );
+  const seconds = `${decimal(known.duration)} s`;
+  return h("span", { class: "sound" }, sparkline(loudest, `Loudness over ${seconds}`), h("span", { class: "quiet number" }, seconds));
+}
 function valuesView(app, model2, id) {
   const inputs = content(app, model2.name, id);
   const known = model2.inputs.flatMap(({ name }) => {
@@ -3122,8 +3165,13 @@ function valuesView(app, model2, id) {
   return h(
     "span",
     { class: "tensor number" },
-    known.map(({ name, tensor }) => tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor))
+    known.map(({ name, tensor }) => tensorView(name, tensor))
   );
+}
+function tensorView(name, tensor) {
+  const shape = tensor.shape.slice(1);
+  if (rasterOf(shape) !== null) return canvasOf(pixelsOf(tensor, shape));
+  return tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor);
 }
 function text({ values }) {
   const shown2 = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
@@ -3132,8 +3180,8 @@ function text({ values }) {
 function series(name, { shape, values }) {
   const inner = shape.length > 2 ? shape.at(-1) ?? 1 : 1;
   const one = values.filter((_, index) => index % inner === 0);
-  const at = linear({ low: 0, high: 95 }, { low: 0, high: one.length - 1 });
-  const shown2 = one.length > 96 ? Array.from({ length: 96 }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
+  const at = linear({ low: 0, high: LINE_DOTS - 1 }, { low: 0, high: one.length - 1 });
+  const shown2 = one.length > LINE_DOTS ? Array.from({ length: LINE_DOTS }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
   return sparkline(shown2, `${name}: ${one.length} values`);
 }
 
@@ -3495,14 +3543,13 @@ function filterTo(app, name, change2) {
 // src/app/uploads.ts
 var FORM_FILES = 20;
 var MOST_FAULTS = 20;
-var PICTURE = /\.(png|jpe?g|webp)$/i;
 var ARCHIVE = "application/zip";
-var TYPES = {
-  zip: ARCHIVE,
-  npz: "application/x-npz",
-  csv: "text/csv",
-  json: "application/json"
+var ENDINGS = {
+  image: { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", webp: "image/webp" },
+  audio: { wav: "audio/wav", flac: "audio/flac" },
+  tensors: { npz: "application/x-npz", csv: "text/csv", json: "application/json" }
 };
+var TYPES = { zip: ARCHIVE, ...ENDINGS.image, ...ENDINGS.audio, ...ENDINGS.tensors };
 function uploadOf(app, name) {
   return app.draft(`upload:${name}`, () => ({
     label: "folder",
@@ -3542,7 +3589,8 @@ async function send(app, model2, files) {
   const upload = uploadOf(app, model2.name);
   if (upload.stop !== null || files.length === 0) return;
   const stop = new AbortController();
-  const fits = files.filter(({ file }) => isArchive(file) || (takesImages(model2) ? PICTURE.test(file.name) : typeOf(file) !== ""));
+  const types = [ARCHIVE, ...Object.values(ENDINGS[fileKind(model2) ?? "tensors"])];
+  const fits = files.filter(({ file }) => types.includes(typeOf(file)));
   const faults2 = files.length === fits.length ? [] : [unfit(model2, files.length - fits.length)];
   Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults: faults2, stop });
   app.draw();
@@ -3558,9 +3606,9 @@ async function send(app, model2, files) {
   }
 }
 function requests(model2, files) {
-  const isAlone = ({ file }) => !takesImages(model2) || isArchive(file);
-  const pictures = files.filter((each2) => !isAlone(each2));
-  const forms = Array.from({ length: Math.ceil(pictures.length / FORM_FILES) }, (_, at) => pictures.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
+  const isAlone = ({ file }) => fileKind(model2) === null || isArchive(file);
+  const others2 = files.filter((each2) => !isAlone(each2));
+  const forms = Array.from({ length: Math.ceil(others2.length / FORM_FILES) }, (_, at) => others2.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
   return [...files.filter(isAlone).map((each2) => [each2]), ...forms];
 }
 async function sendSome(app, model2, upload, files) {
@@ -3582,12 +3630,12 @@ async function accepted({ api }, model2, upload, files) {
   const [{ file } = { file: new File([], "") }] = files;
   const signal = upload.stop?.signal;
   if (isArchive(file)) return await api.upload(modelPath(model2.name, "/samples/archive"), typed(file), signal);
-  const body = takesImages(model2) ? formOf2(model2, upload, files) : typed(file);
+  const body = fileKind(model2) === null ? typed(file) : formOf2(model2, upload, files);
   return await api.upload(withQuery(modelPath(model2.name, "/samples"), { on_error: "skip" }), body, signal);
 }
 function formOf2(model2, upload, files) {
   const form = new FormData();
-  for (const { file } of files) form.append("file", file, file.name);
+  for (const { file } of files) form.append("file", typed(file), file.name);
   const about = files.map(({ folder }) => ({ label: labelOf(model2, upload, folder) }));
   form.append("samples", JSON.stringify(about));
   return form;
@@ -3606,7 +3654,8 @@ function isArchive(file) {
   return typeOf(file) === ARCHIVE;
 }
 function unfit(model2, count2) {
-  const takes = takesImages(model2) ? "PNG, JPEG and WebP pictures" : ".npz, .csv and .json files";
+  const kind = fileKind(model2);
+  const takes = kind === "image" ? "PNG, JPEG and WebP pictures" : kind === "audio" ? "WAV and FLAC recordings" : ".npz, .csv and .json files";
   return `${plural(count2, "file")} left out: this model takes ${takes}, and archives of samples`;
 }
 function nameAt(files, pointer) {
@@ -3663,7 +3712,7 @@ function retrainField(them) {
 }
 
 // src/views/samples/grid.ts
-var PICTURE2 = { width: 128, height: 148, gap: 8 };
+var PICTURE = { width: 128, height: 148, gap: 8 };
 var VALUES = { width: Infinity, height: 44, gap: 0 };
 var MOST_SHOWN = 200;
 var ROWS_BEYOND = 2;
@@ -3700,7 +3749,7 @@ function gridView(app, model2, listed) {
   );
 }
 function sizeOf(model2) {
-  return showsPictures(model2) ? PICTURE2 : VALUES;
+  return showsPictures(model2) ? PICTURE : VALUES;
 }
 function windowOf(count2, { width, height, gap }) {
   const grid2 = document.getElementById("grid");
@@ -3805,18 +3854,19 @@ function save(file, name) {
 // src/views/samples/upload.ts
 function uploadView(app, model2) {
   const upload = uploadOf(app, model2.name);
-  const isImage = takesImages(model2);
+  const kind = fileKind(model2);
+  const takes = kind === "image" ? "pictures, folders" : kind === "audio" ? "recordings, folders" : ".npz, .csv or .json files";
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const field3 = (title, isFolder) => fileButton(title, (files) => void send(app, model2, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
-    h("p", { class: "quiet" }, `Drop ${isImage ? "pictures, folders" : ".npz, .csv or .json files"} or archives of samples (.zip) anywhere here, or`),
+    h("p", { class: "quiet" }, `Drop ${takes} or archives of samples (.zip) anywhere here, or`),
     field3("Choose files", false),
-    isImage ? field3("Choose a folder", true) : null,
-    isImage && model2.target.classes !== null ? labelField(app, model2) : null,
+    kind === null ? null : field3("Choose a folder", true),
+    kind !== null && classesOf(model2).length > 0 && model2.target.classes !== null ? labelField(app, model2) : null,
     upload.stop === null ? null : progress(app, model2),
-    upload.faults.length === 0 ? null : h("ul", { class: "problem", role: "alert" }, upload.faults.map((fault) => h("li", {}, fault)))
+    upload.faults.length === 0 ? null : h("div", { class: "problem", role: "alert" }, h("ul", {}, upload.faults.map((fault) => h("li", {}, fault))))
   );
 }
 function labelField(app, model2) {
@@ -3919,6 +3969,7 @@ function counted(app, model2) {
 function toolbar(app, model2, items) {
   const work = workOf(app, model2.name);
   const ids = chosen2(app, model2);
+  const one = ids.length === 1 ? ids[0] ?? null : null;
   const classes = classesOf(model2);
   const isBusy = app.state.pending.has(`label:${model2.name}`) || app.state.connection === "lost";
   const give = (value) => void label(app, model2, chosen2(app, model2), value);
@@ -3947,6 +3998,7 @@ function toolbar(app, model2, items) {
       " Undo"
     ),
     items.length > 0 ? opener("select-all", work.selected.size > 0 ? "Select none" : "Select all", () => selectAll(app, model2, items)) : null,
+    one !== null && fileKind(model2) === "audio" ? opener("play", "Play", () => play(app, model2, one), `sample ${one}`) : null,
     ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model2), plural(ids.length, "sample"), "danger") : null,
     outcome(app, `label:${model2.name}`)
   );
@@ -4137,11 +4189,22 @@ function spentView({ epsilon, spent, rounds_today: today }) {
 
 // src/views/models/preprocess.ts
 var CHOICES = {
-  resize: ["cover", "contain", "stretch"],
-  channels: ["rgb", "gray"],
-  layout: ["nchw", "nhwc"]
+  image: { resize: ["cover", "contain", "stretch"], channels: ["rgb", "gray"], layout: ["nchw", "nhwc"] },
+  windows: { layout: ["time_first", "channels_first"], label: ["majority", "last"] },
+  audio: {
+    features: ["log_mel", "mfcc"],
+    layout: ["bands_first", "time_first"],
+    mel_scale: ["htk", "slaney"],
+    mel_norm: ["none", "slaney"],
+    log: ["natural", "decibel"],
+    padding: ["reflect", "none"]
+  }
 };
-var FIXED = /* @__PURE__ */ new Set(["input", "kind", "orientation", "background", "padding", "resample"]);
+var FIXED = {
+  image: ["orientation", "background", "padding", "resample"],
+  windows: ["length"],
+  audio: ["channels", "resample", "window", "power", "floor", "fit", "fill"]
+};
 function preprocessView(app, model2) {
   const { preprocess, samples, latest_version: latest2 } = model2;
   const isSettled = Object.values(samples).some((each2) => each2 > 0) || (latest2 ?? 1) > 1;
@@ -4155,7 +4218,7 @@ function preprocessView(app, model2) {
 }
 function descriptionForm(app, model2, description, place, isSettled) {
   const { name, preprocess } = model2;
-  const settings = Object.keys({ ...description, augment: null }).filter((key) => isSettled ? key === "augment" : !FIXED.has(key)).map((key) => settingOf(key, description[key]));
+  const settings = Object.keys({ ...description, augment: null }).filter((key) => isSettled ? key === "augment" : !["input", "kind", ...FIXED[description.kind] ?? []].includes(key)).map((key) => settingOf(key, description[key], CHOICES[description.kind]?.[key]));
   return h(
     "div",
     { "data-key": String(description.input) },
@@ -4175,8 +4238,7 @@ function descriptionForm(app, model2, description, place, isSettled) {
     })
   );
 }
-function settingOf(name, value) {
-  const choices = CHOICES[name];
+function settingOf(name, value, choices) {
   if (choices) return { name, title: name, kind: "choice", options: choices.map((each2) => [each2, each2]) };
   return { name, title: name, kind: typeof value === "number" ? "number" : "json" };
 }
@@ -4224,7 +4286,7 @@ function additions(app, model2) {
       "div",
       { class: "buttons", "data-key": "file" },
       fileButton("Choose a file", send2, { accept: ".zip,.npz,.csv,.json", disabled: app.state.pending.has(`base-file:${name}`) }),
-      h("p", { class: "quiet" }, `an archive of samples (.zip)${takesImages(model2) ? "" : ", .npz, .csv or .json"}, every sample with a label`),
+      h("p", { class: "quiet" }, `an archive of samples (.zip)${fileKind(model2) === null ? ", .npz, .csv or .json" : ""}, every sample with a label`),
       outcome(app, `base-file:${name}`)
     )
   ];
@@ -4592,19 +4654,20 @@ function tryTab(app, model2) {
       ondrop: (event) => {
         event.preventDefault();
         const file = event.dataTransfer?.files[0];
-        if (file && takesImages(model2)) void predict(app, model2, trial, file);
+        if (file && fileKind(model2) !== null) void predict(app, model2, trial, typed(file));
       }
     },
-    section("Try it", { id: "trial" }, takesImages(model2) ? pictureField(app, model2, trial) : valuesField(app, model2, trial), outcome(app, nameOf2(model2))),
+    section("Try it", { id: "trial" }, fileKind(model2) === null ? valuesField(app, model2, trial) : fileField2(app, model2, trial), outcome(app, nameOf2(model2))),
     trial.answer === null ? null : section(`Version ${trial.answer.version} says`, { id: "answer" }, answerView(app, model2, trial, trial.answer))
   );
 }
 function nameOf2({ name }) {
   return `try:${name}`;
 }
-function pictureField(app, model2, trial) {
+function fileField2(app, model2, trial) {
+  const [what, accept] = fileKind(model2) === "image" ? ["a picture", "image/*"] : ["a recording", ".wav,.flac"];
   const take2 = ([file]) => {
-    if (file) void predict(app, model2, trial, file);
+    if (file) void predict(app, model2, trial, typed(file));
   };
   const { picture: picture2 } = trial;
   const draw = (canvas) => {
@@ -4614,8 +4677,8 @@ function pictureField(app, model2, trial) {
     h(
       "div",
       { class: "drop" },
-      h("p", { class: "quiet" }, "Drop a picture here, or"),
-      fileButton("Choose a picture", take2, { accept: "image/*" })
+      h("p", { class: "quiet" }, `Drop ${what} here, or`),
+      fileButton(`Choose ${what}`, take2, { accept })
     ),
     picture2 && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture2.width, height: picture2.height, onpaint: draw })
   ];
@@ -4698,7 +4761,7 @@ function probabilityRow(app, model2, trial, { name, index, probability }) {
 async function keep(app, model2, { body }, label2) {
   if (body === null) return;
   const path = modelPath(model2.name, "/samples");
-  if (body.type.startsWith("image/")) {
+  if (fileKind(model2) !== null) {
     await app.api.upload(withQuery(path, { label: label2 }), body);
     return;
   }

@@ -1,4 +1,4 @@
-/** How samples are shown: image files, tensors that are images, and other tensors. */
+/** How samples are shown: images, recordings, tensors that are images, and other tensors. */
 
 import { type Api, modelPath } from "../daemon/api";
 import { readNpz, type Tensor } from "../daemon/npz";
@@ -8,9 +8,12 @@ import type { App } from "./app";
 const SMALL_PICTURE_BYTES = 2 ** 20;
 const PICTURE_PIXELS = 256;
 const LEAST_SIDE = 4;
+const SOUND_HZ = 44_100;
 
-export function takesImages({ preprocess }: Model): boolean {
-  return preprocess.some(({ kind }) => kind === "image");
+/** What files a model’s samples are, null for tensors. */
+export function fileKind({ preprocess }: Model): "image" | "audio" | null {
+  const known = preprocess.map(({ kind }) => kind);
+  return known.includes("image") ? "image" : known.includes("audio") ? "audio" : null;
 }
 
 /**
@@ -29,10 +32,33 @@ export function picture(app: App, name: string, { id, size_bytes: size }: Pick<S
   return app.resources.read<ImageBitmap>(path, load, true);
 }
 
-/** A sample that cannot be decoded has no picture. */
+/** A sample that cannot be decoded has no picture, and no sound. */
 function broken(error: unknown): null {
-  if (error instanceof DOMException && error.name === "InvalidStateError") return null;
+  if (error instanceof DOMException && ["InvalidStateError", "EncodingError"].includes(error.name)) return null;
   throw error;
+}
+
+/** A recording, undefined until it is loaded, null if the browser cannot decode it. */
+export function sound(app: App, name: string, id: number): AudioBuffer | null | undefined {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<AudioBuffer | null> => {
+    const file = await (await api.bytes(path, signal)).arrayBuffer();
+    return await new OfflineAudioContext(1, 1, SOUND_HZ).decodeAudioData(file).catch(broken);
+  };
+  return app.resources.read<AudioBuffer>(path, load, true);
+}
+
+let player: AudioContext | null = null;
+
+/** Plays a recording that is shown, instead of the one that plays. */
+export function play(app: App, { name }: Model, id: number): void {
+  const buffer = app.resources.peek<AudioBuffer>(modelPath(name, `/samples/${id}/content`));
+  if (!buffer) return;
+  void player?.close();
+  player = new AudioContext();
+  const source = new AudioBufferSourceNode(player, { buffer });
+  source.connect(player.destination);
+  source.start();
 }
 
 /** The inputs of a sample by name. */
@@ -63,7 +89,8 @@ export function rasterOf(shape: readonly number[]): Raster | null {
 /** Whether samples are shown as pictures. */
 export function showsPictures(model: Model): boolean {
   const [only, ...others] = model.inputs;
-  return takesImages(model) || (only !== undefined && others.length === 0 && rasterOf(only.shape) !== null);
+  const isPicture = only !== undefined && others.length === 0 && rasterOf(only.shape) !== null;
+  return fileKind(model) === "image" || (fileKind(model) === null && isPicture);
 }
 
 const drawn = new WeakMap<Tensor, ImageData>();

@@ -13,6 +13,10 @@ const PREPROCESS: Record<string, Record<string, unknown>> = {
   image: { kind: "image" },
   gray: { kind: "image", channels: "gray" },
   standardize: { kind: "standardize" },
+  windows: { kind: "windows" },
+  "windows, turned": { kind: "windows", layout: "channels_first" },
+  audio: { kind: "audio" },
+  "audio, turned": { kind: "audio", layout: "time_first" },
 };
 
 export interface Draft extends Record<string, unknown> {

@@ -1,22 +1,22 @@
-/** Sends files as samples: pictures in small forms, so that progress shows, others unchanged. */
+/** Sends files as samples: images and recordings in small forms, so that progress shows, others alone. */
 
 import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import { plural } from "../page/format";
-import { takesImages } from "./pictures";
+import { fileKind } from "./pictures";
 import { staleOf } from "./queries";
 import type { Accepted, Model } from "../daemon/types";
 
 const FORM_FILES = 20;
 const MOST_FAULTS = 20;
-const PICTURE = /\.(png|jpe?g|webp)$/i;
 const ARCHIVE = "application/zip";
-const TYPES: Record<string, string> = {
-  zip: ARCHIVE,
-  npz: "application/x-npz",
-  csv: "text/csv",
-  json: "application/json",
+/** Types by the ending of a file's name. */
+const ENDINGS = {
+  image: { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", webp: "image/webp" },
+  audio: { wav: "audio/wav", flac: "audio/flac" },
+  tensors: { npz: "application/x-npz", csv: "text/csv", json: "application/json" },
 };
+const TYPES: Record<string, string> = { zip: ARCHIVE, ...ENDINGS.image, ...ENDINGS.audio, ...ENDINGS.tensors };
 
 /** A file, and the name of its folder, which may be its label. */
 export interface Dropped {
@@ -85,7 +85,8 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
   const upload = uploadOf(app, model.name);
   if (upload.stop !== null || files.length === 0) return;
   const stop = new AbortController();
-  const fits = files.filter(({ file }) => isArchive(file) || (takesImages(model) ? PICTURE.test(file.name) : typeOf(file) !== ""));
+  const types = [ARCHIVE, ...Object.values(ENDINGS[fileKind(model) ?? "tensors"])];
+  const fits = files.filter(({ file }) => types.includes(typeOf(file)));
   const faults = files.length === fits.length ? [] : [unfit(model, files.length - fits.length)];
   Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults, stop });
   app.draw();
@@ -101,11 +102,11 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
   }
 }
 
-/** The files of each request: pictures together, others alone. */
+/** The files of each request: images and recordings together, others alone. */
 function requests(model: Model, files: Dropped[]): Dropped[][] {
-  const isAlone = ({ file }: Dropped): boolean => !takesImages(model) || isArchive(file);
-  const pictures = files.filter((each) => !isAlone(each));
-  const forms = Array.from({ length: Math.ceil(pictures.length / FORM_FILES) }, (_, at) => pictures.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
+  const isAlone = ({ file }: Dropped): boolean => fileKind(model) === null || isArchive(file);
+  const others = files.filter((each) => !isAlone(each));
+  const forms = Array.from({ length: Math.ceil(others.length / FORM_FILES) }, (_, at) => others.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
   return [...files.filter(isAlone).map((each) => [each]), ...forms];
 }
 
@@ -129,13 +130,13 @@ async function accepted({ api }: App, model: Model, upload: Upload, files: Dropp
   const [{ file } = { file: new File([], "") }] = files;
   const signal = upload.stop?.signal;
   if (isArchive(file)) return await api.upload<Accepted>(modelPath(model.name, "/samples/archive"), typed(file), signal);
-  const body = takesImages(model) ? formOf(model, upload, files) : typed(file);
+  const body = fileKind(model) === null ? typed(file) : formOf(model, upload, files);
   return await api.upload<Accepted>(withQuery(modelPath(model.name, "/samples"), { on_error: "skip" }), body, signal);
 }
 
 function formOf(model: Model, upload: Upload, files: Dropped[]): FormData {
   const form = new FormData();
-  for (const { file } of files) form.append("file", file, file.name);
+  for (const { file } of files) form.append("file", typed(file), file.name);
   const about = files.map(({ folder }) => ({ label: labelOf(model, upload, folder) }));
   form.append("samples", JSON.stringify(about));
   return form;
@@ -161,7 +162,8 @@ function isArchive(file: File): boolean {
 }
 
 function unfit(model: Model, count: number): string {
-  const takes = takesImages(model) ? "PNG, JPEG and WebP pictures" : ".npz, .csv and .json files";
+  const kind = fileKind(model);
+  const takes = kind === "image" ? "PNG, JPEG and WebP pictures" : kind === "audio" ? "WAV and FLAC recordings" : ".npz, .csv and .json files";
   return `${plural(count, "file")} left out: this model takes ${takes}, and archives of samples`;
 }
 

@@ -35,6 +35,10 @@ const SAMPLES = [
   ["image", "colour pictures"],
   ["gray", "gray pictures"],
   ["standardize", "numbers to standardize"],
+  ["windows", "windows of a time series, time × channels"],
+  ["windows, turned", "windows of a time series, channels × time"],
+  ["audio", "recordings, bands × frames"],
+  ["audio, turned", "recordings, frames × bands"],
 ] as const;
 const FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
 /** Fields on which the check depends. */

@@ -10,13 +10,25 @@ import { section } from "../parts/parts";
 
 type Description = Model["preprocess"][number];
 
-const CHOICES: Record<string, readonly string[]> = {
-  resize: ["cover", "contain", "stretch"],
-  channels: ["rgb", "gray"],
-  layout: ["nchw", "nhwc"],
+/** Choices by kind and field. */
+const CHOICES: Record<string, Record<string, readonly string[]>> = {
+  image: { resize: ["cover", "contain", "stretch"], channels: ["rgb", "gray"], layout: ["nchw", "nhwc"] },
+  windows: { layout: ["time_first", "channels_first"], label: ["majority", "last"] },
+  audio: {
+    features: ["log_mel", "mfcc"],
+    layout: ["bands_first", "time_first"],
+    mel_scale: ["htk", "slaney"],
+    mel_norm: ["none", "slaney"],
+    log: ["natural", "decibel"],
+    padding: ["reflect", "none"],
+  },
 };
 /** Fields that never change, or identify the description. */
-const FIXED = new Set(["input", "kind", "orientation", "background", "padding", "resample"]);
+const FIXED: Record<string, readonly string[]> = {
+  image: ["orientation", "background", "padding", "resample"],
+  windows: ["length"],
+  audio: ["channels", "resample", "window", "power", "floor", "fit", "fill"],
+};
 
 export function preprocessView(app: App, model: Model): HTMLElement {
   const { preprocess, samples, latest_version: latest } = model;
@@ -33,8 +45,8 @@ export function preprocessView(app: App, model: Model): HTMLElement {
 function descriptionForm(app: App, model: Model, description: Description, place: number, isSettled: boolean): HTMLElement {
   const { name, preprocess } = model;
   const settings = Object.keys({ ...description, augment: null })
-    .filter((key) => (isSettled ? key === "augment" : !FIXED.has(key)))
-    .map((key): Setting => settingOf(key, description[key]));
+    .filter((key) => (isSettled ? key === "augment" : !["input", "kind", ...(FIXED[description.kind] ?? [])].includes(key)))
+    .map((key): Setting => settingOf(key, description[key], CHOICES[description.kind]?.[key]));
   return h(
     "div",
     { "data-key": String(description.input) },
@@ -55,8 +67,7 @@ function descriptionForm(app: App, model: Model, description: Description, place
   );
 }
 
-function settingOf(name: string, value: unknown): Setting {
-  const choices = CHOICES[name];
+function settingOf(name: string, value: unknown, choices?: readonly string[]): Setting {
   if (choices) return { name, title: name, kind: "choice", options: choices.map((each) => [each, each]) };
   return { name, title: name, kind: typeof value === "number" ? "number" : "json" };
 }

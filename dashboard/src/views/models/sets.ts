@@ -1,7 +1,7 @@
 /** Base set and reference set: what versions are judged on besides the validation samples. */
 
 import type { App, Said } from "../../app/app";
-import { takesImages } from "../../app/pictures";
+import { fileKind } from "../../app/pictures";
 import { staleOf } from "../../app/queries";
 import { typed } from "../../app/uploads";
 import { modelPath } from "../../daemon/api";
@@ -73,7 +73,7 @@ function additions(app: App, model: Model): Child[] {
       "div",
       { class: "buttons", "data-key": "file" },
       fileButton("Choose a file", send, { accept: ".zip,.npz,.csv,.json", disabled: app.state.pending.has(`base-file:${name}`) }),
-      h("p", { class: "quiet" }, `an archive of samples (.zip)${takesImages(model) ? "" : ", .npz, .csv or .json"}, every sample with a label`),
+      h("p", { class: "quiet" }, `an archive of samples (.zip)${fileKind(model) === null ? ", .npz, .csv or .json" : ""}, every sample with a label`),
       outcome(app, `base-file:${name}`),
     ),
   ];

@@ -5,7 +5,8 @@ import type { App } from "../../app/app";
 import { staleOf } from "../../app/queries";
 import { type Child, h } from "../../page/dom";
 import { decimal, percent } from "../../page/format";
-import { takesImages } from "../../app/pictures";
+import { fileKind } from "../../app/pictures";
+import { typed } from "../../app/uploads";
 import type { Accepted, Model } from "../../daemon/types";
 import { fileButton, outcome, press, section } from "../parts/parts";
 
@@ -41,10 +42,10 @@ export function tryTab(app: App, model: Model): HTMLElement {
       ondrop: (event: DragEvent) => {
         event.preventDefault();
         const file = event.dataTransfer?.files[0];
-        if (file && takesImages(model)) void predict(app, model, trial, file);
+        if (file && fileKind(model) !== null) void predict(app, model, trial, typed(file));
       },
     },
-    section("Try it", { id: "trial" }, takesImages(model) ? pictureField(app, model, trial) : valuesField(app, model, trial), outcome(app, nameOf(model))),
+    section("Try it", { id: "trial" }, fileKind(model) === null ? valuesField(app, model, trial) : fileField(app, model, trial), outcome(app, nameOf(model))),
     trial.answer === null ? null : section(`Version ${trial.answer.version} says`, { id: "answer" }, answerView(app, model, trial, trial.answer)),
   );
 }
@@ -53,9 +54,10 @@ function nameOf({ name }: Model): string {
   return `try:${name}`;
 }
 
-function pictureField(app: App, model: Model, trial: Trial): Child {
+function fileField(app: App, model: Model, trial: Trial): Child {
+  const [what, accept] = fileKind(model) === "image" ? ["a picture", "image/*"] : ["a recording", ".wav,.flac"];
   const take = ([file]: FileList): void => {
-    if (file) void predict(app, model, trial, file);
+    if (file) void predict(app, model, trial, typed(file));
   };
   const { picture } = trial;
   const draw = (canvas: HTMLCanvasElement): void => {
@@ -65,8 +67,8 @@ function pictureField(app: App, model: Model, trial: Trial): Child {
     h(
       "div",
       { class: "drop" },
-      h("p", { class: "quiet" }, "Drop a picture here, or"),
-      fileButton("Choose a picture", take, { accept: "image/*" }),
+      h("p", { class: "quiet" }, `Drop ${what} here, or`),
+      fileButton(`Choose ${what}`, take, { accept }),
     ),
     picture && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture.width, height: picture.height, onpaint: draw }),
   ];
@@ -158,7 +160,7 @@ function probabilityRow(app: App, model: Model, trial: Trial, { name, index, pro
 async function keep(app: App, model: Model, { body }: Trial, label: number): Promise<void> {
   if (body === null) return;
   const path = modelPath(model.name, "/samples");
-  if (body.type.startsWith("image/")) {
+  if (fileKind(model) !== null) {
     await app.api.upload<Accepted>(withQuery(path, { label }), body);
     return;
   }

@@ -1,7 +1,7 @@
 /** The content of a sample for people. */
 
 import type { App } from "../../app/app";
-import { content, picture, pixelsOf, showsPictures, takesImages } from "../../app/pictures";
+import { content, fileKind, picture, pixelsOf, rasterOf, showsPictures, sound } from "../../app/pictures";
 import type { Tensor } from "../../daemon/npz";
 import type { Model, Sample } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
@@ -11,6 +11,7 @@ import { sparkline } from "../parts/spark";
 
 const VALUES_SHOWN = 6;
 const SERIES_FROM = 12;
+const LINE_DOTS = 96;
 /** Pictures this small are enlarged without smoothing. */
 const PIXELS_TO = 64;
 
@@ -20,7 +21,8 @@ const painted = new WeakMap<HTMLCanvasElement, ImageBitmap | ImageData>();
 
 /** A sample as a picture, as a line, or as its values. */
 export function sampleView(app: App, model: Model, sample: Shown): Child {
-  if (takesImages(model)) return pictureView(app, model, sample);
+  if (fileKind(model) === "image") return pictureView(app, model, sample);
+  if (fileKind(model) === "audio") return soundView(app, model, sample.id);
   return showsPictures(model) ? tensorPicture(app, model, sample.id) : valuesView(app, model, sample.id);
 }
 
@@ -47,6 +49,19 @@ function pictureView(app: App, model: Model, sample: Shown): HTMLElement {
   return canvasOf(shown ?? null);
 }
 
+/** How loud a recording is over time, and its length. */
+function soundView(app: App, model: Model, id: number): Child {
+  const known = sound(app, model.name, id);
+  if (!known) return h("span", { class: "quiet" }, known === null ? "The browser cannot decode it." : "");
+  const values = known.getChannelData(0);
+  const length = Math.max(1, Math.floor(values.length / LINE_DOTS));
+  const loudest = Array.from({ length: Math.ceil(values.length / length) }, (_, at) =>
+    values.subarray(at * length, (at + 1) * length).reduce((most, value) => Math.max(most, Math.abs(value)), 0),
+  );
+  const seconds = `${decimal(known.duration)} s`;
+  return h("span", { class: "sound" }, sparkline(loudest, `Loudness over ${seconds}`), h("span", { class: "quiet number" }, seconds));
+}
+
 function valuesView(app: App, model: Model, id: number): Child {
   const inputs = content(app, model.name, id);
   const known = model.inputs.flatMap(({ name }) => {
@@ -56,8 +71,15 @@ function valuesView(app: App, model: Model, id: number): Child {
   return h(
     "span",
     { class: "tensor number" },
-    known.map(({ name, tensor }) => (tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor))),
+    known.map(({ name, tensor }) => tensorView(name, tensor)),
   );
+}
+
+/** A tensor as a picture, as a line or as its values. Its first axis is the batch. */
+export function tensorView(name: string, tensor: Tensor): Child {
+  const shape = tensor.shape.slice(1);
+  if (rasterOf(shape) !== null) return canvasOf(pixelsOf(tensor, shape));
+  return tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor);
 }
 
 function text({ values }: Tensor): Child {
@@ -69,7 +91,7 @@ function text({ values }: Tensor): Child {
 function series(name: string, { shape, values }: Tensor): Child {
   const inner = shape.length > 2 ? (shape.at(-1) ?? 1) : 1;
   const one = values.filter((_, index) => index % inner === 0);
-  const at = linear({ low: 0, high: 95 }, { low: 0, high: one.length - 1 });
-  const shown = one.length > 96 ? Array.from({ length: 96 }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
+  const at = linear({ low: 0, high: LINE_DOTS - 1 }, { low: 0, high: one.length - 1 });
+  const shown = one.length > LINE_DOTS ? Array.from({ length: LINE_DOTS }, (_, index) => one[Math.round(at(index))] ?? 0) : one;
   return sparkline(shown, `${name}: ${one.length} values`);
 }

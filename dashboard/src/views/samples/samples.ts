@@ -4,6 +4,7 @@ import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, plural } from "../../page/format";
 import { classesOf } from "../../app/labels";
+import { fileKind, play } from "../../app/pictures";
 import { stats } from "../../app/queries";
 import { modelPath } from "../../daemon/api";
 import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
@@ -102,6 +103,7 @@ function counted(app: App, model: Model): string {
 function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
   const work = workOf(app, model.name);
   const ids = chosen(app, model);
+  const one = ids.length === 1 ? (ids[0] ?? null) : null;
   const classes = classesOf(model);
   const isBusy = app.state.pending.has(`label:${model.name}`) || app.state.connection === "lost";
   const give = (value: unknown): void => void label(app, model, chosen(app, model), value);
@@ -130,6 +132,7 @@ function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
       " Undo",
     ),
     items.length > 0 ? opener("select-all", work.selected.size > 0 ? "Select none" : "Select all", () => selectAll(app, model, items)) : null,
+    one !== null && fileKind(model) === "audio" ? opener("play", "Play", () => play(app, model, one), `sample ${one}`) : null,
     ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model), plural(ids.length, "sample"), "danger") : null,
     outcome(app, `label:${model.name}`),
   );

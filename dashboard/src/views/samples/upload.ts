@@ -3,26 +3,28 @@
 import type { App } from "../../app/app";
 import { h } from "../../page/dom";
 import { count } from "../../page/format";
-import { takesImages } from "../../app/pictures";
+import { classesOf } from "../../app/labels";
+import { fileKind } from "../../app/pictures";
 import type { Model } from "../../daemon/types";
 import { chosen, send, uploadOf } from "../../app/uploads";
 import { fileButton } from "../parts/parts";
 
 export function uploadView(app: App, model: Model): HTMLElement {
   const upload = uploadOf(app, model.name);
-  const isImage = takesImages(model);
+  const kind = fileKind(model);
+  const takes = kind === "image" ? "pictures, folders" : kind === "audio" ? "recordings, folders" : ".npz, .csv or .json files";
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const field = (title: string, isFolder: boolean): HTMLElement =>
     fileButton(title, (files) => void send(app, model, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
-    h("p", { class: "quiet" }, `Drop ${isImage ? "pictures, folders" : ".npz, .csv or .json files"} or archives of samples (.zip) anywhere here, or`),
+    h("p", { class: "quiet" }, `Drop ${takes} or archives of samples (.zip) anywhere here, or`),
     field("Choose files", false),
-    isImage ? field("Choose a folder", true) : null,
-    isImage && model.target.classes !== null ? labelField(app, model) : null,
+    kind === null ? null : field("Choose a folder", true),
+    kind !== null && classesOf(model).length > 0 && model.target.classes !== null ? labelField(app, model) : null,
     upload.stop === null ? null : progress(app, model),
-    upload.faults.length === 0 ? null : h("ul", { class: "problem", role: "alert" }, upload.faults.map((fault) => h("li", {}, fault))),
+    upload.faults.length === 0 ? null : h("div", { class: "problem", role: "alert" }, h("ul", {}, upload.faults.map((fault) => h("li", {}, fault)))),
   );
 }
 
