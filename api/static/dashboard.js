@@ -1574,6 +1574,16 @@ function comparison(app, name, before, after) {
   const path = modelPath(name, `/versions/${before}/comparison/${after}`);
   return app.resources.read(path, (api, _, signal) => api.patient(path, signal));
 }
+function sample(app, { name }, id) {
+  return app.resources.read(modelPath(name, `/samples/${id}`));
+}
+function prediction(app, { name, latest_version: number2 }, id) {
+  const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: number2 });
+  return app.resources.read(key, async (api, _, signal) => {
+    const content2 = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
+    return await api.upload(modelPath(name, "/predict"), content2, signal);
+  });
+}
 function triggers(app, name) {
   const path = modelPath(name, "/triggers");
   return app.resources.read(path, (api) => api.all(path));
@@ -3119,10 +3129,10 @@ var SERIES_FROM = 12;
 var LINE_DOTS = 96;
 var PIXELS_TO = 64;
 var painted = /* @__PURE__ */ new WeakMap();
-function sampleView(app, model2, sample) {
-  if (fileKind(model2) === "image") return pictureView(app, model2, sample);
-  if (fileKind(model2) === "audio") return soundView(app, model2, sample.id);
-  return showsPictures(model2) ? tensorPicture(app, model2, sample.id) : valuesView(app, model2, sample.id);
+function sampleView(app, model2, sample2) {
+  if (fileKind(model2) === "image") return pictureView(app, model2, sample2);
+  if (fileKind(model2) === "audio") return soundView(app, model2, sample2.id);
+  return showsPictures(model2) ? tensorPicture(app, model2, sample2.id) : valuesView(app, model2, sample2.id);
 }
 function canvasOf(shown2) {
   const draw = (canvas) => {
@@ -3139,8 +3149,8 @@ function tensorPicture(app, model2, id) {
   const tensor = content(app, model2.name, id)?.get(input?.name ?? "");
   return canvasOf(tensor && input ? pixelsOf(tensor, input.shape) : null);
 }
-function pictureView(app, model2, sample) {
-  const shown2 = picture(app, model2.name, sample);
+function pictureView(app, model2, sample2) {
+  const shown2 = picture(app, model2.name, sample2);
   if (shown2 === null) return h("span", { class: "picture quiet" }, "no picture");
   return canvasOf(shown2 ?? null);
 }
@@ -3210,24 +3220,24 @@ function changedView(app, model2, known, side) {
     shown2.length === items.length && total2 > items.length && h("p", { class: "quiet" }, `and ${count(total2 - items.length)} more; the API lists up to 500`)
   );
 }
-function changedItem(app, model2, known, sample) {
+function changedItem(app, model2, known, sample2) {
   return h(
     "li",
-    { "data-key": `changed-${sample.id}` },
-    sampleView(app, model2, { id: sample.id, size_bytes: 1 }),
-    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(model2, known, sample))
+    { "data-key": `changed-${sample2.id}` },
+    sampleView(app, model2, { id: sample2.id, size_bytes: 1 }),
+    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample2.id}`), says(model2, known, sample2))
   );
 }
-function says(model2, { by, classes, versions: [first, second] }, sample) {
+function says(model2, { by, classes, versions: [first, second] }, sample2) {
   const answer = (value) => typeof value === "number" ? classes?.[value] ?? String(value) : value === null ? "–" : labelText(model2, value);
   const shown2 = by === "share" ? percent : decimal;
   const error = (value) => value === null ? "–" : shown2(value);
   const row2 = (name, value) => h("span", { "data-key": name }, h("span", { class: "quiet" }, `${name} `), h("strong", {}, value));
-  if (by === "share" || by === "loss") return [row2(`version ${first}`, error(sample.before_error)), row2(`version ${second}`, error(sample.after_error))];
+  if (by === "share" || by === "loss") return [row2(`version ${first}`, error(sample2.before_error)), row2(`version ${second}`, error(sample2.after_error))];
   return [
-    row2("label", answer(sample.label)),
-    row2(`version ${first}`, `${answer(sample.before)}${by === "class" ? "" : ` (off by ${error(sample.before_error)})`}`),
-    row2(`version ${second}`, `${answer(sample.after)}${by === "class" ? "" : ` (off by ${error(sample.after_error)})`}`)
+    row2("label", answer(sample2.label)),
+    row2(`version ${first}`, `${answer(sample2.before)}${by === "class" ? "" : ` (off by ${error(sample2.before_error)})`}`),
+    row2(`version ${second}`, `${answer(sample2.after)}${by === "class" ? "" : ` (off by ${error(sample2.after_error)})`}`)
   ];
 }
 
@@ -3503,7 +3513,7 @@ async function relabel(app, model2, changes) {
     await each(changes, async ({ id, label: value }) => {
       const changed2 = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value });
       app.resources.update(path, ({ items }) => {
-        const listed = items.find((sample) => sample.id === id);
+        const listed = items.find((sample2) => sample2.id === id);
         if (listed) Object.assign(listed, { label: changed2.label, split: changed2.split });
       });
     });
@@ -3743,7 +3753,7 @@ function gridView(app, model2, listed) {
     h(
       "div",
       { class: isImage ? "grid pictures" : "grid values", role: "presentation", "data-key": "cells" },
-      shown2.map((sample, at) => cell2(app, model2, sample, { place: start + at + 1, size }))
+      shown2.map((sample2, at) => cell2(app, model2, sample2, { place: start + at + 1, size }))
     ),
     spacer((rows - last2) * height, "below")
   );
@@ -3770,9 +3780,9 @@ function activeOf(app, model2, shown2) {
   const { active } = workOf(app, model2.name);
   return shown2.some(({ id }) => id === active) ? `sample-${active}` : null;
 }
-function cell2(app, model2, sample, { place, size }) {
+function cell2(app, model2, sample2, { place, size }) {
   const work = workOf(app, model2.name);
-  const { id, label: value, split } = sample;
+  const { id, label: value, split } = sample2;
   const text3 = `${labelText(model2, value)}${split === "validation" && value !== null ? " ·v" : ""}`;
   const isSelected = work.selected.has(id);
   const choose = (event) => {
@@ -3785,18 +3795,18 @@ function cell2(app, model2, sample, { place, size }) {
     "div",
     {
       id: `sample-${id}`,
-      class: `cell ${work.active === id ? "active" : ""} ${sample.quarantine ? "aside" : ""}`,
+      class: `cell ${work.active === id ? "active" : ""} ${sample2.quarantine ? "aside" : ""}`,
       role: "option",
       "aria-selected": isSelected ? "true" : "false",
       "aria-label": `Sample ${id}, ${text3}`,
       "aria-posinset": place,
       "aria-setsize": size,
       "data-key": `sample-${id}`,
-      title: sample.quarantine,
+      title: sample2.quarantine,
       onclick: choose
     },
-    sampleView(app, model2, sample),
-    h("span", { class: "caption" }, h("span", { class: "label", title: text3 }, text3), h("span", { class: "quiet number" }, detail(model2, sample)))
+    sampleView(app, model2, sample2),
+    h("span", { class: "caption" }, h("span", { class: "label", title: text3 }, text3), h("span", { class: "quiet number" }, detail(model2, sample2)))
   );
 }
 function detail(model2, { id, doubt, predicted, uncertainty, quarantine }) {
@@ -3998,6 +4008,7 @@ function toolbar(app, model2, items) {
       " Undo"
     ),
     items.length > 0 ? opener("select-all", work.selected.size > 0 ? "Select none" : "Select all", () => selectAll(app, model2, items)) : null,
+    one === null ? null : h("a", { class: "button", "data-key": "predict", href: to(["models", model2.name, "try"], { sample: one }), "aria-label": `Predict sample ${one}` }, "Predict"),
     one !== null && fileKind(model2) === "audio" ? opener("play", "Play", () => play(app, model2, one), `sample ${one}`) : null,
     ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model2), plural(ids.length, "sample"), "danger") : null,
     outcome(app, `label:${model2.name}`)
@@ -4642,13 +4653,135 @@ async function submit(app, model2, name, event) {
   if (hasWorked) app.close();
 }
 
+// src/views/parts/filters.ts
+function pagesOf(app, path, size) {
+  const { pages } = shownOf(app, path);
+  const load = async (api) => {
+    const items = [];
+    let cursor = null;
+    for (let number2 = 0; number2 < shownOf(app, path).pages; number2 += 1) {
+      const page = await api.get(withQuery(path, { limit: size, cursor }));
+      items.push(...page.items);
+      cursor = page.next;
+      if (cursor === null) break;
+    }
+    return { items, next: cursor };
+  };
+  const read2 = app.resources.read(withQuery(path, { pages }), load);
+  const before = pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0;
+  const known = read2 ?? before;
+  return { items: read2 === null ? [] : known?.items, isWhole: read2 === null || known?.next === null };
+}
+function moreButton(app, path, isWhole) {
+  if (isWhole) return null;
+  const more = () => {
+    shownOf(app, path).pages += 1;
+    app.draw();
+  };
+  return h("div", { class: "buttons" }, opener("more", "Show more", more));
+}
+function filters2(...fields2) {
+  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
+}
+function choice(title, now, options, change2) {
+  const chosen3 = (event) => change2(event.currentTarget.value);
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("select", { onchange: chosen3 }, options.map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
+  );
+}
+function text2(title, now, placeholder, change2) {
+  const typed2 = (event) => change2(event.currentTarget.value.trim());
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed2 })
+  );
+}
+function shownOf(app, path) {
+  return app.draft(`pages:${path}`, () => ({ pages: 1 }));
+}
+
+// src/views/models/answer.ts
+var BARS_SHOWN = 20;
+var NUMBERS_SHOWN2 = 50;
+var LINE_FROM = 12;
+function answerView(app, { classes, predictions: [prediction2] }, choice2) {
+  const { label: label2, probabilities } = prediction2 ?? {};
+  const nameOf3 = (index) => classes?.[index] ?? String(index);
+  if (Array.isArray(label2)) {
+    const shares = sharesOf(tensorOf(label2).values).map(([index, share]) => ({ name: nameOf3(index), index, share }));
+    return barsView(app, "Share", shares, null);
+  }
+  if (!isList(probabilities)) return null;
+  const bars = probabilities.map((share, index) => ({ name: nameOf3(index), index, share: share ?? 0 }));
+  return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice2);
+}
+function predictedView({ target }, { predictions: [prediction2] }) {
+  const { label: label2, probabilities, values } = prediction2 ?? {};
+  if (Array.isArray(label2)) return arrayView("predicted", label2, target.num_classes);
+  return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
+}
+function isList(value) {
+  return Array.isArray(value) && !Array.isArray(value[0]);
+}
+function tensorOf(nested) {
+  const shape = [];
+  for (let each2 = nested; Array.isArray(each2); each2 = each2[0]) shape.push(each2.length);
+  return { shape, values: nested.flat(Infinity).map((value) => value ?? NaN) };
+}
+function arrayView(name, nested, classes) {
+  const { shape, values } = tensorOf(nested);
+  const isMask = classes !== null && shape.length === 2;
+  const picture2 = isMask ? [1, ...shape] : shape;
+  const shown2 = { shape: [1, ...picture2], values: isMask ? values.map((value) => value / Math.max(1, classes - 1)) : values };
+  const isPicture = rasterOf(picture2) !== null;
+  return h(
+    "figure",
+    { class: "tried", "data-key": name },
+    h("figcaption", { class: "quiet" }, name),
+    (isPicture || values.length >= LINE_FROM) && tensorView(name, shown2),
+    !isPicture && h("p", { class: "number" }, values.slice(0, NUMBERS_SHOWN2).map(decimal).join("  "), values.length > NUMBERS_SHOWN2 && " …")
+  );
+}
+function barsView(app, meaning, bars, choice2) {
+  const rows = (some) => h("ul", { class: "bars" }, some.map((bar2) => barRow(app, meaning, bar2, choice2)));
+  const rest = bars.slice(BARS_SHOWN);
+  return [
+    rows(bars.slice(0, BARS_SHOWN)),
+    rest.length > 0 && h("details", { "data-key": "rest" }, h("summary", {}, `${plural(rest.length, "more class", "more classes")} of ${count(bars.length)}`), rows(rest))
+  ];
+}
+function barRow(app, meaning, { name, index, share }, choice2) {
+  return h(
+    "li",
+    { "data-key": name },
+    choice2 === null ? h("span", {}, name) : press(app, {
+      name: `${choice2.name}:${index}`,
+      label: name,
+      about: "is right",
+      stale: choice2.stale,
+      disabled: choice2.chosen === index,
+      run: () => choice2.choose(index, name)
+    }),
+    h("span", { class: "number" }, percent(share)),
+    h("meter", { min: 0, max: 1, value: share, "aria-label": `${meaning} of ${name}` })
+  );
+}
+
 // src/views/models/try.ts
+var STORED_SHOWN = 12;
+var SPLITS = [["validation", "validation"], ["train", "train"], ["", "any"]];
 function tryTab(app, model2) {
-  const trial = app.draft(`try:${model2.name}`, () => ({ body: null, picture: null, answer: null, kept: null }));
+  const trial = app.draft(nameOf2(model2), () => ({ body: null, picture: null, answer: null, kept: null }));
+  const id = Number(app.route.query.get("sample"));
   return h(
     "div",
     {
-      class: "columns",
+      class: "stack",
       "data-key": "try",
       ondragover: (event) => event.preventDefault(),
       ondrop: (event) => {
@@ -4657,8 +4790,13 @@ function tryTab(app, model2) {
         if (file && fileKind(model2) !== null) void predict(app, model2, trial, typed(file));
       }
     },
-    section("Try it", { id: "trial" }, fileKind(model2) === null ? valuesField(app, model2, trial) : fileField2(app, model2, trial), outcome(app, nameOf2(model2))),
-    trial.answer === null ? null : section(`Version ${trial.answer.version} says`, { id: "answer" }, answerView(app, model2, trial, trial.answer))
+    h(
+      "div",
+      { class: "columns", "data-key": "columns" },
+      section("Try it", { id: "trial" }, fileKind(model2) === null ? valuesField(app, model2, trial) : fileField2(app, model2, trial), outcome(app, nameOf2(model2))),
+      id > 0 ? storedAnswer(app, model2, id) : trialAnswer(app, model2, trial)
+    ),
+    storedView(app, model2, id)
   );
 }
 function nameOf2({ name }) {
@@ -4674,12 +4812,7 @@ function fileField2(app, model2, trial) {
     if (picture2) canvas.getContext("2d")?.drawImage(picture2, 0, 0);
   };
   return [
-    h(
-      "div",
-      { class: "drop" },
-      h("p", { class: "quiet" }, `Drop ${what} here, or`),
-      fileButton(`Choose ${what}`, take2, { accept })
-    ),
+    h("div", { class: "drop" }, h("p", { class: "quiet" }, `Drop ${what} here, or`), fileButton(`Choose ${what}`, take2, { accept })),
     picture2 && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture2.width, height: picture2.height, onpaint: draw })
   ];
 }
@@ -4687,7 +4820,7 @@ function valuesField(app, model2, trial) {
   const send2 = (event) => {
     event.preventDefault();
     const given = new FormData(event.currentTarget);
-    const inputs = Object.fromEntries(model2.inputs.map(({ name, shape }) => [name, tensorOf(String(given.get(name)), shape)]));
+    const inputs = Object.fromEntries(model2.inputs.map(({ name, shape }) => [name, tensorOf2(String(given.get(name)), shape)]));
     void predict(app, model2, trial, new Blob([JSON.stringify({ inputs })], { type: "application/json" }));
   };
   return h(
@@ -4704,7 +4837,7 @@ function valuesField(app, model2, trial) {
     h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(nameOf2(model2)) }, "Predict"))
   );
 }
-function tensorOf(text3, shape) {
+function tensorOf2(text3, shape) {
   const numbers = text3.split(/[\s,;[\]]+/).filter(Boolean).map(Number);
   const nest = (values, sizes) => {
     const [size, ...rest] = sizes;
@@ -4717,56 +4850,91 @@ function tensorOf(text3, shape) {
   return numbers.length === count2 ? nest(numbers, shape) : numbers;
 }
 async function predict(app, model2, trial, body) {
+  app.go(to(["models", model2.name, "try"]), { isSame: true });
   const done = await app.act(nameOf2(model2), [], async () => {
     const answer = await app.api.upload(modelPath(model2.name, "/predict"), body);
-    const picture2 = body.type.startsWith("image/") ? await createImageBitmap(body) : null;
+    const picture2 = fileKind(model2) === "image" ? await createImageBitmap(body) : null;
     Object.assign(trial, { body, answer, picture: picture2, kept: null });
     return null;
   });
   if (!done) Object.assign(trial, { answer: null, picture: null });
   app.draw();
 }
-function answerView(app, model2, trial, answer) {
-  const [prediction] = answer.predictions;
-  if (prediction === void 0) return [];
-  const { probabilities, values } = prediction;
-  if (!probabilities) return [h("p", { class: "measure" }, h("span", { class: "value" }, JSON.stringify(values, (_, value) => typeof value === "number" ? Number(decimal(value).replaceAll(",", "")) : value)))];
-  const names = answer.classes ?? probabilities.map((_, index) => String(index));
-  const ranked = probabilities.map((probability, index) => ({ name: names[index] ?? String(index), index, probability: probability ?? 0 })).sort((a, b) => b.probability - a.probability);
-  return [
-    h("p", { class: "quiet" }, trial.kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${trial.kept}.`),
-    h("ul", { class: "bars" }, ranked.map((each2) => probabilityRow(app, model2, trial, each2)))
-  ];
-}
-function probabilityRow(app, model2, trial, { name, index, probability }) {
-  return h(
-    "li",
-    { "data-key": name },
-    press(app, {
-      name: `keep:${model2.name}:${index}`,
-      label: name,
-      about: "is right",
-      stale: staleOf(model2),
-      disabled: trial.kept !== null,
-      run: async () => {
-        await keep(app, model2, trial, index);
-        trial.kept = name;
-        return `Kept as a sample: ${name}.`;
-      }
-    }),
-    h("span", { class: "number" }, percent(probability)),
-    h("meter", { min: 0, max: 1, value: probability, "aria-label": `Probability of ${name}` })
+function trialAnswer(app, model2, trial) {
+  const { answer, body, kept } = trial;
+  if (answer === null || body === null) return null;
+  const classes = classesOf(model2);
+  const choose = async (index, name) => {
+    await keep(app, model2, body, index);
+    trial.kept = index;
+    return `Kept as a sample: ${name}.`;
+  };
+  return answered2(
+    answer,
+    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${classes[kept]}.`),
+    predictedView(model2, answer),
+    answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model2.name}`, chosen: kept, stale: staleOf(model2), choose } : null)
   );
 }
-async function keep(app, model2, { body }, label2) {
-  if (body === null) return;
+async function keep(app, model2, body, label2) {
   const path = modelPath(model2.name, "/samples");
-  if (fileKind(model2) !== null) {
-    await app.api.upload(withQuery(path, { label: label2 }), body);
-    return;
-  }
-  const sample = { ...JSON.parse(await body.text()), label: label2 };
-  await app.api.post(path, sample);
+  if (fileKind(model2) !== null) await app.api.upload(withQuery(path, { label: label2 }), body);
+  else await app.api.post(path, { ...JSON.parse(await body.text()), label: label2 });
+}
+function answered2({ version }, ...children) {
+  return section(`Version ${version} says`, { id: "answer" }, children);
+}
+function storedAnswer(app, model2, id) {
+  const [known, answer] = [sample(app, model2, id), prediction(app, model2, id)];
+  if (known === null || answer === null) return section(`Sample ${id}`, { id: "answer" }, h("p", { class: "quiet" }, known ? "The daemon cannot predict it." : "There is no such sample."));
+  if (known === void 0 || answer === void 0) return section(`Sample ${id}`, { id: "answer" }, loading());
+  const choose = async (index, name) => {
+    await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: index });
+    return `Sample ${id} is labelled ${name}.`;
+  };
+  const { label: label2 } = known;
+  const chosen3 = typeof label2 === "number" ? label2 : null;
+  return answered2(
+    answer,
+    h("p", { class: "quiet" }, `Sample ${id}: ${labelText(model2, label2)}`),
+    h(
+      "div",
+      { class: "beside", "data-key": "sample" },
+      h("div", { class: "tried" }, sampleView(app, model2, known)),
+      Array.isArray(label2) && arrayView("label", label2, model2.target.num_classes),
+      predictedView(model2, answer)
+    ),
+    answerView(app, answer, classesOf(model2).length > 0 ? { name: `label-stored:${id}`, chosen: chosen3, stale: staleOf(model2), choose } : null)
+  );
+}
+function storedView(app, model2, id) {
+  const wanted = app.draft(`stored:${model2.name}`, () => ({ split: model2.samples.validation > 0 ? "validation" : "" }));
+  const path = withQuery(modelPath(model2.name, "/samples"), { split: wanted.split || null });
+  const { items, isWhole } = pagesOf(app, path, STORED_SHOWN);
+  const pick = (split) => {
+    wanted.split = split;
+    app.draw();
+  };
+  return section(
+    "Stored samples",
+    { id: "stored" },
+    filters2(choice("Split", wanted.split, SPLITS, pick)),
+    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No samples.") : h("ul", { class: "picks", "aria-label": "Stored samples" }, items.map((each2) => storedItem(app, model2, each2, each2.id === id))),
+    items === void 0 ? null : moreButton(app, path, isWhole)
+  );
+}
+function storedItem(app, model2, each2, isChosen) {
+  const text3 = labelText(model2, each2.label);
+  return h(
+    "li",
+    { "data-key": `stored-${each2.id}` },
+    h(
+      "a",
+      { class: "pick", href: to(["models", model2.name, "try"], { sample: each2.id }), "aria-current": isChosen ? "true" : null, "aria-label": `Try sample ${each2.id}, ${text3}` },
+      sampleView(app, model2, each2),
+      h("span", { class: "caption" }, h("span", { class: "label" }, text3), h("span", { class: "quiet number" }, String(each2.id)))
+    )
+  );
 }
 
 // src/views/versions/aliases.ts
@@ -4824,58 +4992,6 @@ function setForm(app, model2, list2) {
       return `${set.alias} is version ${set.version} now.`;
     }
   });
-}
-
-// src/views/parts/filters.ts
-function pagesOf(app, path, size) {
-  const { pages } = shownOf(app, path);
-  const load = async (api) => {
-    const items = [];
-    let cursor = null;
-    for (let number2 = 0; number2 < shownOf(app, path).pages; number2 += 1) {
-      const page = await api.get(withQuery(path, { limit: size, cursor }));
-      items.push(...page.items);
-      cursor = page.next;
-      if (cursor === null) break;
-    }
-    return { items, next: cursor };
-  };
-  const read2 = app.resources.read(withQuery(path, { pages }), load);
-  const before = pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0;
-  const known = read2 ?? before;
-  return { items: read2 === null ? [] : known?.items, isWhole: read2 === null || known?.next === null };
-}
-function moreButton(app, path, isWhole) {
-  if (isWhole) return null;
-  const more = () => {
-    shownOf(app, path).pages += 1;
-    app.draw();
-  };
-  return h("div", { class: "buttons" }, opener("more", "Show more", more));
-}
-function filters2(...fields2) {
-  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
-}
-function choice(title, now, options, change2) {
-  const chosen3 = (event) => change2(event.currentTarget.value);
-  return h(
-    "label",
-    { "data-key": title },
-    h("span", {}, title),
-    h("select", { onchange: chosen3 }, options.map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
-  );
-}
-function text2(title, now, placeholder, change2) {
-  const typed2 = (event) => change2(event.currentTarget.value.trim());
-  return h(
-    "label",
-    { "data-key": title },
-    h("span", {}, title),
-    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed2 })
-  );
-}
-function shownOf(app, path) {
-  return app.draft(`pages:${path}`, () => ({ pages: 1 }));
 }
 
 // src/views/versions/checkpoints.ts

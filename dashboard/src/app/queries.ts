@@ -3,8 +3,8 @@
 import { type Api, type Fault, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import type { Comparison } from "../daemon/found";
-import type { Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, SampleStats, Told, Trigger, Version } from "../daemon/types";
-import type { Drift } from "../daemon/versions";
+import type { Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, Sample, SampleStats, Told, Trigger, Version } from "../daemon/types";
+import type { Answer, Drift } from "../daemon/versions";
 
 const CURVE_PAGE = 500;
 const HISTORY_MS = 55_000;
@@ -88,6 +88,19 @@ export function latest(app: App, { name, latest_version: number }: Model, list: 
 export function comparison(app: App, name: string, before: number, after: number): Comparison | null | undefined {
   const path = modelPath(name, `/versions/${before}/comparison/${after}`);
   return app.resources.read<Comparison>(path, (api, _, signal) => api.patient<Comparison>(path, signal));
+}
+
+export function sample(app: App, { name }: Model, id: number): Sample | null | undefined {
+  return app.resources.read<Sample>(modelPath(name, `/samples/${id}`));
+}
+
+/** What `latest` makes of a stored sample. Other samples do not make it stale. */
+export function prediction(app: App, { name, latest_version: number }: Model, id: number): Answer | null | undefined {
+  const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: number });
+  return app.resources.read<Answer>(key, async (api, _, signal) => {
+    const content = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
+    return await api.upload<Answer>(modelPath(name, "/predict"), content, signal);
+  });
 }
 
 export function triggers(app: App, name: string): Trigger[] | null | undefined {

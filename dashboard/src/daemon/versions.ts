@@ -1,4 +1,4 @@
-/** The bodies of what belongs to versions: names, checkpoints, samples, drift. */
+/** The bodies of what belongs to versions: predictions, names, checkpoints, samples, drift. */
 
 export interface Alias {
   alias: string;
@@ -17,6 +17,13 @@ export interface Checkpoint {
   pinned: boolean;
   note: string;
   created_at: string;
+}
+
+/** What a version predicts for each instance. label: an index or a name, nested for each position. */
+export interface Answer {
+  version: number;
+  classes: string[] | null;
+  predictions: { label?: unknown; probabilities?: unknown; values?: unknown }[];
 }
 
 /** The samples that a version was trained on. total: null if it is not known. */

@@ -1,42 +1,39 @@
-/** Predicts with the promoted version, and keeps corrected inputs as samples. */
+/** Tries the promoted version on a file, on numbers or on a stored sample, whose label can be set. */
 
-import { modelPath, withQuery } from "../../daemon/api";
 import type { App } from "../../app/app";
-import { staleOf } from "../../app/queries";
-import { type Child, h } from "../../page/dom";
-import { decimal, percent } from "../../page/format";
+import { classesOf, labelText } from "../../app/labels";
 import { fileKind } from "../../app/pictures";
+import { prediction, sample, staleOf } from "../../app/queries";
+import { to } from "../../app/route";
 import { typed } from "../../app/uploads";
-import type { Accepted, Model } from "../../daemon/types";
-import { fileButton, outcome, press, section } from "../parts/parts";
+import { modelPath, withQuery } from "../../daemon/api";
+import type { Accepted, Model, Sample } from "../../daemon/types";
+import type { Answer } from "../../daemon/versions";
+import { type Child, h } from "../../page/dom";
+import { choice, filters, moreButton, pagesOf } from "../parts/filters";
+import { fileButton, loading, outcome, section } from "../parts/parts";
+import { sampleView } from "../samples/content";
+import { answerView, arrayView, predictedView } from "./answer";
 
-interface Prediction {
-  label?: unknown;
-  probabilities?: (number | null)[];
-  values?: unknown[];
-}
+const STORED_SHOWN = 12;
+const SPLITS = [["validation", "validation"], ["train", "train"], ["", "any"]] as const;
 
-interface Answer {
-  version: number;
-  classes: string[] | null;
-  predictions: Prediction[];
-}
-
-/** inputs: what was tried, as it is sent again when it becomes a sample. */
+/** body: what was tried, as it is sent again when it becomes a sample. */
 interface Trial extends Record<string, unknown> {
   body: Blob | null;
   picture: ImageBitmap | null;
   answer: Answer | null;
-  /** The label under which it was kept. */
-  kept: string | null;
+  /** The class under which it was kept. */
+  kept: number | null;
 }
 
 export function tryTab(app: App, model: Model): HTMLElement {
-  const trial = app.draft<Trial>(`try:${model.name}`, () => ({ body: null, picture: null, answer: null, kept: null }));
+  const trial = app.draft<Trial>(nameOf(model), () => ({ body: null, picture: null, answer: null, kept: null }));
+  const id = Number(app.route.query.get("sample"));
   return h(
     "div",
     {
-      class: "columns",
+      class: "stack",
       "data-key": "try",
       ondragover: (event: DragEvent) => event.preventDefault(),
       ondrop: (event: DragEvent) => {
@@ -45,8 +42,13 @@ export function tryTab(app: App, model: Model): HTMLElement {
         if (file && fileKind(model) !== null) void predict(app, model, trial, typed(file));
       },
     },
-    section("Try it", { id: "trial" }, fileKind(model) === null ? valuesField(app, model, trial) : fileField(app, model, trial), outcome(app, nameOf(model))),
-    trial.answer === null ? null : section(`Version ${trial.answer.version} says`, { id: "answer" }, answerView(app, model, trial, trial.answer)),
+    h(
+      "div",
+      { class: "columns", "data-key": "columns" },
+      section("Try it", { id: "trial" }, fileKind(model) === null ? valuesField(app, model, trial) : fileField(app, model, trial), outcome(app, nameOf(model))),
+      id > 0 ? storedAnswer(app, model, id) : trialAnswer(app, model, trial),
+    ),
+    storedView(app, model, id),
   );
 }
 
@@ -64,12 +66,7 @@ function fileField(app: App, model: Model, trial: Trial): Child {
     if (picture) canvas.getContext("2d")?.drawImage(picture, 0, 0);
   };
   return [
-    h(
-      "div",
-      { class: "drop" },
-      h("p", { class: "quiet" }, `Drop ${what} here, or`),
-      fileButton(`Choose ${what}`, take, { accept }),
-    ),
+    h("div", { class: "drop" }, h("p", { class: "quiet" }, `Drop ${what} here, or`), fileButton(`Choose ${what}`, take, { accept })),
     picture && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture.width, height: picture.height, onpaint: draw }),
   ];
 }
@@ -111,9 +108,10 @@ function tensorOf(text: string, shape: number[]): unknown {
 }
 
 async function predict(app: App, model: Model, trial: Trial, body: Blob): Promise<void> {
+  app.go(to(["models", model.name, "try"]), { isSame: true });
   const done = await app.act(nameOf(model), [], async () => {
     const answer = await app.api.upload<Answer>(modelPath(model.name, "/predict"), body);
-    const picture = body.type.startsWith("image/") ? await createImageBitmap(body) : null;
+    const picture = fileKind(model) === "image" ? await createImageBitmap(body) : null;
     Object.assign(trial, { body, answer, picture, kept: null });
     return null;
   });
@@ -121,49 +119,90 @@ async function predict(app: App, model: Model, trial: Trial, body: Blob): Promis
   app.draw();
 }
 
-function answerView(app: App, model: Model, trial: Trial, answer: Answer): Child[] {
-  const [prediction] = answer.predictions;
-  if (prediction === undefined) return [];
-  const { probabilities, values } = prediction;
-  if (!probabilities) return [h("p", { class: "measure" }, h("span", { class: "value" }, JSON.stringify(values, (_, value: unknown) => (typeof value === "number" ? Number(decimal(value).replaceAll(",", "")) : value))))];
-  const names = answer.classes ?? probabilities.map((_, index) => String(index));
-  const ranked = probabilities
-    .map((probability, index) => ({ name: names[index] ?? String(index), index, probability: probability ?? 0 }))
-    .sort((a, b) => b.probability - a.probability);
-  return [
-    h("p", { class: "quiet" }, trial.kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${trial.kept}.`),
-    h("ul", { class: "bars" }, ranked.map((each) => probabilityRow(app, model, trial, each))),
-  ];
-}
-
-function probabilityRow(app: App, model: Model, trial: Trial, { name, index, probability }: { name: string; index: number; probability: number }): HTMLElement {
-  return h(
-    "li",
-    { "data-key": name },
-    press(app, {
-      name: `keep:${model.name}:${index}`,
-      label: name,
-      about: "is right",
-      stale: staleOf(model),
-      disabled: trial.kept !== null,
-      run: async () => {
-        await keep(app, model, trial, index);
-        trial.kept = name;
-        return `Kept as a sample: ${name}.`;
-      },
-    }),
-    h("span", { class: "number" }, percent(probability)),
-    h("meter", { min: 0, max: 1, value: probability, "aria-label": `Probability of ${name}` }),
+function trialAnswer(app: App, model: Model, trial: Trial): Child {
+  const { answer, body, kept } = trial;
+  if (answer === null || body === null) return null;
+  const classes = classesOf(model);
+  const choose = async (index: number, name: string): Promise<string> => {
+    await keep(app, model, body, index);
+    trial.kept = index;
+    return `Kept as a sample: ${name}.`;
+  };
+  return answered(
+    answer,
+    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${classes[kept]}.`),
+    predictedView(model, answer),
+    answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model.name}`, chosen: kept, stale: staleOf(model), choose } : null),
   );
 }
 
-async function keep(app: App, model: Model, { body }: Trial, label: number): Promise<void> {
-  if (body === null) return;
+async function keep(app: App, model: Model, body: Blob, label: number): Promise<void> {
   const path = modelPath(model.name, "/samples");
-  if (fileKind(model) !== null) {
-    await app.api.upload<Accepted>(withQuery(path, { label }), body);
-    return;
-  }
-  const sample = { ...(JSON.parse(await body.text()) as object), label };
-  await app.api.post<Accepted>(path, sample);
+  if (fileKind(model) !== null) await app.api.upload<Accepted>(withQuery(path, { label }), body);
+  else await app.api.post<Accepted>(path, { ...(JSON.parse(await body.text()) as object), label });
+}
+
+function answered({ version }: Answer, ...children: Child[]): HTMLElement {
+  return section(`Version ${version} says`, { id: "answer" }, children);
+}
+
+/** What the version makes of a stored sample, beside the sample and its label. */
+function storedAnswer(app: App, model: Model, id: number): HTMLElement {
+  const [known, answer] = [sample(app, model, id), prediction(app, model, id)];
+  if (known === null || answer === null) return section(`Sample ${id}`, { id: "answer" }, h("p", { class: "quiet" }, known ? "The daemon cannot predict it." : "There is no such sample."));
+  if (known === undefined || answer === undefined) return section(`Sample ${id}`, { id: "answer" }, loading());
+  const choose = async (index: number, name: string): Promise<string> => {
+    await app.api.patch(modelPath(model.name, `/samples/${id}`), { label: index });
+    return `Sample ${id} is labelled ${name}.`;
+  };
+  const { label } = known;
+  const chosen = typeof label === "number" ? label : null;
+  return answered(
+    answer,
+    h("p", { class: "quiet" }, `Sample ${id}: ${labelText(model, label)}`),
+    h(
+      "div",
+      { class: "beside", "data-key": "sample" },
+      h("div", { class: "tried" }, sampleView(app, model, known)),
+      Array.isArray(label) && arrayView("label", label, model.target.num_classes),
+      predictedView(model, answer),
+    ),
+    answerView(app, answer, classesOf(model).length > 0 ? { name: `label-stored:${id}`, chosen, stale: staleOf(model), choose } : null),
+  );
+}
+
+/** Stored samples to pick from. */
+function storedView(app: App, model: Model, id: number): HTMLElement {
+  const wanted = app.draft(`stored:${model.name}`, () => ({ split: model.samples.validation > 0 ? "validation" : "" }));
+  const path = withQuery(modelPath(model.name, "/samples"), { split: wanted.split || null });
+  const { items, isWhole } = pagesOf<Sample>(app, path, STORED_SHOWN);
+  const pick = (split: string): void => {
+    wanted.split = split;
+    app.draw();
+  };
+  return section(
+    "Stored samples",
+    { id: "stored" },
+    filters(choice("Split", wanted.split, SPLITS, pick)),
+    items === undefined
+      ? loading()
+      : items.length === 0
+        ? h("p", { class: "quiet" }, "No samples.")
+        : h("ul", { class: "picks", "aria-label": "Stored samples" }, items.map((each) => storedItem(app, model, each, each.id === id))),
+    items === undefined ? null : moreButton(app, path, isWhole),
+  );
+}
+
+function storedItem(app: App, model: Model, each: Sample, isChosen: boolean): HTMLElement {
+  const text = labelText(model, each.label);
+  return h(
+    "li",
+    { "data-key": `stored-${each.id}` },
+    h(
+      "a",
+      { class: "pick", href: to(["models", model.name, "try"], { sample: each.id }), "aria-current": isChosen ? "true" : null, "aria-label": `Try sample ${each.id}, ${text}` },
+      sampleView(app, model, each),
+      h("span", { class: "caption" }, h("span", { class: "label" }, text), h("span", { class: "quiet number" }, String(each.id))),
+    ),
+  );
 }

@@ -6,6 +6,7 @@ import { count, plural } from "../../page/format";
 import { classesOf } from "../../app/labels";
 import { fileKind, play } from "../../app/pictures";
 import { stats } from "../../app/queries";
+import { to } from "../../app/route";
 import { modelPath } from "../../daemon/api";
 import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
 import { dropped, send } from "../../app/uploads";
@@ -132,6 +133,7 @@ function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
       " Undo",
     ),
     items.length > 0 ? opener("select-all", work.selected.size > 0 ? "Select none" : "Select all", () => selectAll(app, model, items)) : null,
+    one === null ? null : h("a", { class: "button", "data-key": "predict", href: to(["models", model.name, "try"], { sample: one }), "aria-label": `Predict sample ${one}` }, "Predict"),
     one !== null && fileKind(model) === "audio" ? opener("play", "Play", () => play(app, model, one), `sample ${one}`) : null,
     ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model), plural(ids.length, "sample"), "danger") : null,
     outcome(app, `label:${model.name}`),

@@ -105,3 +105,45 @@ def test_no_class_is_offered_as_the_label_of_an_array(
     assert "Labels that may be wrong" not in shows
     assert "active" in first.get_attribute("class"), "a digit that labels moves on"
     assert arrays.http.get(f"/v1/models/{name}/samples").json()["items"][0] == before
+
+
+def test_a_predicted_mask_is_drawn_beside_the_label(
+    tab: Callable[..., Tab], arrays: Served
+) -> None:
+    found = arrays.http.get("/v1/models/masks/samples").json()["items"][0]
+    page = tab(arrays).open(f"/models/masks/try?sample={found['id']}")
+    answer = page.get_by_role("region", name="Version 1 says")
+    label, predicted = (
+        answer.locator(f"figure[data-key={name}]") for name in ("label", "predicted")
+    )
+
+    predicted.locator("canvas[width='32']").wait_for()
+
+    assert len(set(colours(label))) == 3
+    assert set(colours(predicted)) == {(0, 0, 0)}, "all is sky"
+    answer.get_by_role("listitem").filter(has_text="sky").get_by_text("100.0 %").wait_for()
+    assert answer.get_by_role("button").count() == 0
+
+
+def test_predicted_numbers_are_told_beside_the_label(
+    tab: Callable[..., Tab], arrays: Served
+) -> None:
+    found = arrays.http.get("/v1/models/boxes/samples").json()["items"][0]
+    page = tab(arrays).open(f"/models/boxes/try?sample={found['id']}")
+    answer = page.get_by_role("region", name="Version 1 says")
+
+    answer.locator("figure[data-key=predicted] p").wait_for()
+
+    label = answer.locator("figure[data-key=label] p").inner_text().split()
+    assert [float(each) for each in label] == pytest.approx(found["label"], rel=0.01)
+    # All weights are 1e-4, and one of three channels is red.
+    predicted = answer.locator("figure[data-key=predicted] p").inner_text().split()
+    assert [float(each) for each in predicted] == pytest.approx([0.102] * BOXES, rel=0.05)
+
+
+def colours(figure: Any) -> list[tuple[int, ...]]:
+    """Of the pixels of its canvas."""
+    pixels = figure.locator("canvas").evaluate(
+        "it => [...it.getContext('2d').getImageData(0, 0, it.width, it.height).data]"
+    )
+    return [tuple(pixels[at : at + 3]) for at in range(0, len(pixels), 4)]

@@ -20,7 +20,7 @@ from service.preprocess.image import CHOICES as IMAGE
 from service.preprocess.image import FIXED as FIXED_IMAGE
 from service.preprocess.windows import CHOICES as WINDOWS
 
-FORM = Path(__file__).parents[2] / "dashboard" / "src" / "views" / "models" / "preprocess.ts"
+FORM = Path(__file__).parents[3] / "dashboard" / "src" / "views" / "models" / "preprocess.ts"
 NOTE_SOUNDS = """
 () => {
   window.started = [];
@@ -79,9 +79,9 @@ def test_windows_are_registered_and_their_stride_is_set(
     assert (known["stride"], known["label"]) == (10, "last")
 
 
-def test_recordings_are_registered_uploaded_heard_and_tried(
-    tab: Callable[..., Tab], served: Served, tmp_path: Path, axe: str
-) -> None:
+@pytest.fixture
+def tones(tmp_path: Path) -> Path:
+    """A model's file, and sixteen recordings in folders that are named after their classes."""
     (tmp_path / "tones.onnx").write_bytes(sound_model())
     for name, hertz in (("low", 300), ("high", 1500)):
         (tmp_path / "all" / name).mkdir(parents=True)
@@ -90,21 +90,20 @@ def test_recordings_are_registered_uploaded_heard_and_tried(
             file = tmp_path / "all" / name / f"{at}.{kind.lower()}"
             file.write_bytes(written(tone(hertz, at), kind=kind))
     (tmp_path / "all" / "notes.txt").write_text("no recording")
+    return tmp_path
+
+
+def test_recordings_are_registered_uploaded_heard_and_tried(
+    tab: Callable[..., Tab], served: Served, tones: Path, axe: str
+) -> None:
     one = tab(served)
     page = one.open("/add")
-    register(page, tmp_path / "tones.onnx", "audio")
-    page.get_by_role("link", name="Settings").click()
-    form = page.get_by_role("region", name="Preprocessing")
-    form.get_by_label("sample_rate").fill(str(RATE))
-    form.get_by_role("button", name="Save").click()
-    form.locator("[data-key=f_max] .problem").wait_for()
-    form.get_by_label("f_max").fill(str(RATE // 2))
-    form.locator("[name=log]").select_option("decibel")
-    form.get_by_role("button", name="Save").click()
-    page.get_by_text("The preprocessing of tones is changed.").wait_for()
+    register(page, tones / "tones.onnx", "audio")
+    set_rate(page)
+    one.forgive("422")
 
     page.get_by_role("link", name="Samples").click()
-    page.get_by_label("Choose a folder").set_input_files(tmp_path / "all")
+    page.get_by_label("Choose a folder").set_input_files(tones / "all")
 
     page.get_by_text("16 samples added, 1 problem.").wait_for()
     page.get_by_text("1 file left out: this model takes WAV and FLAC recordings").wait_for()
@@ -121,10 +120,22 @@ def test_recordings_are_registered_uploaded_heard_and_tried(
     assert page.evaluate("window.started[0]") == pytest.approx(0.3, abs=0.01)
 
     page.get_by_role("link", name="Try it").click()
-    page.get_by_label("Choose a recording").set_input_files(tmp_path / "all" / "low" / "1.flac")
+    page.get_by_label("Choose a recording").set_input_files(tones / "all" / "low" / "1.flac")
     page.get_by_role("button", name="high is right").click()
     page.get_by_role("status").get_by_text("Kept as a sample: high.").wait_for()
-    one.forgive("422")
+
+
+def set_rate(page: Any) -> None:
+    """Change the rate, which the highest frequency must fit, and the logarithm."""
+    page.get_by_role("link", name="Settings").click()
+    form = page.get_by_role("region", name="Preprocessing")
+    form.get_by_label("sample_rate").fill(str(RATE))
+    form.get_by_role("button", name="Save").click()
+    form.locator("[data-key=f_max] .problem").wait_for()
+    form.get_by_label("f_max").fill(str(RATE // 2))
+    form.locator("[name=log]").select_option("decibel")
+    form.get_by_role("button", name="Save").click()
+    page.get_by_text("The preprocessing of tones is changed.").wait_for()
 
 
 def test_the_form_knows_every_choice_of_preprocessing() -> None:

@@ -1,0 +1,106 @@
+/** What a version predicts: probabilities of classes, a mask, or numbers. */
+
+import type { App } from "../../app/app";
+import { sharesOf } from "../../app/labels";
+import { rasterOf } from "../../app/pictures";
+import type { Tensor } from "../../daemon/npz";
+import type { Model } from "../../daemon/types";
+import type { Answer } from "../../daemon/versions";
+import { type Child, h } from "../../page/dom";
+import { count, decimal, percent, plural } from "../../page/format";
+import { press } from "../parts/parts";
+import { tensorView } from "../samples/content";
+
+const BARS_SHOWN = 20;
+const NUMBERS_SHOWN = 50;
+const LINE_FROM = 12;
+
+interface Bar {
+  name: string;
+  index: number;
+  share: number;
+}
+
+/** What a person can do with a class that is right. */
+export interface Choice {
+  name: string;
+  /** The class that was chosen. */
+  chosen: number | null;
+  stale: readonly string[];
+  choose: (index: number, name: string) => Promise<string>;
+}
+
+/** Classes with their probabilities, or with their shares of a mask. choice: null if the label is no single class. */
+export function answerView(app: App, { classes, predictions: [prediction] }: Answer, choice: Choice | null): Child {
+  const { label, probabilities } = prediction ?? {};
+  const nameOf = (index: number): string => classes?.[index] ?? String(index);
+  if (Array.isArray(label)) {
+    const shares = sharesOf(tensorOf(label).values).map(([index, share]) => ({ name: nameOf(index), index, share }));
+    return barsView(app, "Share", shares, null);
+  }
+  if (!isList(probabilities)) return null;
+  const bars = probabilities.map((share, index) => ({ name: nameOf(index), index, share: share ?? 0 }));
+  return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice);
+}
+
+/** The predicted mask or numbers; null for probabilities of classes. */
+export function predictedView({ target }: Model, { predictions: [prediction] }: Answer): Child {
+  const { label, probabilities, values } = prediction ?? {};
+  if (Array.isArray(label)) return arrayView("predicted", label, target.num_classes);
+  return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
+}
+
+function isList(value: unknown): value is (number | null)[] {
+  return Array.isArray(value) && !Array.isArray(value[0]);
+}
+
+/** Nested lists; null, which stands for numbers that JSON lacks, becomes NaN. */
+function tensorOf(nested: unknown[]): Tensor {
+  const shape: number[] = [];
+  for (let each: unknown = nested; Array.isArray(each); each = each[0]) shape.push(each.length);
+  return { shape, values: (nested.flat(Infinity) as (number | null)[]).map((value) => value ?? NaN) };
+}
+
+/** A mask of so many classes in shades of gray; numbers as a picture, or as a line and in words. */
+export function arrayView(name: string, nested: unknown[], classes: number | null): Child {
+  const { shape, values } = tensorOf(nested);
+  const isMask = classes !== null && shape.length === 2;
+  const picture = isMask ? [1, ...shape] : shape;
+  const shown = { shape: [1, ...picture], values: isMask ? values.map((value) => value / Math.max(1, classes - 1)) : values };
+  const isPicture = rasterOf(picture) !== null;
+  return h(
+    "figure",
+    { class: "tried", "data-key": name },
+    h("figcaption", { class: "quiet" }, name),
+    (isPicture || values.length >= LINE_FROM) && tensorView(name, shown),
+    !isPicture && h("p", { class: "number" }, values.slice(0, NUMBERS_SHOWN).map(decimal).join("  "), values.length > NUMBERS_SHOWN && " …"),
+  );
+}
+
+function barsView(app: App, meaning: string, bars: Bar[], choice: Choice | null): Child {
+  const rows = (some: Bar[]): HTMLElement => h("ul", { class: "bars" }, some.map((bar) => barRow(app, meaning, bar, choice)));
+  const rest = bars.slice(BARS_SHOWN);
+  return [
+    rows(bars.slice(0, BARS_SHOWN)),
+    rest.length > 0 && h("details", { "data-key": "rest" }, h("summary", {}, `${plural(rest.length, "more class", "more classes")} of ${count(bars.length)}`), rows(rest)),
+  ];
+}
+
+function barRow(app: App, meaning: string, { name, index, share }: Bar, choice: Choice | null): HTMLElement {
+  return h(
+    "li",
+    { "data-key": name },
+    choice === null
+      ? h("span", {}, name)
+      : press(app, {
+          name: `${choice.name}:${index}`,
+          label: name,
+          about: "is right",
+          stale: choice.stale,
+          disabled: choice.chosen === index,
+          run: () => choice.choose(index, name),
+        }),
+    h("span", { class: "number" }, percent(share)),
+    h("meter", { min: 0, max: 1, value: share, "aria-label": `${meaning} of ${name}` }),
+  );
+}
