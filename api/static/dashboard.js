@@ -333,6 +333,12 @@ var App = class {
     const room = document.getElementById("main")?.clientWidth ?? 700;
     return Math.max(240, Math.min(room - CARD_PADDING, WIDEST_CHART));
   }
+  /** The same in the card with this heading, which is known once it is drawn. */
+  widthOf(id) {
+    const card = document.getElementById(id)?.closest(".card");
+    if (!card) this.draw();
+    return card ? Math.max(240, card.clientWidth - CARD_PADDING) : this.width;
+  }
   /** To another page of the console. isSame: the same page, with another filter or order. */
   go(href, { isSame = false } = {}) {
     if (isSame) history.replaceState(null, "", href);
@@ -2258,10 +2264,10 @@ var HEIGHT2 = 240;
 var MARGIN = { top: 22, right: 16, bottom: 28, left: 52 };
 var LOG_FROM = 50;
 var EDGE2 = 30;
-function frameOf(width, dots, name, most) {
-  const steps = { low: 0, high: dots.reduce((most2, dot) => Math.max(most2, dot.step), 1) };
+function frameOf(width, dots, { name, most, xName, first, show }) {
+  const steps = { low: first, high: dots.reduce((most2, dot) => Math.max(most2, dot.step), first + 1) };
   const x = linear(steps, { low: MARGIN.left, high: width - MARGIN.right });
-  return { width, x, steps, ...yAxis(dots.map((dot) => dot.value), name, most) };
+  return { width, x, steps, xName, show, ...yAxis(dots.map((dot) => dot.value), name, most) };
 }
 function yAxis(values, name, most) {
   const low = values.reduce((least, value) => Math.min(least, value), Infinity);
@@ -2272,14 +2278,14 @@ function yAxis(values, name, most) {
     return { y: logarithmic(range2, pixels), yTicks: powers(range2), yName: `${name}, logarithmic` };
   }
   const range = yRange(low, high, most);
-  return { y: linear(range, pixels), yTicks: ticks(range, 4), yName: name };
+  return { y: linear(range, pixels), yTicks: ticks(range, 5), yName: name };
 }
 function yRange(low, high, most) {
   const margin = (high - low || Math.abs(high) || 1) * 0.06;
   const isFar = low < 0 || low > high * 0.6;
   return { low: isFar ? low - margin : 0, high: Math.min(high + margin, Math.max(most, high)) };
 }
-function grid({ width, x, y, steps, yTicks, yName }) {
+function grid({ width, x, y, steps, xName, show, yTicks, yName }) {
   const bottom = HEIGHT2 - MARGIN.bottom;
   const right = width - MARGIN.right;
   return s(
@@ -2287,14 +2293,14 @@ function grid({ width, x, y, steps, yTicks, yName }) {
     { class: "grid" },
     yTicks.map((value) => [
       s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
-      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, decimal(value))
+      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, show(value))
     ]),
     ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step2) => {
       const anchor = x(step2) > width - EDGE2 ? "end" : "middle";
       return s("text", { x: x(step2), y: bottom + 18, "text-anchor": anchor }, count(step2));
     }),
     s("text", { x: 0, y: 12 }, yName),
-    s("text", { x: 0, y: bottom + 18 }, "step")
+    s("text", { x: 0, y: bottom + 18 }, xName)
   );
 }
 
@@ -2308,9 +2314,11 @@ function chartView(app, chart) {
   ];
   const drawn2 = lines.some(({ dots }) => dots.length > 1) ? lines : [];
   if (drawn2.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve begins after the first steps.`);
-  const frame = frameOf(app.width, drawn2.flatMap(({ dots }) => dots), chart.title, chart.title === "accuracy" ? 1 : Infinity);
+  const { title, isShare, by = { name: "step", first: 0 }, width = app.width } = chart;
+  const axes = { name: title, most: isShare ? 1 : Infinity, xName: by.name, first: by.first, show: isShare ? percent : decimal };
+  const frame = frameOf(width, drawn2.flatMap(({ dots }) => dots), axes);
   const step2 = app.state.hover?.chart === chart.id ? app.state.hover.step : null;
-  return h("figure", { class: "curve" }, drawing2(app, chart, drawn2, frame, step2), legend2(drawn2, step2));
+  return h("figure", { class: "curve" }, drawing2(app, chart, drawn2, frame, step2), legend2(drawn2, frame, step2));
 }
 function seriesOf(points, key) {
   return points.flatMap(({ step: step2, values }) => {
@@ -2329,19 +2337,19 @@ function linesOf({ keys }, points, other) {
 function drawing2(app, chart, lines, frame, step2) {
   const { width, x, steps } = frame;
   const hover = (at) => {
-    app.state.hover = at === null ? null : { chart: chart.id, step: Math.min(steps.high, Math.max(0, at)) };
+    app.state.hover = at === null ? null : { chart: chart.id, step: Math.round(Math.min(steps.high, Math.max(steps.low, at))) };
     app.draw();
   };
   const point = (event) => {
     const box = event.currentTarget.getBoundingClientRect();
     const pixels = (event.clientX - box.left) / box.width * width;
-    hover((pixels - MARGIN.left) / (x(steps.high) - MARGIN.left) * steps.high);
+    hover(steps.low + (pixels - MARGIN.left) / (x(steps.high) - MARGIN.left) * (steps.high - steps.low));
   };
   const key = (event) => {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (move === void 0) return;
     event.preventDefault();
-    hover((step2 ?? steps.high) + move * steps.high / 50);
+    hover((step2 ?? steps.high) + move * Math.max(1, Math.floor((steps.high - steps.low) / 50)));
   };
   return s(
     "svg",
@@ -2351,14 +2359,14 @@ function drawing2(app, chart, lines, frame, step2) {
       height: HEIGHT2,
       role: "img",
       tabindex: 0,
-      "aria-label": summary2(chart, lines),
+      "aria-label": summary2(chart, lines, frame.show),
       onpointermove: point,
       onpointerleave: () => hover(null),
       onkeydown: key,
       onblur: () => hover(null)
     },
     grid(frame),
-    lines.map((line2) => lineView(line2, frame)),
+    lines.map((line2) => lineView(line2, frame, chart.hollow)),
     step2 !== null && s("line", { class: "cursor", x1: x(step2), x2: x(step2), y1: MARGIN.top, y2: HEIGHT2 - MARGIN.bottom }),
     step2 !== null && lines.map((line2) => {
       const dot = nearest(line2.dots, step2);
@@ -2366,7 +2374,7 @@ function drawing2(app, chart, lines, frame, step2) {
     })
   );
 }
-function lineView({ kind, isOther, raw, dots }, { x, y, width }) {
+function lineView({ kind, isOther, raw, dots }, { x, y, width }, hollow) {
   const most = Math.max(60, Math.floor(width / 2));
   const path = (list2) => thinned(list2, most).map(({ step: step2, value }) => `${x(step2).toFixed(1)},${within(y(value)).toFixed(1)}`).join(" ");
   return s(
@@ -2374,23 +2382,23 @@ function lineView({ kind, isOther, raw, dots }, { x, y, width }) {
     { class: `${kind} ${isOther ? "other" : ""}` },
     raw !== dots && !isOther && s("polyline", { class: "raw", points: path(raw) }),
     s("polyline", { points: path(dots) }),
-    kind === "validation" && !isOther && dots.length <= MOST_MARKERS && dots.map((dot) => s("circle", { cx: x(dot.step), cy: y(dot.value), r: 2.5 }))
+    kind === "validation" && !isOther && dots.length <= MOST_MARKERS && dots.map((dot) => s("circle", { class: hollow?.has(dot.step) ? "hollow" : null, cx: x(dot.step), cy: y(dot.value), r: hollow ? 4 : 2.5 }))
   );
 }
 function within(pixels) {
   return Math.min(HEIGHT2 - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
 }
-function legend2(lines, step2) {
+function legend2(lines, { xName, steps, show }, step2) {
   return h(
     "figcaption",
     { class: "legend" },
-    h("span", { class: "quiet number" }, step2 === null ? "at the end" : `step ${Math.round(step2)}`),
+    h("span", { class: "quiet number" }, `${xName} ${count(step2 ?? steps.high)}`),
     lines.map(
       ({ kind, name, isOther, dots }) => h(
         "span",
         { class: `key ${kind} ${isOther ? "other" : ""}`, "data-key": name },
         `${name} `,
-        h("strong", { class: "number" }, decimal(nearest(dots, step2 ?? Infinity).value))
+        h("strong", { class: "number" }, show(nearest(dots, step2 ?? Infinity).value))
       )
     )
   );
@@ -2403,10 +2411,10 @@ function nearest(dots, step2) {
   }
   return found2;
 }
-function summary2({ title }, lines) {
+function summary2({ title }, lines, show) {
   const told5 = lines.map(({ name, dots }) => {
     const [first, last2] = [dots[0]?.value ?? 0, dots.at(-1)?.value ?? 0];
-    return `${name} ${title} went from ${decimal(first)} to ${decimal(last2)}`;
+    return `${name} ${title} went from ${show(first)} to ${show(last2)}`;
   });
   return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told5.join(", ")}.`;
 }
@@ -2499,6 +2507,36 @@ function sparkline(values, label2, marked = []) {
     marked.length > 0 && values.map(
       (value, at) => s("circle", { class: marked[at] ? "on" : "off", cx: x(at), cy: y(value), r: 2 })
     )
+  );
+}
+
+// src/views/versions/course.ts
+function measured(model2, list2) {
+  const known = list2.flatMap((version) => {
+    const metric = measureOf(model2, list2, version);
+    return metric === null ? [] : [{ version, metric }];
+  });
+  return known.reverse();
+}
+function courseView(app, model2, list2) {
+  const known = measured(model2, list2);
+  const [first, second] = known;
+  if (first === void 0 || second === void 0) return null;
+  const refused = known.filter(({ version }) => !version.promoted).map(({ version }) => version.version);
+  return section(
+    "Metric by version",
+    { id: "course" },
+    chartView(app, {
+      id: `course-${model2.name}`,
+      title: first.metric.name,
+      keys: { validation: "metric" },
+      points: known.map(({ version, metric }) => ({ step: version.version, epoch: 0, values: { metric: metric.after } })),
+      by: { name: "version", first: first.version.version },
+      width: app.widthOf("course"),
+      isShare: first.metric.isShare,
+      hollow: new Set(refused)
+    }),
+    refused.length > 0 && h("p", { class: "quiet", "data-key": "hollow" }, "Hollow: not promoted.")
   );
 }
 
@@ -2629,9 +2667,9 @@ function shown({ isShare, after }) {
   return isShare ? percent(after) : decimal(after);
 }
 function courseOf(model2, known) {
-  const judged = known.map((version) => ({ version, metric: measureOf(model2, known, version) })).filter(({ metric }) => metric !== null).reverse();
-  const values = judged.map(({ metric }) => metric?.after ?? 0);
-  const [name] = judged.map(({ metric }) => metric?.name);
+  const judged = measured(model2, known);
+  const values = judged.map(({ metric }) => metric.after);
+  const [name] = judged.map(({ metric }) => metric.name);
   const label2 = `${name ?? "metric"} from ${decimal(values[0] ?? 0)} to ${decimal(values.at(-1) ?? 0)}`;
   return sparkline(values, label2, judged.map(({ version }) => version.promoted));
 }
@@ -2847,7 +2885,7 @@ function curvesView(app, known, points) {
     metric === void 0 ? null : section(
       metric === "validation_accuracy" ? "Accuracy" : "Mean absolute error",
       { id: "metric" },
-      chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid })
+      chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid, isShare: metric === "validation_accuracy" })
     ),
     overlayField(app, known)
   );
@@ -5412,7 +5450,7 @@ function versionsTab(app, known) {
       "div",
       { class: "stack" },
       section("Samples", { id: "counts" }, samplesView(known, counted2 ?? null)),
-      list2 && list2.length > 1 ? section("Metric by version", { id: "course", class: "course" }, courseOf(known, list2)) : null,
+      list2 ? courseView(app, known, list2) : null,
       list2 ? driftView(app, known, list2) : null,
       list2 ? aliasesView(app, known, list2) : null,
       mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from browser import LOW_CONTRAST, SERIOUS, Tab
-from support import Served, blobs, mlp
+from support import Served, blobs, mlp, wait_until
 
 PLACES = (
     "",
@@ -24,6 +24,7 @@ PLACES = (
     "/system/events",
     "/system/audit",
 )
+AS_DRAWN = "it => Math.abs(it.getBoundingClientRect().width - it.getAttribute('width')) < 1"
 WIDEST = "() => document.documentElement.scrollWidth"
 
 
@@ -132,6 +133,38 @@ def test_the_table_of_models_has_the_metric_of_what_apps_fetch(
     registered = page.get_by_role("listitem", name=f"Version {first['version']}")
     before = f"{fetched['baseline']['accuracy'] * 100:.1f} %"
     registered.locator(".measure", has_text=before).wait_for()
+
+
+def test_the_metric_of_each_version_is_drawn_with_its_axes(
+    tab: Callable[..., Tab], filled: Served
+) -> None:
+    refused, fetched, _ = filled.http.get("/v1/models/seen/versions").json()["items"]
+    values = [fetched["baseline"], fetched["metrics"], refused["metrics"]]
+    first, second, third = (each["accuracy"] for each in values)
+    page = tab(filled).open("/models/seen")
+    card = page.get_by_role("region", name="Metric by version")
+    told = f"Accuracy curve: validation accuracy went from {first:.1%} to {third:.1%}."
+    chart = card.get_by_role("img", name=told.replace("%", " %"))
+
+    chart.wait_for()
+
+    texts = chart.locator("text").all_text_contents()
+    shares = [text for text in texts if text.endswith(" %")]
+    assert len(shares) >= 3
+    assert [text for text in texts if text not in shares] == ["1", "2", "3", "accuracy", "version"]
+    heights = [float(each.get_attribute("cy")) for each in chart.locator("circle").all()]
+    best = max(first, second, third)
+    assert heights.index(min(heights)) == [first, second, third].index(best)
+    hollow = [each.get_attribute("class") == "hollow" for each in chart.locator("circle").all()]
+    assert hollow == [False, False, True]
+    chart.focus()
+    page.keyboard.press("ArrowLeft")
+    card.get_by_text("version 2", exact=True).wait_for()
+    card.get_by_text(f"{second:.1%}".replace("%", " %")).wait_for()
+    for width in (1280, 390):
+        page.set_viewport_size({"width": width, "height": 800})
+        wait_until(lambda: chart.evaluate(AS_DRAWN), "numbers that are not scaled")
+        assert chart.bounding_box()["width"] <= card.bounding_box()["width"]
 
 
 def test_a_person_promotes_and_rolls_back(tab: Callable[..., Tab], filled: Served) -> None:

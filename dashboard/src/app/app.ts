@@ -33,6 +33,13 @@ export class App {
     return Math.max(240, Math.min(room - CARD_PADDING, WIDEST_CHART));
   }
 
+  /** The same in the card with this heading, which is known once it is drawn. */
+  widthOf(id: string): number {
+    const card = document.getElementById(id)?.closest(".card");
+    if (!card) this.draw();
+    return card ? Math.max(240, card.clientWidth - CARD_PADDING) : this.width;
+  }
+
   /** To another page of the console. isSame: the same page, with another filter or order. */
   go(href: string, { isSame = false } = {}): void {
     if (isSame) history.replaceState(null, "", href);

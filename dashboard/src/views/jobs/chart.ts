@@ -1,8 +1,8 @@
-/** Curves of a job by step: smoothed lines over the raw ones, and their values under the pointer. */
+/** Curves by step or version: smoothed lines over the raw ones, and their values under the pointer. */
 
 import type { App } from "../../app/app";
 import { h, s } from "../../page/dom";
-import { decimal } from "../../page/format";
+import { count, decimal, percent } from "../../page/format";
 import { type Dot, smoothed, thinned } from "../../page/scale";
 import type { Point } from "../../daemon/types";
 import { type Frame, frameOf, grid, HEIGHT, MARGIN } from "../parts/frame";
@@ -27,7 +27,15 @@ export interface Chart {
   keys: Partial<Record<Kind, string>>;
   points: Point[];
   /** Another job, drawn fainter. */
-  overlaid: { name: string; points: Point[] } | null;
+  overlaid?: { name: string; points: Point[] } | null;
+  /** What is counted on the x axis, and from where; steps from 0 if it is left out. */
+  by?: { name: string; first: number };
+  /** In pixels; the page's if it is left out. */
+  width?: number;
+  /** Whether values are shares of 1. */
+  isShare?: boolean;
+  /** Steps whose markers are hollow. */
+  hollow?: ReadonlySet<number>;
 }
 
 export function chartView(app: App, chart: Chart): Element {
@@ -37,9 +45,11 @@ export function chartView(app: App, chart: Chart): Element {
   ];
   const drawn = lines.some(({ dots }) => dots.length > 1) ? lines : [];
   if (drawn.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve begins after the first steps.`);
-  const frame = frameOf(app.width, drawn.flatMap(({ dots }) => dots), chart.title, chart.title === "accuracy" ? 1 : Infinity);
+  const { title, isShare, by = { name: "step", first: 0 }, width = app.width } = chart;
+  const axes = { name: title, most: isShare ? 1 : Infinity, xName: by.name, first: by.first, show: isShare ? percent : decimal };
+  const frame = frameOf(width, drawn.flatMap(({ dots }) => dots), axes);
   const step = app.state.hover?.chart === chart.id ? app.state.hover.step : null;
-  return h("figure", { class: "curve" }, drawing(app, chart, drawn, frame, step), legend(drawn, step));
+  return h("figure", { class: "curve" }, drawing(app, chart, drawn, frame, step), legend(drawn, frame, step));
 }
 
 export function seriesOf(points: Point[], key: string): Dot[] {
@@ -61,19 +71,19 @@ function linesOf({ keys }: Chart, points: Point[], other: string | null): Line[]
 function drawing(app: App, chart: Chart, lines: Line[], frame: Frame, step: number | null): SVGElement {
   const { width, x, steps } = frame;
   const hover = (at: number | null): void => {
-    app.state.hover = at === null ? null : { chart: chart.id, step: Math.min(steps.high, Math.max(0, at)) };
+    app.state.hover = at === null ? null : { chart: chart.id, step: Math.round(Math.min(steps.high, Math.max(steps.low, at))) };
     app.draw();
   };
   const point = (event: PointerEvent): void => {
     const box = (event.currentTarget as Element).getBoundingClientRect();
     const pixels = ((event.clientX - box.left) / box.width) * width;
-    hover(((pixels - MARGIN.left) / (x(steps.high) - MARGIN.left)) * steps.high);
+    hover(steps.low + ((pixels - MARGIN.left) / (x(steps.high) - MARGIN.left)) * (steps.high - steps.low));
   };
   const key = (event: KeyboardEvent): void => {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (move === undefined) return;
     event.preventDefault();
-    hover((step ?? steps.high) + (move * steps.high) / 50);
+    hover((step ?? steps.high) + move * Math.max(1, Math.floor((steps.high - steps.low) / 50)));
   };
   return s(
     "svg",
@@ -83,14 +93,14 @@ function drawing(app: App, chart: Chart, lines: Line[], frame: Frame, step: numb
       height: HEIGHT,
       role: "img",
       tabindex: 0,
-      "aria-label": summary(chart, lines),
+      "aria-label": summary(chart, lines, frame.show),
       onpointermove: point,
       onpointerleave: () => hover(null),
       onkeydown: key,
       onblur: () => hover(null),
     },
     grid(frame),
-    lines.map((line) => lineView(line, frame)),
+    lines.map((line) => lineView(line, frame, chart.hollow)),
     step !== null && s("line", { class: "cursor", x1: x(step), x2: x(step), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
     step !== null &&
       lines.map((line) => {
@@ -100,7 +110,7 @@ function drawing(app: App, chart: Chart, lines: Line[], frame: Frame, step: numb
   );
 }
 
-function lineView({ kind, isOther, raw, dots }: Line, { x, y, width }: Frame): SVGElement {
+function lineView({ kind, isOther, raw, dots }: Line, { x, y, width }: Frame, hollow?: ReadonlySet<number>): SVGElement {
   const most = Math.max(60, Math.floor(width / 2));
   const path = (list: Dot[]): string =>
     thinned(list, most)
@@ -114,7 +124,7 @@ function lineView({ kind, isOther, raw, dots }: Line, { x, y, width }: Frame): S
     kind === "validation" &&
       !isOther &&
       dots.length <= MOST_MARKERS &&
-      dots.map((dot) => s("circle", { cx: x(dot.step), cy: y(dot.value), r: 2.5 })),
+      dots.map((dot) => s("circle", { class: hollow?.has(dot.step) ? "hollow" : null, cx: x(dot.step), cy: y(dot.value), r: hollow ? 4 : 2.5 })),
   );
 }
 
@@ -124,17 +134,17 @@ function within(pixels: number): number {
 }
 
 /** Names with their values: at the pointer, else at the end. */
-function legend(lines: Line[], step: number | null): HTMLElement {
+function legend(lines: Line[], { xName, steps, show }: Frame, step: number | null): HTMLElement {
   return h(
     "figcaption",
     { class: "legend" },
-    h("span", { class: "quiet number" }, step === null ? "at the end" : `step ${Math.round(step)}`),
+    h("span", { class: "quiet number" }, `${xName} ${count(step ?? steps.high)}`),
     lines.map(({ kind, name, isOther, dots }) =>
       h(
         "span",
         { class: `key ${kind} ${isOther ? "other" : ""}`, "data-key": name },
         `${name} `,
-        h("strong", { class: "number" }, decimal(nearest(dots, step ?? Infinity).value)),
+        h("strong", { class: "number" }, show(nearest(dots, step ?? Infinity).value)),
       ),
     ),
   );
@@ -150,10 +160,10 @@ function nearest(dots: Dot[], step: number): Dot {
   return found;
 }
 
-function summary({ title }: Chart, lines: Line[]): string {
+function summary({ title }: Chart, lines: Line[], show: Frame["show"]): string {
   const told = lines.map(({ name, dots }) => {
     const [first, last] = [dots[0]?.value ?? 0, dots.at(-1)?.value ?? 0];
-    return `${name} ${title} went from ${decimal(first)} to ${decimal(last)}`;
+    return `${name} ${title} went from ${show(first)} to ${show(last)}`;
   });
   return `${title.charAt(0).toUpperCase()}${title.slice(1)} curve: ${told.join(", ")}.`;
 }

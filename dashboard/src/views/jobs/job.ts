@@ -104,7 +104,7 @@ function curvesView(app: App, known: Job, points: Point[]): Child {
       : section(
           metric === "validation_accuracy" ? "Accuracy" : "Mean absolute error",
           { id: "metric" },
-          chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid }),
+          chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid, isShare: metric === "validation_accuracy" }),
         ),
     overlayField(app, known),
   );

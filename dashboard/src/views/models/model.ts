@@ -7,7 +7,6 @@ import { jobs, model, stats, versions } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Job, Model, SampleStats } from "../../daemon/types";
 import { compareTab } from "./compare";
-import { courseOf } from "./models";
 import { outcomeRow } from "../overview";
 import { fact, heading, loading, opener, section } from "../parts/parts";
 import { samplesTab } from "../samples/samples";
@@ -16,6 +15,7 @@ import { openTraining } from "./train";
 import { tryTab } from "./try";
 import { aliasesView } from "../versions/aliases";
 import { checkpointsView } from "../versions/checkpoints";
+import { courseView } from "../versions/course";
 import { driftView } from "../versions/drift";
 import { timeline } from "../versions/versions";
 
@@ -93,7 +93,7 @@ function versionsTab(app: App, known: Model): HTMLElement {
       "div",
       { class: "stack" },
       section("Samples", { id: "counts" }, samplesView(known, counted ?? null)),
-      list && list.length > 1 ? section("Metric by version", { id: "course", class: "course" }, courseOf(known, list)) : null,
+      list ? courseView(app, known, list) : null,
       list ? driftView(app, known, list) : null,
       list ? aliasesView(app, known, list) : null,
       mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null,

@@ -10,6 +10,7 @@ import type { Model, Version } from "../../daemon/types";
 import { type Measure, measureOf } from "../../page/words";
 import { badge, heading, loading, press, scrolled, when } from "../parts/parts";
 import { sparkline } from "../parts/spark";
+import { measured } from "../versions/course";
 
 type Order = "name" | "samples" | "metric" | "changed";
 
@@ -164,13 +165,10 @@ export function shown({ isShare, after }: Pick<Measure, "isShare" | "after">): s
 }
 
 /** The metric of each version, oldest first; dots of promoted ones are filled. */
-export function courseOf(model: Model, known: Version[]): Element {
-  const judged = known
-    .map((version) => ({ version, metric: measureOf(model, known, version) }))
-    .filter(({ metric }) => metric !== null)
-    .reverse();
-  const values = judged.map(({ metric }) => metric?.after ?? 0);
-  const [name] = judged.map(({ metric }) => metric?.name);
+function courseOf(model: Model, known: Version[]): Element {
+  const judged = measured(model, known);
+  const values = judged.map(({ metric }) => metric.after);
+  const [name] = judged.map(({ metric }) => metric.name);
   const label = `${name ?? "metric"} from ${decimal(values[0] ?? 0)} to ${decimal(values.at(-1) ?? 0)}`;
   return sparkline(values, label, judged.map(({ version }) => version.promoted));
 }

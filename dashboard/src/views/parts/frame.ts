@@ -1,7 +1,7 @@
 /** The axes of a chart. */
 
 import { s } from "../../page/dom";
-import { count, decimal } from "../../page/format";
+import { count } from "../../page/format";
 import { type Dot, linear, logarithmic, powers, type Range, ticks } from "../../page/scale";
 
 export const HEIGHT = 240;
@@ -11,7 +11,15 @@ const LOG_FROM = 50;
 /** A number under the axis this near to the edge would be cut off. */
 const EDGE = 30;
 
-export interface Frame {
+export interface Axes {
+  name: string;
+  most: number;
+  xName: string;
+  first: number;
+  show: (value: number) => string;
+}
+
+export interface Frame extends Pick<Axes, "xName" | "show"> {
   width: number;
   x: (step: number) => number;
   y: (value: number) => number;
@@ -20,11 +28,11 @@ export interface Frame {
   yName: string;
 }
 
-/** most: the maximum that a value can have. */
-export function frameOf(width: number, dots: Dot[], name: string, most: number): Frame {
-  const steps = { low: 0, high: dots.reduce((most, dot) => Math.max(most, dot.step), 1) };
+/** most: the maximum that a value can have. xName: of the steps, which begin at `first`. */
+export function frameOf(width: number, dots: Dot[], { name, most, xName, first, show }: Axes): Frame {
+  const steps = { low: first, high: dots.reduce((most, dot) => Math.max(most, dot.step), first + 1) };
   const x = linear(steps, { low: MARGIN.left, high: width - MARGIN.right });
-  return { width, x, steps, ...yAxis(dots.map((dot) => dot.value), name, most) };
+  return { width, x, steps, xName, show, ...yAxis(dots.map((dot) => dot.value), name, most) };
 }
 
 function yAxis(values: number[], name: string, most: number): Pick<Frame, "y" | "yTicks" | "yName"> {
@@ -36,7 +44,7 @@ function yAxis(values: number[], name: string, most: number): Pick<Frame, "y" | 
     return { y: logarithmic(range, pixels), yTicks: powers(range), yName: `${name}, logarithmic` };
   }
   const range = yRange(low, high, most);
-  return { y: linear(range, pixels), yTicks: ticks(range, 4), yName: name };
+  return { y: linear(range, pixels), yTicks: ticks(range, 5), yName: name };
 }
 
 /** From zero, unless the curve would be a flat line far above it. */
@@ -46,7 +54,7 @@ function yRange(low: number, high: number, most: number): Range {
   return { low: isFar ? low - margin : 0, high: Math.min(high + margin, Math.max(most, high)) };
 }
 
-export function grid({ width, x, y, steps, yTicks, yName }: Frame): SVGElement {
+export function grid({ width, x, y, steps, xName, show, yTicks, yName }: Frame): SVGElement {
   const bottom = HEIGHT - MARGIN.bottom;
   const right = width - MARGIN.right;
   return s(
@@ -54,7 +62,7 @@ export function grid({ width, x, y, steps, yTicks, yName }: Frame): SVGElement {
     { class: "grid" },
     yTicks.map((value) => [
       s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
-      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, decimal(value)),
+      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, show(value)),
     ]),
     ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110)))
       .filter(Number.isInteger)
@@ -63,6 +71,6 @@ export function grid({ width, x, y, steps, yTicks, yName }: Frame): SVGElement {
         return s("text", { x: x(step), y: bottom + 18, "text-anchor": anchor }, count(step));
       }),
     s("text", { x: 0, y: 12 }, yName),
-    s("text", { x: 0, y: bottom + 18 }, "step"),
+    s("text", { x: 0, y: bottom + 18 }, xName),
   );
 }
