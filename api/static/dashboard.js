@@ -154,10 +154,10 @@ var Resources = class {
     return this.#entries.get(key)?.value;
   }
   /** Changes what is known without asking. */
-  update(key, change2) {
+  update(key, change3) {
     const value = this.#entries.get(key)?.value;
     if (value === void 0 || value === null) return false;
-    change2(value);
+    change3(value);
     return true;
   }
   /** Before the views read. */
@@ -1883,6 +1883,7 @@ function settingsForm(app, form) {
   return h(
     "form",
     { class: "form settings", novalidate: true, "data-key": form.name, onsubmit: (event) => void submit2(event) },
+    form.presets === void 0 ? null : presetsView(app, form, changed2),
     form.groups.map(
       (group) => h(
         "fieldset",
@@ -1902,6 +1903,29 @@ function settingsForm(app, form) {
     )
   );
 }
+function presetsView(app, form, changed2) {
+  const fill = (event, values) => {
+    event.currentTarget.form?.reset();
+    for (const [name, value] of Object.entries(values)) change(form, changed2, name, value);
+    app.draw();
+  };
+  return h(
+    "fieldset",
+    { "data-key": "presets" },
+    h("legend", {}, "Start from a preset"),
+    h(
+      "div",
+      { class: "fields" },
+      (form.presets ?? []).map(
+        ({ title, about, values }) => h("div", { "data-key": title }, h("button", { type: "button", onclick: (event) => fill(event, values) }, title), h("p", { class: "quiet" }, about))
+      )
+    )
+  );
+}
+function change(form, changed2, name, value) {
+  if (same(value, form.values[name])) delete changed2[name];
+  else changed2[name] = value;
+}
 function forget(app, name) {
   app.state.drafts.delete(name);
   app.state.results.delete(name);
@@ -1913,8 +1937,7 @@ function field(app, form, setting, changed2) {
   const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === place || pointer.startsWith(`${place}/`));
   const known = name in changed2 ? changed2[name] : form.values[name];
   const take2 = (value) => {
-    if (same(value, form.values[name])) delete changed2[name];
-    else changed2[name] = value;
+    change(form, changed2, name, value);
     app.draw();
   };
   return h(
@@ -1948,8 +1971,8 @@ function control({ name, kind, scale = 1, options = [], isOptional, placeholder 
     return h("input", { name, type: "text", value: value2, placeholder: placeholder ?? null, spellcheck: "false", "aria-invalid": isWrong, oninput: (event) => take2(read2(event) || null) });
   }
   if (kind === "time") {
-    const change2 = (event) => take2(read2(event) === "" ? null : new Date(read2(event)).toISOString());
-    return h("input", { name, type: "datetime-local", value: typeof known === "string" ? localTime(known) : "", "aria-invalid": isWrong, oninput: change2 });
+    const change3 = (event) => take2(read2(event) === "" ? null : new Date(read2(event)).toISOString());
+    return h("input", { name, type: "datetime-local", value: typeof known === "string" ? localTime(known) : "", "aria-invalid": isWrong, oninput: change3 });
   }
   if (kind === "json") return jsonField(name, known, take2, isWrong);
   const parse2 = (event) => {
@@ -1965,7 +1988,7 @@ function localTime(time) {
   return new Date(then.getTime() - then.getTimezoneOffset() * 6e4).toISOString().slice(0, 16);
 }
 function jsonField(name, known, take2, isWrong) {
-  const change2 = (event) => {
+  const change3 = (event) => {
     const text4 = event.currentTarget.value.trim();
     try {
       take2(text4 === "" ? null : JSON.parse(text4));
@@ -1974,7 +1997,7 @@ function jsonField(name, known, take2, isWrong) {
     }
   };
   const text3 = known === null || known === void 0 ? "" : JSON.stringify(known, null, 1);
-  return h("textarea", { name, rows: 4, spellcheck: "false", "aria-invalid": isWrong, oninput: change2 }, text3);
+  return h("textarea", { name, rows: 4, spellcheck: "false", "aria-invalid": isWrong, oninput: change3 }, text3);
 }
 function same(a, b) {
   return JSON.stringify(a ?? null) === JSON.stringify(b ?? null);
@@ -2013,12 +2036,12 @@ function windowsOf(grid2) {
   });
   return [...found2.values()];
 }
-function weekView(app, windows, change2) {
+function weekView(app, windows, change3) {
   const grid2 = hoursOf(windows);
   const flip = (day2, hours2) => {
     const isOn = hours2.every((hour) => grid2[day2]?.[hour]);
     const next = grid2.map((row2, at) => at === day2 ? row2.map((was, hour) => hours2.includes(hour) ? !isOn : was) : row2);
-    change2(windowsOf(next));
+    change3(windowsOf(next));
   };
   return h(
     "div",
@@ -2128,6 +2151,24 @@ var GROUPS = [
     ]
   }
 ];
+var AT_ANY_TIME = { require_ac_power: true, require_idle: false, max_minutes_per_day: null, windows: [] };
+var PRESETS = [
+  {
+    title: "Laptop",
+    about: "On mains power, from a charge of 50 %; stops below 30 % and in battery saver.",
+    values: { ...AT_ANY_TIME, min_battery_percent: 30, resume_battery_percent: 50, obey_battery_saver: true }
+  },
+  {
+    title: "Always on",
+    about: "A server or a desktop: at any time on mains power.",
+    values: { ...AT_ANY_TIME, min_battery_percent: null, resume_battery_percent: null, obey_battery_saver: false }
+  },
+  {
+    title: "Only at night",
+    about: "Every day from 22:00 to 06:00, on mains power.",
+    values: { ...AT_ANY_TIME, windows: [{ days: DAYS, start: "22:00", end: "06:00" }] }
+  }
+];
 function forecastView(app, changed2) {
   const shown2 = app.draft("policy-forecast", () => ({ forecast: null }));
   shown2.forecast = forecast(app, { ...changed2 }) ?? shown2.forecast;
@@ -2162,6 +2203,7 @@ function policyView(app, rules) {
       name: "policy",
       groups: GROUPS,
       values: rules,
+      presets: PRESETS,
       pointer: "",
       stale: STALE,
       more: (changed2) => [
@@ -3315,10 +3357,10 @@ function table2(title, matrix, names, other) {
     )
   );
 }
-function cell(value, share, isRight, change2, what) {
+function cell(value, share, isRight, change3, what) {
   const step2 = value === 0 ? 0 : Math.max(1, Math.ceil(share * STEPS));
-  const told5 = change2 === 0 ? "" : `, ${change2 > 0 ? "+" : "−"}${Math.abs(change2)} against the other version`;
-  return h("td", { class: `${isRight ? "right" : "wrong"} step-${step2} ${change2 === 0 ? "" : "moved"}`, title: `${what}: ${value}${told5}` }, value === 0 ? "" : count(value));
+  const told5 = change3 === 0 ? "" : `, ${change3 > 0 ? "+" : "−"}${Math.abs(change3)} against the other version`;
+  return h("td", { class: `${isRight ? "right" : "wrong"} step-${step2} ${change3 === 0 ? "" : "moved"}`, title: `${what}: ${value}${told5}` }, value === 0 ? "" : count(value));
 }
 function pairs(title, matrix, names) {
   const found2 = matrix.flatMap((row2, truth) => row2.map((value, guess) => ({ value, truth, guess }))).filter(({ value, truth, guess }) => value > 0 && truth !== guess);
@@ -3436,9 +3478,9 @@ function figure(value, isShare) {
 }
 function difference(then, now, isShare) {
   if (typeof then !== "number" || typeof now !== "number") return h("td", {});
-  const change2 = now - then;
-  const size = isShare ? `${(Math.abs(change2) * 100).toFixed(1)} points` : decimal(Math.abs(change2));
-  return h("td", { class: "number" }, change2 === 0 ? "same" : `${change2 > 0 ? "+" : "−"}${size}`);
+  const change3 = now - then;
+  const size = isShare ? `${(Math.abs(change3) * 100).toFixed(1)} points` : decimal(Math.abs(change3));
+  return h("td", { class: "number" }, change3 === 0 ? "same" : `${change3 > 0 ? "+" : "−"}${size}`);
 }
 function confusions(known) {
   const matrices = [known.before, known.after].map(({ confusion_matrix: each2 }) => each2);
@@ -3582,10 +3624,10 @@ async function each(items, run) {
   };
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
-function filterTo(app, name, change2) {
+function filterTo(app, name, change3) {
   const now = Object.fromEntries(["show", "label", "split"].map((key) => [key, app.route.query.get(key)]));
   Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
-  app.go(to(["models", name, "samples"], { ...now, ...change2 }), { isSame: true });
+  app.go(to(["models", name, "samples"], { ...now, ...change3 }), { isSame: true });
 }
 
 // src/app/uploads.ts
@@ -4721,8 +4763,8 @@ function moreButton(app, path, isWhole) {
 function filters2(...fields2) {
   return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
 }
-function choice(title, now, options, change2) {
-  const chosen3 = (event) => change2(event.currentTarget.value);
+function choice(title, now, options, change3) {
+  const chosen3 = (event) => change3(event.currentTarget.value);
   return h(
     "label",
     { "data-key": title },
@@ -4730,8 +4772,8 @@ function choice(title, now, options, change2) {
     h("select", { onchange: chosen3 }, options.map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
   );
 }
-function text2(title, now, placeholder, change2) {
-  const typed2 = (event) => change2(event.currentTarget.value.trim());
+function text2(title, now, placeholder, change3) {
+  const typed2 = (event) => change3(event.currentTarget.value.trim());
   return h(
     "label",
     { "data-key": title },
@@ -5369,11 +5411,11 @@ function measureView({ name, isShare, after, before }, isGood) {
     "div",
     { class: `measure ${isGood ? "good" : "held"}` },
     h("p", {}, h("span", { class: "value" }, show(after)), ` validation ${name}`),
-    before !== null && h("p", { class: "quiet" }, change(show(after), show(before), after > before)),
+    before !== null && h("p", { class: "quiet" }, change2(show(after), show(before), after > before)),
     isShare && bar(after, before)
   );
 }
-function change(after, before, isUp) {
+function change2(after, before, isUp) {
   if (after === before) return "the same as the version before";
   return `${isUp ? "up" : "down"} from ${before}`;
 }
@@ -5557,7 +5599,7 @@ function auditView(app) {
   const now = Object.fromEntries(FIELDS3.map((name) => [name, app.route.query.get(name) || null]));
   const path = withQuery("/v1/audit", now);
   const { items, isWhole } = pagesOf(app, path, PAGE2);
-  const go = (change2) => app.go(to(["system", "audit"], { ...now, ...change2 }), { isSame: true });
+  const go = (change3) => app.go(to(["system", "audit"], { ...now, ...change3 }), { isSame: true });
   return section(
     "Audit log",
     { id: "audit" },
@@ -5615,7 +5657,7 @@ function eventsView(app) {
   const [type, model2] = [query.get("type"), query.get("model")];
   const path = withQuery("/v1/events/history", { type: type || null, model: model2 || null });
   const { items, isWhole } = pagesOf(app, path, PAGE3);
-  const go = (change2) => app.go(to(["system", "events"], { type, model: model2, ...change2 }), { isSame: true });
+  const go = (change3) => app.go(to(["system", "events"], { type, model: model2, ...change3 }), { isSame: true });
   const names = (models(app) ?? []).map(({ name }) => [name, name]);
   return section(
     "Events",

@@ -78,6 +78,50 @@ def test_an_unknown_signal_has_no_green_dot(
 
 
 @pytest.mark.usefixtures("cleared")
+def test_presets_fill_the_policy_in_and_are_saved_like_other_changes(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    one = tab(served)
+    page = one.open("/device")
+    form = page.get_by_role("region", name="Policy")
+    before = served.http.get("/v1/policy").json()
+    form.get_by_label("Stop below a charge of").fill("77")
+    form.get_by_label("Train while nobody uses the device").check()
+
+    form.get_by_role("button", name="Laptop").click()
+    wait_until(lambda: form.get_by_label("Stop below a charge of").input_value() == "30", "30 %")
+    assert not form.get_by_label("Train while nobody uses the device").is_checked()
+    form.locator(".forecast").wait_for()
+    assert served.http.get("/v1/policy").json() == before, "nothing is saved yet"
+    saved = save(page, served)
+    assert (saved["min_battery_percent"], saved["resume_battery_percent"]) == (30, 50)
+    assert (saved["require_ac_power"], saved["windows"]) == (True, [])
+
+    form.get_by_role("button", name="Only at night").click()
+    form.get_by_text("mon, tue, wed, thu, fri, sat, sun 22:00 to 06:00").wait_for()
+    hours = [form.get_by_label(f"mon {hour}:00") for hour in (12, 23)]
+    assert [each.get_attribute("aria-pressed") for each in hours] == ["false", "true"]
+    (window,) = save(page, served)["windows"]
+    assert (window["start"], window["end"], len(window["days"])) == ("22:00", "06:00", 7)
+
+    form.get_by_role("button", name="Always on").click()
+    form.get_by_text("Every hour is allowed.").wait_for()
+    saved = save(page, served)
+    assert (saved["windows"], saved["min_battery_percent"]) == ([], None)
+    assert saved["obey_battery_saver"] is False
+    one.forgive("422")  # 77 % is more than the charge at which jobs resume
+
+
+def save(page: Any, served: Served) -> dict[str, Any]:
+    """Save the form; the policy then."""
+    form = page.get_by_role("region", name="Policy")
+    form.get_by_role("button", name="Save").click()
+    form.locator(".forecast").wait_for(state="detached")
+    policy: dict[str, Any] = served.http.get("/v1/policy").json()
+    return policy
+
+
+@pytest.mark.usefixtures("cleared")
 def test_a_policy_tells_what_it_would_do_before_it_is_saved(
     tab: Callable[..., Tab], served: Served
 ) -> None:

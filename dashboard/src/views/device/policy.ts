@@ -6,7 +6,7 @@ import type { Policy } from "../../daemon/types";
 import { limit, settingsForm, type Setting } from "../parts/form";
 import { type Forecast, forecast } from "../../app/queries";
 import { blockers, confirm, opener, section } from "../parts/parts";
-import { weekView } from "./week";
+import { DAYS, weekView } from "./week";
 
 const MIB = 2 ** 20;
 const STALE = ["/v1/policy", "/v1/device", "/v1/jobs"];
@@ -66,6 +66,25 @@ const GROUPS = [
   },
 ];
 
+const AT_ANY_TIME = { require_ac_power: true, require_idle: false, max_minutes_per_day: null, windows: [] };
+const PRESETS = [
+  {
+    title: "Laptop",
+    about: "On mains power, from a charge of 50 %; stops below 30 % and in battery saver.",
+    values: { ...AT_ANY_TIME, min_battery_percent: 30, resume_battery_percent: 50, obey_battery_saver: true },
+  },
+  {
+    title: "Always on",
+    about: "A server or a desktop: at any time on mains power.",
+    values: { ...AT_ANY_TIME, min_battery_percent: null, resume_battery_percent: null, obey_battery_saver: false },
+  },
+  {
+    title: "Only at night",
+    about: "Every day from 22:00 to 06:00, on mains power.",
+    values: { ...AT_ANY_TIME, windows: [{ days: DAYS, start: "22:00", end: "06:00" }] },
+  },
+];
+
 /** Whether a job might train now with the form's settings, as they are edited. */
 function forecastView(app: App, changed: Policy): HTMLElement {
   const shown = app.draft<{ forecast: Forecast | null }>("policy-forecast", () => ({ forecast: null }));
@@ -103,6 +122,7 @@ export function policyView(app: App, rules: Policy): HTMLElement {
       name: "policy",
       groups: GROUPS,
       values: rules,
+      presets: PRESETS,
       pointer: "",
       stale: STALE,
       more: (changed) => [

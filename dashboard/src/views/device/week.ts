@@ -9,7 +9,7 @@ export interface Window {
   end: string;
 }
 
-const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
+export const DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"];
 const HOURS = Array.from({ length: 24 }, (_, hour) => hour);
 
 /** Which hours windows allow; windows past midnight belong to the day on which they start. */

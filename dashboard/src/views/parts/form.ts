@@ -32,6 +32,8 @@ export interface SettingsForm {
   /** The prefix of error pointers, before the setting's name. */
   pointer: string;
   stale: readonly string[];
+  /** Buttons that fill in values, to be looked at and saved. */
+  presets?: readonly { title: string; about: string; values: Values }[];
   /** The label of the submit button. */
   save?: string;
   /** Of a form in a dialog: closes it. */
@@ -62,6 +64,7 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
   return h(
     "form",
     { class: "form settings", novalidate: true, "data-key": form.name, onsubmit: (event: Event) => void submit(event) },
+    form.presets === undefined ? null : presetsView(app, form, changed),
     form.groups.map((group) =>
       h(
         "fieldset",
@@ -82,6 +85,32 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
   );
 }
 
+function presetsView(app: App, form: SettingsForm, changed: Values): HTMLElement {
+  const fill = (event: Event, values: Values): void => {
+    // What was typed gives way to what is drawn.
+    (event.currentTarget as HTMLButtonElement).form?.reset();
+    for (const [name, value] of Object.entries(values)) change(form, changed, name, value);
+    app.draw();
+  };
+  return h(
+    "fieldset",
+    { "data-key": "presets" },
+    h("legend", {}, "Start from a preset"),
+    h(
+      "div",
+      { class: "fields" },
+      (form.presets ?? []).map(({ title, about, values }) =>
+        h("div", { "data-key": title }, h("button", { type: "button", onclick: (event: Event) => fill(event, values) }, title), h("p", { class: "quiet" }, about)),
+      ),
+    ),
+  );
+}
+
+function change(form: SettingsForm, changed: Values, name: string, value: unknown): void {
+  if (same(value, form.values[name])) delete changed[name];
+  else changed[name] = value;
+}
+
 function forget(app: App, name: string): void {
   app.state.drafts.delete(name);
   app.state.results.delete(name);
@@ -94,8 +123,7 @@ function field(app: App, form: SettingsForm, setting: Setting, changed: Values):
   const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === place || pointer.startsWith(`${place}/`));
   const known = name in changed ? changed[name] : form.values[name];
   const take = (value: unknown): void => {
-    if (same(value, form.values[name])) delete changed[name];
-    else changed[name] = value;
+    change(form, changed, name, value);
     app.draw();
   };
   return h(
