@@ -132,9 +132,9 @@ async def resume_job(
     principal: ThePrincipal,
     request: ResumeRequest | None = None,
 ) -> JobBody:
-    """Let a paused job go on, bit for bit as if it had never stopped. With `ignore_policy` it runs
-    now, in spite of the policy; so does a job that is queued, or waits in memory. That needs the
-    scope `device:policy` as well.
+    """Let a paused job go on, bit for bit as if it had never stopped. With `ignore_policy` it
+    ignores the policy and runs now; so does a job that is queued, or waits in memory. That needs
+    the scope `device:policy` as well.
     """
     asked = request or ResumeRequest()
     if asked.ignore_policy:

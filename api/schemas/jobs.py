@@ -67,8 +67,8 @@ class ResumeRequest(Request):
 
     ignore_policy: bool = Field(
         False,
-        description="Run now in spite of the policy, and from now on; a pause and a snooze hold it "
-        "still. False leaves it as the job says.",
+        description="Ignore the policy from now on, and run now; a pause or a snooze still holds "
+        "the job. False leaves it as the job says.",
     )
 
 

@@ -90,7 +90,7 @@ var Api = class {
       });
     } catch (error) {
       if (request.signal?.aborted && request.signal.reason?.name !== "TimeoutError") throw error;
-      throw new Unreachable("no answer", { cause: error });
+      throw new Unreachable("the daemon did not respond", { cause: error });
     }
   }
 };
@@ -109,7 +109,7 @@ async function answered(response) {
   try {
     return await response.json();
   } catch (error) {
-    throw new Unreachable("the answer broke off", { cause: error });
+    throw new Unreachable("the response was cut off", { cause: error });
   }
 }
 async function refusal(response) {
@@ -409,7 +409,7 @@ var App = class {
 };
 function resultOf(error) {
   if (error instanceof Refused) return { text: error.message, faults: error.faults };
-  return { text: `${error.message}; try again`, faults: [] };
+  return { text: `${error.message}. Try again.`, faults: [] };
 }
 
 // src/page/dom.ts
@@ -891,7 +891,7 @@ async function register(app, given) {
   await app.act(NAME, ["/v1/models?"], async () => {
     const model2 = await app.api.upload("/v1/models", formOf(file, spec));
     done.push(model2.name);
-    return `${model2.name} is registered; its version 1 is the model as it came.`;
+    return `${model2.name} is registered. Version 1 is the file as uploaded.`;
   });
   if (done.length > 0) app.state.drafts.delete(NAME);
   return done[0] ?? null;
@@ -932,40 +932,40 @@ function presetOf({ kind, channels }) {
 // src/page/words.ts
 var CONDITIONS = {
   another_job: "Another job is training",
-  asleep: "The device goes to sleep",
+  asleep: "The device is going to sleep",
   battery: "The battery is low",
   battery_saver: "Battery saver is on",
-  cpu_pressure: "Programs wait for the processor",
+  cpu_pressure: "CPU pressure is high",
   daemon_stopped: "The daemon was stopped",
-  daily_limit: "Enough for today",
+  daily_limit: "The daily limit is reached",
   disk: "The disk is nearly full",
-  foreign_cpu: "Other programs need the processor",
-  io_pressure: "Programs wait for the disk",
-  memory: "Memory is short",
-  memory_pressure: "Programs wait for memory",
+  foreign_cpu: "Other programs are using the CPU",
+  io_pressure: "I/O pressure is high",
+  memory: "Memory is low",
+  memory_pressure: "Memory pressure is high",
   paused: "Paused",
-  paused_by_person: "Paused by a person",
+  paused_by_person: "Paused manually",
   power: "Not on mains power",
-  processes: "A program comes first",
+  processes: "A blocking program is running",
   snoozed: "Snoozed",
   starting: "The daemon is starting",
   temperature: "The device is hot",
-  user_idle: "Somebody uses the device",
-  window: "Not in the hours for training"
+  user_idle: "The device is in use",
+  window: "Outside the training hours"
 };
 var UNKNOWN = {
-  battery: "The battery’s charge is unknown",
-  battery_saver: "Whether battery saver is on is unknown",
-  cpu_pressure: "The load of the processor is unknown",
-  disk: "The free disk space is unknown",
-  foreign_cpu: "The load by other programs is unknown",
-  io_pressure: "The load of the disk is unknown",
-  memory: "The free memory is unknown",
-  memory_pressure: "The load of the memory is unknown",
-  power: "Whether mains power is on is unknown",
-  processes: "Which programs run is unknown",
+  battery: "The battery level is unknown",
+  battery_saver: "The state of battery saver is unknown",
+  cpu_pressure: "CPU pressure is unknown",
+  disk: "Free disk space is unknown",
+  foreign_cpu: "CPU use by other programs is unknown",
+  io_pressure: "I/O pressure is unknown",
+  memory: "Free memory is unknown",
+  memory_pressure: "Memory pressure is unknown",
+  power: "The power source is unknown",
+  processes: "The running programs are unknown",
   temperature: "The temperature is unknown",
-  user_idle: "Whether somebody uses the device is unknown",
+  user_idle: "Idle time is unknown",
   window: "The local time is unknown"
 };
 function condition(blocker) {
@@ -1088,7 +1088,7 @@ function heading(title, ...beside) {
   return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
 }
 function loading() {
-  return h("p", { class: "quiet", "data-key": "loading" }, "Asking the daemon …");
+  return h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
 }
 var JOBS = ["/v1/jobs", "/v1/device"];
 function jobButtons(app, job2) {
@@ -1116,14 +1116,14 @@ function jobButtons(app, job2) {
 function cancelButton(app, job2) {
   const ask2 = () => confirm(app, {
     title: `Cancel job ${job2.id}?`,
-    detail: "It ends at its next step and makes no version. It cannot be resumed.",
+    detail: "It stops after the current step and produces no version. It cannot be resumed.",
     no: "Keep it",
     yes: "Cancel the job",
     name: `cancel:${job2.id}`,
     stale: JOBS,
     run: async () => {
       await app.api.post(`/v1/jobs/${job2.id}/cancel`);
-      return `Job ${job2.id} was cancelled.`;
+      return `Job ${job2.id} cancelled.`;
     }
   });
   const isOff = app.state.pending.has(`cancel:${job2.id}`) || app.state.connection === "lost";
@@ -1163,21 +1163,21 @@ function confirm(app, question) {
 var LEAVES_SHOWN = 200;
 var OPEN_TO = 12;
 var WHY = {
-  constant: "a number of the program",
+  constant: "constant",
   frozen: "frozen",
-  integer: "integers",
-  mask: "a mask",
+  integer: "integer",
+  mask: "mask",
   no_gradient: "no gradient",
   precision: "not float32",
   quantized: "quantized",
-  statistic: "a statistic"
+  statistic: "running statistic"
 };
 function diagnosisView(found2) {
   return h(
     "div",
     { class: "columns", "data-key": "diagnosis" },
     section(
-      found2.ready ? "What the file holds" : "The file cannot be registered so",
+      found2.ready ? "File contents" : "The file cannot be registered with these settings",
       { id: "holds", class: found2.ready ? "" : "refused" },
       problemsView(found2),
       h(
@@ -1187,7 +1187,7 @@ function diagnosisView(found2) {
         found2.outputs.map((each2) => fact(`output ${each2.name}`, shapeText(each2))),
         found2.opset !== null && fact("opset", String(found2.opset)),
         fact("operators", count(found2.operators)),
-        found2.producer !== "" && fact("made by", found2.producer),
+        found2.producer !== "" && fact("producer", found2.producer),
         found2.head !== null && fact("head", h("code", {}, found2.head.weight))
       ),
       found2.suggested !== null && h("p", { "data-key": "because" }, h("strong", {}, "Loss: "), found2.suggested.because, "."),
@@ -1200,7 +1200,7 @@ function diagnosisView(found2) {
 function problemsView({ problems }) {
   const ofGraph = problems.filter(({ pointer }) => !pointer.startsWith("/spec/"));
   if (problems.length === 0) return null;
-  if (ofGraph.length === 0) return h("p", { class: "problem", "data-key": "problems" }, "What is wrong stands beside the fields above.");
+  if (ofGraph.length === 0) return h("p", { class: "problem", "data-key": "problems" }, "See the errors next to the fields above.");
   return h("div", { class: "problem", role: "alert", "data-key": "problems" }, h("ul", {}, ofGraph.map(({ detail: detail2 }) => h("li", {}, detail2))));
 }
 function shapeText({ dtype, shape }) {
@@ -1208,15 +1208,15 @@ function shapeText({ dtype, shape }) {
 }
 function classesView({ target }) {
   if (!target || target.num_classes === null) return null;
-  const names = target.classes === null ? "without names in the file" : target.classes.join(", ");
+  const names = target.classes === null ? "unnamed in the file" : target.classes.join(", ");
   return h("p", { "data-key": "classes" }, h("strong", {}, `${plural(target.num_classes, "class", "classes")}: `), names);
 }
 function sharesView({ parameters }) {
   const sum = (which) => parameters.items.filter(which).reduce((total3, item) => total3 + item.count, 0);
   const parts = [
     { kind: "below", words: "below the cut", size: sum((item) => !item.trains && item.below) },
-    { kind: "frozen", words: "do not train", size: sum((item) => !item.trains && !item.below) },
-    { kind: "trains", words: "train", size: sum((item) => item.trains) }
+    { kind: "frozen", words: "frozen", size: sum((item) => !item.trains && !item.below) },
+    { kind: "trains", words: "trainable", size: sum((item) => item.trains) }
   ];
   const total2 = Math.max(1, parts.reduce((all, { size }) => all + size, 0));
   let at = 0;
@@ -1238,15 +1238,15 @@ function sharesView({ parameters }) {
 }
 function cutView({ cut, parameters }) {
   if (cut === null) {
-    return parameters.frozen === 0 ? null : h("p", { class: "quiet", "data-key": "cut" }, "No cut: nothing is frozen below what trains.");
+    return parameters.frozen === 0 ? null : h("p", { class: "quiet", "data-key": "cut" }, "No cut: no frozen layers come before the trainable ones.");
   }
-  const what = `${plural(cut.nodes, "operator")} with ${plural(cut.parameters, "parameter")} lie below it, ${decimal(cut.milliseconds)} ms a sample`;
-  const across = `${bytes(cut.feature_bytes)} of features for ${bytes(cut.input_bytes)} of input`;
-  const how = cut.pays ? `They run once for each sample: ${across}.` : `It does not pay, and is not made: ${across}.`;
+  const what = `${plural(cut.nodes, "operator")} with ${plural(cut.parameters, "parameter")} lie below it, ${decimal(cut.milliseconds)} ms per sample`;
+  const across = `${bytes(cut.feature_bytes)} of features instead of ${bytes(cut.input_bytes)} of input`;
+  const how = cut.pays ? `They run once per sample, which is then stored as ${across}.` : `It would not pay off (${across}), so it is not made.`;
   return h("p", { "data-key": "cut" }, h("strong", {}, "The cut"), " is at ", h("code", {}, cut.tensors.join(", ")), `. ${what}. ${how}`);
 }
 function treeView(items) {
-  if (items.length === 0) return h("p", { class: "quiet", "data-key": "tree" }, "No parameters are told of artifacts.");
+  if (items.length === 0) return h("p", { class: "quiet", "data-key": "tree" }, "Parameters of artifacts are not listed.");
   const root2 = { name: "", leaves: [], branches: /* @__PURE__ */ new Map() };
   for (const item of items) grow(root2, item, item.name.split(/[./]+/).filter(Boolean));
   return h("div", { class: "tree", "data-key": "tree", role: "group", "aria-label": "Parameters" }, branchItems(root2, items.length <= OPEN_TO));
@@ -1289,7 +1289,7 @@ function branchView(branch, isOpen) {
     h(
       "details",
       { open: isOpen },
-      h("summary", { class: fate }, h("code", {}, name), h("span", { class: "number" }, ` ${count(total2)}`), h("span", { class: "fate" }, { trains: "trains", below: "below the cut", frozen: "does not train", partly: `${count(training)} train` }[fate])),
+      h("summary", { class: fate }, h("code", {}, name), h("span", { class: "number" }, ` ${count(total2)}`), h("span", { class: "fate" }, { trains: "trainable", below: "below the cut", frozen: "frozen", partly: `${count(training)} trainable` }[fate])),
       branchItems(only, isOpen)
     )
   );
@@ -1298,7 +1298,7 @@ function leavesOf(branch) {
   return [...branch.leaves, ...[...branch.branches.values()].flatMap(leavesOf)];
 }
 function leafView(item) {
-  const why = item.trains ? "trains" : WHY[item.why_not ?? ""] ?? "does not train";
+  const why = item.trains ? "trainable" : WHY[item.why_not ?? ""] ?? "frozen";
   return h(
     "li",
     { class: `leaf ${item.trains ? "trains" : item.below ? "below" : "frozen"}`, "data-key": item.name, title: item.detail },
@@ -1312,22 +1312,22 @@ function leafView(item) {
 
 // src/views/models/add.ts
 var LOSSES = [
-  ["cross_entropy", "cross entropy: one of several classes"],
-  ["bce_with_logits", "binary cross entropy: each of several yes or no"],
+  ["cross_entropy", "cross entropy: one class per sample or position"],
+  ["bce_with_logits", "binary cross entropy: several yes/no labels"],
   ["mse", "mean squared error: numbers"],
   ["l1", "absolute error: numbers"],
   ["huber", "Huber: numbers, with outliers"]
 ];
 var OPTIMIZERS = ["adamw", "adam", "sgd", "rmsprop", "lion"];
 var SAMPLES = [
-  ["", "tensors as the model takes them"],
-  ["image", "colour pictures"],
-  ["gray", "gray pictures"],
+  ["", "raw tensors"],
+  ["image", "color images"],
+  ["gray", "grayscale images"],
   ["standardize", "numbers to standardize"],
-  ["windows", "windows of a time series, time × channels"],
-  ["windows, turned", "windows of a time series, channels × time"],
-  ["audio", "recordings, bands × frames"],
-  ["audio, turned", "recordings, frames × bands"]
+  ["windows", "time series windows, time × channels"],
+  ["windows, turned", "time series windows, channels × time"],
+  ["audio", "audio, bands × frames"],
+  ["audio, turned", "audio, frames × bands"]
 ];
 var FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
 var CHECKED = ["loss", "classes", "trainable", "output", "preprocess"];
@@ -1372,7 +1372,7 @@ function changed(app, draft, event) {
 function buttons(app, draft) {
   const isPending = app.state.pending.has(NAME);
   const isUnknown = draft.found === null && draft.abort !== null;
-  const says2 = isPending ? "The daemon prepares the model. That may take a minute." : draft.abort ? "The daemon looks into the file …" : null;
+  const says2 = isPending ? "Preparing the model. This may take a minute." : draft.abort ? "Checking the file …" : null;
   return h(
     "div",
     { class: "buttons", "data-key": "buttons" },
@@ -1414,11 +1414,11 @@ function fields(app, draft) {
     { class: "fields", "data-key": `fields-${draft.round}` },
     field3("name", "Name", text3("name", nameOf(draft.file) ?? "digits")),
     field3("loss", "Loss", select("loss", losses, loss)),
-    field3("classes", "Classes, with commas between", text3("classes", "cat, dog; none: by number", suggested?.classes?.join(", "))),
-    field3("trainable", "What trains", text3("trainable", "head, last:2, classifier.*; none: all weights")),
+    field3("classes", "Classes, comma-separated", text3("classes", "cat, dog; empty: numbered", suggested?.classes?.join(", "))),
+    field3("trainable", "Trainable weights", text3("trainable", "head, last:2; empty: all")),
     field3("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
-    field3("output", "Output that apps get", text3("output", "the graph’s only output", suggested?.output ?? "")),
-    field3("preprocess", "Samples are", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null))
+    field3("output", "Output that apps get", text3("output", "the only output", suggested?.output ?? "")),
+    field3("preprocess", "Sample format", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null))
   );
 }
 function lossChoices({ found: found2 }) {
@@ -1447,10 +1447,10 @@ function faults(app, place) {
 var asPercent = (value) => `${decimal(value)} %`;
 var LEVELS = [
   { name: "battery", title: "Battery", signal: "battery_percent", show: asPercent, stop: "min_battery_percent", resume: "resume_battery_percent", isMinimum: true },
-  { name: "foreign_cpu", title: "Load by other programs", signal: "foreign_cpu_percent", show: asPercent, stop: "max_foreign_cpu_percent", isMinimum: false },
-  { name: "cpu_pressure", title: "Waiting for the processor", signal: "cpu_pressure_percent", show: asPercent, stop: "max_cpu_pressure_percent", isMinimum: false },
-  { name: "memory_pressure", title: "Waiting for memory", signal: "memory_pressure_percent", show: asPercent, stop: "max_memory_pressure_percent", isMinimum: false },
-  { name: "io_pressure", title: "Waiting for the disk", signal: "io_pressure_percent", show: asPercent, stop: "max_io_pressure_percent", isMinimum: false },
+  { name: "foreign_cpu", title: "CPU use by other programs", signal: "foreign_cpu_percent", show: asPercent, stop: "max_foreign_cpu_percent", isMinimum: false },
+  { name: "cpu_pressure", title: "CPU pressure", signal: "cpu_pressure_percent", show: asPercent, stop: "max_cpu_pressure_percent", isMinimum: false },
+  { name: "memory_pressure", title: "Memory pressure", signal: "memory_pressure_percent", show: asPercent, stop: "max_memory_pressure_percent", isMinimum: false },
+  { name: "io_pressure", title: "I/O pressure", signal: "io_pressure_percent", show: asPercent, stop: "max_io_pressure_percent", isMinimum: false },
   { name: "temperature", title: "Temperature", signal: "temperature_c", show: (value) => `${decimal(value)} °C`, stop: "max_temperature_c", resume: "resume_temperature_c", isMinimum: false },
   { name: "memory", title: "Free memory", signal: "available_memory_bytes", show: bytes, stop: "min_free_memory_bytes", resume: "resume_free_memory_bytes", isMinimum: true },
   { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true }
@@ -1463,7 +1463,7 @@ function limitsOf(policy2) {
   const idleFrom = policy2.require_idle === true ? Number(policy2.idle_minutes) * 60 : null;
   return [
     ...LEVELS.map(({ title, signal, show, stop, resume }) => ({ title, signal, show, stop: value(stop), resume: value(resume) })),
-    { title: "Time without input", signal: "user_idle_s", show: duration, stop: idleFrom, resume: null }
+    { title: "Idle time", signal: "user_idle_s", show: duration, stop: idleFrom, resume: null }
   ];
 }
 function conditionsOf(device2, policy2) {
@@ -1493,7 +1493,7 @@ function saver(device2, policy2) {
 function idle(device2, policy2) {
   const read2 = told(device2.signals.user_idle_s, (raw) => duration(Number(raw)));
   const limit2 = policy2.require_idle === true ? `at least ${duration(Number(policy2.idle_minutes) * 60)}` : null;
-  return { name: "user_idle", title: "Time without input", ...read2, limit: limit2 };
+  return { name: "user_idle", title: "Idle time", ...read2, limit: limit2 };
 }
 function byTime(device2, policy2) {
   const windows = Array.isArray(policy2.windows) ? policy2.windows.length : 0;
@@ -1511,8 +1511,8 @@ function byTime(device2, policy2) {
   const clock3 = told(device2.signals.local_time, (raw) => timeOfDay(String(raw)));
   const running = told(device2.signals.running_processes, (raw) => Array.isArray(raw) && raw.length > 0 ? raw.join(", ") : "none");
   return [
-    { name: "window", title: "Time", ...clock3, limit: windows > 0 ? `within ${windows === 1 ? "one window" : `${windows} windows`} of the week` : null },
-    { name: "processes", title: "Programs that come first", ...running, limit: programs.length > 0 ? `none of ${programs.join(", ")}` : null },
+    { name: "window", title: "Time", ...clock3, limit: windows > 0 ? `within ${windows === 1 ? "the training window" : `${windows} training windows`}` : null },
+    { name: "processes", title: "Blocking programs", ...running, limit: programs.length > 0 ? `${programs.join(", ")} not running` : null },
     daily
   ];
 }
@@ -1736,19 +1736,19 @@ function filled2(app, told5, rules) {
   );
 }
 function legend() {
-  const keys = [["trained", "trained"], ["allowed", "allowed"], ["held", "not allowed"], ["unknown", "not known"]];
+  const keys = [["trained", "trained"], ["allowed", "allowed"], ["held", "not allowed"], ["unknown", "unknown"]];
   return h("p", { class: "legend strip-keys", "data-key": "keys" }, keys.map(([kind, name]) => h("span", { class: `swatch ${kind}` }, name ?? "")));
 }
 function allowed({ eligible }) {
   const known = eligible.filter((each2) => each2 !== null);
   const share = known.filter(Boolean).length / Math.max(1, known.length);
-  return `${Math.round(share * 100)} % of the time that the daemon ran`;
+  return `${Math.round(share * 100)} % of the time the daemon was running`;
 }
 function summary(told5, at) {
   const { trained_seconds: trained, interval_seconds: length } = told5;
   if (at !== null) {
     const begin2 = Date.parse(told5.since) + at * length * 1e3;
-    const state = { true: "allowed", false: "not allowed", null: "not known" }[String(told5.eligible[at] ?? null)];
+    const state = { true: "allowed", false: "not allowed", null: "unknown" }[String(told5.eligible[at] ?? null)];
     return `${clock(new Date(begin2))}: training was ${state}; trained ${duration(trained[at] ?? 0)} of ${duration(length)}`;
   }
   const sum = trained.reduce((total2, each2) => total2 + each2, 0);
@@ -1944,7 +1944,7 @@ function field(app, form, setting, changed2) {
     "label",
     { "data-key": name, class: kind === "flag" ? "check" : null },
     kind === "flag" && control(setting, known, take2, false),
-    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` (${unit})`) : null),
     kind !== "flag" && control(setting, known, take2, fault !== void 0),
     fault !== void 0 && h("span", { class: "problem" }, fault.detail)
   );
@@ -2046,7 +2046,7 @@ function weekView(app, windows, change3) {
   return h(
     "div",
     { class: "week-frame" },
-    h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Press hours to allow only these." : said(windows)),
+    h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Click hours to allow only those." : said(windows)),
     h(
       "div",
       { class: "scroll", tabindex: 0, role: "region", "aria-label": "Week" },
@@ -2097,57 +2097,57 @@ function clock2(hour) {
 // src/views/device/policy.ts
 var MIB = 2 ** 20;
 var STALE = ["/v1/policy", "/v1/device", "/v1/jobs"];
-var fixed = (name, title, unit) => ({ name, title, unit, kind: "number" });
+var fixed = (name, title, unit) => ({ name, title, kind: "number", ...unit ? { unit } : {} });
 var flag = (name, title) => ({ name, title, kind: "flag" });
 var GROUPS = [
   {
     title: "Power",
     settings: [
-      flag("require_ac_power", "Train on mains power alone"),
+      flag("require_ac_power", "Train only on mains power"),
       flag("obey_battery_saver", "Stop while battery saver is on"),
-      limit("min_battery_percent", "Stop below a charge of", "%"),
+      limit("min_battery_percent", "Minimum battery level", "%"),
       limit("resume_battery_percent", "Resume at", "%")
     ]
   },
   {
-    title: "People and other programs",
+    title: "Users and other programs",
     settings: [
-      flag("require_idle", "Train while nobody uses the device"),
+      flag("require_idle", "Train only while the device is idle"),
       fixed("idle_minutes", "Idle after", "minutes without input"),
-      limit("max_foreign_cpu_percent", "Maximum load by other programs", "% of the machine"),
-      { name: "blocking_processes", title: "Programs that come first", unit: "names, with commas between", kind: "list" }
+      limit("max_foreign_cpu_percent", "Maximum CPU use by other programs", "% of all processors"),
+      { name: "blocking_processes", title: "Wait while these programs run", unit: "names, comma-separated", kind: "list" }
     ]
   },
   {
     title: "Load",
     settings: [
-      limit("max_cpu_pressure_percent", "Maximum waiting for the processor", "% of the time"),
-      limit("max_memory_pressure_percent", "Maximum waiting for memory", "% of the time"),
-      limit("max_io_pressure_percent", "Maximum waiting for the disk", "% of the time"),
-      fixed("grace_seconds", "Stop when too high for", "seconds"),
-      fixed("settle_seconds", "Resume when good for", "seconds"),
-      fixed("suspend_in_memory_seconds", "Suspend a job in memory for", "seconds")
+      limit("max_cpu_pressure_percent", "Maximum CPU pressure", "% of the time"),
+      limit("max_memory_pressure_percent", "Maximum memory pressure", "% of the time"),
+      limit("max_io_pressure_percent", "Maximum I/O pressure", "% of the time"),
+      fixed("grace_seconds", "Stop when exceeded for", "seconds"),
+      fixed("settle_seconds", "Resume when back to normal for", "seconds"),
+      fixed("suspend_in_memory_seconds", "Keep a stopped job in memory for", "seconds")
     ]
   },
   {
     title: "Temperature, memory, disk",
     settings: [
-      limit("max_temperature_c", "Stop above", "°C"),
+      limit("max_temperature_c", "Maximum temperature", "°C"),
       limit("resume_temperature_c", "Resume at", "°C"),
-      limit("min_free_memory_bytes", "Stop below free memory", "MiB", MIB),
+      limit("min_free_memory_bytes", "Minimum free memory", "MiB", MIB),
       limit("resume_free_memory_bytes", "Resume at", "MiB", MIB),
-      limit("min_free_disk_bytes", "Stop below free disk space", "MiB", MIB),
+      limit("min_free_disk_bytes", "Minimum free disk space", "MiB", MIB),
       limit("resume_free_disk_bytes", "Resume at", "MiB", MIB)
     ]
   },
   {
-    title: "What training may use",
+    title: "Resources for training",
     settings: [
-      limit("max_minutes_per_day", "Maximum minutes a day", "minutes"),
-      fixed("max_threads_busy", "Threads while in use", "threads"),
-      fixed("max_threads_idle", "Threads while idle", "threads"),
-      { name: "nice", title: "Niceness, 0 to 19, the most polite", kind: "number" },
-      limit("memory_limit_bytes", "Maximum memory of children", "MiB", MIB)
+      limit("max_minutes_per_day", "Maximum training per day", "minutes"),
+      fixed("max_threads_busy", "Threads while in use"),
+      fixed("max_threads_idle", "Threads while idle"),
+      { name: "nice", title: "Niceness", unit: "0 to 19, higher yields more", kind: "number" },
+      limit("memory_limit_bytes", "Memory limit of child processes", "MiB", MIB)
     ]
   }
 ];
@@ -2155,7 +2155,7 @@ var AT_ANY_TIME = { require_ac_power: true, require_idle: false, max_minutes_per
 var PRESETS = [
   {
     title: "Laptop",
-    about: "On mains power, from a charge of 50 %; stops below 30 % and in battery saver.",
+    about: "On mains power from a battery level of 50 %; stops below 30 % and in battery saver.",
     values: { ...AT_ANY_TIME, min_battery_percent: 30, resume_battery_percent: 50, obey_battery_saver: true }
   },
   {
@@ -2173,25 +2173,25 @@ function forecastView(app, changed2) {
   const shown2 = app.draft("policy-forecast", () => ({ forecast: null }));
   shown2.forecast = forecast(app, { ...changed2 }) ?? shown2.forecast;
   const { check, faults: faults2 } = shown2.forecast ?? { check: null, faults: [] };
-  const verdict2 = check === null ? "Not a policy yet" : check.eligible ? "It would train now" : "It would not train now";
+  const verdict2 = check === null ? "Not a valid policy" : check.eligible ? "A job could train now" : "No job could train now";
   return h(
     "div",
     { class: `forecast ${check?.eligible ? "good" : "held"}`, role: "status", "data-key": "forecast" },
-    h("p", {}, h("strong", {}, shown2.forecast === null ? "Asking the daemon …" : verdict2), h("span", { class: "quiet" }, " with these changes, which are not saved")),
+    h("p", {}, h("strong", {}, shown2.forecast === null ? "Checking …" : verdict2), h("span", { class: "quiet" }, " with these unsaved changes")),
     check !== null && !check.eligible && blockers(check.blocked_by),
     faults2.length > 0 && h("ul", {}, faults2.map(({ pointer, detail: detail2 }) => h("li", {}, h("code", {}, pointer), ` ${detail2}`)))
   );
 }
 function askReset(app) {
   confirm(app, {
-    title: "Restore the defaults of the policy?",
-    detail: "Every setting becomes what it was before the first change, also the hours of the week.",
+    title: "Restore the default policy?",
+    detail: "Every setting returns to its default, including the hours of the week.",
     yes: "Restore the defaults",
     name: "reset-policy",
     stale: STALE,
     run: async () => {
       await app.api.remove("/v1/policy");
-      return "The policy has its defaults again.";
+      return "Default policy restored.";
     }
   });
 }
@@ -2215,7 +2215,7 @@ function policyView(app, rules) {
       ],
       send: async (changed2) => {
         await app.api.put("/v1/policy", changed2);
-        return "The policy is changed.";
+        return "Policy saved.";
       }
     }),
     h("div", { class: "buttons" }, opener("ask-reset-policy", "Restore the defaults …", () => askReset(app), "", "danger"))
@@ -2255,17 +2255,17 @@ function verdictView(app, now) {
       now.snoozed_until === null && !now.paused ? SNOOZES.map(
         ({ label: label2, body }) => press(app, { name: `snooze:${label2}`, label: label2, stale: STALE2, run: asked("/v1/snooze", "post", body) })
       ) : null,
-      now.snoozed_until === null ? null : press(app, { name: "unsnooze", label: "End the snooze", stale: STALE2, run: asked("/v1/snooze", "remove") }),
+      now.snoozed_until === null ? null : press(app, { name: "unsnooze", label: "End snooze", stale: STALE2, run: asked("/v1/snooze", "remove") }),
       now.paused ? press(app, { name: "resume-all", label: "Resume all training", stale: STALE2, run: asked("/v1/resume", "post") }) : press(app, { name: "pause-all", label: "Pause all training", stale: STALE2, run: asked("/v1/pause", "post") })
     ),
     !now.eligible && blockers(now.blocked_by)
   );
 }
 function verdict(now) {
-  if (now.eligible) return "The device can spare training now";
-  if (now.paused) return "All training is paused by hand";
+  if (now.eligible) return "Training is allowed now";
+  if (now.paused) return "All training is paused";
   if (now.snoozed_until !== null) return `Training is snoozed until ${clock(now.snoozed_until)}`;
-  return "Training waits until the device can spare it";
+  return "Training is on hold";
 }
 function conditionsView(now, rules, { isShort }) {
   const shown2 = conditionsOf(now, rules).filter(({ limit: limit2, isBlocking }) => !isShort || limit2 !== null || isBlocking);
@@ -2355,7 +2355,7 @@ function chartView(app, chart) {
     ...chart.overlaid ? linesOf(chart, chart.overlaid.points, chart.overlaid.name) : []
   ];
   const drawn2 = lines.some(({ dots }) => dots.length > 1) ? lines : [];
-  if (drawn2.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve begins after the first steps.`);
+  if (drawn2.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve appears after the first steps.`);
   const { title, isShare, by = { name: "step", first: 0 }, width = app.width } = chart;
   const axes = { name: title, most: isShare ? 1 : Infinity, xName: by.name, first: by.first, show: isShare ? percent : decimal };
   const frame = frameOf(width, drawn2.flatMap(({ dots }) => dots), axes);
@@ -2479,7 +2479,7 @@ function linesView(app, id) {
   const log = jobLog(app, id);
   if (log === void 0) return loading();
   const lines = log?.lines ?? [];
-  if (lines.length === 0) return h("p", { class: "quiet" }, "Its processes have written nothing.");
+  if (lines.length === 0) return h("p", { class: "quiet" }, "No output.");
   return scrolled(
     "Log",
     h(
@@ -2525,7 +2525,7 @@ function progressBar(job2) {
 }
 function progressText(job2) {
   const { step: step2, total_steps: total2, epoch, epochs, eta_seconds: eta } = job2.progress;
-  if (step2 === 0 && total2 === null) return "no step yet";
+  if (step2 === 0 && total2 === null) return "starting";
   const steps = total2 === null ? `step ${count(step2)}` : `step ${count(step2)} of ${count(total2)}`;
   const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
   const left = eta !== null && job2.state === "running" ? `, about ${duration(eta)} left` : "";
@@ -2609,17 +2609,17 @@ function modelsPage(app) {
     heading("Models", searchField(app, search), addLink()),
     h("p", { class: "visually-hidden", role: "status" }, `${found2.length} models`),
     rows.length > 0 ? table(app, rows, order, isDown) : null,
-    found2.length === 0 ? h("p", { class: "quiet" }, `No model’s name contains “${search}”.`) : null,
+    found2.length === 0 ? h("p", { class: "quiet" }, `No model has a name with “${search}” in it.`) : null,
     empty.length > 0 ? emptyView(empty, rows.length === 0) : null
   ];
 }
 function addModelHint() {
   return h(
     "section",
-    { class: "card empty", "data-key": "empty", "aria-label": "No model yet" },
-    h("p", {}, "No model yet. ", h("a", { href: to(["add"]) }, "Add one"), " by dropping a forward ONNX file, or by the terminal:"),
+    { class: "card empty", "data-key": "empty", "aria-label": "No models yet" },
+    h("p", {}, "No models yet. ", h("a", { href: to(["add"]) }, "Add one"), " by dropping a forward ONNX file, or from a terminal:"),
     h("pre", {}, h("code", {}, "honed models add base.onnx --name digits --loss cross_entropy")),
-    h("p", { class: "quiet" }, "or POST /v1/models from any app; it shows here at once.")
+    h("p", { class: "quiet" }, "or with POST /v1/models from any app; it appears here immediately.")
   );
 }
 function addLink() {
@@ -2723,7 +2723,7 @@ function trainButton(app, name) {
     stale: ["/v1/jobs", "/v1/device"],
     run: async () => {
       const job2 = await app.api.post(modelPath(name, "/jobs"), {});
-      return { text: `Job ${job2.id} was queued.`, link: to(["jobs", job2.id]) };
+      return { text: `Job ${job2.id} queued.`, link: to(["jobs", job2.id]) };
     }
   });
 }
@@ -2772,7 +2772,7 @@ function driftsView(app, all) {
     ({ model: model2, created_at: at, data }) => h(
       "p",
       { class: "notice held", "data-key": `drift-${model2}` },
-      h("span", {}, "Recent inputs of ", h("a", { href: to(["models", model2 ?? ""]) }, model2), ` differ from those that version ${String(data.version)} was trained on, noticed `, when(at), ".")
+      h("span", {}, "Recent inputs of ", h("a", { href: to(["models", model2 ?? ""]) }, model2), ` differ from those that version ${String(data.version)} was trained on, first noticed `, when(at), ".")
     )
   );
 }
@@ -2780,7 +2780,7 @@ function waitingView(app, { waiting }) {
   return section(
     "Waiting",
     { id: "waiting" },
-    waiting.length === 0 ? h("p", { class: "quiet" }, "No job waits.") : h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))
+    waiting.length === 0 ? h("p", { class: "quiet" }, "No jobs are waiting.") : h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))
   );
 }
 function waitingRow(app, job2) {
@@ -2788,7 +2788,7 @@ function waitingRow(app, job2) {
     "li",
     { "data-key": `job-${job2.id}` },
     h("div", { class: "row-head" }, jobLink(job2), badge(job2.state), h("div", { class: "buttons" }, jobButtons(app, job2))),
-    job2.blocked_by.length > 0 ? blockers(job2.blocked_by) : h("p", { class: "quiet" }, "Its turn comes next.")
+    job2.blocked_by.length > 0 ? blockers(job2.blocked_by) : h("p", { class: "quiet" }, "Next in line.")
   );
 }
 function jobLink(job2) {
@@ -2797,9 +2797,9 @@ function jobLink(job2) {
 function outcomesView({ ended }) {
   const shown2 = ended.filter(isOver).slice(0, OUTCOMES_SHOWN);
   return section(
-    "Last jobs",
+    "Recent jobs",
     { id: "last-jobs" },
-    shown2.length === 0 ? h("p", { class: "quiet" }, "No job has ended yet.") : h("ul", { class: "rows" }, shown2.map(outcomeRow))
+    shown2.length === 0 ? h("p", { class: "quiet" }, "No jobs have finished yet.") : h("ul", { class: "rows" }, shown2.map(outcomeRow))
   );
 }
 function outcomeRow(job2) {
@@ -2828,7 +2828,7 @@ function storageView(app, all) {
   return section(
     "Samples",
     { id: "storage" },
-    sizes.length === 0 ? h("p", { class: "quiet" }, "No samples are stored.") : h("ul", { class: "bars" }, sizes.map(({ model: model2, size }) => storageRow(model2, size, largest))),
+    sizes.length === 0 ? h("p", { class: "quiet" }, "No samples yet.") : h("ul", { class: "bars" }, sizes.map(({ model: model2, size }) => storageRow(model2, size, largest))),
     full.length > sizes.length && h("p", { class: "quiet" }, `and ${plural(full.length - sizes.length, "more model")}`)
   );
 }
@@ -2840,7 +2840,7 @@ function storageRow({ name, samples, quota }, size, largest) {
     { "data-key": name },
     h("a", { href: to(["models", name]) }, name),
     h("span", { class: "quiet number" }, `${count(total2)} · ${bytes(size)}${limit2 === null ? "" : ` of ${bytes(limit2)}`}`),
-    h("meter", { min: 0, max: limit2 ?? largest, value: size, "aria-label": `Bytes of ${name}` })
+    h("meter", { min: 0, max: limit2 ?? largest, value: size, "aria-label": `Storage used by ${name}` })
   );
 }
 
@@ -2849,7 +2849,7 @@ function jobPage(app, id) {
   const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
   if (known === void 0) return [heading(`Job ${id}`), loading()];
   if (known === null) {
-    return [heading("There is no such job"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
+    return [heading("Job not found"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
   }
   const points = curve(app, known) ?? [];
   return [
@@ -2879,10 +2879,10 @@ function head(app, known) {
   );
 }
 function beginning(known) {
-  const by = known.trigger === "request" ? "asked for" : `by ${known.trigger},`;
+  const by = known.trigger === "request" ? "requested" : `started by ${known.trigger},`;
   const parts = [`${by} `, when(known.created_at)];
-  if (known.ignore_policy) parts.push(", in spite of the policy");
-  if (known.finished_at !== null) parts.push(", ended ", when(known.finished_at));
+  if (known.ignore_policy) parts.push(", ignoring the policy");
+  if (known.finished_at !== null) parts.push(", finished ", when(known.finished_at));
   if (known.engine !== null) parts.push(`, trained by ${known.engine}`);
   return parts;
 }
@@ -2898,8 +2898,8 @@ function facts(known, points) {
     train !== null && fact(isOver(known) ? "training loss, last epoch" : "training loss, running mean", decimal(train)),
     loss !== null && fact("validation loss", decimal(loss)),
     accuracy !== null && fact("validation accuracy", percent(accuracy)),
-    speed !== null && speed > 0 && fact("samples a second", count(speed)),
-    known.version !== null && fact("made", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
+    speed !== null && speed > 0 && fact("samples per second", count(speed)),
+    known.version !== null && fact("result", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
     known.restarts > 0 && fact("restarts", count(known.restarts))
   ];
 }
@@ -2953,7 +2953,7 @@ function choicesView({ choices }) {
   const chosen3 = Object.entries(choices);
   if (chosen3.length === 0) return null;
   return section(
-    "What the job chose",
+    "Chosen automatically",
     { id: "choices" },
     h("dl", { class: "pairs" }, chosen3.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason))))
   );
@@ -2976,7 +2976,7 @@ function settingsView({ hyperparameters }) {
 // src/views/jobs/jobs.ts
 function jobsPage(app) {
   const queue = jobs(app);
-  const title = heading("Jobs", filterField(app), h("a", { href: to(["system", "events"], { type: "job." }) }, "Events of jobs"));
+  const title = heading("Jobs", filterField(app), h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
   if (queue === void 0) return [heading("Jobs"), loading()];
   const wanted = app.route.query.get("model") ?? "";
   const chosen3 = (list2) => list2.filter(({ model: model2 }) => model2.includes(wanted));
@@ -2985,14 +2985,14 @@ function jobsPage(app) {
     title,
     running && running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job2) => runningRow(app, job2)))) : null,
     waiting && waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))) : null,
-    ended && ended.length > 0 ? section("Ended", { id: "ended" }, endedTable(ended)) : null,
+    ended && ended.length > 0 ? section("Finished", { id: "ended" }, endedTable(ended)) : null,
     [running, waiting, ended].every((list2) => list2?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null
   ];
 }
 function filterField(app) {
   return h("input", {
     type: "search",
-    "aria-label": "Jobs of this model",
+    "aria-label": "Filter by model",
     placeholder: "Model",
     value: app.route.query.get("model"),
     oninput: (event) => {
@@ -3009,9 +3009,9 @@ function runningRow(app, job2) {
   );
 }
 function endedTable(ended) {
-  const columns = ["Job", "Model", "Result", "Reason", "Took", "Ended"];
+  const columns = ["Job", "Model", "Result", "Reason", "Duration", "Finished"];
   return scrolled(
-    "Ended jobs",
+    "Finished jobs",
     h(
       "table",
       { class: "ended" },
@@ -3231,12 +3231,12 @@ function tensorPicture(app, model2, id) {
 }
 function pictureView(app, model2, sample2) {
   const shown2 = picture(app, model2.name, sample2);
-  if (shown2 === null) return h("span", { class: "picture quiet" }, "no picture");
+  if (shown2 === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
   return canvasOf(shown2 ?? null);
 }
 function soundView(app, model2, id) {
   const known = sound(app, model2.name, id);
-  if (!known) return h("span", { class: "quiet" }, known === null ? "The browser cannot decode it." : "");
+  if (!known) return h("span", { class: "quiet" }, known === null ? "cannot be decoded" : "");
   const values = known.getChannelData(0);
   const length = Math.max(1, Math.floor(values.length / LINE_DOTS));
   const loudest = Array.from(
@@ -3368,7 +3368,7 @@ function pairs(title, matrix, names) {
   return h(
     "div",
     {},
-    h("p", { class: "quiet" }, found2.length === 0 ? "Nothing is confused." : "What is confused most:"),
+    h("p", { class: "quiet" }, found2.length === 0 ? "No confusions." : "Most frequent confusions:"),
     h("ul", { class: "rows", "aria-label": `What ${title} confuses` }, found2.slice(0, PAIRS_SHOWN).map(({ value, truth, guess }) => h("li", {}, `${names[truth]} as ${names[guess]} `, h("span", { class: "number" }, count(value)))))
   );
 }
@@ -3378,7 +3378,7 @@ var SHARES = /* @__PURE__ */ new Set(["accuracy", "macro_f1", "top_5_accuracy", 
 var NAMES2 = {
   accuracy: "accuracy",
   macro_f1: "macro F1",
-  top_5_accuracy: "among the five likeliest",
+  top_5_accuracy: "top-5 accuracy",
   calibration_error: "calibration error",
   loss: "loss",
   mae: "mean absolute error",
@@ -3387,7 +3387,7 @@ var NAMES2 = {
 function compareTab(app, model2) {
   const list2 = versions(app, model2.name);
   if (!list2) return loading();
-  if (list2.length < 2) return h("p", { class: "quiet", "data-key": "one" }, "This model has one version. Training makes the next one, to be compared with it.");
+  if (list2.length < 2) return h("p", { class: "quiet", "data-key": "one" }, "This model has only one version. Train it to compare the next one with it.");
   const { query } = app.route;
   const [newest, second] = list2.map(({ version }) => version);
   const after = numberOf(query.get("b")) ?? newest ?? 1;
@@ -3396,7 +3396,7 @@ function compareTab(app, model2) {
     "div",
     { class: "stack", "data-key": "compare" },
     chooser(app, model2, list2, before, after),
-    before === after ? h("p", { class: "quiet", "data-key": "same" }, "Choose two versions.") : found(app, model2, before, after)
+    before === after ? h("p", { class: "quiet", "data-key": "same" }, "Choose two different versions.") : found(app, model2, before, after)
   );
 }
 function numberOf(text3) {
@@ -3429,7 +3429,7 @@ function chooser(app, { name }, list2, before, after) {
 }
 function found(app, model2, before, after) {
   const known = comparison(app, model2.name, before, after);
-  if (known === void 0) return h("p", { class: "quiet", role: "status", "data-key": "running" }, "The daemon runs both versions on the validation samples. That may take a minute.");
+  if (known === void 0) return h("p", { class: "quiet", role: "status", "data-key": "running" }, "Running both versions on the validation samples. This may take a minute.");
   if (known === null) return h("p", { class: "quiet", "data-key": "missing" }, "These versions cannot be compared.");
   if (known.samples === 0) return h("p", { class: "quiet", "data-key": "empty" }, "There are no labelled validation samples to compare them on.");
   return [
@@ -3441,12 +3441,12 @@ function found(app, model2, before, after) {
   ];
 }
 function summary3({ samples, left_out: left, better, worse, by }) {
-  const [up, down] = by === "class" ? ["became right", "became wrong"] : ["are better", "are worse"];
-  const rest = left > 0 ? ` ${plural(left, "sample")} of classes that one version does not know are left out.` : "";
+  const [up, down] = by === "class" ? ["are now right", "are now wrong"] : ["improved", "got worse"];
+  const rest = left > 0 ? ` ${plural(left, "sample")} of classes that only one version knows are left out.` : "";
   return h(
     "p",
     { class: "sides", "data-key": "summary", role: "status" },
-    `Of ${plural(samples, "validation sample")} of today `,
+    `Of the current ${plural(samples, "validation sample")}, `,
     h("strong", { class: "good" }, `${count(better.total)} ${up}`),
     ", ",
     h("strong", { class: "bad" }, `${count(worse.total)} ${down}`),
@@ -3460,7 +3460,7 @@ function metricsTable(known) {
 }
 function quantiles(before, after) {
   const [then, now] = [before, after].map(({ error_quantiles: each2 }) => each2 ?? {});
-  return Object.keys(then ?? {}).map((share) => [`${(Number(share) * 100).toFixed(0)} % of errors are within`, then?.[share], now?.[share], false]);
+  return Object.keys(then ?? {}).map((share) => [`${(Number(share) * 100).toFixed(0)} % of errors are at most`, then?.[share], now?.[share], false]);
 }
 function figures(title, [first, second], rows) {
   return scrolled(
@@ -3498,7 +3498,7 @@ function classesView2(known) {
     const [then, now] = [known.before[key], known.after[key]];
     return (then ?? []).map((value, index) => [`${key} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
   });
-  return rows.length === 0 ? null : section("Each class", { id: "each-class" }, figures("Each class", known.versions, rows));
+  return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("By class", known.versions, rows));
 }
 
 // src/app/samples.ts
@@ -3506,8 +3506,8 @@ var SHOWN = {
   all: { title: "All", query: {} },
   unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
   uncertain: { title: "Most uncertain first", query: { unlabelled: "true", order: "uncertainty" } },
-  suspect: { title: "Labels that may be wrong", query: { suspect: "true" } },
-  quarantined: { title: "Set aside", query: { quarantined: "true" } },
+  suspect: { title: "Possibly wrong labels", query: { suspect: "true" } },
+  quarantined: { title: "Quarantined", query: { quarantined: "true" } },
   duplicates: { title: "Duplicates", query: {} }
 };
 var MOST_SAMPLES = 1e3;
@@ -3597,7 +3597,7 @@ async function relabel(app, model2, changes) {
         if (listed) Object.assign(listed, { label: changed2.label, split: changed2.split });
       });
     });
-    return changes.length > 1 ? `${changes.length} samples were labelled.` : null;
+    return changes.length > 1 ? `${changes.length} samples labelled.` : null;
   });
 }
 async function remove(app, { name }, ids, retrain) {
@@ -3607,7 +3607,7 @@ async function remove(app, { name }, ids, retrain) {
     work.selected.delete(id);
   });
   Object.assign(work, { active: null, undo: [] });
-  return ids.length === 1 ? "The sample was deleted." : `${ids.length} samples were deleted.`;
+  return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
 }
 async function removeAll(app, { name }, filter, retrain) {
   const isEmpty = Object.values(filter).every((value) => value === null);
@@ -3615,7 +3615,7 @@ async function removeAll(app, { name }, filter, retrain) {
   const { deleted, job: job2 } = await app.api.remove(withQuery(modelPath(name, "/samples"), query), true);
   Object.assign(workOf(app, name), { active: null, selected: /* @__PURE__ */ new Set(), undo: [] });
   const text3 = `${plural(deleted, "sample")} deleted.`;
-  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} trains again without them.`, link: to(["jobs", job2.id]) };
+  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} retrains without them.`, link: to(["jobs", job2.id]) };
 }
 async function each(items, run) {
   const left = [...items];
@@ -3745,8 +3745,8 @@ function isArchive(file) {
 }
 function unfit(model2, count2) {
   const kind = fileKind(model2);
-  const takes = kind === "image" ? "PNG, JPEG and WebP pictures" : kind === "audio" ? "WAV and FLAC recordings" : ".npz, .csv and .json files";
-  return `${plural(count2, "file")} left out: this model takes ${takes}, and archives of samples`;
+  const takes = kind === "image" ? "PNG, JPEG and WebP images" : kind === "audio" ? "WAV and FLAC recordings" : ".npz, .csv and .json files";
+  return `${plural(count2, "file")} skipped: this model takes ${takes}, and sample archives`;
 }
 function nameAt(files, pointer) {
   const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
@@ -3784,7 +3784,7 @@ function askDeleteAll(app, model2) {
 function ask(app, { name }, about, run) {
   confirm(app, {
     ...about,
-    detail: "Their bytes are overwritten. Versions that were trained on them stay, and remember what they learned.",
+    detail: "Their bytes are overwritten. Versions trained on them are kept, with what they learned.",
     no: "Keep",
     yes: "Delete",
     name: `delete:${name}`,
@@ -3797,7 +3797,7 @@ function retrainField(them) {
     "label",
     { class: "check" },
     h("input", { type: "checkbox", name: "retrain" }),
-    `Train again without ${them}, then delete the versions that saw ${them}`
+    `Retrain without ${them}, then delete the versions trained on ${them}`
   );
 }
 
@@ -3890,7 +3890,7 @@ function cell2(app, model2, sample2, { place, size }) {
   );
 }
 function detail(model2, { id, doubt, predicted, uncertainty, quarantine }) {
-  if (quarantine) return "set aside";
+  if (quarantine) return "quarantined";
   if (typeof doubt === "number") {
     return `${labelText(model2, predicted)}? ${percent(doubt)}`;
   }
@@ -3945,13 +3945,13 @@ function save(file, name) {
 function uploadView(app, model2) {
   const upload = uploadOf(app, model2.name);
   const kind = fileKind(model2);
-  const takes = kind === "image" ? "pictures, folders" : kind === "audio" ? "recordings, folders" : ".npz, .csv or .json files";
+  const takes = kind === "image" ? "images, folders" : kind === "audio" ? "recordings, folders" : ".npz, .csv or .json files";
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const field3 = (title, isFolder) => fileButton(title, (files) => void send(app, model2, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
-    h("p", { class: "quiet" }, `Drop ${takes} or archives of samples (.zip) anywhere here, or`),
+    h("p", { class: "quiet" }, `Drop ${takes} or sample archives (.zip) anywhere here, or`),
     field3("Choose files", false),
     kind === null ? null : field3("Choose a folder", true),
     kind !== null && classesOf(model2).length > 0 && model2.target.classes !== null ? labelField(app, model2) : null,
@@ -3968,7 +3968,7 @@ function labelField(app, model2) {
   return h(
     "label",
     { class: "inline" },
-    h("span", { class: "quiet" }, "Their label"),
+    h("span", { class: "quiet" }, "Label"),
     h("select", { onchange: choose }, options.map(([value, text3]) => h("option", { value: value ?? "", selected: value === upload.label }, text3 ?? "")))
   );
 }
@@ -4005,8 +4005,8 @@ function samplesTab(app, model2) {
   );
 }
 function none(app) {
-  if (showOf(app) === "suspect") return "The current version doubts no label.";
-  return app.route.query.size === 0 ? "No samples. Drop files here to add some." : "No such samples.";
+  if (showOf(app) === "suspect") return "The current version finds no doubtful labels.";
+  return app.route.query.size === 0 ? "No samples yet. Drop files here to add some." : "No matching samples.";
 }
 function filters(app, model2, hasItems) {
   const canFilter = filterOf(app) !== null;
@@ -4046,14 +4046,14 @@ function download(app, { name }) {
     about: `samples of ${name}`,
     run: async () => {
       save(await app.api.bytes(modelPath(name, "/samples/archive")), `${name}-samples.zip`);
-      return `The samples of ${name} were saved.`;
+      return `Samples of ${name} downloaded.`;
     }
   });
 }
 function counted(app, model2) {
   const known = stats(app, model2.name);
   if (!known) return "";
-  const aside = known.quarantined > 0 ? `, ${count(known.quarantined)} set aside` : "";
+  const aside = known.quarantined > 0 ? `, ${count(known.quarantined)} quarantined` : "";
   return `${plural(known.train + known.validation + known.base, "labelled sample")}, ${count(known.unlabelled)} unlabelled${aside}`;
 }
 function toolbar(app, model2, items) {
@@ -4116,7 +4116,7 @@ function selectAll(app, model2, items) {
 // src/views/models/classes.ts
 var MOST_READ = 1e3;
 var ROWS_SHOWN = 50;
-var UNTIL = "Versions that exist keep it: apps get it until a job has trained. The indices of the classes after it go down by one.";
+var UNTIL = "Existing versions keep it, and apps get it until a job has trained. The indices of later classes go down by one.";
 function classesView3(app, model2) {
   const { name, loss, target } = model2;
   if (loss !== "cross_entropy" || target.num_classes === null) return null;
@@ -4130,13 +4130,13 @@ function namesForm(app, model2) {
     h("p", { class: "quiet" }, `The ${count(target.num_classes ?? 0)} classes have no names. With names, classes can be added and removed.`),
     settingsForm(app, {
       name: `names:${name}`,
-      groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "with commas between", kind: "list" }] }],
+      groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "comma-separated", kind: "list" }] }],
       values: { classes: [] },
       pointer: "",
       stale: staleOf(model2),
       send: async (given) => {
         await app.api.patch(modelPath(name), given);
-        return `The classes of ${name} have names.`;
+        return `The classes of ${name} are named.`;
       }
     })
   ];
@@ -4151,7 +4151,7 @@ function addForm(app, model2) {
     stale: staleOf(model2),
     send: async (given) => {
       const made = await app.api.post(modelPath(model2.name, "/classes"), given, true);
-      return `The class ${made.name} was added. Apps get it once a job has trained.`;
+      return `Class ${made.name} added. Apps get it once a job has trained.`;
     }
   });
 }
@@ -4188,14 +4188,14 @@ function classItem(app, model2, known) {
 function renaming(app, model2, known) {
   return {
     title: `Rename ${known.name}`,
-    detail: "Samples show the new name. Versions keep the name that they were made with.",
+    detail: "Samples show the new name. Versions keep the name they were made with.",
     fields: () => field2("Name", h("input", { name: "name", type: "text", value: known.name, autocomplete: "off" })),
-    yes: "Rename it",
+    yes: "Rename",
     kind: "primary",
     ...common(model2, `rename:${known.name}`),
     run: async (given) => {
       const { name } = await app.api.patch(modelPath(model2.name, `/classes/${encodeURIComponent(known.name)}`), { name: String(given.get("name")).trim() });
-      return `${known.name} is ${name} now.`;
+      return `${known.name} renamed to ${name}.`;
     }
   };
 }
@@ -4203,13 +4203,13 @@ function merging(app, model2, known) {
   const others2 = (model2.target.classes ?? []).filter((name) => name !== known.name);
   return {
     title: `Merge ${known.name} into another class`,
-    detail: `Its samples get the label of the other class, and the head loses its row. ${UNTIL}`,
+    detail: `Its samples are relabelled with the other class, and the head loses its row. ${UNTIL}`,
     fields: () => field2("Into", h("select", { name: "into" }, others2.map((name) => h("option", { value: name }, name)))),
     yes: "Merge the classes",
     ...common(model2, `merge:${known.name}`),
     run: async (given) => {
       const into = await app.api.post(modelPath(model2.name, `/classes/${encodeURIComponent(known.name)}/merge`), { into: given.get("into") }, true);
-      return `${known.name} was merged into ${into.name}.`;
+      return `${known.name} merged into ${into.name}.`;
     }
   };
 }
@@ -4217,13 +4217,13 @@ function removing(app, model2, known) {
   return {
     title: `Remove the class ${known.name}?`,
     detail: `The head loses its row. ${UNTIL}`,
-    fields: () => h("label", { class: "check" }, h("input", { type: "checkbox", name: "unlabel" }), "Take the label from its samples, which are kept"),
+    fields: () => h("label", { class: "check" }, h("input", { type: "checkbox", name: "unlabel" }), "Keep its samples, without their label"),
     yes: "Remove the class",
     ...common(model2, `remove:${known.name}`),
     run: async (given) => {
       const query = { unlabel: given.has("unlabel") ? "true" : null };
       await app.api.remove(withQuery(modelPath(model2.name, `/classes/${encodeURIComponent(known.name)}`), query), true);
-      return `The class ${known.name} was removed.`;
+      return `Class ${known.name} removed.`;
     }
   };
 }
@@ -4237,22 +4237,22 @@ function common(model2, name) {
 // src/views/models/federation.ts
 var number = (name, title, placeholder) => ({ name, title, kind: "number", placeholder });
 var SETTINGS = [
-  { name: "allowed", title: "Train rounds for the federation", kind: "flag" },
+  { name: "allowed", title: "Take part in federated training", kind: "flag" },
   { name: "superlink", title: "SuperLink of the federation", kind: "text", placeholder: "its address, or any name" },
   number("epsilon", "Privacy budget (ε)", "none"),
-  number("delta", "δ of the budget", "0.00001"),
-  number("min_samples", "Minimum samples of an update", "16"),
-  number("max_rounds_per_day", "Maximum rounds a day", "no limit"),
-  number("clip_norm", "Largest norm of an update", "as the round asks"),
-  number("noise_multiplier", "Least noise", "0"),
-  { name: "personalize", title: "Training on arrival, as JSON", kind: "json" }
+  number("delta", "Delta (δ)", "0.00001"),
+  number("min_samples", "Minimum samples per update", "16"),
+  number("max_rounds_per_day", "Maximum rounds per day", "no limit"),
+  number("clip_norm", "Maximum norm of an update", "as the round requests"),
+  number("noise_multiplier", "Minimum noise", "0"),
+  { name: "personalize", title: "Fine-tuning of received parameters, as JSON", kind: "json" }
 ];
 function federationView(app, { name }) {
   const known = app.resources.read(modelPath(name, "/federation"));
   return section(
     "Federation",
     { id: "federation" },
-    h("p", { class: "quiet" }, "A federation sends parameters; this device trains them on the model’s samples, which stay here, and returns an update. Without a budget the federation decides whether updates have noise."),
+    h("p", { class: "quiet" }, "The federation sends parameters; this device trains them on the model’s samples, which never leave it, and returns an update. Without a budget, the federation decides whether updates are noised."),
     known ? spentView(known) : loading(),
     known != null && settingsForm(app, {
       name: `federation:${name}`,
@@ -4262,7 +4262,7 @@ function federationView(app, { name }) {
       stale: staleOf({ name }),
       send: async (changed2) => {
         await app.api.patch(modelPath(name), { federation: changed2 });
-        return `Federation of ${name}: saved.`;
+        return `Federation of ${name} saved.`;
       }
     })
   );
@@ -4302,8 +4302,8 @@ function preprocessView(app, model2) {
   return section(
     "Preprocessing",
     { id: "preprocess" },
-    preprocess.length === 0 && h("p", { class: "quiet" }, "None: samples are sent as the tensors that the model takes."),
-    preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions, so that only augment changes: nothing that apps get depends on it."),
+    preprocess.length === 0 && h("p", { class: "quiet" }, "None: samples are sent as raw tensors."),
+    preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions that depend on the rest, so only augment can be changed."),
     preprocess.map((each2, place) => descriptionForm(app, model2, each2, place, isSettled))
   );
 }
@@ -4324,7 +4324,7 @@ function descriptionForm(app, model2, description, place, isSettled) {
       send: async (changed2) => {
         const wanted = preprocess.map((each2, at) => at === place ? { ...each2, ...changed2 } : each2);
         await app.api.patch(modelPath(name), { preprocess: wanted });
-        return `The preprocessing of ${name} is changed.`;
+        return `Preprocessing of ${name} saved.`;
       }
     })
   );
@@ -4341,7 +4341,7 @@ function baseSetView(app, model2) {
   return section(
     "Base set",
     { id: "base-set" },
-    h("p", { class: "quiet" }, "Samples of the original task. Jobs replay a share of them; the gate judges versions on those that no job trains on."),
+    h("p", { class: "quiet" }, "Samples of the original task. Jobs replay a share of them; the gate judges versions on the held-out part, which no job trains on."),
     set ? baseFacts(set) : loading(),
     h("details", { "data-key": "add" }, h("summary", {}, "Add samples"), h("div", { class: "form" }, additions(app, model2))),
     set != null && set.samples > 0 && h("div", { class: "buttons" }, opener(`ask-remove-base:${name}`, "Remove …", () => askRemoveBase(app, model2), "the base set", "danger"))
@@ -4355,7 +4355,7 @@ function baseFacts({ samples, held_out: held, labels, changed_at: changed2 }) {
   ];
 }
 function told3({ accepted: accepted2, duplicates }) {
-  return `The base set has ${plural(accepted2, "new sample")}, and ${count(duplicates)} that the model had already.`;
+  return `Added to the base set: ${plural(accepted2, "new sample")}, and ${count(duplicates)} that the model already had.`;
 }
 function additions(app, model2) {
   const { name } = model2;
@@ -4366,10 +4366,10 @@ function additions(app, model2) {
   return [
     settingsForm(app, {
       name: `base-first:${name}`,
-      groups: [{ title: "The model’s own samples", settings: [{ name: "first", title: "Take the model’s first labelled samples", kind: "number", placeholder: "how many" }] }],
+      groups: [{ title: "The model’s own samples", settings: [{ name: "first", title: "Use the model’s first labelled samples", kind: "number", placeholder: "how many" }] }],
       values: { first: null },
       pointer: "",
-      save: "Take them",
+      save: "Add them",
       stale: staleOf(model2),
       send: async (given) => told3(await app.api.post(path, given, true))
     }),
@@ -4377,7 +4377,7 @@ function additions(app, model2) {
       "div",
       { class: "buttons", "data-key": "file" },
       fileButton("Choose a file", send2, { accept: ".zip,.npz,.csv,.json", disabled: app.state.pending.has(`base-file:${name}`) }),
-      h("p", { class: "quiet" }, `an archive of samples (.zip)${fileKind(model2) === null ? ", .npz, .csv or .json" : ""}, every sample with a label`),
+      h("p", { class: "quiet" }, `a sample archive (.zip)${fileKind(model2) === null ? ", .npz, .csv or .json" : ""}; every sample needs a label`),
       outcome(app, `base-file:${name}`)
     )
   ];
@@ -4386,13 +4386,13 @@ function askRemoveBase(app, model2) {
   const { name } = model2;
   confirm(app, {
     title: `Remove the base set of ${name}?`,
-    detail: "Samples that were the model’s before get their former split; those that were uploaded for it are deleted. Jobs then replay nothing, and the gate judges by the other samples.",
+    detail: "Samples taken from the model return to their former split; those uploaded for the base set are deleted. Jobs no longer replay anything, and the gate judges on the other samples.",
     yes: "Remove the base set",
     name: `remove-base:${name}`,
     stale: staleOf(model2),
     run: async () => {
       const gone = await app.api.remove(modelPath(name, "/base-set"), true);
-      return `The base set was removed: ${plural(gone.given_back, "sample")} returned, ${count(gone.deleted)} deleted.`;
+      return `Base set removed: ${plural(gone.given_back, "sample")} returned, ${count(gone.deleted)} deleted.`;
     }
   });
 }
@@ -4407,12 +4407,12 @@ function referenceView(app, model2) {
   return section(
     "Reference set",
     { id: "reference" },
-    h("p", { class: "quiet" }, "Validation samples that are frozen, so that the gate judges every version on the same ones too. One that is deleted, or trains, drops out."),
+    h("p", { class: "quiet" }, "A frozen selection of validation samples, so that the gate also judges every version on the same samples. Samples that are deleted or moved to training drop out."),
     set === void 0 ? loading() : referenceFacts(set),
     h(
       "div",
       { class: "buttons" },
-      press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current ones instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model2), run: freeze }),
+      press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current validation samples instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model2), run: freeze }),
       isFrozen && opener(`ask-thaw:${name}`, "Remove …", () => askRemoveReference(app, model2), "the reference set", "danger")
     )
   );
@@ -4425,25 +4425,25 @@ function askRemoveReference(app, model2) {
   const { name } = model2;
   confirm(app, {
     title: `Remove the reference set of ${name}?`,
-    detail: "Its samples stay. The gate then uses the validation samples only.",
+    detail: "Its samples are kept. The gate then uses only the validation samples.",
     yes: "Remove the reference set",
     name: `remove-reference:${name}`,
     stale: staleOf(model2),
     run: async () => {
       await app.api.remove(modelPath(name, "/reference"));
-      return "The reference set was removed.";
+      return "Reference set removed.";
     }
   });
 }
 
 // src/views/models/triggers.ts
 var SETTINGS2 = [
-  { name: "name", title: "Name", kind: "text", placeholder: "its kind" },
-  { name: "cron", title: "At times, as cron", kind: "text", placeholder: "30 2 * * mon-fri" },
+  { name: "name", title: "Name", kind: "text", placeholder: "automatic" },
+  { name: "cron", title: "Schedule, as cron", kind: "text", placeholder: "30 2 * * mon-fri" },
   { name: "time_zone", title: "Time zone", kind: "text", placeholder: "the device’s" },
-  { name: "new_samples", title: "After so many new labels", kind: "number", placeholder: "none" },
-  { name: "eligible_after", title: "When a job may first run after", kind: "text", placeholder: "02:00" },
-  { name: "at_most_every_hours", title: "At most every", unit: "hours", kind: "number", isOptional: true }
+  { name: "new_samples", title: "New labels", kind: "number", placeholder: "none" },
+  { name: "eligible_after", title: "Daily, at the first chance after", kind: "text", placeholder: "02:00" },
+  { name: "at_most_every_hours", title: "Minimum interval", unit: "hours", kind: "number", isOptional: true }
 ];
 var EMPTY = { name: null, cron: null, time_zone: null, new_samples: null, eligible_after: null, at_most_every_hours: null };
 function triggersView(app, model2) {
@@ -4452,7 +4452,7 @@ function triggersView(app, model2) {
     "Triggers",
     { id: "triggers" },
     list2 === void 0 ? loading() : [
-      (list2 ?? []).length === 0 && h("p", { class: "quiet", "data-key": "none" }, "None: jobs are asked for by hand and by apps."),
+      (list2 ?? []).length === 0 && h("p", { class: "quiet", "data-key": "none" }, "No triggers: jobs are started by hand or by apps."),
       h("ul", { class: "rows", "data-key": "list" }, (list2 ?? []).map((trigger) => triggerItem(app, model2, trigger))),
       addForm2(app, model2)
     ]
@@ -4476,7 +4476,7 @@ function addForm2(app, model2) {
       stale: stale(model2),
       send: async (given) => {
         const made = await app.api.post(modelPath(name, "/triggers"), given);
-        return `The trigger ${made.name} was added.`;
+        return `Trigger ${made.name} added.`;
       }
     })
   );
@@ -4517,7 +4517,7 @@ function changeForm(app, model2, trigger, path) {
     stale: stale(model2),
     send: async (changed2) => {
       await app.api.patch(path, changed2);
-      return `The trigger ${trigger.name} is changed.`;
+      return `Trigger ${trigger.name} saved.`;
     }
   });
 }
@@ -4525,30 +4525,30 @@ function waitsFor({ cron, time_zone: zone, new_samples: samples, eligible_after:
   const parts = [
     cron === null ? "" : `${cron}${zone === null ? "" : ` (${zone})`}`,
     samples === null ? "" : plural(samples, "new label"),
-    after === null ? "" : `first chance after ${after}`,
+    after === null ? "" : `daily, first chance after ${after}`,
     hours2 === null ? "" : `at most every ${plural(hours2, "hour")}`
   ];
   return parts.filter(Boolean).join(", ");
 }
 function nextText({ next_at: next, enabled, new_samples: samples }) {
-  if (!enabled) return ["Does not fire."];
+  if (!enabled) return ["Will not fire."];
   if (next !== null) return ["Fires next: ", h("time", { datetime: next }, clock(next))];
-  return [samples === null ? "Does not fire again." : "Fires when there are enough new labels."];
+  return [samples === null ? "Will not fire again." : "Fires when there are enough new labels."];
 }
 function lastText({ fired_at: fired, job_id: job2, outcome: outcome2 }) {
-  if (fired === null) return [outcome2 || "It has not fired yet."];
+  if (fired === null) return [outcome2 || "Has not fired yet."];
   return ["Fired ", when(fired), job2 === null ? "" : [": ", h("a", { href: to(["jobs", job2]) }, `job ${job2}`)], outcome2 ? `. ${outcome2}` : ""];
 }
 function askDelete2(app, model2, { id, name }) {
   confirm(app, {
     title: `Delete the trigger ${name}?`,
-    detail: "Jobs that it has asked for stay.",
+    detail: "Jobs that it has queued are kept.",
     yes: "Delete the trigger",
     name: `delete-trigger:${id}`,
     stale: stale(model2),
     run: async () => {
       await app.api.remove(modelPath(model2.name, `/triggers/${id}`));
-      return `The trigger ${name} was deleted.`;
+      return `Trigger ${name} deleted.`;
     }
   });
 }
@@ -4559,27 +4559,27 @@ var PARTS = [
     key: "gate",
     title: "Gate",
     settings: [
-      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "by hand alone"]] },
-      { name: "metric", title: "Judged by", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
-      { name: "margin", title: "Largest drop that may be chance", kind: "number" },
+      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "only by hand"]] },
+      { name: "metric", title: "Metric", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
+      { name: "margin", title: "Largest drop accepted as chance", kind: "number" },
       { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
-      { name: "min_per_class", title: "Minimum samples of each class", kind: "number" },
-      { name: "base_set", title: "The base set counts too", kind: "flag" },
-      { name: "base_margin", title: "Largest drop on the base set", kind: "number" }
+      { name: "min_per_class", title: "Minimum validation samples per class", kind: "number" },
+      { name: "base_set", title: "Judge on the base set too", kind: "flag" },
+      { name: "base_margin", title: "Largest accepted drop on the base set", kind: "number" }
     ]
   },
   {
     key: "quota",
-    title: "Quota of samples",
+    title: "Sample quota",
     settings: [
       limit("max_samples", "Maximum samples"),
       limit("max_bytes", "Maximum space", "MiB", 2 ** 20),
-      { name: "when_full", title: "When it is full, what goes first", kind: "choice", options: [["oldest", "the oldest"], ["reservoir", "any, at random"], ["balanced", "of the largest class"]] }
+      { name: "when_full", title: "When full, evict", kind: "choice", options: [["oldest", "the oldest"], ["reservoir", "random ones"], ["balanced", "the oldest of the largest class"]] }
     ]
   },
   {
     key: "retention",
-    title: "Versions that are kept",
+    title: "Version retention",
     settings: [limit("max_versions", "Maximum versions"), limit("max_age_days", "Maximum age", "days"), limit("max_bytes", "Maximum space", "MiB", 2 ** 20)]
   }
 ];
@@ -4605,7 +4605,7 @@ function settingsTab(app, model2) {
             send: async (changed2) => {
               const body = key === "gate" ? changed2 : { ...model2[key], ...changed2 };
               await app.api.patch(modelPath(name), { [key]: body });
-              return `${title} of ${name}: saved.`;
+              return `${title} of ${name} saved.`;
             }
           })
         )
@@ -4623,29 +4623,29 @@ function aboutView(model2) {
     ["optimizer", optimizer],
     ["engine", engine],
     ["output", output],
-    ["parameters that train", count(parameters.trainable)],
+    ["trainable parameters", count(parameters.trainable)],
     ["frozen parameters", count(parameters.frozen)],
     ...Object.entries(hyperparameters).map(([key, value]) => [key, JSON.stringify(value)])
   ];
   return section(
-    "What it is",
+    "Details",
     { id: "about" },
     h("dl", { class: "pairs" }, pairs2.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
     notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note2) => h("li", {}, note2))),
-    h("details", {}, h("summary", {}, `Initializers that train (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each2) => h("li", {}, h("code", {}, each2)))))
+    h("details", {}, h("summary", {}, `Trainable initializers (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each2) => h("li", {}, h("code", {}, each2)))))
   );
 }
 function deletion(app, { name }) {
   const ask2 = () => confirm(app, {
     title: `Delete ${name}?`,
-    detail: "Its samples, jobs, checkpoints and versions go with it, for good. Apps can no longer fetch it.",
+    detail: "This permanently deletes its samples, jobs, checkpoints and versions. Apps can no longer fetch it.",
     yes: "Delete the model",
     name: `delete-model:${name}`,
     stale: [],
     run: async () => {
       await app.api.remove(modelPath(name));
       app.go(to(["models"]));
-      return `${name} was deleted.`;
+      return `${name} deleted.`;
     }
   });
   return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask2, name, "danger"));
@@ -4653,12 +4653,12 @@ function deletion(app, { name }) {
 
 // src/views/models/train.ts
 var FIELDS2 = [
-  { name: "epochs", title: "Epochs", step: "1", fallback: "the job chooses" },
-  { name: "max_seconds", title: "At most", unit: "seconds", step: "any", fallback: "no limit" },
-  { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "the job chooses, or 32" },
-  { name: "learning_rate", title: "Learning rate", step: "any", fallback: "the job chooses, or 0.001" },
-  { name: "early_stopping_patience", title: "Patience", unit: "epochs", step: "1", fallback: "the job chooses" },
-  { name: "seed", title: "Seed", step: "1", fallback: "a new one" }
+  { name: "epochs", title: "Epochs", step: "1", fallback: "automatic" },
+  { name: "max_seconds", title: "Time limit", unit: "seconds", step: "any", fallback: "no limit" },
+  { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "automatic, else 32" },
+  { name: "learning_rate", title: "Learning rate", step: "any", fallback: "automatic, else 0.001" },
+  { name: "early_stopping_patience", title: "Early-stopping patience", unit: "epochs", step: "1", fallback: "automatic" },
+  { name: "seed", title: "Seed", step: "1", fallback: "random" }
 ];
 function openTraining(app, model2, checkpoint = null) {
   const name = `train-dialog:${model2.name}`;
@@ -4668,13 +4668,13 @@ function openTraining(app, model2, checkpoint = null) {
       "form",
       { class: "form", novalidate: true, "data-key": name, onsubmit: (event) => void submit(app, model2, name, event) },
       h("h2", { id: "dialog-title" }, `Train ${model2.name}`),
-      h("p", { class: "quiet" }, "Empty fields keep what is shown in them."),
+      h("p", { class: "quiet" }, "Empty fields use the value that they show."),
       h("div", { class: "fields" }, FIELDS2.map((field3) => fieldView(app, model2, name, field3)), startField(checkpoint)),
       h(
         "label",
         { class: "check" },
         h("input", { type: "checkbox", name: "ignore_policy" }),
-        "Train now, whatever the policy says"
+        "Train now, ignoring the policy"
       ),
       outcome(app, name),
       h(
@@ -4692,7 +4692,7 @@ function fieldView(app, model2, form, { name, title, unit, step: step2, fallback
   return h(
     "label",
     { "data-key": name },
-    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` (${unit})`) : null),
     h("input", {
       name,
       type: "number",
@@ -4707,12 +4707,12 @@ function startField(checkpoint) {
   return h(
     "label",
     { "data-key": "from" },
-    h("span", {}, "Begin with"),
+    h("span", {}, "Start from"),
     h(
       "select",
       { name: "from" },
       checkpoint !== null && h("option", { value: checkpoint.id }, `checkpoint ${checkpoint.id}, job ${checkpoint.job_id}, step ${checkpoint.step}`),
-      h("option", { value: "latest" }, "what apps fetch now"),
+      h("option", { value: "latest" }, "the latest version"),
       h("option", { value: "base" }, "the model as registered")
     )
   );
@@ -4728,7 +4728,7 @@ async function submit(app, model2, name, event) {
   }
   const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
     const job2 = await app.api.post(modelPath(model2.name, "/jobs"), body);
-    return { text: `Job ${job2.id} was queued.`, link: to(["jobs", job2.id]) };
+    return { text: `Job ${job2.id} queued.`, link: to(["jobs", job2.id]) };
   });
   if (hasWorked) app.close();
 }
@@ -4883,7 +4883,7 @@ function nameOf2({ name }) {
   return `try:${name}`;
 }
 function fileField2(app, model2, trial) {
-  const [what, accept] = fileKind(model2) === "image" ? ["a picture", "image/*"] : ["a recording", ".wav,.flac"];
+  const [what, accept] = fileKind(model2) === "image" ? ["an image", "image/*"] : ["a recording", ".wav,.flac"];
   const take2 = ([file]) => {
     if (file) void predict(app, model2, trial, typed(file));
   };
@@ -4893,7 +4893,7 @@ function fileField2(app, model2, trial) {
   };
   return [
     h("div", { class: "drop" }, h("p", { class: "quiet" }, `Drop ${what} here, or`), fileButton(`Choose ${what}`, take2, { accept })),
-    picture2 && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture2.width, height: picture2.height, onpaint: draw })
+    picture2 && h("canvas", { class: "tried", role: "img", "aria-label": "The image", width: picture2.width, height: picture2.height, onpaint: draw })
   ];
 }
 function valuesField(app, model2, trial) {
@@ -4910,7 +4910,7 @@ function valuesField(app, model2, trial) {
       ({ name, shape }) => h(
         "label",
         { class: "form", "data-key": name },
-        h("span", {}, name, h("span", { class: "quiet" }, ` ${shape.join("×") || "one"} numbers, with commas or spaces between`)),
+        h("span", {}, name, h("span", { class: "quiet" }, ` ${shape.join("×") || "one"} numbers, separated by commas or spaces`)),
         h("textarea", { name, rows: 3, spellcheck: "false" })
       )
     ),
@@ -4947,11 +4947,11 @@ function trialAnswer(app, model2, trial) {
   const choose = async (index, name) => {
     await keep(app, model2, body, index);
     trial.kept = index;
-    return `Kept as a sample: ${name}.`;
+    return `Saved as a sample labelled ${name}.`;
   };
   return answered2(
     answer,
-    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${classes[kept]}.`),
+    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Click the right class to save this as a training sample." : `Saved as a sample labelled ${classes[kept]}.`),
     predictedView(model2, answer),
     answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model2.name}`, chosen: kept, stale: staleOf(model2), choose } : null)
   );
@@ -4962,15 +4962,15 @@ async function keep(app, model2, body, label2) {
   else await app.api.post(path, { ...JSON.parse(await body.text()), label: label2 });
 }
 function answered2({ version }, ...children) {
-  return section(`Version ${version} says`, { id: "answer" }, children);
+  return section(`Prediction of version ${version}`, { id: "answer" }, children);
 }
 function storedAnswer(app, model2, id) {
   const [known, answer] = [sample(app, model2, id), prediction(app, model2, id)];
-  if (known === null || answer === null) return section(`Sample ${id}`, { id: "answer" }, h("p", { class: "quiet" }, known ? "The daemon cannot predict it." : "There is no such sample."));
+  if (known === null || answer === null) return section(`Sample ${id}`, { id: "answer" }, h("p", { class: "quiet" }, known ? "This sample cannot be predicted." : "Sample not found."));
   if (known === void 0 || answer === void 0) return section(`Sample ${id}`, { id: "answer" }, loading());
   const choose = async (index, name) => {
     await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: index });
-    return `Sample ${id} is labelled ${name}.`;
+    return `Sample ${id} labelled ${name}.`;
   };
   const { label: label2 } = known;
   const chosen3 = typeof label2 === "number" ? label2 : null;
@@ -5037,14 +5037,14 @@ function aliasItem(app, model2, { alias, version }) {
       { class: "row-head" },
       h("strong", {}, alias),
       h("span", {}, `version ${version}`),
-      alias === "latest" ? h("span", { class: "quiet" }, "apps fetch it") : press(app, {
+      alias === "latest" ? h("span", { class: "quiet" }, "what apps fetch") : press(app, {
         name: `unalias:${alias}`,
         label: "Remove",
         about: `alias ${alias}`,
         stale: staleOf(model2),
         run: async () => {
           await app.api.remove(modelPath(model2.name, `/aliases/${encodeURIComponent(alias)}`));
-          return `The alias ${alias} was removed.`;
+          return `Alias ${alias} removed.`;
         }
       })
     )
@@ -5069,7 +5069,7 @@ function setForm(app, model2, list2) {
     stale: staleOf(model2),
     send: async ({ alias, version = newest }) => {
       const set = await app.api.put(modelPath(model2.name, `/aliases/${encodeURIComponent(String(alias ?? " "))}`), { version: Number(version) });
-      return `${set.alias} is version ${set.version} now.`;
+      return `${set.alias} is now version ${set.version}.`;
     }
   });
 }
@@ -5147,20 +5147,20 @@ function changeForm2(app, { name }, { id, pinned, note: note2 }) {
     stale: [modelPath(name, "/checkpoints")],
     send: async (changed2) => {
       await app.api.patch(`/v1/checkpoints/${id}`, "note" in changed2 ? { ...changed2, note: changed2.note ?? "" } : changed2);
-      return `Checkpoint ${id} is changed.`;
+      return `Checkpoint ${id} saved.`;
     }
   });
 }
 function askDelete3(app, { name }, id) {
   confirm(app, {
     title: `Delete checkpoint ${id}?`,
-    detail: "No job can begin from it any more.",
+    detail: "Jobs can no longer start from it.",
     yes: "Delete the checkpoint",
     name: `delete-checkpoint:${id}`,
     stale: [modelPath(name, "/checkpoints")],
     run: async () => {
       await app.api.remove(`/v1/checkpoints/${id}`);
-      return `Checkpoint ${id} was deleted.`;
+      return `Checkpoint ${id} deleted.`;
     }
   });
 }
@@ -5193,7 +5193,7 @@ function driftView(app, model2, list2) {
   );
 }
 function introduction({ version }) {
-  return h("p", { class: "quiet", "data-key": "introduction" }, `Recent inputs, compared with those that version ${version} was trained on.`);
+  return h("p", { class: "quiet", "data-key": "introduction" }, `Compares recent inputs with those that version ${version} was trained on.`);
 }
 function reportView({ version, drifted, training_samples: before, recent_samples: recent, compared: compared2, features }) {
   const samples = `${count(recent)} recent samples, ${count(before)} that version ${version} was trained on`;
@@ -5205,11 +5205,11 @@ function reportView({ version, drifted, training_samples: before, recent_samples
       h(
         "table",
         {},
-        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean → now"].map((title) => h("th", { scope: "col" }, title)))),
+        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean, then → now"].map((title) => h("th", { scope: "col" }, title)))),
         h("tbody", {}, features.map(featureRow))
       )
     ),
-    compared2 > features.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(compared2 - features.length)} more that have moved less`)
+    compared2 > features.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(compared2 - features.length)} more that have drifted less`)
   ];
 }
 function featureRow({ input, feature, name, psi, limit: limit2, training_mean: before, recent_mean: now }) {
@@ -5234,14 +5234,14 @@ function openTrained(app, model2, number2) {
       "div",
       { class: "question", "data-key": "trained" },
       h("h2", { id: "dialog-title" }, `What version ${number2} was trained on`),
-      seen === void 0 ? loading() : seen === null || seen.total === null ? h("p", {}, "It is not known.") : seenView(app, model2, seen, seen.total),
+      seen === void 0 ? loading() : seen === null || seen.total === null ? h("p", {}, "Not known.") : seenView(app, model2, seen, seen.total),
       h("div", { class: "buttons", "data-key": "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "Close"))
     );
   });
 }
 function seenView(app, model2, { items }, total2) {
   return [
-    h("p", { "data-key": "total" }, `${plural(total2, "sample")}, with those of the jobs that it began from. `, h("a", { href: to(["models", model2.name, "samples"]) }, "Samples of the model")),
+    h("p", { "data-key": "total" }, `${plural(total2, "sample")}, including those of the versions it started from. `, h("a", { href: to(["models", model2.name, "samples"]) }, "Samples of the model")),
     h(
       "ul",
       { class: showsPictures(model2) ? "changed pictures" : "changed", "aria-label": "Samples", "data-key": "items" },
@@ -5260,7 +5260,7 @@ function seenView(app, model2, { items }, total2) {
 
 // src/views/versions/variants.ts
 var KINDS2 = [
-  { variant: "int8", title: "int8", what: "quantized: a quarter of the size", suffix: ".int8.onnx" },
+  { variant: "int8", title: "int8", what: "quantized, a quarter of the size", suffix: ".int8.onnx" },
   { variant: "ort", title: "ORT format", what: "for ONNX Runtime on phones", suffix: ".ort" }
 ];
 function variantsView(app, model2, version) {
@@ -5268,7 +5268,7 @@ function variantsView(app, model2, version) {
   return h(
     "details",
     { class: "variants", "data-key": "variants" },
-    h("summary", {}, made === 0 ? "Other forms" : `Other forms (${made} made)`),
+    h("summary", {}, made === 0 ? "Variants" : `Variants (${made} created)`),
     h("ul", { class: "rows" }, KINDS2.map((kind) => variantItem(app, model2, version, kind)))
   );
 }
@@ -5284,13 +5284,13 @@ function variantItem(app, { name }, version, { variant, title, what, suffix }) {
     known !== void 0 && h("p", { class: isRefused ? "problem" : "quiet" }, known.reason),
     !isRefused && press(app, {
       name: `variant:${name}:${number2}:${variant}`,
-      label: known ? "Download" : "Make and download",
+      label: known ? "Download" : "Create and download",
       about: `${title} of version ${number2}`,
       stale: [modelPath(name, "/versions")],
       run: async () => {
         const path = withQuery(modelPath(name, `/versions/${number2}/model.onnx`), { variant });
         save(await app.api.bytes(path), `${name}-${number2}${suffix}`);
-        return `${title} of version ${number2} was saved.`;
+        return `${title} of version ${number2} downloaded.`;
       }
     })
   );
@@ -5311,7 +5311,7 @@ function holdView(app, model2) {
   return h(
     "div",
     { class: "notice held", "data-key": "hold" },
-    h("p", {}, "Held by hand ", when(since), ": jobs do not change what apps fetch."),
+    h("p", {}, "Held since ", when(since), ": new versions are not promoted."),
     press(app, {
       name: `release:${name}`,
       label: "Release",
@@ -5319,7 +5319,7 @@ function holdView(app, model2) {
       stale: staleOf(model2),
       run: async () => {
         await app.api.post(modelPath(name, "/release"));
-        return "The gate decides again.";
+        return "The gate decides on promotion again.";
       }
     })
   );
@@ -5352,7 +5352,7 @@ function badges(version, isLatest) {
   return [
     isLatest && badge("latest", "latest"),
     version.job_id !== null && !version.promoted && badge("held", "not promoted"),
-    version.job_id !== null && version.promoted && !isLatest && badge("queued", "was promoted"),
+    version.job_id !== null && version.promoted && !isLatest && badge("queued", "promoted earlier"),
     others2.map((alias) => h("span", { class: "badge" }, alias))
   ];
 }
@@ -5368,7 +5368,7 @@ function moves(app, model2, version, isLatest) {
       stale: staleOf(model2),
       run: async () => {
         await app.api.put(modelPath(name, "/aliases/latest"), { version: number2 });
-        return `Apps fetch version ${number2} of ${name} now.`;
+        return `Apps now fetch version ${number2} of ${name}.`;
       }
     }),
     compareLink(model2, number2),
@@ -5393,15 +5393,15 @@ function compareLink({ name, latest_version: latest2 }, number2) {
 }
 function askRollback(app, model2, { version }) {
   confirm(app, {
-    title: `Roll ${model2.name} back?`,
-    detail: `Apps fetch the version before version ${version} at once, and jobs do not change that until you release it.`,
+    title: `Roll back ${model2.name}?`,
+    detail: `Apps immediately fetch the version before version ${version}. New versions are not promoted until you release the hold.`,
     no: `Keep version ${version}`,
     yes: "Roll back",
     name: `rollback:${model2.name}`,
     stale: staleOf(model2),
     run: async () => {
       const now = await app.api.post(modelPath(model2.name, "/rollback"));
-      return `Apps fetch version ${now.version} of ${model2.name} now.`;
+      return `Apps now fetch version ${now.version} of ${model2.name}.`;
     }
   });
 }
@@ -5416,7 +5416,7 @@ function measureView({ name, isShare, after, before }, isGood) {
   );
 }
 function change2(after, before, isUp) {
-  if (after === before) return "the same as the version before";
+  if (after === before) return "unchanged";
   return `${isUp ? "up" : "down"} from ${before}`;
 }
 function bar(after, before) {
@@ -5445,7 +5445,7 @@ function modelPage(app, parts) {
   const tab = TABS.find((each2) => each2.key === key);
   if (known === null || tab === void 0) {
     return [
-      heading(known === null ? `There is no model “${name}”` : "There is no such page"),
+      heading(known === null ? `Model “${name}” not found` : "Page not found"),
       h("p", {}, h("a", { href: to(["models"]) }, "All models"))
     ];
   }
@@ -5462,7 +5462,7 @@ function head2(app, known) {
     h(
       "p",
       { class: "quiet" },
-      `${inputs}${classes}, ${count(parameters.trainable)} of ${count(parameters.trainable + parameters.frozen)} parameters train` + (latest2 === null ? "" : `, apps fetch version ${latest2}`)
+      `${inputs}${classes}, ${count(parameters.trainable)} of ${count(parameters.trainable + parameters.frozen)} parameters trainable` + (latest2 === null ? "" : `, apps fetch version ${latest2}`)
     ),
     opener(`train:${name}`, "Train …", () => openTraining(app, known), name, "primary")
   );
@@ -5495,7 +5495,7 @@ function versionsTab(app, known) {
       list2 ? courseView(app, known, list2) : null,
       list2 ? driftView(app, known, list2) : null,
       list2 ? aliasesView(app, known, list2) : null,
-      mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null,
+      mine.length > 0 ? section("Recent jobs", { id: "model-jobs" }, jobRows(mine)) : null,
       checkpointsView(app, known)
     )
   );
@@ -5504,13 +5504,13 @@ function jobRows(mine) {
   return h("ul", { class: "rows" }, mine.map(outcomeRow));
 }
 function samplesView({ name, samples }, counted2) {
-  if (Object.values(samples).every((each2) => each2 === 0)) return [h("p", { class: "quiet" }, "no samples yet")];
+  if (Object.values(samples).every((each2) => each2 === 0)) return [h("p", { class: "quiet" }, "No samples yet.")];
   const facts2 = [
     fact("train", count(samples.train)),
     fact("validation", count(samples.validation)),
     fact("unlabelled", count(samples.unlabelled)),
     samples.base > 0 && fact("base set", count(samples.base)),
-    counted2 !== null && counted2.quarantined > 0 && fact("set aside", count(counted2.quarantined)),
+    counted2 !== null && counted2.quarantined > 0 && fact("quarantined", count(counted2.quarantined)),
     counted2 !== null && fact("size", bytes(counted2.size_bytes))
   ];
   return [h("dl", { class: "facts" }, facts2), counted2 === null ? null : classBars(name, counted2)];
@@ -5541,7 +5541,7 @@ function classBars(name, { labels }) {
 
 // src/views/system/about.ts
 var SIGNS = { ok: "holds", warn: "warns", fail: "fails" };
-var WORDS = { ok: "as it should be", warn: "to look at", fail: "wrong" };
+var WORDS = { ok: "ok", warn: "warning", fail: "failed" };
 function aboutView2(app) {
   const system = read(app);
   if (system === void 0) return section("About", { id: "about" }, loading());
@@ -5555,7 +5555,7 @@ function aboutView2(app) {
         ([name, version]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, version))
       )
     ),
-    h("p", {}, h("a", { href: "/docs" }, "Reference of the API"))
+    h("p", {}, h("a", { href: "/docs" }, "API reference"))
   );
 }
 function findingsView(app) {
@@ -5565,16 +5565,16 @@ function findingsView(app) {
     "Installation",
     { id: "findings" },
     system === void 0 ? loading() : h("ul", { class: "findings" }, checks.map(finding)),
-    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " looks from the terminal as well, and trains one step.")
+    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " runs these checks in a terminal, and trains one step.")
   );
 }
 function backupsView(app) {
   const system = read(app);
   if (!system) return null;
   const [newest] = system.backups;
-  if (newest === void 0) return h("p", { class: "quiet" }, "The daemon has not backed up its database yet; it does once a day.");
+  if (newest === void 0) return h("p", { class: "quiet" }, "The daemon has not backed up its database yet. It does so daily.");
   const older = system.backups.length - 1;
-  return h("p", { class: "quiet" }, `The daemon backed up its database ${clock(newest.made_at)}, ${bytes(newest.size_bytes)}${older > 0 ? `, and keeps ${older} older` : ""}.`);
+  return h("p", { class: "quiet" }, `Last backup of the database by the daemon: ${clock(newest.made_at)}, ${bytes(newest.size_bytes)}${older > 0 ? `; ${older} older kept` : ""}.`);
 }
 function finding({ name, status, detail: detail2, remedy }) {
   return h(
@@ -5609,7 +5609,7 @@ function auditView(app) {
       text2("What", now.action ?? null, "delete_model", (action) => go({ action })),
       text2("Model", now.model ?? null, "all", (model2) => go({ model: model2 }))
     ),
-    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No such entry is kept.") : table3(items),
+    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No matching entries.") : table3(items),
     items === void 0 ? null : moreButton(app, path, isWhole)
   );
 }
@@ -5666,7 +5666,7 @@ function eventsView(app) {
       choice("Events of", type, [["", "everything"], ...FAMILIES], (value) => go({ type: value })),
       choice("Model", model2, [["", "all"], ...names], (value) => go({ model: value }))
     ),
-    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "Nothing of that has happened, as far as events are kept.") : h("ol", { class: "happenings" }, items.map(eventRow)),
+    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No matching events.") : h("ol", { class: "happenings" }, items.map(eventRow)),
     items === void 0 ? null : moreButton(app, path, isWhole)
   );
 }
@@ -5708,12 +5708,12 @@ var TOKENS = ["/v1/tokens"];
 var LIMITS = "limits/";
 var SETTINGS3 = [
   { name: "name", title: "Name", kind: "text" },
-  { name: "expires_at", title: "Ends", unit: "local time", kind: "time" },
+  { name: "expires_at", title: "Expires", unit: "local time", kind: "time" },
   limit("limits/connections", "Maximum open requests"),
   limit("limits/uploads", "Maximum uploads at once"),
   limit("limits/registrations", "Maximum registrations at once"),
-  limit("limits/predictions_per_second", "Maximum predictions a second"),
-  limit("limits/bytes_per_day", "Maximum sent in a day", "MiB", 2 ** 20)
+  limit("limits/predictions_per_second", "Maximum predictions per second"),
+  limit("limits/bytes_per_day", "Maximum sent per day", "MiB", 2 ** 20)
 ];
 function tokensView(app) {
   const all = app.resources.read("/v1/tokens", (api) => api.all("/v1/tokens"));
@@ -5723,17 +5723,17 @@ function tokensView(app) {
     "Tokens",
     { id: "tokens" },
     all === void 0 ? loading() : tokenTable(app, shown2),
-    h("div", { class: "buttons" }, opener("new-token", "Make a token …", () => askToken(app)))
+    h("div", { class: "buttons" }, opener("new-token", "Create a token …", () => askToken(app)))
   );
 }
 function tokenTable(app, shown2) {
-  if (shown2.length === 0) return h("p", { class: "quiet" }, "No token counts beside that of admin.token.");
+  if (shown2.length === 0) return h("p", { class: "quiet" }, "No tokens besides the one in admin.token.");
   return scrolled(
     "Tokens",
     h(
       "table",
       {},
-      h("thead", {}, h("tr", {}, ["Name", "Scopes", "Models", "Used", "Ends", ""].map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
+      h("thead", {}, h("tr", {}, ["Name", "Scopes", "Models", "Last used", "Expires", ""].map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
       h("tbody", {}, shown2.map((token) => tokenRow(app, token)))
     )
   );
@@ -5742,13 +5742,13 @@ function tokenRow(app, token) {
   const { id, name, scopes, models: models2, last_used_at: used, expires_at: ends } = token;
   const revoke = () => confirm(app, {
     title: `Revoke ${name}?`,
-    detail: "It stops working at once, for good. An app that uses it needs another one.",
-    yes: "Revoke it",
+    detail: "It stops working immediately and permanently. Apps that use it need another one.",
+    yes: "Revoke",
     name: `revoke:${id}`,
     stale: TOKENS,
     run: async () => {
       await app.api.remove(`/v1/tokens/${id}`);
-      return `${name} is revoked.`;
+      return `${name} revoked.`;
     }
   });
   return h(
@@ -5780,7 +5780,7 @@ function openChange(app, { id, name, expires_at, limits }) {
     if ("name" in changed2) body.name = changed2.name ?? "";
     if ("expires_at" in changed2) body.expires_at = changed2.expires_at;
     await app.api.patch(`/v1/tokens/${id}`, body);
-    return `${name} is changed.`;
+    return `${name} saved.`;
   };
   app.open(
     () => h(
@@ -5803,8 +5803,8 @@ function askRotate(app, { id, name }) {
   let secret = "";
   confirm(app, {
     title: `Rotate ${name}?`,
-    detail: "It gets a new secret, and the old one stops working at once.",
-    yes: "Rotate it",
+    detail: "It gets a new secret, and the old one stops working immediately.",
+    yes: "Rotate",
     name: `rotate:${id}`,
     stale: TOKENS,
     run: async () => {
@@ -5834,20 +5834,20 @@ function tokenForm(app, name, onsubmit) {
   return h(
     "form",
     { class: "form", novalidate: true, "data-key": name, onsubmit },
-    h("h2", { id: "dialog-title" }, "Make a token"),
+    h("h2", { id: "dialog-title" }, "Create a token"),
     h(
       "div",
       { class: "fields" },
       h("label", {}, h("span", {}, "Name"), h("input", { name: "name", type: "text", autocomplete: "off" })),
-      h("label", {}, h("span", {}, "Models, with commas between"), h("input", { name: "models", type: "text", placeholder: "all", autocomplete: "off" }))
+      h("label", {}, h("span", {}, "Models, comma-separated"), h("input", { name: "models", type: "text", placeholder: "all", autocomplete: "off" }))
     ),
-    h("fieldset", {}, h("legend", {}, "It may"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
+    h("fieldset", {}, h("legend", {}, "Scopes"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
     outcome(app, name),
     h(
       "div",
       { class: "buttons" },
       h("button", { type: "button", onclick: () => app.close() }, "Close"),
-      h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Make it")
+      h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Create")
     )
   );
 }
@@ -5856,9 +5856,9 @@ function secretView(app, secret) {
     "div",
     { class: "question", "data-key": "secret" },
     h("h2", { id: "dialog-title" }, "The token’s secret"),
-    h("p", {}, "It is shown this one time; the daemon stores its digest alone."),
+    h("p", {}, "It is shown only once: the daemon stores nothing but its digest."),
     h("p", { class: "secret" }, h("code", {}, secret)),
-    h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "I have it"))
+    h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "Done"))
   );
 }
 
@@ -5870,7 +5870,7 @@ var TABS2 = [
 ];
 function systemPage(app, parts) {
   const tab = TABS2.find(({ key }) => key === parts[1]);
-  if (tab === void 0) return [heading("There is no such page"), h("p", {}, h("a", { href: to(["system"]) }, "The installation"))];
+  if (tab === void 0) return [heading("Page not found"), h("p", {}, h("a", { href: to(["system"]) }, "Installation"))];
   return [heading("System"), tabs2(tab.name), tab.view(app)];
 }
 function tabs2(current) {
@@ -5906,7 +5906,7 @@ function dataView(app) {
         disabled: state?.running === true,
         run: async () => {
           await app.api.post("/v1/verification");
-          return "All stored data are read and compared with their digests.";
+          return "Verification started: all stored data is compared with its digests.";
         }
       }),
       press(app, {
@@ -5914,7 +5914,7 @@ function dataView(app) {
         label: "Download a backup",
         run: async () => {
           save(await app.api.bytes("/v1/backup"), `honed-${(/* @__PURE__ */ new Date()).toISOString().slice(0, 10)}.zip`);
-          return "The backup is downloaded; honed restore reads it.";
+          return "Backup downloaded. Restore it with honed restore.";
         }
       })
     )
@@ -5922,25 +5922,25 @@ function dataView(app) {
 }
 function verified({ running, read_bytes: read2, total_bytes: total2, error, verified_at: at, damaged }) {
   if (running) return `${bytes(read2)} of ${total2 === null ? "…" : bytes(total2)} read`;
-  if (error !== null) return `The last reading ended too early: ${error}.`;
+  if (error !== null) return `The last verification failed: ${error}.`;
   if (damaged) {
     const samples = Object.values(damaged.samples).reduce((sum, each2) => sum + each2, 0);
-    return `Damaged and set aside: ${samples} samples, ${Object.keys(damaged.files).length} files.`;
+    return `Damaged and quarantined: ${samples} samples, ${Object.keys(damaged.files).length} files.`;
   }
-  return at === null ? "Not verified yet." : `Everything was as it was stored, ${clock(at)}.`;
+  return at === null ? "Not verified yet." : `No damage found, ${clock(at)}.`;
 }
 function restoredView(app) {
   const ready = app.resources.read("/readyz");
   const restored = ready?.database_restored;
-  return restored ? h("p", { class: "problem" }, `The database was damaged; it is the backup of ${clock(restored.backup_from)}.`) : null;
+  return restored ? h("p", { class: "problem" }, `The database was damaged and replaced by its backup of ${clock(restored.backup_from)}.`) : null;
 }
 
 // src/views/page.ts
 var CONNECTIONS = {
   connecting: "connecting",
   live: "live",
-  polling: "live, asked every 2 s",
-  lost: "no answer"
+  polling: "live, polling every 2 s",
+  lost: "not responding"
 };
 var PLACES = [
   { key: "", name: "Overview", view: overviewPage },
@@ -5991,7 +5991,7 @@ function navigation(app, current, forget2) {
       { class: "aside" },
       h("p", { class: `connection ${connection}`, role: "status" }, CONNECTIONS[connection]),
       h("a", { href: "/docs" }, "API"),
-      h("button", { type: "button", class: "plain", onclick: forget2 }, "Forget token")
+      h("button", { type: "button", class: "plain", onclick: forget2 }, "Sign out")
     )
   );
 }
@@ -6003,8 +6003,8 @@ function noticesView(app) {
     connection === "lost" && h(
       "p",
       { class: "notice bad", "data-key": "lost" },
-      h("strong", {}, "The daemon does not answer."),
-      ` What you see is from ${lostSince === null ? "before" : clock(lostSince)}. Trying again …`
+      h("strong", {}, "The daemon is not responding."),
+      ` This page shows the state ${lostSince === null ? "before that" : `at ${clock(lostSince)}`}. Retrying …`
     ),
     app.resources.problems().map((problem) => h("p", { class: "notice bad", "data-key": problem }, problem))
   );
@@ -6029,7 +6029,7 @@ function toastsView(app) {
 }
 function missing() {
   return [
-    heading("There is no such page"),
+    heading("Page not found"),
     h("p", {}, h("a", { href: HOME }, "Go to the overview"), ".")
   ];
 }
@@ -6040,7 +6040,7 @@ function tokenView(problem) {
     "main",
     { class: "gate" },
     h("h1", {}, "Hone"),
-    h("p", {}, "See what this device trains, and control it. Run ", h("code", {}, "honed dashboard"), " to sign in, or paste a token."),
+    h("p", {}, "Watch and control training on this device. Run ", h("code", {}, "honed dashboard"), " to sign in, or paste a token."),
     h(
       "form",
       { id: "token-form", autocomplete: "off" },
@@ -6055,7 +6055,7 @@ function tokenView(problem) {
         "aria-invalid": problem !== null
       }),
       h("p", { role: "alert", class: "problem" }, problem),
-      h("button", { type: "submit", class: "primary" }, "Open")
+      h("button", { type: "submit", class: "primary" }, "Sign in")
     ),
     h(
       "p",
@@ -6102,7 +6102,7 @@ async function begin() {
     await redeem();
   } catch (error) {
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    await open(`Signing in did not work: ${error.message}.`);
+    await open(`Sign-in failed: ${error.message}.`);
     return;
   }
   await open();
@@ -6119,7 +6119,7 @@ async function open(problem = null) {
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
-    askForToken(`The daemon refuses this token: ${error.message}.`);
+    askForToken(`The daemon rejected this token: ${error.message}.`);
   } finally {
     session.close();
   }

@@ -49,7 +49,7 @@ async function begin(): Promise<void> {
     await redeem();
   } catch (error) {
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    await open(`Signing in did not work: ${error.message}.`);
+    await open(`Sign-in failed: ${error.message}.`);
     return;
   }
   await open();
@@ -68,7 +68,7 @@ async function open(problem: string | null = null): Promise<void> {
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
-    askForToken(`The daemon refuses this token: ${error.message}.`);
+    askForToken(`The daemon rejected this token: ${error.message}.`);
   } finally {
     session.close();
   }

@@ -35,7 +35,7 @@ test("a curve is smoothed by the mean of the last fiftieth of its dots", () => {
 
 test("a signal that is unknown is not said to be too low", () => {
   const detail = "battery_percent is unknown (no battery that tells its charge); unknown.battery is block";
-  assert.equal(condition({ condition: "battery", detail }), "The battery’s charge is unknown");
+  assert.equal(condition({ condition: "battery", detail }), "The battery level is unknown");
   assert.equal(condition({ condition: "battery", detail: "battery at 20 %" }), "The battery is low");
 });
 

@@ -17,7 +17,7 @@ from support import Served, wait_until
 
 
 def write_likely(path: Path) -> None:
-    """The picture model, which ends in probabilities of the two classes that its metadata names."""
+    """The image model, which ends in probabilities of the two classes that its metadata names."""
     model = onnx.load_from_string(image_model())
     logits = model.graph.output[0].name
     model.graph.node.append(helper.make_node("Softmax", [logits], ["likely"], name="soft"))
@@ -36,16 +36,16 @@ def test_a_dropped_file_shows_what_it_holds_and_fills_the_fields(
 
     page.get_by_label("Choose a file").set_input_files(tmp_path / "likely.onnx")
 
-    holds = page.get_by_role("region", name="What the file holds")
+    holds = page.get_by_role("region", name="File contents")
     holds.get_by_text('node "soft" (Softmax) gives the probabilities of classes').wait_for()
-    assert page.get_by_label("Classes, with commas").input_value() == "dark, bright"
-    assert page.get_by_label("Samples are").input_value() == "gray"
+    assert page.get_by_label("Classes, comma").input_value() == "dark, bright"
+    assert page.get_by_label("Sample format").input_value() == "gray"
     logits = onnx.load_from_string(image_model()).graph.output[0].name
     assert page.get_by_label("Output that apps get").input_value() == logits
     parameters = page.get_by_role("region", name="Parameters")
-    parameters.get_by_text(re.compile(r"^[\d,]+ train$")).wait_for()
+    parameters.get_by_text(re.compile(r"^[\d,]+ trainable$")).wait_for()
 
-    page.get_by_label("What trains").fill("head")
+    page.get_by_label("Trainable weights").fill("head")
     page.keyboard.press("Tab")
     parameters.get_by_text("below the cut").first.wait_for()
     page.get_by_label("Name", exact=True).fill("likely")
@@ -70,14 +70,14 @@ def test_a_loss_of_the_models_own_is_chosen_from_its_outputs(
 
     page.get_by_label("Choose a file").set_input_files(tmp_path / f"{name}.onnx")
 
-    page.get_by_role("region", name="What the file holds").wait_for()
+    page.get_by_role("region", name="File contents").wait_for()
     losses = page.get_by_label("Loss")
     suggested = f"output:{loss}" if (loss, label) != ("score", "t") else "cross_entropy"
     assert losses.input_value() == suggested
     losses.select_option(f"output:{loss}")
-    page.get_by_label("What trains").fill("v")
+    page.get_by_label("Trainable weights").fill("v")
     page.keyboard.press("Tab")
-    page.get_by_text("do not train").first.wait_for()
+    page.get_by_text("frozen").first.wait_for()
     assert losses.input_value() == f"output:{loss}", "a check of other fields leaves the loss"
     page.get_by_role("button", name="Register the model").click()
     page.get_by_role("heading", name=name, exact=True).wait_for()
@@ -103,7 +103,7 @@ def test_a_model_is_not_registered_before_its_loss_is_suggested(
     wait_until(lambda: page.evaluate("true") and held, "the check to be asked for")
     assert register.is_disabled()
     held[0].continue_()
-    page.get_by_role("region", name="What the file holds").wait_for()
+    page.get_by_role("region", name="File contents").wait_for()
     register.click()
 
     page.get_by_role("heading", name="hasty", exact=True).wait_for()
@@ -123,7 +123,7 @@ def test_a_file_that_cannot_train_names_the_node_before_it_is_registered(
 
     page.get_by_label("Choose a file").set_input_files(tmp_path / "noisy.onnx")
 
-    told = page.get_by_role("region", name="The file cannot be registered so")
+    told = page.get_by_role("region", name="The file cannot be registered with these settings")
     told.get_by_role("alert").get_by_text('node "dice" (RandomNormalLike)').wait_for()
     page.evaluate(axe)
     for scheme in ("light", "dark"):

@@ -34,19 +34,19 @@ def test_classes_are_added_renamed_merged_and_removed(
     card.get_by_role("listitem", name="Class otter").get_by_text("not in latest").wait_for()
 
     rename(page, "a/b", "fox")
-    page.get_by_text("a/b is fox now.").wait_for()
+    page.get_by_text("a/b renamed to fox.").wait_for()
     card.get_by_role("button", name="Merge … dog").click()
     page.get_by_role("combobox", name="Into").select_option("cat")
     page.get_by_role("button", name="Merge the classes").click()
-    page.get_by_text("dog was merged into cat.").wait_for()
+    page.get_by_text("dog merged into cat.").wait_for()
     assert classes(served, "pets") == [("cat", cats + dogs), ("fox", others), ("otter", 0)]
 
     card.get_by_role("button", name="Remove … fox").click()
     page.get_by_role("button", name="Remove the class").click()
     page.get_by_role("dialog").get_by_role("alert").wait_for()
-    page.get_by_label("Take the label from its samples").check()
+    page.get_by_label("Keep its samples").check()
     page.get_by_role("button", name="Remove the class").click()
-    page.get_by_text("The class fox was removed.").wait_for()
+    page.get_by_text("Class fox removed.").wait_for()
     assert classes(served, "pets") == [("cat", cats + dogs), ("otter", 0)]
     assert served.http.get("/v1/models/pets").json()["samples"]["unlabelled"] == others
     one.forgive("409")

@@ -36,7 +36,7 @@ def test_versions_are_compared_with_matrices_and_the_samples_that_changed(
     found = versions.http.get("/v1/models/sides/versions/1/comparison/3").json()
     page = tab(versions, viewport=PHONE).open("/models/sides/compare?a=1&b=3")
 
-    page.get_by_text(f"{found['better']['total']} became right").wait_for()
+    page.get_by_text(f"{found['better']['total']} are now right").wait_for()
     matrix = page.get_by_role("region", name="Confusion matrix of Version 3")
     shown = [
         [int(cell or 0) for cell in row.get_by_role("cell").all_inner_texts()]
@@ -68,7 +68,7 @@ def test_versions_are_chosen_and_swapped_in_the_address(
     ).wait_for()
     page.get_by_role("combobox", name="Before").select_option("1")
     page.get_by_role("combobox", name="After").select_option("3")
-    page.get_by_text("became right").wait_for()
+    page.get_by_text("are now right").wait_for()
     assert page.url.endswith("/models/sides/compare?a=1&b=3")
 
     page.get_by_role("button", name="Swap").click()

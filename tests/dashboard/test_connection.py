@@ -26,7 +26,7 @@ def test_the_token_is_asked_for_once_and_stays_in_its_tab(
     one.give("wrong")
 
     alert = one.page.get_by_role("alert")
-    alert.filter(has_text="refuses this token").wait_for()
+    alert.filter(has_text="rejected this token").wait_for()
     one.forgive("401")
     one.give(served.token)
     one.page.locator(".connection.live").wait_for()
@@ -37,7 +37,7 @@ def test_the_token_is_asked_for_once_and_stays_in_its_tab(
     other = one.context.new_page()
     other.goto(f"{served.url}/dashboard")
     other.get_by_label("Token", exact=True).wait_for()
-    one.page.get_by_role("button", name="Forget token").click()
+    one.page.get_by_role("button", name="Sign out").click()
     one.page.get_by_label("Token", exact=True).wait_for()
     assert one.page.evaluate("sessionStorage.length") == 0
 
@@ -94,17 +94,17 @@ def test_a_daemon_that_goes_away_is_missed_and_found_again(
     port = served.url.rpartition(":")[2]
 
     served.stop()
-    page.get_by_text("The daemon does not answer.").wait_for()
+    page.get_by_text("The daemon is not responding.").wait_for()
     assert page.get_by_role("button", name="Download version 1").is_disabled()
     command = ["serve", "--port", port, "--data-dir", str(served.data_dir)]
     again = start_daemon(command, os.environ, served.log)
     try:
         page.locator(".connection.live").wait_for()
-        page.get_by_text("The daemon does not answer.").wait_for(state="hidden")
+        page.get_by_text("The daemon is not responding.").wait_for(state="hidden")
         with httpx.Client(base_url=served.url, trust_env=False) as client:
             token = {"Authorization": f"Bearer {served.token}"}
             client.delete("/v1/models/before", headers=token).raise_for_status()
-        page.get_by_role("heading", name="There is no model “before”").wait_for()
+        page.get_by_role("heading", name="Model “before” not found").wait_for()
     finally:
         page.goto("about:blank")
         again.send_signal(signal.SIGTERM)

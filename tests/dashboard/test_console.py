@@ -87,7 +87,7 @@ def test_an_address_leads_back_to_its_page_after_signing_in(
     assert page.url.endswith("/dashboard/device")
     assert page.evaluate("document.activeElement.textContent") == "Device"
     page.goto(f"{filled.url}/dashboard/nothing")
-    page.get_by_role("heading", name="There is no such page").wait_for()
+    page.get_by_role("heading", name="Page not found").wait_for()
 
 
 def test_models_are_sorted_searched_and_the_empty_ones_folded(
@@ -174,12 +174,12 @@ def test_a_person_promotes_and_rolls_back(tab: Callable[..., Tab], filled: Serve
     assert refused.locator(".measure.held").count() == 1
 
     refused.get_by_role("button", name="Promote version 3").click()
-    page.get_by_text("Apps fetch version 3 of seen now.").wait_for()
+    page.get_by_text("Apps now fetch version 3 of seen.").wait_for()
     refused.get_by_role("button", name="Roll back … version 3").click()
     page.get_by_role("button", name="Roll back", exact=True).click()
 
-    page.get_by_text("Apps fetch version 2 of seen now.").wait_for()
+    page.get_by_text("Apps now fetch version 2 of seen.").wait_for()
     assert filled.http.get("/v1/models/seen/latest").json()["version"] == 2
     page.get_by_role("button", name="Release seen").click()
-    page.get_by_text("The gate decides again.").wait_for()
+    page.get_by_text("The gate decides on promotion again.").wait_for()
     assert filled.http.get("/v1/models/seen").json()["held_since"] is None

@@ -85,12 +85,12 @@ def test_presets_fill_the_policy_in_and_are_saved_like_other_changes(
     page = one.open("/device")
     form = page.get_by_role("region", name="Policy")
     before = served.http.get("/v1/policy").json()
-    form.get_by_label("Stop below a charge of").fill("77")
-    form.get_by_label("Train while nobody uses the device").check()
+    form.get_by_label("Minimum battery level").fill("77")
+    form.get_by_label("Train only while the device is idle").check()
 
     form.get_by_role("button", name="Laptop").click()
-    wait_until(lambda: form.get_by_label("Stop below a charge of").input_value() == "30", "30 %")
-    assert not form.get_by_label("Train while nobody uses the device").is_checked()
+    wait_until(lambda: form.get_by_label("Minimum battery level").input_value() == "30", "30 %")
+    assert not form.get_by_label("Train only while the device is idle").is_checked()
     form.locator(".forecast").wait_for()
     assert served.http.get("/v1/policy").json() == before, "nothing is saved yet"
     saved = save(page, served)
@@ -131,11 +131,11 @@ def test_a_policy_tells_what_it_would_do_before_it_is_saved(
     told: Any = form.locator(".forecast")
     assert told.count() == 0
 
-    form.get_by_label("Maximum minutes a day").fill("0")
-    told.get_by_text("It would not train now").wait_for()
+    form.get_by_label("Maximum training per day").fill("0")
+    told.get_by_text("No job could train now").wait_for()
     told.get_by_text("the limit is 0").wait_for()
-    form.get_by_label("Maximum minutes a day").fill("1440")
-    told.get_by_text("It would train now").wait_for()
+    form.get_by_label("Maximum training per day").fill("1440")
+    told.get_by_text("A job could train now").wait_for()
     form.get_by_label("Niceness").fill("77")
     told.get_by_text("must be a whole number from 0 to 19").wait_for()
     form.get_by_role("button", name="Discard").click()

@@ -51,19 +51,19 @@ def test_a_job_is_seen_from_the_button_to_its_version(
     unlimited = {"require_ac_power": False, "min_battery_percent": None, "windows": []}
     served.http.put("/v1/policy", json=unlimited).raise_for_status()
     page = tab(served).open("/models")
-    page.get_by_text("No model yet").wait_for()
+    page.get_by_text("No models yet").wait_for()
 
     ends = {"max_seconds": 4, "epochs": 100_000}
     served.register("digits", mlp(16, 256, 4), hyperparameters=ends)
     page.get_by_role("link", name="digits").click()
-    page.get_by_text("no samples yet").wait_for()
+    page.get_by_text("No samples yet.").wait_for()
     served.upload("digits", **blobs(1000, 16, 4))
     page.locator(".facts").get_by_text("validation").wait_for()
     page.get_by_role("button", name="Train … digits").click()
     page.get_by_placeholder("100000, the model").wait_for()
     page.get_by_role("button", name="Queue the job").click()
 
-    page.get_by_role("link", name=re.compile("was queued")).click()
+    page.get_by_role("link", name=re.compile("queued")).click()
     page.get_by_role("img", name=re.compile("training loss went from")).wait_for()
     page.get_by_text(re.compile(r"^(step )?\d.*, epoch [1-9]")).wait_for()
     page.get_by_role("link", name="version 2").click()
@@ -86,6 +86,7 @@ def test_the_running_job_is_pinned_while_another_is_looked_at(
     page.get_by_role("link", name=f"job {ended}", exact=True).click()
 
     page.get_by_role("heading", name=f"Job {ended}", exact=True).wait_for()
+    page.get_by_role("main").get_by_text("ignoring the policy").wait_for()
     pinned = page.get_by_role("region", name=PINNED)
     pinned.get_by_role("button", name=f"Pause job {job}").wait_for()
     chart = page.get_by_role("img", name=re.compile("^Loss curve"))
@@ -104,7 +105,7 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
     served.wait_for_job(job, "running")
 
     press(page, f"Pause job {job}")
-    page.get_by_text("Paused by a person").first.wait_for()
+    page.get_by_text("Paused manually").first.wait_for()
     page.get_by_role("region", name=PINNED).wait_for(state="hidden")
     press(page, f"Resume job {job}")
     page.get_by_role("region", name=PINNED).wait_for()
@@ -116,7 +117,7 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
     press(page, f"Cancel job {job}")
     press(page, "Cancel the job")
     served.wait_for_job(job, "cancelled")
-    page.get_by_role("status").get_by_text(f"Job {job} was cancelled.").wait_for()
+    page.get_by_role("status").get_by_text(f"Job {job} cancelled.").wait_for()
     page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
 
 
@@ -126,7 +127,7 @@ def test_a_button_waits_until_the_page_shows_what_it_did(
     job = slow("twice")
     page = tab(served).open()
     page.get_by_role("button", name=f"Pause job {job}").click()
-    page.get_by_text("Paused by a person").wait_for()
+    page.get_by_text("Paused manually").wait_for()
     page.evaluate(NOTE_ENABLED)
 
     page.get_by_role("button", name=f"Resume job {job}").first.dblclick()
@@ -193,14 +194,14 @@ def test_a_waiting_job_says_why_and_all_training_is_paused(
     page = tab(served).open()
 
     page.get_by_role("button", name="Pause all training").click()
-    page.get_by_text("All training is paused by hand").wait_for()
+    page.get_by_text("All training is paused").wait_for()
     job = served.ask_for_job("waits")["id"]
     page.locator(f"[data-key=job-{job}]").get_by_text("training is paused by hand").wait_for()
     page.get_by_role("button", name="Resume all training").click()
     page.get_by_role("button", name="Pause all training").wait_for()
     page.get_by_role("button", name="Snooze 30 min").click()
     page.get_by_text("Training is snoozed until").wait_for()
-    page.get_by_role("button", name="End the snooze").click()
+    page.get_by_role("button", name="End snooze").click()
     page.get_by_role("button", name="Snooze 30 min").wait_for()
 
 

@@ -36,8 +36,8 @@ def test_a_person_adds_a_model_labels_trains_and_rolls_back(
     page.get_by_role("link", name="Add a model").click()
     choose(page, "Choose a file", files / "lamp.onnx")
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_label("Classes, with commas").fill("dark, bright")
-    page.get_by_label("Samples are").select_option("gray")
+    page.get_by_label("Classes, comma").fill("dark, bright")
+    page.get_by_label("Sample format").select_option("gray")
     page.get_by_role("button", name="Register the model").click()
 
     page.get_by_label("Choose a folder").set_input_files(files / "photos")
@@ -59,10 +59,10 @@ def test_a_person_adds_a_model_labels_trains_and_rolls_back(
 
     page.get_by_role("button", name="Roll back … version 3").click()
     page.get_by_role("button", name="Roll back", exact=True).click()
-    page.get_by_text(f"Apps fetch version 2 of {name} now.").wait_for()
+    page.get_by_text(f"Apps now fetch version 2 of {name}.").wait_for()
     page.get_by_role("link", name="Try it").click()
-    page.get_by_label("Choose a picture").set_input_files(files / "photos" / "00.png")
-    page.get_by_role("heading", name="Version 2 says").wait_for()
+    page.get_by_label("Choose an image").set_input_files(files / "photos" / "00.png")
+    page.get_by_role("heading", name="Prediction of version 2").wait_for()
     assert served.http.get(f"/v1/models/{name}/latest").json()["version"] == 2
 
 
@@ -98,7 +98,7 @@ def test_what_is_tried_and_corrected_becomes_a_sample(
     page.get_by_role("button", name="Predict").click()
     page.get_by_role("button", name="yes is right").click()
 
-    page.get_by_role("status").get_by_text("Kept as a sample: yes.").wait_for()
+    page.get_by_role("status").get_by_text("Saved as a sample labelled yes.").wait_for()
     (sample,) = served.http.get("/v1/models/tried/samples").json()["items"]
     assert sample["label"] == 1
     one.forgive("422")

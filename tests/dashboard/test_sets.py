@@ -26,7 +26,7 @@ def test_a_base_set_and_a_reference_set_are_made_and_removed(
     base.get_by_text("Add samples").click()
 
     base.get_by_label("first labelled samples").fill("20")
-    base.get_by_role("button", name="Take them").click()
+    base.get_by_role("button", name="Add them").click()
     base.locator("[data-key=labels]").get_by_text(LONG).wait_for()
     assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
     assert shown(served, "base-set")["samples"] == 20
@@ -35,7 +35,7 @@ def test_a_base_set_and_a_reference_set_are_made_and_removed(
     base.get_by_role("alert").wait_for()
     wait_until(file.is_enabled, "the end of the first upload")
     file.set_input_files(tmp_path / "clean.npz")
-    page.get_by_text("The base set has 40 new samples, and 0 that").wait_for()
+    page.get_by_text("Added to the base set: 40 new samples, and 0 that").wait_for()
     base.get_by_role("button", name="Remove … the base set").click()
     page.get_by_role("button", name="Remove the base set").click()
     page.get_by_text("20 samples returned, 40 deleted.").wait_for()
@@ -67,14 +67,14 @@ def test_consent_to_a_federation_is_given_with_its_terms(
     page = one.open("/models/shared/settings")
     card = page.get_by_role("region", name="Federation")
 
-    card.get_by_label("Train rounds").check()
+    card.get_by_label("Take part").check()
     card.get_by_role("button", name="Save").click()
     card.locator(".problem").first.wait_for()
     card.get_by_label("SuperLink").fill("fl.example:9092")
     card.get_by_label("Privacy budget").fill("8")
-    card.get_by_label("Largest norm").fill("1")
-    card.get_by_label("Least noise").fill("1.5")
-    card.get_by_label("Training on arrival").fill('{"epochs": 2}')
+    card.get_by_label("Maximum norm").fill("1")
+    card.get_by_label("Minimum noise").fill("1.5")
+    card.get_by_label("Fine-tuning").fill('{"epochs": 2}')
     card.get_by_role("button", name="Save").click()
 
     card.get_by_text("ε 0 of 8").wait_for()

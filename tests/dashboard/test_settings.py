@@ -31,27 +31,32 @@ def test_the_policy_is_changed_says_what_is_wrong_and_is_reset(
     save.click()
     form.locator("[data-key=nice] .problem").wait_for()
     form.get_by_label("Niceness").fill("12")
-    form.get_by_label("Stop below free disk space").fill("100")
+    form.get_by_label("Minimum free disk space").fill("100")
     form.get_by_label("Stop while battery saver is on").uncheck()
+    form.get_by_label("Train only on mains power").uncheck()
+    form.get_by_label("Wait while these programs run").fill("game, film")
     form.get_by_label("mon 08:00").click()
     form.get_by_label("mon 09:00").click()
     form.get_by_text("mon 08:00 to 10:00").wait_for()
     form.get_by_role("button", name="sun", exact=True).click()
     save.click()
 
-    page.get_by_text("The policy is changed.").wait_for()
+    page.get_by_text("Policy saved.").wait_for()
     policy = served.http.get("/v1/policy").json()
     assert (policy["nice"], policy["min_free_disk_bytes"]) == (12, 100 * 2**20)
-    assert policy["obey_battery_saver"] is False
+    assert policy["obey_battery_saver"] is policy["require_ac_power"] is False
+    assert policy["blocking_processes"] == ["game", "film"]
     assert policy["windows"] == [
         {"days": ["mon"], "start": "08:00", "end": "10:00"},
         {"days": ["sun"], "start": "00:00", "end": "24:00"},
     ]
-    page.get_by_role("region", name="Conditions").first.get_by_text("at least 100 MiB").wait_for()
+    conditions = page.get_by_role("region", name="Conditions").first
+    conditions.get_by_text("at least 100 MiB").wait_for()
+    conditions.get_by_role("row", name="Blocking programs").get_by_text("not running").wait_for()
 
     form.get_by_role("button", name="Restore the defaults …").click()
     page.get_by_role("dialog").get_by_role("button", name="Restore the defaults").click()
-    page.get_by_text("The policy has its defaults again.").wait_for()
+    page.get_by_text("Default policy restored.").wait_for()
     assert served.http.get("/v1/policy").json() == defaults
     wait_until(lambda: form.get_by_label("Niceness").input_value() == str(defaults["nice"]), "it")
     one.forgive("422")
@@ -70,7 +75,7 @@ def test_a_button_stays_where_it_is_pressed(tab: Callable[..., Tab], served: Ser
     page.route("**/v1/policy/check", hold)
 
     form.get_by_label("Niceness").fill("77")
-    form.get_by_text("Asking the daemon").wait_for()
+    form.get_by_text("Checking").wait_for()
     wait_until(lambda: page.evaluate("true") and asked, "the request for a forecast")
     save.hover()
     before = save.bounding_box()
@@ -83,7 +88,7 @@ def test_a_button_stays_where_it_is_pressed(tab: Callable[..., Tab], served: Ser
     page.mouse.up()
 
     form.locator("[data-key=nice] .problem").wait_for()
-    form.get_by_text("Not a policy yet").wait_for()
+    form.get_by_text("Not a valid policy").wait_for()
     form.get_by_role("button", name="Discard").click()
     one.forgive("422")
 
@@ -107,15 +112,15 @@ def test_gate_quota_and_retention_are_changed(tab: Callable[..., Tab], served: S
     gate = page.get_by_role("region", name="Gate")
     gate.get_by_label("A new version becomes latest").select_option("manual")
     gate.get_by_role("button", name="Save").click()
-    page.get_by_text("Gate of formed: saved.").wait_for()
-    quota = page.get_by_role("region", name="Quota of samples")
+    page.get_by_text("Gate of formed saved.").wait_for()
+    quota = page.get_by_role("region", name="Sample quota")
     quota.get_by_label("Maximum samples").fill("500")
     quota.get_by_role("button", name="Save").click()
-    page.get_by_text("Quota of samples of formed: saved.").wait_for()
-    kept = page.get_by_role("region", name="Versions that are kept")
+    page.get_by_text("Sample quota of formed saved.").wait_for()
+    kept = page.get_by_role("region", name="Version retention")
     kept.get_by_label("Maximum versions").fill("")
     kept.get_by_role("button", name="Save").click()
-    page.get_by_text("Versions that are kept of formed: saved.").wait_for()
+    page.get_by_text("Version retention of formed saved.").wait_for()
 
     model = served.http.get("/v1/models/formed").json()
     assert model["gate"]["mode"] == "manual"
@@ -131,7 +136,7 @@ def test_a_model_is_deleted_after_asking(tab: Callable[..., Tab], served: Served
     page.get_by_role("button", name="Delete the model … doomed").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete the model").click()
 
-    page.get_by_text("doomed was deleted.").wait_for()
+    page.get_by_text("doomed deleted.").wait_for()
     page.get_by_role("heading", name="Models").wait_for()
     assert served.http.get("/v1/models/doomed").status_code == 404
     one.forgive("404")
@@ -146,10 +151,10 @@ def test_triggers_are_added_changed_switched_and_deleted(
     triggers = page.get_by_role("region", name="Triggers")
     triggers.get_by_text("Add a trigger").click()
 
-    triggers.get_by_label("At times, as cron").fill("61 2 * * *")
+    triggers.get_by_label("Schedule, as cron").fill("61 2 * * *")
     triggers.get_by_role("button", name="Add the trigger").click()
     triggers.locator("[data-key=cron] .problem").wait_for()
-    triggers.get_by_label("At times, as cron").fill("30 2 * * *")
+    triggers.get_by_label("Schedule, as cron").fill("30 2 * * *")
     triggers.get_by_label("Name").fill("nightly")
     triggers.get_by_role("button", name="Add the trigger").click()
     made = triggers.get_by_role("listitem", name="Trigger nightly")
@@ -160,14 +165,14 @@ def test_triggers_are_added_changed_switched_and_deleted(
     (known,) = served.http.get("/v1/models/fired/triggers").json()["items"]
     assert (known["name"], known["cron"]) == ("nightly", "30 2 * * *")
     made.get_by_text("Change").click()
-    made.get_by_label("At most every").fill("12")
+    made.get_by_label("Minimum interval").fill("12")
     made.get_by_role("button", name="Save").click()
     made.get_by_text("at most every 12 hours").wait_for()
     made.get_by_role("button", name="Switch off nightly").click()
-    made.get_by_text("Does not fire.").wait_for()
+    made.get_by_text("Will not fire.").wait_for()
     made.get_by_role("button", name="Delete … nightly").click()
     page.get_by_role("button", name="Delete the trigger").click()
-    triggers.get_by_text("None: jobs are asked for").wait_for()
+    triggers.get_by_text("No triggers: jobs are started").wait_for()
     assert served.http.get("/v1/models/fired/triggers").json()["items"] == []
     one.forgive("422")
 
@@ -185,14 +190,14 @@ def test_preprocessing_is_changed_as_far_as_nothing_hangs_on_it(
     form.locator("[data-key=std] .problem").get_by_text("std is above 0").wait_for()
     form.get_by_label("std").fill("[0.5]")
     form.get_by_role("button", name="Save").click()
-    page.get_by_text("The preprocessing of seen-so is changed.").wait_for()
+    page.get_by_text("Preprocessing of seen-so saved.").wait_for()
     assert served.http.get("/v1/models/seen-so").json()["preprocess"][0]["std"] == [0.5]
 
     sent = served.http.post(
         "/v1/models/seen-so/samples", content=photo(90, 1), headers={"Content-Type": "image/png"}
     )
     assert sent.status_code == 201, sent.text
-    form.get_by_text("only augment changes").wait_for()
+    form.get_by_text("only augment can be changed").wait_for()
     form.get_by_label("augment").fill('{"flip": 0.5, "nonsense": 1}')
     form.get_by_role("button", name="Save").click()
     form.locator("[data-key=augment] .problem").wait_for()
@@ -202,10 +207,10 @@ def test_preprocessing_is_changed_as_far_as_nothing_hangs_on_it(
 def test_a_variant_is_made_and_downloaded(tab: Callable[..., Tab], served: Served) -> None:
     served.register("formed-so", mlp(4, 3))
     page = tab(served).open("/models/formed-so")
-    page.get_by_text("Other forms").click()
+    page.get_by_text("Variants", exact=True).click()
 
     with page.expect_download() as waiting:
-        page.get_by_role("button", name="Make and download ORT format of version 1").click()
+        page.get_by_role("button", name="Create and download ORT format of version 1").click()
 
     assert waiting.value.suggested_filename == "formed-so-1.ort"
     page.get_by_role("button", name="Download ORT format of version 1").wait_for()

@@ -17,21 +17,21 @@ SOURCE = Path(__file__).parents[2] / "dashboard" / "src" / "views" / "system" / 
 
 def test_a_token_is_made_used_and_revoked(tab: Callable[..., Tab], served: Served) -> None:
     page = tab(served).open("/system")
-    page.get_by_role("button", name="Make a token …").click()
+    page.get_by_role("button", name="Create a token …").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Name").fill("camera")
     dialog.get_by_label("models:read").check()
-    dialog.get_by_role("button", name="Make it").click()
+    dialog.get_by_role("button", name="Create").click()
 
     secret = dialog.get_by_text(re.compile("^hone_")).inner_text()
     with client(served.url, token=secret) as app:
         assert app.get("/v1/models").status_code == 200
-        dialog.get_by_role("button", name="I have it").click()
+        dialog.get_by_role("button", name="Done").click()
         page.locator("dialog code").wait_for(state="detached")
         assert secret not in page.content()
         page.get_by_role("button", name="Revoke … camera").click()
-        dialog.get_by_role("button", name="Revoke it").click()
-        page.get_by_text("camera is revoked.").wait_for()
+        dialog.get_by_role("button", name="Revoke").click()
+        page.get_by_text("camera revoked.").wait_for()
         assert app.get("/v1/models").status_code == 401
     page.get_by_role("row", name="camera").wait_for(state="detached")
 
@@ -48,8 +48,8 @@ def test_a_token_is_changed_and_rotated(tab: Callable[..., Tab], served: Served)
     dialog.get_by_role("button", name="Save").click()
     dialog.locator("[data-key='limits/uploads'] .problem").wait_for()
     dialog.get_by_label("Maximum uploads at once").fill("")
-    dialog.get_by_label("Maximum sent in a day").fill("1.5")
-    dialog.get_by_label("Ends").fill("2099-01-02T03:04")
+    dialog.get_by_label("Maximum sent per day").fill("1.5")
+    dialog.get_by_label("Expires").fill("2099-01-02T03:04")
     dialog.get_by_label("Name").fill("meter")
     dialog.get_by_role("button", name="Save").click()
     page.get_by_role("row", name="meter").get_by_text("03:04").wait_for()
@@ -58,12 +58,12 @@ def test_a_token_is_changed_and_rotated(tab: Callable[..., Tab], served: Served)
     assert (changed["limits"]["uploads"], changed["limits"]["bytes_per_day"]) == (None, 1_572_864)
 
     page.get_by_role("button", name="Rotate … meter").click()
-    dialog.get_by_role("button", name="Rotate it").click()
+    dialog.get_by_role("button", name="Rotate").click()
     secret = dialog.get_by_text(re.compile("^hone_")).inner_text()
     for each, status in ((known["secret"], 401), (secret, 200)):
         with client(served.url, token=each) as app:
             assert app.get("/v1/models").status_code == status
-    dialog.get_by_role("button", name="I have it").click()
+    dialog.get_by_role("button", name="Done").click()
     page.locator("dialog code").wait_for(state="detached")
     one.forgive("422")
 
@@ -71,8 +71,8 @@ def test_a_token_is_changed_and_rotated(tab: Callable[..., Tab], served: Served)
 def test_a_token_that_is_refused_says_why(tab: Callable[..., Tab], served: Served) -> None:
     one = tab(served)
     page = one.open("/system")
-    page.get_by_role("button", name="Make a token …").click()
-    page.get_by_role("button", name="Make it").click()
+    page.get_by_role("button", name="Create a token …").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create").click()
 
     page.get_by_role("dialog").get_by_role("alert").get_by_text("/scopes").wait_for()
     one.forgive("422")
@@ -82,8 +82,8 @@ def test_stored_data_are_verified_and_backed_up(tab: Callable[..., Tab], served:
     page = tab(served).open("/system")
 
     page.get_by_role("button", name="Verify all").click()
-    page.get_by_text("All stored data are read and compared").wait_for()
-    page.get_by_text("Everything was as it was stored").wait_for()
+    page.get_by_text("Verification started").wait_for()
+    page.get_by_text("No damage found").wait_for()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download a backup").click()
 
@@ -98,8 +98,8 @@ def test_the_installation_says_what_it_runs_on_and_what_is_wrong(
     about = page.get_by_role("region", name="About")
     about.get_by_text(version("honed"), exact=True).wait_for()
     found = page.get_by_role("region", name="Installation").get_by_role("listitem")
-    found.filter(has_text="permissions").get_by_role("img", name="as it should be").wait_for()
-    page.get_by_role("region", name="Stored data").get_by_text("backed up its database").wait_for()
+    found.filter(has_text="permissions").get_by_role("img", name="ok").wait_for()
+    page.get_by_role("region", name="Stored data").get_by_text("database").wait_for()
 
 
 def test_events_are_filtered_by_the_address_and_followed(
@@ -141,7 +141,7 @@ def test_the_audit_log_is_filtered_and_read_page_by_page(
     wait_until(lambda: rows.count() == 1, "one entry")
     assert page.url.endswith("/system/audit?action=register&model=audited")
     page.get_by_label("Entries").select_option("refusal")
-    page.get_by_text("No such entry is kept.").wait_for()
+    page.get_by_text("No matching entries.").wait_for()
 
 
 def test_every_scope_can_be_given() -> None:

@@ -42,7 +42,7 @@ def test_aliases_are_set_moved_and_removed(tab: Callable[..., Tab], trained: Ser
         card.get_by_role("textbox", name="Alias").fill("stable")
         card.get_by_role("combobox", name="Version").select_option(str(version))
         card.get_by_role("button", name="Set the alias").click()
-        page.get_by_text(f"stable is version {version} now.").wait_for()
+        page.get_by_text(f"stable is now version {version}.").wait_for()
         known = trained.http.get(f"/v1/models/{NAME}/aliases/stable").json()
         assert known["version"] == version
     page.get_by_role("listitem", name="Version 1").get_by_text("stable").wait_for()
@@ -70,9 +70,9 @@ def test_checkpoints_are_trained_from_noted_pinned_downloaded_and_deleted(
 
     first.get_by_role("button", name="Train from this …").click()
     page.get_by_label("Epochs", exact=True).fill("100000")
-    page.get_by_label("Train now, whatever").check()
+    page.get_by_label("Train now, ignoring").check()
     page.get_by_role("button", name="Queue the job").click()
-    page.get_by_role("link", name="was queued").wait_for()
+    page.get_by_role("link", name="queued").wait_for()
     (job,) = trained.http.get("/v1/jobs?state=queued&state=running").json()["items"]
     assert job["hyperparameters"]["from"] == str(oldest)
     wait_until(lambda: trained.job(job["id"])["progress"]["step"] > 0, "a step")
@@ -94,7 +94,7 @@ def test_checkpoints_are_trained_from_noted_pinned_downloaded_and_deleted(
     trained.http.post(f"/v1/jobs/{job['id']}/cancel").raise_for_status()
     trained.wait_for_job(job["id"], "cancelled")
     page.get_by_role("button", name="Delete the checkpoint").click()
-    page.get_by_text(f"Checkpoint {known['id']} was deleted.").wait_for()
+    page.get_by_text(f"Checkpoint {known['id']} deleted.").wait_for()
     assert trained.http.get(f"/v1/checkpoints/{known['id']}").status_code == 404
     one.forgive("409")
 
@@ -104,7 +104,7 @@ def test_drift_is_compared_on_request_with_each_limit(
 ) -> None:
     page = tab(trained, viewport=PHONE).open(f"/models/{NAME}")
     card = page.get_by_role("region", name="Drift", exact=True)
-    card.get_by_text("compared with those that version 3 was trained on").wait_for()
+    card.get_by_text("with those that version 3 was trained on").wait_for()
     assert card.get_by_role("table").count() == 0
 
     card.get_by_role("button", name="Compare recent inputs").click()
@@ -136,7 +136,7 @@ def test_a_version_tells_what_it_was_trained_on(tab: Callable[..., Tab], trained
     page.get_by_role("button", name="Trained on … version 2").click()
 
     dialog = page.get_by_role("dialog")
-    dialog.get_by_text("300 samples, with those").wait_for()
+    dialog.get_by_text("300 samples, including those").wait_for()
     items = dialog.get_by_role("list", name="Samples").get_by_role("listitem")
     items.filter(has_text=f"sample {gone}").get_by_text("deleted").wait_for()
     dialog.get_by_text(f"and {300 - items.count()} more").wait_for()

@@ -81,8 +81,8 @@ def pause(client: Client, job_id: int, *, as_json: bool) -> None:
     "--now",
     "ignore_policy",
     is_flag=True,
-    help="Run in spite of the policy; a queued or running job takes it too. A pause and a snooze "
-    "hold it still.",
+    help="Ignore the policy from now on; a queued or running job takes it too. A pause or a snooze "
+    "still holds the job.",
 )
 @as_json
 @click.pass_obj
@@ -129,7 +129,7 @@ def metrics(client: Client, job_id: int, *, as_json: bool) -> None:
 def in_spite(job: dict[str, Any]) -> str:
     """A note for a job that ignores the policy; empty for others."""
     runs_anyway = job["state"] == "running" and job["ignore_policy"]
-    return ", in spite of the policy" if runs_anyway else ""
+    return ", ignoring the policy" if runs_anyway else ""
 
 
 def _steps(job: dict[str, Any]) -> str | None:

@@ -119,5 +119,5 @@ export class App {
 /** A failed action's message, with every fault of the request. */
 export function resultOf(error: Refused | Unreachable): { text: string; faults: Refused["faults"] } {
   if (error instanceof Refused) return { text: error.message, faults: error.faults };
-  return { text: `${error.message}; try again`, faults: [] };
+  return { text: `${error.message}. Try again.`, faults: [] };
 }

@@ -97,7 +97,7 @@ export async function register(app: App, given: FormData): Promise<string | null
   await app.act(NAME, ["/v1/models?"], async () => {
     const model = await app.api.upload<Model>("/v1/models", formOf(file, spec));
     done.push(model.name);
-    return `${model.name} is registered; its version 1 is the model as it came.`;
+    return `${model.name} is registered. Version 1 is the file as uploaded.`;
   });
   if (done.length > 0) app.state.drafts.delete(NAME);
   return done[0] ?? null;

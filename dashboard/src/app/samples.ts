@@ -12,8 +12,8 @@ export const SHOWN = {
   all: { title: "All", query: {} },
   unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
   uncertain: { title: "Most uncertain first", query: { unlabelled: "true", order: "uncertainty" } },
-  suspect: { title: "Labels that may be wrong", query: { suspect: "true" } },
-  quarantined: { title: "Set aside", query: { quarantined: "true" } },
+  suspect: { title: "Possibly wrong labels", query: { suspect: "true" } },
+  quarantined: { title: "Quarantined", query: { quarantined: "true" } },
   duplicates: { title: "Duplicates", query: {} },
 } as const;
 
@@ -150,7 +150,7 @@ async function relabel(app: App, model: Model, changes: { id: number; label: unk
         if (listed) Object.assign(listed, { label: changed.label, split: changed.split });
       });
     });
-    return changes.length > 1 ? `${changes.length} samples were labelled.` : null;
+    return changes.length > 1 ? `${changes.length} samples labelled.` : null;
   });
 }
 
@@ -162,7 +162,7 @@ export async function remove(app: App, { name }: Model, ids: number[], retrain: 
     work.selected.delete(id);
   });
   Object.assign(work, { active: null, undo: [] });
-  return ids.length === 1 ? "The sample was deleted." : `${ids.length} samples were deleted.`;
+  return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
 }
 
 interface Deletion {
@@ -177,7 +177,7 @@ export async function removeAll(app: App, { name }: Model, filter: Record<string
   const { deleted, job } = await app.api.remove<Deletion>(withQuery(modelPath(name, "/samples"), query), true);
   Object.assign(workOf(app, name), { active: null, selected: new Set(), undo: [] });
   const text = `${plural(deleted, "sample")} deleted.`;
-  return job === null ? text : { text: `${text} Job ${job.id} trains again without them.`, link: to(["jobs", job.id]) };
+  return job === null ? text : { text: `${text} Job ${job.id} retrains without them.`, link: to(["jobs", job.id]) };
 }
 
 async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {

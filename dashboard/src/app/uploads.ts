@@ -163,8 +163,8 @@ function isArchive(file: File): boolean {
 
 function unfit(model: Model, count: number): string {
   const kind = fileKind(model);
-  const takes = kind === "image" ? "PNG, JPEG and WebP pictures" : kind === "audio" ? "WAV and FLAC recordings" : ".npz, .csv and .json files";
-  return `${plural(count, "file")} left out: this model takes ${takes}, and archives of samples`;
+  const takes = kind === "image" ? "PNG, JPEG and WebP images" : kind === "audio" ? "WAV and FLAC recordings" : ".npz, .csv and .json files";
+  return `${plural(count, "file")} skipped: this model takes ${takes}, and sample archives`;
 }
 
 /** The name of the file that an error is about, whose place in the form the pointer contains. */

@@ -119,7 +119,7 @@ export class Api {
       });
     } catch (error) {
       if (request.signal?.aborted && request.signal.reason?.name !== "TimeoutError") throw error;
-      throw new Unreachable("no answer", { cause: error });
+      throw new Unreachable("the daemon did not respond", { cause: error });
     }
   }
 }
@@ -143,7 +143,7 @@ async function answered(response: Response): Promise<unknown> {
   try {
     return await response.json();
   } catch (error) {
-    throw new Unreachable("the answer broke off", { cause: error });
+    throw new Unreachable("the response was cut off", { cause: error });
   }
 }
 

@@ -34,10 +34,10 @@ interface Level {
 const asPercent: Show = (value) => `${decimal(value)} %`;
 const LEVELS: readonly Level[] = [
   { name: "battery", title: "Battery", signal: "battery_percent", show: asPercent, stop: "min_battery_percent", resume: "resume_battery_percent", isMinimum: true },
-  { name: "foreign_cpu", title: "Load by other programs", signal: "foreign_cpu_percent", show: asPercent, stop: "max_foreign_cpu_percent", isMinimum: false },
-  { name: "cpu_pressure", title: "Waiting for the processor", signal: "cpu_pressure_percent", show: asPercent, stop: "max_cpu_pressure_percent", isMinimum: false },
-  { name: "memory_pressure", title: "Waiting for memory", signal: "memory_pressure_percent", show: asPercent, stop: "max_memory_pressure_percent", isMinimum: false },
-  { name: "io_pressure", title: "Waiting for the disk", signal: "io_pressure_percent", show: asPercent, stop: "max_io_pressure_percent", isMinimum: false },
+  { name: "foreign_cpu", title: "CPU use by other programs", signal: "foreign_cpu_percent", show: asPercent, stop: "max_foreign_cpu_percent", isMinimum: false },
+  { name: "cpu_pressure", title: "CPU pressure", signal: "cpu_pressure_percent", show: asPercent, stop: "max_cpu_pressure_percent", isMinimum: false },
+  { name: "memory_pressure", title: "Memory pressure", signal: "memory_pressure_percent", show: asPercent, stop: "max_memory_pressure_percent", isMinimum: false },
+  { name: "io_pressure", title: "I/O pressure", signal: "io_pressure_percent", show: asPercent, stop: "max_io_pressure_percent", isMinimum: false },
   { name: "temperature", title: "Temperature", signal: "temperature_c", show: (value) => `${decimal(value)} °C`, stop: "max_temperature_c", resume: "resume_temperature_c", isMinimum: false },
   { name: "memory", title: "Free memory", signal: "available_memory_bytes", show: bytes, stop: "min_free_memory_bytes", resume: "resume_free_memory_bytes", isMinimum: true },
   { name: "disk", title: "Free disk space", signal: "free_disk_bytes", show: bytes, stop: "min_free_disk_bytes", resume: "resume_free_disk_bytes", isMinimum: true },
@@ -61,7 +61,7 @@ export function limitsOf(policy: Policy): Limited[] {
   const idleFrom = policy.require_idle === true ? Number(policy.idle_minutes) * 60 : null;
   return [
     ...LEVELS.map(({ title, signal, show, stop, resume }) => ({ title, signal, show, stop: value(stop), resume: value(resume) })),
-    { title: "Time without input", signal: "user_idle_s", show: duration, stop: idleFrom, resume: null },
+    { title: "Idle time", signal: "user_idle_s", show: duration, stop: idleFrom, resume: null },
   ];
 }
 
@@ -101,7 +101,7 @@ function saver(device: Device, policy: Policy): Draft {
 function idle(device: Device, policy: Policy): Draft {
   const read = told(device.signals.user_idle_s, (raw) => duration(Number(raw)));
   const limit = policy.require_idle === true ? `at least ${duration(Number(policy.idle_minutes) * 60)}` : null;
-  return { name: "user_idle", title: "Time without input", ...read, limit };
+  return { name: "user_idle", title: "Idle time", ...read, limit };
 }
 
 function byTime(device: Device, policy: Policy): Draft[] {
@@ -120,8 +120,8 @@ function byTime(device: Device, policy: Policy): Draft[] {
   const clock = told(device.signals.local_time, (raw) => timeOfDay(String(raw)));
   const running = told(device.signals.running_processes, (raw) => (Array.isArray(raw) && raw.length > 0 ? raw.join(", ") : "none"));
   return [
-    { name: "window", title: "Time", ...clock, limit: windows > 0 ? `within ${windows === 1 ? "one window" : `${windows} windows`} of the week` : null },
-    { name: "processes", title: "Programs that come first", ...running, limit: programs.length > 0 ? `none of ${programs.join(", ")}` : null },
+    { name: "window", title: "Time", ...clock, limit: windows > 0 ? `within ${windows === 1 ? "the training window" : `${windows} training windows`}` : null },
+    { name: "processes", title: "Blocking programs", ...running, limit: programs.length > 0 ? `${programs.join(", ")} not running` : null },
     daily,
   ];
 }

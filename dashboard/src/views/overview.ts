@@ -44,7 +44,7 @@ function driftsView(app: App, all: Model[]): HTMLElement[] {
     h(
       "p",
       { class: "notice held", "data-key": `drift-${model}` },
-      h("span", {}, "Recent inputs of ", h("a", { href: to(["models", model ?? ""]) }, model), ` differ from those that version ${String(data.version)} was trained on, noticed `, when(at), "."),
+      h("span", {}, "Recent inputs of ", h("a", { href: to(["models", model ?? ""]) }, model), ` differ from those that version ${String(data.version)} was trained on, first noticed `, when(at), "."),
     ),
   );
 }
@@ -54,7 +54,7 @@ function waitingView(app: App, { waiting }: Jobs): HTMLElement {
     "Waiting",
     { id: "waiting" },
     waiting.length === 0
-      ? h("p", { class: "quiet" }, "No job waits.")
+      ? h("p", { class: "quiet" }, "No jobs are waiting.")
       : h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job))),
   );
 }
@@ -64,7 +64,7 @@ export function waitingRow(app: App, job: Job): HTMLElement {
     "li",
     { "data-key": `job-${job.id}` },
     h("div", { class: "row-head" }, jobLink(job), badge(job.state), h("div", { class: "buttons" }, jobButtons(app, job))),
-    job.blocked_by.length > 0 ? blockers(job.blocked_by) : h("p", { class: "quiet" }, "Its turn comes next."),
+    job.blocked_by.length > 0 ? blockers(job.blocked_by) : h("p", { class: "quiet" }, "Next in line."),
   );
 }
 
@@ -75,10 +75,10 @@ export function jobLink(job: Job): HTMLElement {
 function outcomesView({ ended }: Jobs): HTMLElement {
   const shown = ended.filter(isOver).slice(0, OUTCOMES_SHOWN);
   return section(
-    "Last jobs",
+    "Recent jobs",
     { id: "last-jobs" },
     shown.length === 0
-      ? h("p", { class: "quiet" }, "No job has ended yet.")
+      ? h("p", { class: "quiet" }, "No jobs have finished yet.")
       : h("ul", { class: "rows" }, shown.map(outcomeRow)),
   );
 }
@@ -117,7 +117,7 @@ function storageView(app: App, all: Model[]): HTMLElement {
     "Samples",
     { id: "storage" },
     sizes.length === 0
-      ? h("p", { class: "quiet" }, "No samples are stored.")
+      ? h("p", { class: "quiet" }, "No samples yet.")
       : h("ul", { class: "bars" }, sizes.map(({ model, size }) => storageRow(model, size, largest))),
     full.length > sizes.length && h("p", { class: "quiet" }, `and ${plural(full.length - sizes.length, "more model")}`),
   );
@@ -131,6 +131,6 @@ function storageRow({ name, samples, quota }: Model, size: number, largest: numb
     { "data-key": name },
     h("a", { href: to(["models", name]) }, name),
     h("span", { class: "quiet number" }, `${count(total)} · ${bytes(size)}${limit === null ? "" : ` of ${bytes(limit)}`}`),
-    h("meter", { min: 0, max: limit ?? largest, value: size, "aria-label": `Bytes of ${name}` }),
+    h("meter", { min: 0, max: limit ?? largest, value: size, "aria-label": `Storage used by ${name}` }),
   );
 }

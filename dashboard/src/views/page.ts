@@ -19,8 +19,8 @@ import { pinnedView } from "./pinned";
 const CONNECTIONS: Record<Connection, string> = {
   connecting: "connecting",
   live: "live",
-  polling: "live, asked every 2 s",
-  lost: "no answer",
+  polling: "live, polling every 2 s",
+  lost: "not responding",
 };
 
 interface Place {
@@ -85,7 +85,7 @@ function navigation(app: App, current: Place | undefined, forget: () => void): H
       { class: "aside" },
       h("p", { class: `connection ${connection}`, role: "status" }, CONNECTIONS[connection]),
       h("a", { href: "/docs" }, "API"),
-      h("button", { type: "button", class: "plain", onclick: forget }, "Forget token"),
+      h("button", { type: "button", class: "plain", onclick: forget }, "Sign out"),
     ),
   );
 }
@@ -99,8 +99,8 @@ function noticesView(app: App): HTMLElement {
       h(
         "p",
         { class: "notice bad", "data-key": "lost" },
-        h("strong", {}, "The daemon does not answer."),
-        ` What you see is from ${lostSince === null ? "before" : clock(lostSince)}. Trying again …`,
+        h("strong", {}, "The daemon is not responding."),
+        ` This page shows the state ${lostSince === null ? "before that" : `at ${clock(lostSince)}`}. Retrying …`,
       ),
     app.resources.problems().map((problem) => h("p", { class: "notice bad", "data-key": problem }, problem)),
   );
@@ -127,7 +127,7 @@ function toastsView(app: App): HTMLElement {
 
 function missing(): Child[] {
   return [
-    heading("There is no such page"),
+    heading("Page not found"),
     h("p", {}, h("a", { href: HOME }, "Go to the overview"), "."),
   ];
 }

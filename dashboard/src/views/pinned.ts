@@ -43,7 +43,7 @@ export function progressBar(job: Job): HTMLElement {
 
 export function progressText(job: Job): string {
   const { step, total_steps: total, epoch, epochs, eta_seconds: eta } = job.progress;
-  if (step === 0 && total === null) return "no step yet";
+  if (step === 0 && total === null) return "starting";
   const steps = total === null ? `step ${count(step)}` : `step ${count(step)} of ${count(total)}`;
   const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
   const left = eta !== null && job.state === "running" ? `, about ${duration(eta)} left` : "";

@@ -7,7 +7,7 @@ export function tokenView(problem: string | null): HTMLElement {
     "main",
     { class: "gate" },
     h("h1", {}, "Hone"),
-    h("p", {}, "See what this device trains, and control it. Run ", h("code", {}, "honed dashboard"), " to sign in, or paste a token."),
+    h("p", {}, "Watch and control training on this device. Run ", h("code", {}, "honed dashboard"), " to sign in, or paste a token."),
     h(
       "form",
       { id: "token-form", autocomplete: "off" },
@@ -22,7 +22,7 @@ export function tokenView(problem: string | null): HTMLElement {
         "aria-invalid": problem !== null,
       }),
       h("p", { role: "alert", class: "problem" }, problem),
-      h("button", { type: "submit", class: "primary" }, "Open"),
+      h("button", { type: "submit", class: "primary" }, "Sign in"),
     ),
     h(
       "p",

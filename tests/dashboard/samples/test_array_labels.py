@@ -102,7 +102,7 @@ def test_no_class_is_offered_as_the_label_of_an_array(
     assert tools.locator("kbd").all_inner_texts() == ["U"]
     assert page.locator("[data-key=label] select").count() == 0
     shows = page.locator("[data-key=show] option").all_inner_texts()
-    assert "Labels that may be wrong" not in shows
+    assert "Possibly wrong labels" not in shows
     assert "active" in first.get_attribute("class"), "a digit that labels moves on"
     assert arrays.http.get(f"/v1/models/{name}/samples").json()["items"][0] == before
 
@@ -112,7 +112,7 @@ def test_a_predicted_mask_is_drawn_beside_the_label(
 ) -> None:
     found = arrays.http.get("/v1/models/masks/samples").json()["items"][0]
     page = tab(arrays).open(f"/models/masks/try?sample={found['id']}")
-    answer = page.get_by_role("region", name="Version 1 says")
+    answer = page.get_by_role("region", name="Prediction of version 1")
     label, predicted = (
         answer.locator(f"figure[data-key={name}]") for name in ("label", "predicted")
     )
@@ -130,7 +130,7 @@ def test_predicted_numbers_are_told_beside_the_label(
 ) -> None:
     found = arrays.http.get("/v1/models/boxes/samples").json()["items"][0]
     page = tab(arrays).open(f"/models/boxes/try?sample={found['id']}")
-    answer = page.get_by_role("region", name="Version 1 says")
+    answer = page.get_by_role("region", name="Prediction of version 1")
 
     answer.locator("figure[data-key=predicted] p").wait_for()
 

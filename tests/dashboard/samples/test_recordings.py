@@ -47,9 +47,9 @@ def window_model(*shape: int) -> bytes:
 
 def register(page: Any, file: Path, samples: str) -> None:
     page.get_by_label("Choose a file").set_input_files(file)
-    page.get_by_role("region", name="What the file holds").wait_for()
-    page.get_by_label("Samples are").select_option(samples)
-    page.get_by_label("Classes, with commas").fill("low, high")
+    page.get_by_role("region", name="File contents").wait_for()
+    page.get_by_label("Sample format").select_option(samples)
+    page.get_by_label("Classes, comma").fill("low, high")
     page.get_by_role("button", name="Register the model").click()
     page.get_by_role("heading", name=file.stem, exact=True).wait_for()
 
@@ -73,7 +73,7 @@ def test_windows_are_registered_and_their_stride_is_set(
     form.locator("[name=label]").select_option("last")
     form.get_by_label("stride").fill("10")
     form.get_by_role("button", name="Save").click()
-    page.get_by_text(f"The preprocessing of {name} is changed.").wait_for()
+    page.get_by_text(f"Preprocessing of {name} saved.").wait_for()
     (known,) = served.http.get(f"/v1/models/{name}").json()["preprocess"]
     assert (known["kind"], known["layout"], known["length"]) == ("windows", layout, 30)
     assert (known["stride"], known["label"]) == (10, "last")
@@ -106,7 +106,7 @@ def test_recordings_are_registered_uploaded_heard_and_tried(
     page.get_by_label("Choose a folder").set_input_files(tones / "all")
 
     page.get_by_text("16 samples added, 1 problem.").wait_for()
-    page.get_by_text("1 file left out: this model takes WAV and FLAC recordings").wait_for()
+    page.get_by_text("1 file skipped: this model takes WAV and FLAC recordings").wait_for()
     items = served.http.get("/v1/models/tones/samples").json()["items"]
     assert sorted(each["label"] for each in items) == [0] * 8 + [1] * 8
     page.get_by_role("img", name="Loudness over 0.3 s").nth(15).wait_for()
@@ -122,7 +122,7 @@ def test_recordings_are_registered_uploaded_heard_and_tried(
     page.get_by_role("link", name="Try it").click()
     page.get_by_label("Choose a recording").set_input_files(tones / "all" / "low" / "1.flac")
     page.get_by_role("button", name="high is right").click()
-    page.get_by_role("status").get_by_text("Kept as a sample: high.").wait_for()
+    page.get_by_role("status").get_by_text("Saved as a sample labelled high.").wait_for()
 
 
 def set_rate(page: Any) -> None:
@@ -135,7 +135,7 @@ def set_rate(page: Any) -> None:
     form.get_by_label("f_max").fill(str(RATE // 2))
     form.locator("[name=log]").select_option("decibel")
     form.get_by_role("button", name="Save").click()
-    page.get_by_text("The preprocessing of tones is changed.").wait_for()
+    page.get_by_text("Preprocessing of tones saved.").wait_for()
 
 
 def test_the_form_knows_every_choice_of_preprocessing() -> None:

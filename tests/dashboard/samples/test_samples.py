@@ -53,7 +53,7 @@ def test_pictures_are_dropped_and_labelled_by_their_folder(
     tab: Callable[..., Tab], served: Served, album: str, tmp_path: Path
 ) -> None:
     page = tab(served).open(f"/models/{album}/samples")
-    page.get_by_text("No samples.").wait_for()
+    page.get_by_text("No samples yet.").wait_for()
     for name in CLASSES:
         (tmp_path / "all" / name).mkdir(parents=True)
         for at in range(15):
@@ -64,7 +64,7 @@ def test_pictures_are_dropped_and_labelled_by_their_folder(
     page.get_by_label("Choose a folder").set_input_files(tmp_path / "all")
 
     page.get_by_text("30 samples added, 1 problem.").wait_for()
-    page.get_by_text("1 file left out: this model takes PNG, JPEG and WebP").wait_for()
+    page.get_by_text("1 file skipped: this model takes PNG, JPEG and WebP").wait_for()
     page.locator(OPTIONS).nth(29).wait_for()
     assert sorted(labels(served, album)) == [0] * 15 + [1] * 15
 
@@ -97,7 +97,7 @@ def test_samples_are_labelled_by_keys_and_taken_back(
 
     page.get_by_role("button", name="Select all").click()
     page.get_by_role("button", name="2 bright").click()
-    page.get_by_text("6 samples were labelled.").wait_for()
+    page.get_by_text("6 samples labelled.").wait_for()
     assert labels(served, album) == [1] * 6
     page.get_by_role("button", name="U Undo").click()
     page.get_by_role("option", name=f"Sample {ids[0]}, dark").wait_for()
@@ -117,9 +117,9 @@ def test_samples_are_filtered_and_deleted(
     page.get_by_role("option", name=f"Sample {ids[0]}").click()
     page.get_by_role("button", name="Delete … 1 sample").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    page.get_by_text("The sample was deleted.").wait_for()
+    page.get_by_text("Sample deleted.").wait_for()
 
-    page.get_by_text("No such samples.").wait_for()
+    page.get_by_text("No matching samples.").wait_for()
     assert len(labels(served, album)) == 3
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
@@ -196,7 +196,7 @@ def test_all_samples_are_downloaded_deleted_by_filter_and_taken_back(
     page.get_by_role("button", name="Delete all …").click()
     dialog.get_by_text(f"Delete all samples of {album}?").wait_for()
     dialog.get_by_role("button", name="Delete").click()
-    page.get_by_text("No samples. Drop files here").wait_for()
+    page.get_by_text("No samples yet. Drop files here").wait_for()
 
     page.get_by_label("Choose files").set_input_files(tmp_path / "samples.zip")
     page.get_by_text("5 samples added.").wait_for()

@@ -50,7 +50,7 @@ def test_a_stored_sample_is_picked_tried_and_labelled(
 
     stored.get_by_role("link", name=f"Try sample {chosen['id']}, {label}").click()
 
-    answer = page.get_by_role("region", name=re.compile("^Version 2"))
+    answer = page.get_by_role("region", name=re.compile("of version 2$"))
     answer.get_by_text(f"Sample {chosen['id']}: {label}").wait_for()
     assert page.url.endswith(f"/models/compass/try?sample={chosen['id']}")
     for name, probability in zip(CLASSES, probabilities, strict=True):
@@ -76,16 +76,16 @@ def test_a_sample_of_the_list_is_tried_with_each_version_that_apps_get(
     page = tab(compass).open("/models/compass/samples?split=train")
     page.locator(f"#sample-{chosen['id']}").click()
     page.get_by_role("link", name=f"Predict sample {chosen['id']}").click()
-    page.get_by_role("region", name=re.compile("^Version 2")).wait_for()
+    page.get_by_role("region", name=re.compile("of version 2$")).wait_for()
 
     compass.http.put("/v1/models/compass/aliases/latest", json={"version": 1}).raise_for_status()
 
-    answer = page.get_by_role("region", name=re.compile("^Version 1"))
+    answer = page.get_by_role("region", name=re.compile("of version 1$"))
     likeliest = max(sample_of(compass, "compass", split="train")["predicted"]["probabilities"])
     answer.get_by_text(f"{likeliest * 100:.1f} %").wait_for()
     page.get_by_label("x 4 numbers").fill("1 2 3 4")
     page.get_by_role("button", name="Predict").click()
-    answer.get_by_text("Press what it is").wait_for()
+    answer.get_by_text("Click the right class").wait_for()
     assert page.url.endswith("/models/compass/try")
 
 
@@ -97,10 +97,10 @@ def test_a_stored_picture_is_tried(tab: Callable[..., Tab], served: Served) -> N
     one = tab(served)
     page = one.open(f"/models/lamps/try?sample={chosen['id']}")
 
-    answer = page.get_by_role("region", name=re.compile("^Version 1"))
+    answer = page.get_by_role("region", name=re.compile("of version 1$"))
 
     answer.locator("canvas[width='24']").wait_for()
     answer.get_by_text(f"{chosen['predicted']['probability'] * 100:.1f} %").wait_for()
     page.goto(f"{served.url}/dashboard/models/lamps/try?sample=999999")
-    page.get_by_text("There is no such sample.").wait_for()
+    page.get_by_text("Sample not found.").wait_for()
     one.forgive("404")

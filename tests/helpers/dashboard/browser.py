@@ -110,7 +110,7 @@ class Tab:
 
     def give(self, token: str) -> None:
         self.page.get_by_label("Token", exact=True).fill(token)
-        self.page.get_by_role("button", name="Open").click()
+        self.page.get_by_role("button", name="Sign in").click()
 
     def forgive(self, *said: str) -> None:
         """Expect these complaints, which the test provokes: the browser reports some late."""

@@ -96,7 +96,7 @@ def picture(page: Any, address: str, text: str) -> bytes:
     page.goto(address)
     page.locator(".connection.live").wait_for()
     page.get_by_text(text).first.wait_for()
-    page.get_by_text("Asking the daemon").first.wait_for(state="detached")
+    page.get_by_text("Loading").first.wait_for(state="detached")
     taken: bytes = page.screenshot()
     return taken
 

@@ -49,7 +49,7 @@ export function verdictView(app: App, now: Device): HTMLElement {
         : null,
       now.snoozed_until === null
         ? null
-        : press(app, { name: "unsnooze", label: "End the snooze", stale: STALE, run: asked("/v1/snooze", "remove") }),
+        : press(app, { name: "unsnooze", label: "End snooze", stale: STALE, run: asked("/v1/snooze", "remove") }),
       now.paused
         ? press(app, { name: "resume-all", label: "Resume all training", stale: STALE, run: asked("/v1/resume", "post") })
         : press(app, { name: "pause-all", label: "Pause all training", stale: STALE, run: asked("/v1/pause", "post") }),
@@ -59,10 +59,10 @@ export function verdictView(app: App, now: Device): HTMLElement {
 }
 
 function verdict(now: Device): string {
-  if (now.eligible) return "The device can spare training now";
-  if (now.paused) return "All training is paused by hand";
+  if (now.eligible) return "Training is allowed now";
+  if (now.paused) return "All training is paused";
   if (now.snoozed_until !== null) return `Training is snoozed until ${clock(now.snoozed_until)}`;
-  return "Training waits until the device can spare it";
+  return "Training is on hold";
 }
 
 /** isShort: only conditions with a limit or that block. */

@@ -52,21 +52,21 @@ function filled(app: App, told: DeviceHistory, rules: Policy): Child {
 }
 
 function legend(): HTMLElement {
-  const keys = [["trained", "trained"], ["allowed", "allowed"], ["held", "not allowed"], ["unknown", "not known"]];
+  const keys = [["trained", "trained"], ["allowed", "allowed"], ["held", "not allowed"], ["unknown", "unknown"]];
   return h("p", { class: "legend strip-keys", "data-key": "keys" }, keys.map(([kind, name]) => h("span", { class: `swatch ${kind}` }, name ?? "")));
 }
 
 function allowed({ eligible }: DeviceHistory): string {
   const known = eligible.filter((each) => each !== null);
   const share = known.filter(Boolean).length / Math.max(1, known.length);
-  return `${Math.round(share * 100)} % of the time that the daemon ran`;
+  return `${Math.round(share * 100)} % of the time the daemon was running`;
 }
 
 function summary(told: DeviceHistory, at: number | null): string {
   const { trained_seconds: trained, interval_seconds: length } = told;
   if (at !== null) {
     const begin = Date.parse(told.since) + at * length * 1000;
-    const state = { true: "allowed", false: "not allowed", null: "not known" }[String(told.eligible[at] ?? null)];
+    const state = { true: "allowed", false: "not allowed", null: "unknown" }[String(told.eligible[at] ?? null)];
     return `${clock(new Date(begin))}: training was ${state}; trained ${duration(trained[at] ?? 0)} of ${duration(length)}`;
   }
   const sum = trained.reduce((total, each) => total + each, 0);

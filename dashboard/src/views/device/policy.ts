@@ -10,58 +10,58 @@ import { DAYS, weekView } from "./week";
 
 const MIB = 2 ** 20;
 const STALE = ["/v1/policy", "/v1/device", "/v1/jobs"];
-const fixed = (name: string, title: string, unit: string): Setting => ({ name, title, unit, kind: "number" });
+const fixed = (name: string, title: string, unit?: string): Setting => ({ name, title, kind: "number", ...(unit ? { unit } : {}) });
 const flag = (name: string, title: string): Setting => ({ name, title, kind: "flag" });
 
 const GROUPS = [
   {
     title: "Power",
     settings: [
-      flag("require_ac_power", "Train on mains power alone"),
+      flag("require_ac_power", "Train only on mains power"),
       flag("obey_battery_saver", "Stop while battery saver is on"),
-      limit("min_battery_percent", "Stop below a charge of", "%"),
+      limit("min_battery_percent", "Minimum battery level", "%"),
       limit("resume_battery_percent", "Resume at", "%"),
     ],
   },
   {
-    title: "People and other programs",
+    title: "Users and other programs",
     settings: [
-      flag("require_idle", "Train while nobody uses the device"),
+      flag("require_idle", "Train only while the device is idle"),
       fixed("idle_minutes", "Idle after", "minutes without input"),
-      limit("max_foreign_cpu_percent", "Maximum load by other programs", "% of the machine"),
-      { name: "blocking_processes", title: "Programs that come first", unit: "names, with commas between", kind: "list" } as const,
+      limit("max_foreign_cpu_percent", "Maximum CPU use by other programs", "% of all processors"),
+      { name: "blocking_processes", title: "Wait while these programs run", unit: "names, comma-separated", kind: "list" } as const,
     ],
   },
   {
     title: "Load",
     settings: [
-      limit("max_cpu_pressure_percent", "Maximum waiting for the processor", "% of the time"),
-      limit("max_memory_pressure_percent", "Maximum waiting for memory", "% of the time"),
-      limit("max_io_pressure_percent", "Maximum waiting for the disk", "% of the time"),
-      fixed("grace_seconds", "Stop when too high for", "seconds"),
-      fixed("settle_seconds", "Resume when good for", "seconds"),
-      fixed("suspend_in_memory_seconds", "Suspend a job in memory for", "seconds"),
+      limit("max_cpu_pressure_percent", "Maximum CPU pressure", "% of the time"),
+      limit("max_memory_pressure_percent", "Maximum memory pressure", "% of the time"),
+      limit("max_io_pressure_percent", "Maximum I/O pressure", "% of the time"),
+      fixed("grace_seconds", "Stop when exceeded for", "seconds"),
+      fixed("settle_seconds", "Resume when back to normal for", "seconds"),
+      fixed("suspend_in_memory_seconds", "Keep a stopped job in memory for", "seconds"),
     ],
   },
   {
     title: "Temperature, memory, disk",
     settings: [
-      limit("max_temperature_c", "Stop above", "°C"),
+      limit("max_temperature_c", "Maximum temperature", "°C"),
       limit("resume_temperature_c", "Resume at", "°C"),
-      limit("min_free_memory_bytes", "Stop below free memory", "MiB", MIB),
+      limit("min_free_memory_bytes", "Minimum free memory", "MiB", MIB),
       limit("resume_free_memory_bytes", "Resume at", "MiB", MIB),
-      limit("min_free_disk_bytes", "Stop below free disk space", "MiB", MIB),
+      limit("min_free_disk_bytes", "Minimum free disk space", "MiB", MIB),
       limit("resume_free_disk_bytes", "Resume at", "MiB", MIB),
     ],
   },
   {
-    title: "What training may use",
+    title: "Resources for training",
     settings: [
-      limit("max_minutes_per_day", "Maximum minutes a day", "minutes"),
-      fixed("max_threads_busy", "Threads while in use", "threads"),
-      fixed("max_threads_idle", "Threads while idle", "threads"),
-      { name: "nice", title: "Niceness, 0 to 19, the most polite", kind: "number" } as const,
-      limit("memory_limit_bytes", "Maximum memory of children", "MiB", MIB),
+      limit("max_minutes_per_day", "Maximum training per day", "minutes"),
+      fixed("max_threads_busy", "Threads while in use"),
+      fixed("max_threads_idle", "Threads while idle"),
+      { name: "nice", title: "Niceness", unit: "0 to 19, higher yields more", kind: "number" } as const,
+      limit("memory_limit_bytes", "Memory limit of child processes", "MiB", MIB),
     ],
   },
 ];
@@ -70,7 +70,7 @@ const AT_ANY_TIME = { require_ac_power: true, require_idle: false, max_minutes_p
 const PRESETS = [
   {
     title: "Laptop",
-    about: "On mains power, from a charge of 50 %; stops below 30 % and in battery saver.",
+    about: "On mains power from a battery level of 50 %; stops below 30 % and in battery saver.",
     values: { ...AT_ANY_TIME, min_battery_percent: 30, resume_battery_percent: 50, obey_battery_saver: true },
   },
   {
@@ -90,11 +90,11 @@ function forecastView(app: App, changed: Policy): HTMLElement {
   const shown = app.draft<{ forecast: Forecast | null }>("policy-forecast", () => ({ forecast: null }));
   shown.forecast = forecast(app, { ...changed }) ?? shown.forecast;
   const { check, faults } = shown.forecast ?? { check: null, faults: [] };
-  const verdict = check === null ? "Not a policy yet" : check.eligible ? "It would train now" : "It would not train now";
+  const verdict = check === null ? "Not a valid policy" : check.eligible ? "A job could train now" : "No job could train now";
   return h(
     "div",
     { class: `forecast ${check?.eligible ? "good" : "held"}`, role: "status", "data-key": "forecast" },
-    h("p", {}, h("strong", {}, shown.forecast === null ? "Asking the daemon …" : verdict), h("span", { class: "quiet" }, " with these changes, which are not saved")),
+    h("p", {}, h("strong", {}, shown.forecast === null ? "Checking …" : verdict), h("span", { class: "quiet" }, " with these unsaved changes")),
     check !== null && !check.eligible && blockers(check.blocked_by),
     faults.length > 0 && h("ul", {}, faults.map(({ pointer, detail }) => h("li", {}, h("code", {}, pointer), ` ${detail}`))),
   );
@@ -102,14 +102,14 @@ function forecastView(app: App, changed: Policy): HTMLElement {
 
 function askReset(app: App): void {
   confirm(app, {
-    title: "Restore the defaults of the policy?",
-    detail: "Every setting becomes what it was before the first change, also the hours of the week.",
+    title: "Restore the default policy?",
+    detail: "Every setting returns to its default, including the hours of the week.",
     yes: "Restore the defaults",
     name: "reset-policy",
     stale: STALE,
     run: async () => {
       await app.api.remove("/v1/policy");
-      return "The policy has its defaults again.";
+      return "Default policy restored.";
     },
   });
 }
@@ -134,7 +134,7 @@ export function policyView(app: App, rules: Policy): HTMLElement {
       ],
       send: async (changed) => {
         await app.api.put("/v1/policy", changed);
-        return "The policy is changed.";
+        return "Policy saved.";
       },
     }),
     h("div", { class: "buttons" }, opener("ask-reset-policy", "Restore the defaults …", () => askReset(app), "", "danger")),

@@ -17,7 +17,7 @@ export function jobPage(app: App, id: number): Child[] {
   const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
   if (known === undefined) return [heading(`Job ${id}`), loading()];
   if (known === null) {
-    return [heading("There is no such job"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
+    return [heading("Job not found"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
   }
   const points = curve(app, known) ?? [];
   return [
@@ -49,10 +49,10 @@ function head(app: App, known: Job): HTMLElement {
 }
 
 function beginning(known: Job): Child {
-  const by = known.trigger === "request" ? "asked for" : `by ${known.trigger},`;
+  const by = known.trigger === "request" ? "requested" : `started by ${known.trigger},`;
   const parts: Child[] = [`${by} `, when(known.created_at)];
-  if (known.ignore_policy) parts.push(", in spite of the policy");
-  if (known.finished_at !== null) parts.push(", ended ", when(known.finished_at));
+  if (known.ignore_policy) parts.push(", ignoring the policy");
+  if (known.finished_at !== null) parts.push(", finished ", when(known.finished_at));
   if (known.engine !== null) parts.push(`, trained by ${known.engine}`);
   return parts;
 }
@@ -70,8 +70,8 @@ function facts(known: Job, points: Point[]): Child[] {
     train !== null && fact(isOver(known) ? "training loss, last epoch" : "training loss, running mean", decimal(train)),
     loss !== null && fact("validation loss", decimal(loss)),
     accuracy !== null && fact("validation accuracy", percent(accuracy)),
-    speed !== null && speed > 0 && fact("samples a second", count(speed)),
-    known.version !== null && fact("made", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
+    speed !== null && speed > 0 && fact("samples per second", count(speed)),
+    known.version !== null && fact("result", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
     known.restarts > 0 && fact("restarts", count(known.restarts)),
   ];
 }
@@ -134,7 +134,7 @@ function choicesView({ choices }: Job): HTMLElement | null {
   const chosen = Object.entries(choices);
   if (chosen.length === 0) return null;
   return section(
-    "What the job chose",
+    "Chosen automatically",
     { id: "choices" },
     h("dl", { class: "pairs" }, chosen.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason)))),
   );

@@ -12,7 +12,7 @@ import { progressText } from "../pinned";
 
 export function jobsPage(app: App): Child[] {
   const queue = jobs(app);
-  const title = heading("Jobs", filterField(app), h("a", { href: to(["system", "events"], { type: "job." }) }, "Events of jobs"));
+  const title = heading("Jobs", filterField(app), h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
   if (queue === undefined) return [heading("Jobs"), loading()];
   const wanted = app.route.query.get("model") ?? "";
   const chosen = (list: Job[]): Job[] => list.filter(({ model }) => model.includes(wanted));
@@ -21,7 +21,7 @@ export function jobsPage(app: App): Child[] {
     title,
     running && running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job) => runningRow(app, job)))) : null,
     waiting && waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job)))) : null,
-    ended && ended.length > 0 ? section("Ended", { id: "ended" }, endedTable(ended)) : null,
+    ended && ended.length > 0 ? section("Finished", { id: "ended" }, endedTable(ended)) : null,
     [running, waiting, ended].every((list) => list?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null,
   ];
 }
@@ -29,7 +29,7 @@ export function jobsPage(app: App): Child[] {
 function filterField(app: App): HTMLElement {
   return h("input", {
     type: "search",
-    "aria-label": "Jobs of this model",
+    "aria-label": "Filter by model",
     placeholder: "Model",
     value: app.route.query.get("model"),
     oninput: (event: InputEvent) => {
@@ -48,9 +48,9 @@ function runningRow(app: App, job: Job): HTMLElement {
 }
 
 function endedTable(ended: Job[]): HTMLElement {
-  const columns = ["Job", "Model", "Result", "Reason", "Took", "Ended"];
+  const columns = ["Job", "Model", "Result", "Reason", "Duration", "Finished"];
   return scrolled(
-    "Ended jobs",
+    "Finished jobs",
     h(
       "table",
       { class: "ended" },

@@ -24,7 +24,7 @@ function linesView(app: App, id: number): Child {
   const log = jobLog(app, id);
   if (log === undefined) return loading();
   const lines = log?.lines ?? [];
-  if (lines.length === 0) return h("p", { class: "quiet" }, "Its processes have written nothing.");
+  if (lines.length === 0) return h("p", { class: "quiet" }, "No output.");
   return scrolled(
     "Log",
     h(

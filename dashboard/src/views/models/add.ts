@@ -23,22 +23,22 @@ import { heading } from "../parts/parts";
 import { diagnosisView } from "./diagnosis";
 
 const LOSSES: readonly (readonly [string, string])[] = [
-  ["cross_entropy", "cross entropy: one of several classes"],
-  ["bce_with_logits", "binary cross entropy: each of several yes or no"],
+  ["cross_entropy", "cross entropy: one class per sample or position"],
+  ["bce_with_logits", "binary cross entropy: several yes/no labels"],
   ["mse", "mean squared error: numbers"],
   ["l1", "absolute error: numbers"],
   ["huber", "Huber: numbers, with outliers"],
 ];
 const OPTIMIZERS = ["adamw", "adam", "sgd", "rmsprop", "lion"];
 const SAMPLES = [
-  ["", "tensors as the model takes them"],
-  ["image", "colour pictures"],
-  ["gray", "gray pictures"],
+  ["", "raw tensors"],
+  ["image", "color images"],
+  ["gray", "grayscale images"],
   ["standardize", "numbers to standardize"],
-  ["windows", "windows of a time series, time × channels"],
-  ["windows, turned", "windows of a time series, channels × time"],
-  ["audio", "recordings, bands × frames"],
-  ["audio, turned", "recordings, frames × bands"],
+  ["windows", "time series windows, time × channels"],
+  ["windows, turned", "time series windows, channels × time"],
+  ["audio", "audio, bands × frames"],
+  ["audio, turned", "audio, frames × bands"],
 ] as const;
 const FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
 /** Fields on which the check depends. */
@@ -89,7 +89,7 @@ function buttons(app: App, draft: Draft): HTMLElement {
   const isPending = app.state.pending.has(NAME);
   // The first check chooses the loss.
   const isUnknown = draft.found === null && draft.abort !== null;
-  const says = isPending ? "The daemon prepares the model. That may take a minute." : draft.abort ? "The daemon looks into the file …" : null;
+  const says = isPending ? "Preparing the model. This may take a minute." : draft.abort ? "Checking the file …" : null;
   return h(
     "div",
     { class: "buttons", "data-key": "buttons" },
@@ -137,11 +137,11 @@ function fields(app: App, draft: Draft): HTMLElement {
     { class: "fields", "data-key": `fields-${draft.round}` },
     field("name", "Name", text("name", nameOf(draft.file) ?? "digits")),
     field("loss", "Loss", select("loss", losses, loss)),
-    field("classes", "Classes, with commas between", text("classes", "cat, dog; none: by number", suggested?.classes?.join(", "))),
-    field("trainable", "What trains", text("trainable", "head, last:2, classifier.*; none: all weights")),
+    field("classes", "Classes, comma-separated", text("classes", "cat, dog; empty: numbered", suggested?.classes?.join(", "))),
+    field("trainable", "Trainable weights", text("trainable", "head, last:2; empty: all")),
     field("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
-    field("output", "Output that apps get", text("output", "the graph’s only output", suggested?.output ?? "")),
-    field("preprocess", "Samples are", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null)),
+    field("output", "Output that apps get", text("output", "the only output", suggested?.output ?? "")),
+    field("preprocess", "Sample format", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null)),
   );
 }
 

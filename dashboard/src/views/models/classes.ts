@@ -20,7 +20,7 @@ interface ModelClass {
 const MOST_READ = 1000;
 const ROWS_SHOWN = 50;
 /** What the removal of a class means. */
-const UNTIL = "Versions that exist keep it: apps get it until a job has trained. The indices of the classes after it go down by one.";
+const UNTIL = "Existing versions keep it, and apps get it until a job has trained. The indices of later classes go down by one.";
 
 /** null for a model that tells no classes apart. */
 export function classesView(app: App, model: Model): HTMLElement | null {
@@ -37,13 +37,13 @@ function namesForm(app: App, model: Model): Child[] {
     h("p", { class: "quiet" }, `The ${count(target.num_classes ?? 0)} classes have no names. With names, classes can be added and removed.`),
     settingsForm(app, {
       name: `names:${name}`,
-      groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "with commas between", kind: "list" }] }],
+      groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "comma-separated", kind: "list" }] }],
       values: { classes: [] },
       pointer: "",
       stale: staleOf(model),
       send: async (given) => {
         await app.api.patch(modelPath(name), given);
-        return `The classes of ${name} have names.`;
+        return `The classes of ${name} are named.`;
       },
     }),
   ];
@@ -59,7 +59,7 @@ function addForm(app: App, model: Model): HTMLElement {
     stale: staleOf(model),
     send: async (given) => {
       const made = await app.api.post<ModelClass>(modelPath(model.name, "/classes"), given, true);
-      return `The class ${made.name} was added. Apps get it once a job has trained.`;
+      return `Class ${made.name} added. Apps get it once a job has trained.`;
     },
   });
 }
@@ -100,14 +100,14 @@ function classItem(app: App, model: Model, known: ModelClass): HTMLElement {
 function renaming(app: App, model: Model, known: ModelClass): Question {
   return {
     title: `Rename ${known.name}`,
-    detail: "Samples show the new name. Versions keep the name that they were made with.",
+    detail: "Samples show the new name. Versions keep the name they were made with.",
     fields: () => field("Name", h("input", { name: "name", type: "text", value: known.name, autocomplete: "off" })),
-    yes: "Rename it",
+    yes: "Rename",
     kind: "primary",
     ...common(model, `rename:${known.name}`),
     run: async (given) => {
       const { name } = await app.api.patch<ModelClass>(modelPath(model.name, `/classes/${encodeURIComponent(known.name)}`), { name: String(given.get("name")).trim() });
-      return `${known.name} is ${name} now.`;
+      return `${known.name} renamed to ${name}.`;
     },
   };
 }
@@ -116,13 +116,13 @@ function merging(app: App, model: Model, known: ModelClass): Question {
   const others = (model.target.classes ?? []).filter((name) => name !== known.name);
   return {
     title: `Merge ${known.name} into another class`,
-    detail: `Its samples get the label of the other class, and the head loses its row. ${UNTIL}`,
+    detail: `Its samples are relabelled with the other class, and the head loses its row. ${UNTIL}`,
     fields: () => field("Into", h("select", { name: "into" }, others.map((name) => h("option", { value: name }, name)))),
     yes: "Merge the classes",
     ...common(model, `merge:${known.name}`),
     run: async (given): Promise<Said> => {
       const into = await app.api.post<ModelClass>(modelPath(model.name, `/classes/${encodeURIComponent(known.name)}/merge`), { into: given.get("into") }, true);
-      return `${known.name} was merged into ${into.name}.`;
+      return `${known.name} merged into ${into.name}.`;
     },
   };
 }
@@ -131,13 +131,13 @@ function removing(app: App, model: Model, known: ModelClass): Question {
   return {
     title: `Remove the class ${known.name}?`,
     detail: `The head loses its row. ${UNTIL}`,
-    fields: () => h("label", { class: "check" }, h("input", { type: "checkbox", name: "unlabel" }), "Take the label from its samples, which are kept"),
+    fields: () => h("label", { class: "check" }, h("input", { type: "checkbox", name: "unlabel" }), "Keep its samples, without their label"),
     yes: "Remove the class",
     ...common(model, `remove:${known.name}`),
     run: async (given) => {
       const query = { unlabel: given.has("unlabel") ? "true" : null };
       await app.api.remove(withQuery(modelPath(model.name, `/classes/${encodeURIComponent(known.name)}`), query), true);
-      return `The class ${known.name} was removed.`;
+      return `Class ${known.name} removed.`;
     },
   };
 }

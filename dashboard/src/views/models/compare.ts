@@ -15,7 +15,7 @@ const SHARES = new Set(["accuracy", "macro_f1", "top_5_accuracy", "calibration_e
 const NAMES: Record<string, string> = {
   accuracy: "accuracy",
   macro_f1: "macro F1",
-  top_5_accuracy: "among the five likeliest",
+  top_5_accuracy: "top-5 accuracy",
   calibration_error: "calibration error",
   loss: "loss",
   mae: "mean absolute error",
@@ -25,7 +25,7 @@ const NAMES: Record<string, string> = {
 export function compareTab(app: App, model: Model): HTMLElement {
   const list = versions(app, model.name);
   if (!list) return loading();
-  if (list.length < 2) return h("p", { class: "quiet", "data-key": "one" }, "This model has one version. Training makes the next one, to be compared with it.");
+  if (list.length < 2) return h("p", { class: "quiet", "data-key": "one" }, "This model has only one version. Train it to compare the next one with it.");
   const { query } = app.route;
   const [newest, second] = list.map(({ version }) => version);
   const after = numberOf(query.get("b")) ?? newest ?? 1;
@@ -34,7 +34,7 @@ export function compareTab(app: App, model: Model): HTMLElement {
     "div",
     { class: "stack", "data-key": "compare" },
     chooser(app, model, list, before, after),
-    before === after ? h("p", { class: "quiet", "data-key": "same" }, "Choose two versions.") : found(app, model, before, after),
+    before === after ? h("p", { class: "quiet", "data-key": "same" }, "Choose two different versions.") : found(app, model, before, after),
   );
 }
 
@@ -73,7 +73,7 @@ function chooser(app: App, { name }: Model, list: Version[], before: number, aft
 
 function found(app: App, model: Model, before: number, after: number): Child {
   const known = comparison(app, model.name, before, after);
-  if (known === undefined) return h("p", { class: "quiet", role: "status", "data-key": "running" }, "The daemon runs both versions on the validation samples. That may take a minute.");
+  if (known === undefined) return h("p", { class: "quiet", role: "status", "data-key": "running" }, "Running both versions on the validation samples. This may take a minute.");
   if (known === null) return h("p", { class: "quiet", "data-key": "missing" }, "These versions cannot be compared.");
   if (known.samples === 0) return h("p", { class: "quiet", "data-key": "empty" }, "There are no labelled validation samples to compare them on.");
   return [
@@ -86,12 +86,12 @@ function found(app: App, model: Model, before: number, after: number): Child {
 }
 
 function summary({ samples, left_out: left, better, worse, by }: Comparison): HTMLElement {
-  const [up, down] = by === "class" ? ["became right", "became wrong"] : ["are better", "are worse"];
-  const rest = left > 0 ? ` ${plural(left, "sample")} of classes that one version does not know are left out.` : "";
+  const [up, down] = by === "class" ? ["are now right", "are now wrong"] : ["improved", "got worse"];
+  const rest = left > 0 ? ` ${plural(left, "sample")} of classes that only one version knows are left out.` : "";
   return h(
     "p",
     { class: "sides", "data-key": "summary", role: "status" },
-    `Of ${plural(samples, "validation sample")} of today `,
+    `Of the current ${plural(samples, "validation sample")}, `,
     h("strong", { class: "good" }, `${count(better.total)} ${up}`),
     ", ",
     h("strong", { class: "bad" }, `${count(worse.total)} ${down}`),
@@ -109,7 +109,7 @@ function metricsTable(known: Comparison): HTMLElement {
 
 function quantiles(before: Metrics, after: Metrics): [string, unknown, unknown, boolean][] {
   const [then, now] = [before, after].map(({ error_quantiles: each }) => (each ?? {}) as Record<string, number>);
-  return Object.keys(then ?? {}).map((share) => [`${(Number(share) * 100).toFixed(0)} % of errors are within`, then?.[share], now?.[share], false]);
+  return Object.keys(then ?? {}).map((share) => [`${(Number(share) * 100).toFixed(0)} % of errors are at most`, then?.[share], now?.[share], false]);
 }
 
 function figures(title: string, [first, second]: [number, number], rows: [string, unknown, unknown, boolean][]): HTMLElement {
@@ -152,5 +152,5 @@ function classesView(known: Comparison): Child {
     const [then, now] = [known.before[key], known.after[key]] as (unknown[] | null)[];
     return (then ?? []).map((value, index): [string, unknown, unknown, boolean] => [`${key} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
   });
-  return rows.length === 0 ? null : section("Each class", { id: "each-class" }, figures("Each class", known.versions, rows));
+  return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("By class", known.versions, rows));
 }

@@ -56,7 +56,7 @@ function pairs(title: string, matrix: number[][], names: string[]): HTMLElement 
   return h(
     "div",
     {},
-    h("p", { class: "quiet" }, found.length === 0 ? "Nothing is confused." : "What is confused most:"),
+    h("p", { class: "quiet" }, found.length === 0 ? "No confusions." : "Most frequent confusions:"),
     h("ul", { class: "rows", "aria-label": `What ${title} confuses` }, found.slice(0, PAIRS_SHOWN).map(({ value, truth, guess }) => h("li", {}, `${names[truth]} as ${names[guess]} `, h("span", { class: "number" }, count(value))))),
   );
 }

@@ -8,14 +8,14 @@ import { fact, section } from "../parts/parts";
 const LEAVES_SHOWN = 200;
 const OPEN_TO = 12;
 const WHY: Record<string, string> = {
-  constant: "a number of the program",
+  constant: "constant",
   frozen: "frozen",
-  integer: "integers",
-  mask: "a mask",
+  integer: "integer",
+  mask: "mask",
   no_gradient: "no gradient",
   precision: "not float32",
   quantized: "quantized",
-  statistic: "a statistic",
+  statistic: "running statistic",
 };
 
 interface Branch {
@@ -29,7 +29,7 @@ export function diagnosisView(found: Diagnosis): HTMLElement {
     "div",
     { class: "columns", "data-key": "diagnosis" },
     section(
-      found.ready ? "What the file holds" : "The file cannot be registered so",
+      found.ready ? "File contents" : "The file cannot be registered with these settings",
       { id: "holds", class: found.ready ? "" : "refused" },
       problemsView(found),
       h(
@@ -39,7 +39,7 @@ export function diagnosisView(found: Diagnosis): HTMLElement {
         found.outputs.map((each) => fact(`output ${each.name}`, shapeText(each))),
         found.opset !== null && fact("opset", String(found.opset)),
         fact("operators", count(found.operators)),
-        found.producer !== "" && fact("made by", found.producer),
+        found.producer !== "" && fact("producer", found.producer),
         found.head !== null && fact("head", h("code", {}, found.head.weight)),
       ),
       found.suggested !== null && h("p", { "data-key": "because" }, h("strong", {}, "Loss: "), found.suggested.because, "."),
@@ -53,7 +53,7 @@ export function diagnosisView(found: Diagnosis): HTMLElement {
 function problemsView({ problems }: Diagnosis): Child {
   const ofGraph = problems.filter(({ pointer }) => !pointer.startsWith("/spec/"));
   if (problems.length === 0) return null;
-  if (ofGraph.length === 0) return h("p", { class: "problem", "data-key": "problems" }, "What is wrong stands beside the fields above.");
+  if (ofGraph.length === 0) return h("p", { class: "problem", "data-key": "problems" }, "See the errors next to the fields above.");
   return h("div", { class: "problem", role: "alert", "data-key": "problems" }, h("ul", {}, ofGraph.map(({ detail }) => h("li", {}, detail))));
 }
 
@@ -63,7 +63,7 @@ function shapeText({ dtype, shape }: Tensor): string {
 
 function classesView({ target }: Diagnosis): Child {
   if (!target || target.num_classes === null) return null;
-  const names = target.classes === null ? "without names in the file" : target.classes.join(", ");
+  const names = target.classes === null ? "unnamed in the file" : target.classes.join(", ");
   return h("p", { "data-key": "classes" }, h("strong", {}, `${plural(target.num_classes, "class", "classes")}: `), names);
 }
 
@@ -73,8 +73,8 @@ function sharesView({ parameters }: Diagnosis): HTMLElement {
     parameters.items.filter(which).reduce((total, item) => total + item.count, 0);
   const parts = [
     { kind: "below", words: "below the cut", size: sum((item) => !item.trains && item.below) },
-    { kind: "frozen", words: "do not train", size: sum((item) => !item.trains && !item.below) },
-    { kind: "trains", words: "train", size: sum((item) => item.trains) },
+    { kind: "frozen", words: "frozen", size: sum((item) => !item.trains && !item.below) },
+    { kind: "trains", words: "trainable", size: sum((item) => item.trains) },
   ];
   const total = Math.max(1, parts.reduce((all, { size }) => all + size, 0));
   let at = 0;
@@ -97,16 +97,16 @@ function sharesView({ parameters }: Diagnosis): HTMLElement {
 
 function cutView({ cut, parameters }: Diagnosis): Child {
   if (cut === null) {
-    return parameters.frozen === 0 ? null : h("p", { class: "quiet", "data-key": "cut" }, "No cut: nothing is frozen below what trains.");
+    return parameters.frozen === 0 ? null : h("p", { class: "quiet", "data-key": "cut" }, "No cut: no frozen layers come before the trainable ones.");
   }
-  const what = `${plural(cut.nodes, "operator")} with ${plural(cut.parameters, "parameter")} lie below it, ${decimal(cut.milliseconds)} ms a sample`;
-  const across = `${bytes(cut.feature_bytes)} of features for ${bytes(cut.input_bytes)} of input`;
-  const how = cut.pays ? `They run once for each sample: ${across}.` : `It does not pay, and is not made: ${across}.`;
+  const what = `${plural(cut.nodes, "operator")} with ${plural(cut.parameters, "parameter")} lie below it, ${decimal(cut.milliseconds)} ms per sample`;
+  const across = `${bytes(cut.feature_bytes)} of features instead of ${bytes(cut.input_bytes)} of input`;
+  const how = cut.pays ? `They run once per sample, which is then stored as ${across}.` : `It would not pay off (${across}), so it is not made.`;
   return h("p", { "data-key": "cut" }, h("strong", {}, "The cut"), " is at ", h("code", {}, cut.tensors.join(", ")), `. ${what}. ${how}`);
 }
 
 function treeView(items: Parameter[]): HTMLElement {
-  if (items.length === 0) return h("p", { class: "quiet", "data-key": "tree" }, "No parameters are told of artifacts.");
+  if (items.length === 0) return h("p", { class: "quiet", "data-key": "tree" }, "Parameters of artifacts are not listed.");
   const root: Branch = { name: "", leaves: [], branches: new Map() };
   for (const item of items) grow(root, item, item.name.split(/[./]+/).filter(Boolean));
   return h("div", { class: "tree", "data-key": "tree", role: "group", "aria-label": "Parameters" }, branchItems(root, items.length <= OPEN_TO));
@@ -153,7 +153,7 @@ function branchView(branch: Branch, isOpen: boolean): HTMLElement {
     h(
       "details",
       { open: isOpen },
-      h("summary", { class: fate }, h("code", {}, name), h("span", { class: "number" }, ` ${count(total)}`), h("span", { class: "fate" }, { trains: "trains", below: "below the cut", frozen: "does not train", partly: `${count(training)} train` }[fate])),
+      h("summary", { class: fate }, h("code", {}, name), h("span", { class: "number" }, ` ${count(total)}`), h("span", { class: "fate" }, { trains: "trainable", below: "below the cut", frozen: "frozen", partly: `${count(training)} trainable` }[fate])),
       branchItems(only, isOpen),
     ),
   );
@@ -164,7 +164,7 @@ function leavesOf(branch: Branch): Parameter[] {
 }
 
 function leafView(item: Parameter): HTMLElement {
-  const why = item.trains ? "trains" : (WHY[item.why_not ?? ""] ?? "does not train");
+  const why = item.trains ? "trainable" : (WHY[item.why_not ?? ""] ?? "frozen");
   return h(
     "li",
     { class: `leaf ${item.trains ? "trains" : item.below ? "below" : "frozen"}`, "data-key": item.name, title: item.detail },

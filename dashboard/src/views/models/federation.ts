@@ -18,15 +18,15 @@ interface Federation extends Record<string, unknown> {
 
 const number = (name: string, title: string, placeholder: string): Setting => ({ name, title, kind: "number", placeholder });
 const SETTINGS: readonly Setting[] = [
-  { name: "allowed", title: "Train rounds for the federation", kind: "flag" },
+  { name: "allowed", title: "Take part in federated training", kind: "flag" },
   { name: "superlink", title: "SuperLink of the federation", kind: "text", placeholder: "its address, or any name" },
   number("epsilon", "Privacy budget (ε)", "none"),
-  number("delta", "δ of the budget", "0.00001"),
-  number("min_samples", "Minimum samples of an update", "16"),
-  number("max_rounds_per_day", "Maximum rounds a day", "no limit"),
-  number("clip_norm", "Largest norm of an update", "as the round asks"),
-  number("noise_multiplier", "Least noise", "0"),
-  { name: "personalize", title: "Training on arrival, as JSON", kind: "json" },
+  number("delta", "Delta (δ)", "0.00001"),
+  number("min_samples", "Minimum samples per update", "16"),
+  number("max_rounds_per_day", "Maximum rounds per day", "no limit"),
+  number("clip_norm", "Maximum norm of an update", "as the round requests"),
+  number("noise_multiplier", "Minimum noise", "0"),
+  { name: "personalize", title: "Fine-tuning of received parameters, as JSON", kind: "json" },
 ];
 
 export function federationView(app: App, { name }: Model): HTMLElement {
@@ -34,7 +34,7 @@ export function federationView(app: App, { name }: Model): HTMLElement {
   return section(
     "Federation",
     { id: "federation" },
-    h("p", { class: "quiet" }, "A federation sends parameters; this device trains them on the model’s samples, which stay here, and returns an update. Without a budget the federation decides whether updates have noise."),
+    h("p", { class: "quiet" }, "The federation sends parameters; this device trains them on the model’s samples, which never leave it, and returns an update. Without a budget, the federation decides whether updates are noised."),
     known ? spentView(known) : loading(),
     known != null &&
       settingsForm(app, {
@@ -45,7 +45,7 @@ export function federationView(app: App, { name }: Model): HTMLElement {
         stale: staleOf({ name }),
         send: async (changed) => {
           await app.api.patch(modelPath(name), { federation: changed });
-          return `Federation of ${name}: saved.`;
+          return `Federation of ${name} saved.`;
         },
       }),
   );

@@ -42,7 +42,7 @@ export function modelPage(app: App, parts: string[]): Child {
   const tab = TABS.find((each) => each.key === key);
   if (known === null || tab === undefined) {
     return [
-      heading(known === null ? `There is no model “${name}”` : "There is no such page"),
+      heading(known === null ? `Model “${name}” not found` : "Page not found"),
       h("p", {}, h("a", { href: to(["models"]) }, "All models")),
     ];
   }
@@ -60,7 +60,7 @@ function head(app: App, known: Model): HTMLElement {
     h(
       "p",
       { class: "quiet" },
-      `${inputs}${classes}, ${count(parameters.trainable)} of ${count(parameters.trainable + parameters.frozen)} parameters train` +
+      `${inputs}${classes}, ${count(parameters.trainable)} of ${count(parameters.trainable + parameters.frozen)} parameters trainable` +
         (latest === null ? "" : `, apps fetch version ${latest}`),
     ),
     opener(`train:${name}`, "Train …", () => openTraining(app, known), name, "primary"),
@@ -96,7 +96,7 @@ function versionsTab(app: App, known: Model): HTMLElement {
       list ? courseView(app, known, list) : null,
       list ? driftView(app, known, list) : null,
       list ? aliasesView(app, known, list) : null,
-      mine.length > 0 ? section("Last jobs", { id: "model-jobs" }, jobRows(mine)) : null,
+      mine.length > 0 ? section("Recent jobs", { id: "model-jobs" }, jobRows(mine)) : null,
       checkpointsView(app, known),
     ),
   );
@@ -107,13 +107,13 @@ function jobRows(mine: Job[]): HTMLElement {
 }
 
 function samplesView({ name, samples }: Model, counted: SampleStats | null): Child[] {
-  if (Object.values(samples).every((each) => each === 0)) return [h("p", { class: "quiet" }, "no samples yet")];
+  if (Object.values(samples).every((each) => each === 0)) return [h("p", { class: "quiet" }, "No samples yet.")];
   const facts = [
     fact("train", count(samples.train)),
     fact("validation", count(samples.validation)),
     fact("unlabelled", count(samples.unlabelled)),
     samples.base > 0 && fact("base set", count(samples.base)),
-    counted !== null && counted.quarantined > 0 && fact("set aside", count(counted.quarantined)),
+    counted !== null && counted.quarantined > 0 && fact("quarantined", count(counted.quarantined)),
     counted !== null && fact("size", bytes(counted.size_bytes)),
   ];
   return [h("dl", { class: "facts" }, facts), counted === null ? null : classBars(name, counted)];

@@ -51,7 +51,7 @@ export function modelsPage(app: App): Child[] {
     heading("Models", searchField(app, search), addLink()),
     h("p", { class: "visually-hidden", role: "status" }, `${found.length} models`),
     rows.length > 0 ? table(app, rows, order, isDown) : null,
-    found.length === 0 ? h("p", { class: "quiet" }, `No model’s name contains “${search}”.`) : null,
+    found.length === 0 ? h("p", { class: "quiet" }, `No model has a name with “${search}” in it.`) : null,
     empty.length > 0 ? emptyView(empty, rows.length === 0) : null,
   ];
 }
@@ -59,10 +59,10 @@ export function modelsPage(app: App): Child[] {
 export function addModelHint(): HTMLElement {
   return h(
     "section",
-    { class: "card empty", "data-key": "empty", "aria-label": "No model yet" },
-    h("p", {}, "No model yet. ", h("a", { href: to(["add"]) }, "Add one"), " by dropping a forward ONNX file, or by the terminal:"),
+    { class: "card empty", "data-key": "empty", "aria-label": "No models yet" },
+    h("p", {}, "No models yet. ", h("a", { href: to(["add"]) }, "Add one"), " by dropping a forward ONNX file, or from a terminal:"),
     h("pre", {}, h("code", {}, "honed models add base.onnx --name digits --loss cross_entropy")),
-    h("p", { class: "quiet" }, "or POST /v1/models from any app; it shows here at once."),
+    h("p", { class: "quiet" }, "or with POST /v1/models from any app; it appears here immediately."),
   );
 }
 
@@ -182,7 +182,7 @@ export function trainButton(app: App, name: string): HTMLElement {
     stale: ["/v1/jobs", "/v1/device"],
     run: async () => {
       const job = await app.api.post<{ id: number }>(modelPath(name, "/jobs"), {});
-      return { text: `Job ${job.id} was queued.`, link: to(["jobs", job.id]) };
+      return { text: `Job ${job.id} queued.`, link: to(["jobs", job.id]) };
     },
   });
 }

@@ -36,8 +36,8 @@ export function preprocessView(app: App, model: Model): HTMLElement {
   return section(
     "Preprocessing",
     { id: "preprocess" },
-    preprocess.length === 0 && h("p", { class: "quiet" }, "None: samples are sent as the tensors that the model takes."),
-    preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions, so that only augment changes: nothing that apps get depends on it."),
+    preprocess.length === 0 && h("p", { class: "quiet" }, "None: samples are sent as raw tensors."),
+    preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions that depend on the rest, so only augment can be changed."),
     preprocess.map((each, place) => descriptionForm(app, model, each, place, isSettled)),
   );
 }
@@ -61,7 +61,7 @@ function descriptionForm(app: App, model: Model, description: Description, place
       send: async (changed) => {
         const wanted = preprocess.map((each, at) => (at === place ? { ...each, ...changed } : each));
         await app.api.patch(modelPath(name), { preprocess: wanted });
-        return `The preprocessing of ${name} is changed.`;
+        return `Preprocessing of ${name} saved.`;
       },
     }),
   );

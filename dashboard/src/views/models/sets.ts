@@ -34,7 +34,7 @@ export function baseSetView(app: App, model: Model): HTMLElement {
   return section(
     "Base set",
     { id: "base-set" },
-    h("p", { class: "quiet" }, "Samples of the original task. Jobs replay a share of them; the gate judges versions on those that no job trains on."),
+    h("p", { class: "quiet" }, "Samples of the original task. Jobs replay a share of them; the gate judges versions on the held-out part, which no job trains on."),
     set ? baseFacts(set) : loading(),
     h("details", { "data-key": "add" }, h("summary", {}, "Add samples"), h("div", { class: "form" }, additions(app, model))),
     set != null && set.samples > 0 && h("div", { class: "buttons" }, opener(`ask-remove-base:${name}`, "Remove …", () => askRemoveBase(app, model), "the base set", "danger")),
@@ -50,7 +50,7 @@ function baseFacts({ samples, held_out: held, labels, changed_at: changed }: Bas
 }
 
 function told({ accepted, duplicates }: Accepted): Said {
-  return `The base set has ${plural(accepted, "new sample")}, and ${count(duplicates)} that the model had already.`;
+  return `Added to the base set: ${plural(accepted, "new sample")}, and ${count(duplicates)} that the model already had.`;
 }
 
 function additions(app: App, model: Model): Child[] {
@@ -62,10 +62,10 @@ function additions(app: App, model: Model): Child[] {
   return [
     settingsForm(app, {
       name: `base-first:${name}`,
-      groups: [{ title: "The model’s own samples", settings: [{ name: "first", title: "Take the model’s first labelled samples", kind: "number", placeholder: "how many" }] }],
+      groups: [{ title: "The model’s own samples", settings: [{ name: "first", title: "Use the model’s first labelled samples", kind: "number", placeholder: "how many" }] }],
       values: { first: null },
       pointer: "",
-      save: "Take them",
+      save: "Add them",
       stale: staleOf(model),
       send: async (given) => told(await app.api.post<Accepted>(path, given, true)),
     }),
@@ -73,7 +73,7 @@ function additions(app: App, model: Model): Child[] {
       "div",
       { class: "buttons", "data-key": "file" },
       fileButton("Choose a file", send, { accept: ".zip,.npz,.csv,.json", disabled: app.state.pending.has(`base-file:${name}`) }),
-      h("p", { class: "quiet" }, `an archive of samples (.zip)${fileKind(model) === null ? ", .npz, .csv or .json" : ""}, every sample with a label`),
+      h("p", { class: "quiet" }, `a sample archive (.zip)${fileKind(model) === null ? ", .npz, .csv or .json" : ""}; every sample needs a label`),
       outcome(app, `base-file:${name}`),
     ),
   ];
@@ -83,13 +83,13 @@ function askRemoveBase(app: App, model: Model): void {
   const { name } = model;
   confirm(app, {
     title: `Remove the base set of ${name}?`,
-    detail: "Samples that were the model’s before get their former split; those that were uploaded for it are deleted. Jobs then replay nothing, and the gate judges by the other samples.",
+    detail: "Samples taken from the model return to their former split; those uploaded for the base set are deleted. Jobs no longer replay anything, and the gate judges on the other samples.",
     yes: "Remove the base set",
     name: `remove-base:${name}`,
     stale: staleOf(model),
     run: async () => {
       const gone = await app.api.remove<Removed>(modelPath(name, "/base-set"), true);
-      return `The base set was removed: ${plural(gone.given_back, "sample")} returned, ${count(gone.deleted)} deleted.`;
+      return `Base set removed: ${plural(gone.given_back, "sample")} returned, ${count(gone.deleted)} deleted.`;
     },
   });
 }
@@ -105,12 +105,12 @@ export function referenceView(app: App, model: Model): HTMLElement {
   return section(
     "Reference set",
     { id: "reference" },
-    h("p", { class: "quiet" }, "Validation samples that are frozen, so that the gate judges every version on the same ones too. One that is deleted, or trains, drops out."),
+    h("p", { class: "quiet" }, "A frozen selection of validation samples, so that the gate also judges every version on the same samples. Samples that are deleted or moved to training drop out."),
     set === undefined ? loading() : referenceFacts(set),
     h(
       "div",
       { class: "buttons" },
-      press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current ones instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model), run: freeze }),
+      press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current validation samples instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model), run: freeze }),
       isFrozen && opener(`ask-thaw:${name}`, "Remove …", () => askRemoveReference(app, model), "the reference set", "danger"),
     ),
   );
@@ -125,13 +125,13 @@ function askRemoveReference(app: App, model: Model): void {
   const { name } = model;
   confirm(app, {
     title: `Remove the reference set of ${name}?`,
-    detail: "Its samples stay. The gate then uses the validation samples only.",
+    detail: "Its samples are kept. The gate then uses only the validation samples.",
     yes: "Remove the reference set",
     name: `remove-reference:${name}`,
     stale: staleOf(model),
     run: async () => {
       await app.api.remove(modelPath(name, "/reference"));
-      return "The reference set was removed.";
+      return "Reference set removed.";
     },
   });
 }

@@ -20,27 +20,27 @@ const PARTS: { key: "gate" | "quota" | "retention"; title: string; settings: Set
     key: "gate",
     title: "Gate",
     settings: [
-      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "by hand alone"]] },
-      { name: "metric", title: "Judged by", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
-      { name: "margin", title: "Largest drop that may be chance", kind: "number" },
+      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "only by hand"]] },
+      { name: "metric", title: "Metric", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
+      { name: "margin", title: "Largest drop accepted as chance", kind: "number" },
       { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
-      { name: "min_per_class", title: "Minimum samples of each class", kind: "number" },
-      { name: "base_set", title: "The base set counts too", kind: "flag" },
-      { name: "base_margin", title: "Largest drop on the base set", kind: "number" },
+      { name: "min_per_class", title: "Minimum validation samples per class", kind: "number" },
+      { name: "base_set", title: "Judge on the base set too", kind: "flag" },
+      { name: "base_margin", title: "Largest accepted drop on the base set", kind: "number" },
     ],
   },
   {
     key: "quota",
-    title: "Quota of samples",
+    title: "Sample quota",
     settings: [
       limit("max_samples", "Maximum samples"),
       limit("max_bytes", "Maximum space", "MiB", 2 ** 20),
-      { name: "when_full", title: "When it is full, what goes first", kind: "choice", options: [["oldest", "the oldest"], ["reservoir", "any, at random"], ["balanced", "of the largest class"]] },
+      { name: "when_full", title: "When full, evict", kind: "choice", options: [["oldest", "the oldest"], ["reservoir", "random ones"], ["balanced", "the oldest of the largest class"]] },
     ],
   },
   {
     key: "retention",
-    title: "Versions that are kept",
+    title: "Version retention",
     settings: [limit("max_versions", "Maximum versions"), limit("max_age_days", "Maximum age", "days"), limit("max_bytes", "Maximum space", "MiB", 2 ** 20)],
   },
 ];
@@ -68,7 +68,7 @@ export function settingsTab(app: App, model: Model): HTMLElement {
               // A quota and retention are replaced as a whole, a gate by its fields.
               const body = key === "gate" ? changed : { ...model[key], ...changed };
               await app.api.patch(modelPath(name), { [key]: body });
-              return `${title} of ${name}: saved.`;
+              return `${title} of ${name} saved.`;
             },
           }),
         ),
@@ -87,16 +87,16 @@ function aboutView(model: Model): HTMLElement {
     ["optimizer", optimizer],
     ["engine", engine],
     ["output", output],
-    ["parameters that train", count(parameters.trainable)],
+    ["trainable parameters", count(parameters.trainable)],
     ["frozen parameters", count(parameters.frozen)],
     ...Object.entries(hyperparameters).map(([key, value]): [string, string] => [key, JSON.stringify(value)]),
   ];
   return section(
-    "What it is",
+    "Details",
     { id: "about" },
     h("dl", { class: "pairs" }, pairs.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
     notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note) => h("li", {}, note))),
-    h("details", {}, h("summary", {}, `Initializers that train (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each) => h("li", {}, h("code", {}, each))))),
+    h("details", {}, h("summary", {}, `Trainable initializers (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each) => h("li", {}, h("code", {}, each))))),
   );
 }
 
@@ -104,14 +104,14 @@ function deletion(app: App, { name }: Model): HTMLElement {
   const ask = (): void =>
     confirm(app, {
       title: `Delete ${name}?`,
-      detail: "Its samples, jobs, checkpoints and versions go with it, for good. Apps can no longer fetch it.",
+      detail: "This permanently deletes its samples, jobs, checkpoints and versions. Apps can no longer fetch it.",
       yes: "Delete the model",
       name: `delete-model:${name}`,
       stale: [],
       run: async () => {
         await app.api.remove(modelPath(name));
         app.go(to(["models"]));
-        return `${name} was deleted.`;
+        return `${name} deleted.`;
       },
     });
   return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask, name, "danger"));

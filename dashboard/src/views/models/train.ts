@@ -18,12 +18,12 @@ interface Field {
 }
 
 const FIELDS: readonly Field[] = [
-  { name: "epochs", title: "Epochs", step: "1", fallback: "the job chooses" },
-  { name: "max_seconds", title: "At most", unit: "seconds", step: "any", fallback: "no limit" },
-  { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "the job chooses, or 32" },
-  { name: "learning_rate", title: "Learning rate", step: "any", fallback: "the job chooses, or 0.001" },
-  { name: "early_stopping_patience", title: "Patience", unit: "epochs", step: "1", fallback: "the job chooses" },
-  { name: "seed", title: "Seed", step: "1", fallback: "a new one" },
+  { name: "epochs", title: "Epochs", step: "1", fallback: "automatic" },
+  { name: "max_seconds", title: "Time limit", unit: "seconds", step: "any", fallback: "no limit" },
+  { name: "batch_size", title: "Batch size", unit: "samples", step: "1", fallback: "automatic, else 32" },
+  { name: "learning_rate", title: "Learning rate", step: "any", fallback: "automatic, else 0.001" },
+  { name: "early_stopping_patience", title: "Early-stopping patience", unit: "epochs", step: "1", fallback: "automatic" },
+  { name: "seed", title: "Seed", step: "1", fallback: "random" },
 ];
 
 /** checkpoint: where the job begins, unless another start is chosen. */
@@ -35,13 +35,13 @@ export function openTraining(app: App, model: Model, checkpoint: Checkpoint | nu
       "form",
       { class: "form", novalidate: true, "data-key": name, onsubmit: (event: SubmitEvent) => void submit(app, model, name, event) },
       h("h2", { id: "dialog-title" }, `Train ${model.name}`),
-      h("p", { class: "quiet" }, "Empty fields keep what is shown in them."),
+      h("p", { class: "quiet" }, "Empty fields use the value that they show."),
       h("div", { class: "fields" }, FIELDS.map((field) => fieldView(app, model, name, field)), startField(checkpoint)),
       h(
         "label",
         { class: "check" },
         h("input", { type: "checkbox", name: "ignore_policy" }),
-        "Train now, whatever the policy says",
+        "Train now, ignoring the policy",
       ),
       outcome(app, name),
       h(
@@ -60,7 +60,7 @@ function fieldView(app: App, model: Model, form: string, { name, title, unit, st
   return h(
     "label",
     { "data-key": name },
-    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` (${unit})`) : null),
     h("input", {
       name,
       type: "number",
@@ -76,12 +76,12 @@ function startField(checkpoint: Checkpoint | null): Child {
   return h(
     "label",
     { "data-key": "from" },
-    h("span", {}, "Begin with"),
+    h("span", {}, "Start from"),
     h(
       "select",
       { name: "from" },
       checkpoint !== null && h("option", { value: checkpoint.id }, `checkpoint ${checkpoint.id}, job ${checkpoint.job_id}, step ${checkpoint.step}`),
-      h("option", { value: "latest" }, "what apps fetch now"),
+      h("option", { value: "latest" }, "the latest version"),
       h("option", { value: "base" }, "the model as registered"),
     ),
   );
@@ -98,7 +98,7 @@ async function submit(app: App, model: Model, name: string, event: SubmitEvent):
   }
   const hasWorked = await app.act(name, ["/v1/jobs", "/v1/device"], async () => {
     const job = await app.api.post<{ id: number }>(modelPath(model.name, "/jobs"), body);
-    return { text: `Job ${job.id} was queued.`, link: to(["jobs", job.id]) };
+    return { text: `Job ${job.id} queued.`, link: to(["jobs", job.id]) };
   });
   if (hasWorked) app.close();
 }

@@ -11,12 +11,12 @@ import { type Setting, settingsForm } from "../parts/form";
 import { badge, confirm, loading, opener, press, section, when } from "../parts/parts";
 
 const SETTINGS: readonly Setting[] = [
-  { name: "name", title: "Name", kind: "text", placeholder: "its kind" },
-  { name: "cron", title: "At times, as cron", kind: "text", placeholder: "30 2 * * mon-fri" },
+  { name: "name", title: "Name", kind: "text", placeholder: "automatic" },
+  { name: "cron", title: "Schedule, as cron", kind: "text", placeholder: "30 2 * * mon-fri" },
   { name: "time_zone", title: "Time zone", kind: "text", placeholder: "the device’s" },
-  { name: "new_samples", title: "After so many new labels", kind: "number", placeholder: "none" },
-  { name: "eligible_after", title: "When a job may first run after", kind: "text", placeholder: "02:00" },
-  { name: "at_most_every_hours", title: "At most every", unit: "hours", kind: "number", isOptional: true },
+  { name: "new_samples", title: "New labels", kind: "number", placeholder: "none" },
+  { name: "eligible_after", title: "Daily, at the first chance after", kind: "text", placeholder: "02:00" },
+  { name: "at_most_every_hours", title: "Minimum interval", unit: "hours", kind: "number", isOptional: true },
 ];
 const EMPTY = { name: null, cron: null, time_zone: null, new_samples: null, eligible_after: null, at_most_every_hours: null };
 
@@ -28,7 +28,7 @@ export function triggersView(app: App, model: Model): HTMLElement {
     list === undefined
       ? loading()
       : [
-          (list ?? []).length === 0 && h("p", { class: "quiet", "data-key": "none" }, "None: jobs are asked for by hand and by apps."),
+          (list ?? []).length === 0 && h("p", { class: "quiet", "data-key": "none" }, "No triggers: jobs are started by hand or by apps."),
           h("ul", { class: "rows", "data-key": "list" }, (list ?? []).map((trigger) => triggerItem(app, model, trigger))),
           addForm(app, model),
         ],
@@ -54,7 +54,7 @@ function addForm(app: App, model: Model): HTMLElement {
       stale: stale(model),
       send: async (given) => {
         const made = await app.api.post<Trigger>(modelPath(name, "/triggers"), given);
-        return `The trigger ${made.name} was added.`;
+        return `Trigger ${made.name} added.`;
       },
     }),
   );
@@ -97,7 +97,7 @@ function changeForm(app: App, model: Model, trigger: Trigger, path: string): HTM
     stale: stale(model),
     send: async (changed) => {
       await app.api.patch(path, changed);
-      return `The trigger ${trigger.name} is changed.`;
+      return `Trigger ${trigger.name} saved.`;
     },
   });
 }
@@ -106,33 +106,33 @@ function waitsFor({ cron, time_zone: zone, new_samples: samples, eligible_after:
   const parts = [
     cron === null ? "" : `${cron}${zone === null ? "" : ` (${zone})`}`,
     samples === null ? "" : plural(samples, "new label"),
-    after === null ? "" : `first chance after ${after}`,
+    after === null ? "" : `daily, first chance after ${after}`,
     hours === null ? "" : `at most every ${plural(hours, "hour")}`,
   ];
   return parts.filter(Boolean).join(", ");
 }
 
 function nextText({ next_at: next, enabled, new_samples: samples }: Trigger): Child[] {
-  if (!enabled) return ["Does not fire."];
+  if (!enabled) return ["Will not fire."];
   if (next !== null) return ["Fires next: ", h("time", { datetime: next }, clock(next))];
-  return [samples === null ? "Does not fire again." : "Fires when there are enough new labels."];
+  return [samples === null ? "Will not fire again." : "Fires when there are enough new labels."];
 }
 
 function lastText({ fired_at: fired, job_id: job, outcome }: Trigger): Child[] {
-  if (fired === null) return [outcome || "It has not fired yet."];
+  if (fired === null) return [outcome || "Has not fired yet."];
   return ["Fired ", when(fired), job === null ? "" : [": ", h("a", { href: to(["jobs", job]) }, `job ${job}`)], outcome ? `. ${outcome}` : ""];
 }
 
 function askDelete(app: App, model: Model, { id, name }: Trigger): void {
   confirm(app, {
     title: `Delete the trigger ${name}?`,
-    detail: "Jobs that it has asked for stay.",
+    detail: "Jobs that it has queued are kept.",
     yes: "Delete the trigger",
     name: `delete-trigger:${id}`,
     stale: stale(model),
     run: async () => {
       await app.api.remove(modelPath(model.name, `/triggers/${id}`));
-      return `The trigger ${name} was deleted.`;
+      return `Trigger ${name} deleted.`;
     },
   });
 }

@@ -57,7 +57,7 @@ function nameOf({ name }: Model): string {
 }
 
 function fileField(app: App, model: Model, trial: Trial): Child {
-  const [what, accept] = fileKind(model) === "image" ? ["a picture", "image/*"] : ["a recording", ".wav,.flac"];
+  const [what, accept] = fileKind(model) === "image" ? ["an image", "image/*"] : ["a recording", ".wav,.flac"];
   const take = ([file]: FileList): void => {
     if (file) void predict(app, model, trial, typed(file));
   };
@@ -67,7 +67,7 @@ function fileField(app: App, model: Model, trial: Trial): Child {
   };
   return [
     h("div", { class: "drop" }, h("p", { class: "quiet" }, `Drop ${what} here, or`), fileButton(`Choose ${what}`, take, { accept })),
-    picture && h("canvas", { class: "tried", role: "img", "aria-label": "The picture", width: picture.width, height: picture.height, onpaint: draw }),
+    picture && h("canvas", { class: "tried", role: "img", "aria-label": "The image", width: picture.width, height: picture.height, onpaint: draw }),
   ];
 }
 
@@ -85,7 +85,7 @@ function valuesField(app: App, model: Model, trial: Trial): HTMLElement {
       h(
         "label",
         { class: "form", "data-key": name },
-        h("span", {}, name, h("span", { class: "quiet" }, ` ${shape.join("×") || "one"} numbers, with commas or spaces between`)),
+        h("span", {}, name, h("span", { class: "quiet" }, ` ${shape.join("×") || "one"} numbers, separated by commas or spaces`)),
         h("textarea", { name, rows: 3, spellcheck: "false" }),
       ),
     ),
@@ -126,11 +126,11 @@ function trialAnswer(app: App, model: Model, trial: Trial): Child {
   const choose = async (index: number, name: string): Promise<string> => {
     await keep(app, model, body, index);
     trial.kept = index;
-    return `Kept as a sample: ${name}.`;
+    return `Saved as a sample labelled ${name}.`;
   };
   return answered(
     answer,
-    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Press what it is: that becomes a sample to train on." : `Kept as a sample: ${classes[kept]}.`),
+    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Click the right class to save this as a training sample." : `Saved as a sample labelled ${classes[kept]}.`),
     predictedView(model, answer),
     answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model.name}`, chosen: kept, stale: staleOf(model), choose } : null),
   );
@@ -143,17 +143,17 @@ async function keep(app: App, model: Model, body: Blob, label: number): Promise<
 }
 
 function answered({ version }: Answer, ...children: Child[]): HTMLElement {
-  return section(`Version ${version} says`, { id: "answer" }, children);
+  return section(`Prediction of version ${version}`, { id: "answer" }, children);
 }
 
 /** What the version makes of a stored sample, beside the sample and its label. */
 function storedAnswer(app: App, model: Model, id: number): HTMLElement {
   const [known, answer] = [sample(app, model, id), prediction(app, model, id)];
-  if (known === null || answer === null) return section(`Sample ${id}`, { id: "answer" }, h("p", { class: "quiet" }, known ? "The daemon cannot predict it." : "There is no such sample."));
+  if (known === null || answer === null) return section(`Sample ${id}`, { id: "answer" }, h("p", { class: "quiet" }, known ? "This sample cannot be predicted." : "Sample not found."));
   if (known === undefined || answer === undefined) return section(`Sample ${id}`, { id: "answer" }, loading());
   const choose = async (index: number, name: string): Promise<string> => {
     await app.api.patch(modelPath(model.name, `/samples/${id}`), { label: index });
-    return `Sample ${id} is labelled ${name}.`;
+    return `Sample ${id} labelled ${name}.`;
   };
   const { label } = known;
   const chosen = typeof label === "number" ? label : null;

@@ -130,7 +130,7 @@ function field(app: App, form: SettingsForm, setting: Setting, changed: Values):
     "label",
     { "data-key": name, class: kind === "flag" ? "check" : null },
     kind === "flag" && control(setting, known, take, false),
-    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` in ${unit}`) : null),
+    h("span", {}, title, unit ? h("span", { class: "quiet" }, ` (${unit})`) : null),
     kind !== "flag" && control(setting, known, take, fault !== undefined),
     fault !== undefined && h("span", { class: "problem" }, fault.detail),
   );

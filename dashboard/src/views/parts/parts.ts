@@ -121,7 +121,7 @@ export function heading(title: Child, ...beside: Child[]): HTMLElement {
 }
 
 export function loading(): HTMLElement {
-  return h("p", { class: "quiet", "data-key": "loading" }, "Asking the daemon …");
+  return h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
 }
 
 const JOBS = ["/v1/jobs", "/v1/device"];
@@ -155,14 +155,14 @@ function cancelButton(app: App, job: Job): HTMLElement {
   const ask = (): void =>
     confirm(app, {
       title: `Cancel job ${job.id}?`,
-      detail: "It ends at its next step and makes no version. It cannot be resumed.",
+      detail: "It stops after the current step and produces no version. It cannot be resumed.",
       no: "Keep it",
       yes: "Cancel the job",
       name: `cancel:${job.id}`,
       stale: JOBS,
       run: async () => {
         await app.api.post(`/v1/jobs/${job.id}/cancel`);
-        return `Job ${job.id} was cancelled.`;
+        return `Job ${job.id} cancelled.`;
       },
     });
   const isOff = app.state.pending.has(`cancel:${job.id}`) || app.state.connection === "lost";

@@ -45,14 +45,14 @@ function tensorPicture(app: App, model: Model, id: number): HTMLElement {
 
 function pictureView(app: App, model: Model, sample: Shown): HTMLElement {
   const shown = picture(app, model.name, sample);
-  if (shown === null) return h("span", { class: "picture quiet" }, "no picture");
+  if (shown === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
   return canvasOf(shown ?? null);
 }
 
 /** How loud a recording is over time, and its length. */
 function soundView(app: App, model: Model, id: number): Child {
   const known = sound(app, model.name, id);
-  if (!known) return h("span", { class: "quiet" }, known === null ? "The browser cannot decode it." : "");
+  if (!known) return h("span", { class: "quiet" }, known === null ? "cannot be decoded" : "");
   const values = known.getChannelData(0);
   const length = Math.max(1, Math.floor(values.length / LINE_DOTS));
   const loudest = Array.from({ length: Math.ceil(values.length / length) }, (_, at) =>

@@ -36,7 +36,7 @@ export function askDeleteAll(app: App, model: Model): void {
 function ask(app: App, { name }: Model, about: Pick<Question, "title" | "fields">, run: (retrain: boolean) => ReturnType<Question["run"]>): void {
   confirm(app, {
     ...about,
-    detail: "Their bytes are overwritten. Versions that were trained on them stay, and remember what they learned.",
+    detail: "Their bytes are overwritten. Versions trained on them are kept, with what they learned.",
     no: "Keep",
     yes: "Delete",
     name: `delete:${name}`,
@@ -50,6 +50,6 @@ function retrainField(them: string): HTMLElement {
     "label",
     { class: "check" },
     h("input", { type: "checkbox", name: "retrain" }),
-    `Train again without ${them}, then delete the versions that saw ${them}`,
+    `Retrain without ${them}, then delete the versions trained on ${them}`,
   );
 }

@@ -120,7 +120,7 @@ function cell(app: App, model: Model, sample: Sample, { place, size }: { place: 
 
 /** Why the sample is at its place in the list. */
 function detail(model: Model, { id, doubt, predicted, uncertainty, quarantine }: Sample): string {
-  if (quarantine) return "set aside";
+  if (quarantine) return "quarantined";
   if (typeof doubt === "number") {
     return `${labelText(model, predicted)}? ${percent(doubt)}`;
   }

@@ -44,8 +44,8 @@ export function samplesTab(app: App, model: Model): HTMLElement {
 }
 
 function none(app: App): string {
-  if (showOf(app) === "suspect") return "The current version doubts no label.";
-  return app.route.query.size === 0 ? "No samples. Drop files here to add some." : "No such samples.";
+  if (showOf(app) === "suspect") return "The current version finds no doubtful labels.";
+  return app.route.query.size === 0 ? "No samples yet. Drop files here to add some." : "No matching samples.";
 }
 
 function filters(app: App, model: Model, hasItems: boolean): HTMLElement {
@@ -88,7 +88,7 @@ function download(app: App, { name }: Model): HTMLElement {
     about: `samples of ${name}`,
     run: async () => {
       save(await app.api.bytes(modelPath(name, "/samples/archive")), `${name}-samples.zip`);
-      return `The samples of ${name} were saved.`;
+      return `Samples of ${name} downloaded.`;
     },
   });
 }
@@ -96,7 +96,7 @@ function download(app: App, { name }: Model): HTMLElement {
 function counted(app: App, model: Model): string {
   const known = stats(app, model.name);
   if (!known) return "";
-  const aside = known.quarantined > 0 ? `, ${count(known.quarantined)} set aside` : "";
+  const aside = known.quarantined > 0 ? `, ${count(known.quarantined)} quarantined` : "";
   return `${plural(known.train + known.validation + known.base, "labelled sample")}, ${count(known.unlabelled)} unlabelled${aside}`;
 }
 

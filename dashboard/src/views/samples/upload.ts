@@ -12,14 +12,14 @@ import { fileButton } from "../parts/parts";
 export function uploadView(app: App, model: Model): HTMLElement {
   const upload = uploadOf(app, model.name);
   const kind = fileKind(model);
-  const takes = kind === "image" ? "pictures, folders" : kind === "audio" ? "recordings, folders" : ".npz, .csv or .json files";
+  const takes = kind === "image" ? "images, folders" : kind === "audio" ? "recordings, folders" : ".npz, .csv or .json files";
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const field = (title: string, isFolder: boolean): HTMLElement =>
     fileButton(title, (files) => void send(app, model, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
     { class: "drop", "data-key": "upload", role: "group", "aria-label": "Add samples" },
-    h("p", { class: "quiet" }, `Drop ${takes} or archives of samples (.zip) anywhere here, or`),
+    h("p", { class: "quiet" }, `Drop ${takes} or sample archives (.zip) anywhere here, or`),
     field("Choose files", false),
     kind === null ? null : field("Choose a folder", true),
     kind !== null && classesOf(model).length > 0 && model.target.classes !== null ? labelField(app, model) : null,
@@ -37,7 +37,7 @@ function labelField(app: App, model: Model): HTMLElement {
   return h(
     "label",
     { class: "inline" },
-    h("span", { class: "quiet" }, "Their label"),
+    h("span", { class: "quiet" }, "Label"),
     h("select", { onchange: choose }, options.map(([value, text]) => h("option", { value: value ?? "", selected: value === upload.label }, text ?? ""))),
   );
 }

@@ -13,7 +13,7 @@ interface System {
 }
 
 const SIGNS = { ok: "holds", warn: "warns", fail: "fails" };
-const WORDS = { ok: "as it should be", warn: "to look at", fail: "wrong" };
+const WORDS = { ok: "ok", warn: "warning", fail: "failed" };
 
 export function aboutView(app: App): HTMLElement {
   const system = read(app);
@@ -28,7 +28,7 @@ export function aboutView(app: App): HTMLElement {
         h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, version)),
       ),
     ),
-    h("p", {}, h("a", { href: "/docs" }, "Reference of the API")),
+    h("p", {}, h("a", { href: "/docs" }, "API reference")),
   );
 }
 
@@ -39,7 +39,7 @@ export function findingsView(app: App): HTMLElement {
     "Installation",
     { id: "findings" },
     system === undefined ? loading() : h("ul", { class: "findings" }, checks.map(finding)),
-    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " looks from the terminal as well, and trains one step."),
+    h("p", { class: "quiet" }, h("code", {}, "honed doctor"), " runs these checks in a terminal, and trains one step."),
   );
 }
 
@@ -47,9 +47,9 @@ export function backupsView(app: App): Child {
   const system = read(app);
   if (!system) return null;
   const [newest] = system.backups;
-  if (newest === undefined) return h("p", { class: "quiet" }, "The daemon has not backed up its database yet; it does once a day.");
+  if (newest === undefined) return h("p", { class: "quiet" }, "The daemon has not backed up its database yet. It does so daily.");
   const older = system.backups.length - 1;
-  return h("p", { class: "quiet" }, `The daemon backed up its database ${clock(newest.made_at)}, ${bytes(newest.size_bytes)}${older > 0 ? `, and keeps ${older} older` : ""}.`);
+  return h("p", { class: "quiet" }, `Last backup of the database by the daemon: ${clock(newest.made_at)}, ${bytes(newest.size_bytes)}${older > 0 ? `; ${older} older kept` : ""}.`);
 }
 
 function finding({ name, status, detail, remedy }: System["checks"][number]): HTMLElement {

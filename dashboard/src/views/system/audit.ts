@@ -40,7 +40,7 @@ export function auditView(app: App): Child {
       text("What", now.action ?? null, "delete_model", (action) => go({ action })),
       text("Model", now.model ?? null, "all", (model) => go({ model })),
     ),
-    items === undefined ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No such entry is kept.") : table(items),
+    items === undefined ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No matching entries.") : table(items),
     items === undefined ? null : moreButton(app, path, isWhole),
   );
 }

@@ -43,7 +43,7 @@ export function eventsView(app: App): Child {
     items === undefined
       ? loading()
       : items.length === 0
-        ? h("p", { class: "quiet" }, "Nothing of that has happened, as far as events are kept.")
+        ? h("p", { class: "quiet" }, "No matching events.")
         : h("ol", { class: "happenings" }, items.map(eventRow)),
     items === undefined ? null : moreButton(app, path, isWhole),
   );

@@ -29,7 +29,7 @@ const TABS: readonly { key: string | undefined; name: string; view: (app: App) =
 
 export function systemPage(app: App, parts: string[]): Child[] {
   const tab = TABS.find(({ key }) => key === parts[1]);
-  if (tab === undefined) return [heading("There is no such page"), h("p", {}, h("a", { href: to(["system"]) }, "The installation"))];
+  if (tab === undefined) return [heading("Page not found"), h("p", {}, h("a", { href: to(["system"]) }, "Installation"))];
   return [heading("System"), tabs(tab.name), tab.view(app)];
 }
 
@@ -68,7 +68,7 @@ function dataView(app: App): HTMLElement {
         disabled: state?.running === true,
         run: async () => {
           await app.api.post("/v1/verification");
-          return "All stored data are read and compared with their digests.";
+          return "Verification started: all stored data is compared with its digests.";
         },
       }),
       press(app, {
@@ -76,7 +76,7 @@ function dataView(app: App): HTMLElement {
         label: "Download a backup",
         run: async () => {
           save(await app.api.bytes("/v1/backup"), `honed-${new Date().toISOString().slice(0, 10)}.zip`);
-          return "The backup is downloaded; honed restore reads it.";
+          return "Backup downloaded. Restore it with honed restore.";
         },
       }),
     ),
@@ -85,17 +85,17 @@ function dataView(app: App): HTMLElement {
 
 function verified({ running, read_bytes: read, total_bytes: total, error, verified_at: at, damaged }: Verification): string {
   if (running) return `${bytes(read)} of ${total === null ? "…" : bytes(total)} read`;
-  if (error !== null) return `The last reading ended too early: ${error}.`;
+  if (error !== null) return `The last verification failed: ${error}.`;
   if (damaged) {
     const samples = Object.values(damaged.samples).reduce((sum, each) => sum + each, 0);
-    return `Damaged and set aside: ${samples} samples, ${Object.keys(damaged.files).length} files.`;
+    return `Damaged and quarantined: ${samples} samples, ${Object.keys(damaged.files).length} files.`;
   }
-  return at === null ? "Not verified yet." : `Everything was as it was stored, ${clock(at)}.`;
+  return at === null ? "Not verified yet." : `No damage found, ${clock(at)}.`;
 }
 
 /** A notice that a damaged database was replaced by a backup. */
 function restoredView(app: App): Child {
   const ready = app.resources.read<{ database_restored: { backup_from: string } | null }>("/readyz");
   const restored = ready?.database_restored;
-  return restored ? h("p", { class: "problem" }, `The database was damaged; it is the backup of ${clock(restored.backup_from)}.`) : null;
+  return restored ? h("p", { class: "problem" }, `The database was damaged and replaced by its backup of ${clock(restored.backup_from)}.`) : null;
 }

@@ -35,12 +35,12 @@ const TOKENS = ["/v1/tokens"];
 const LIMITS = "limits/";
 const SETTINGS: readonly Setting[] = [
   { name: "name", title: "Name", kind: "text" },
-  { name: "expires_at", title: "Ends", unit: "local time", kind: "time" },
+  { name: "expires_at", title: "Expires", unit: "local time", kind: "time" },
   limit("limits/connections", "Maximum open requests"),
   limit("limits/uploads", "Maximum uploads at once"),
   limit("limits/registrations", "Maximum registrations at once"),
-  limit("limits/predictions_per_second", "Maximum predictions a second"),
-  limit("limits/bytes_per_day", "Maximum sent in a day", "MiB", 2 ** 20),
+  limit("limits/predictions_per_second", "Maximum predictions per second"),
+  limit("limits/bytes_per_day", "Maximum sent per day", "MiB", 2 ** 20),
 ];
 
 export function tokensView(app: App): HTMLElement {
@@ -51,18 +51,18 @@ export function tokensView(app: App): HTMLElement {
     "Tokens",
     { id: "tokens" },
     all === undefined ? loading() : tokenTable(app, shown),
-    h("div", { class: "buttons" }, opener("new-token", "Make a token …", () => askToken(app))),
+    h("div", { class: "buttons" }, opener("new-token", "Create a token …", () => askToken(app))),
   );
 }
 
 function tokenTable(app: App, shown: Token[]): HTMLElement {
-  if (shown.length === 0) return h("p", { class: "quiet" }, "No token counts beside that of admin.token.");
+  if (shown.length === 0) return h("p", { class: "quiet" }, "No tokens besides the one in admin.token.");
   return scrolled(
     "Tokens",
     h(
       "table",
       {},
-      h("thead", {}, h("tr", {}, ["Name", "Scopes", "Models", "Used", "Ends", ""].map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
+      h("thead", {}, h("tr", {}, ["Name", "Scopes", "Models", "Last used", "Expires", ""].map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
       h("tbody", {}, shown.map((token) => tokenRow(app, token))),
     ),
   );
@@ -73,13 +73,13 @@ function tokenRow(app: App, token: Token): HTMLElement {
   const revoke = (): void =>
     confirm(app, {
       title: `Revoke ${name}?`,
-      detail: "It stops working at once, for good. An app that uses it needs another one.",
-      yes: "Revoke it",
+      detail: "It stops working immediately and permanently. Apps that use it need another one.",
+      yes: "Revoke",
       name: `revoke:${id}`,
       stale: TOKENS,
       run: async () => {
         await app.api.remove(`/v1/tokens/${id}`);
-        return `${name} is revoked.`;
+        return `${name} revoked.`;
       },
     });
   return h(
@@ -114,7 +114,7 @@ function openChange(app: App, { id, name, expires_at, limits }: Token): void {
     if ("name" in changed) body.name = changed.name ?? "";
     if ("expires_at" in changed) body.expires_at = changed.expires_at;
     await app.api.patch(`/v1/tokens/${id}`, body);
-    return `${name} is changed.`;
+    return `${name} saved.`;
   };
   app.open(() =>
     h(
@@ -138,8 +138,8 @@ function askRotate(app: App, { id, name }: Token): void {
   let secret = "";
   confirm(app, {
     title: `Rotate ${name}?`,
-    detail: "It gets a new secret, and the old one stops working at once.",
-    yes: "Rotate it",
+    detail: "It gets a new secret, and the old one stops working immediately.",
+    yes: "Rotate",
     name: `rotate:${id}`,
     stale: TOKENS,
     run: async () => {
@@ -171,20 +171,20 @@ function tokenForm(app: App, name: string, onsubmit: (event: SubmitEvent) => voi
   return h(
     "form",
     { class: "form", novalidate: true, "data-key": name, onsubmit },
-    h("h2", { id: "dialog-title" }, "Make a token"),
+    h("h2", { id: "dialog-title" }, "Create a token"),
     h(
       "div",
       { class: "fields" },
       h("label", {}, h("span", {}, "Name"), h("input", { name: "name", type: "text", autocomplete: "off" })),
-      h("label", {}, h("span", {}, "Models, with commas between"), h("input", { name: "models", type: "text", placeholder: "all", autocomplete: "off" })),
+      h("label", {}, h("span", {}, "Models, comma-separated"), h("input", { name: "models", type: "text", placeholder: "all", autocomplete: "off" })),
     ),
-    h("fieldset", {}, h("legend", {}, "It may"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
+    h("fieldset", {}, h("legend", {}, "Scopes"), h("div", { class: "fields" }, SCOPES.map((scope) => h("label", { class: "check" }, h("input", { type: "checkbox", name: "scope", value: scope }), scope)))),
     outcome(app, name),
     h(
       "div",
       { class: "buttons" },
       h("button", { type: "button", onclick: () => app.close() }, "Close"),
-      h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Make it"),
+      h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(name) }, "Create"),
     ),
   );
 }
@@ -194,8 +194,8 @@ function secretView(app: App, secret: string): HTMLElement {
     "div",
     { class: "question", "data-key": "secret" },
     h("h2", { id: "dialog-title" }, "The token’s secret"),
-    h("p", {}, "It is shown this one time; the daemon stores its digest alone."),
+    h("p", {}, "It is shown only once: the daemon stores nothing but its digest."),
     h("p", { class: "secret" }, h("code", {}, secret)),
-    h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "I have it")),
+    h("div", { class: "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "Done")),
   );
 }

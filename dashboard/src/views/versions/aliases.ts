@@ -30,7 +30,7 @@ function aliasItem(app: App, model: Model, { alias, version }: Alias): HTMLEleme
       h("strong", {}, alias),
       h("span", {}, `version ${version}`),
       alias === "latest"
-        ? h("span", { class: "quiet" }, "apps fetch it")
+        ? h("span", { class: "quiet" }, "what apps fetch")
         : press(app, {
             name: `unalias:${alias}`,
             label: "Remove",
@@ -38,7 +38,7 @@ function aliasItem(app: App, model: Model, { alias, version }: Alias): HTMLEleme
             stale: staleOf(model),
             run: async () => {
               await app.api.remove(modelPath(model.name, `/aliases/${encodeURIComponent(alias)}`));
-              return `The alias ${alias} was removed.`;
+              return `Alias ${alias} removed.`;
             },
           }),
     ),
@@ -65,7 +65,7 @@ function setForm(app: App, model: Model, list: Version[]): HTMLElement {
     send: async ({ alias, version = newest }) => {
       // The daemon refuses a space, and says what a name may be.
       const set = await app.api.put<Alias>(modelPath(model.name, `/aliases/${encodeURIComponent(String(alias ?? " "))}`), { version: Number(version) });
-      return `${set.alias} is version ${set.version} now.`;
+      return `${set.alias} is now version ${set.version}.`;
     },
   });
 }

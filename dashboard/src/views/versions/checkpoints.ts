@@ -90,7 +90,7 @@ function changeForm(app: App, { name }: Model, { id, pinned, note }: Checkpoint)
     send: async (changed) => {
       // null would leave the note as it is.
       await app.api.patch(`/v1/checkpoints/${id}`, "note" in changed ? { ...changed, note: changed.note ?? "" } : changed);
-      return `Checkpoint ${id} is changed.`;
+      return `Checkpoint ${id} saved.`;
     },
   });
 }
@@ -98,13 +98,13 @@ function changeForm(app: App, { name }: Model, { id, pinned, note }: Checkpoint)
 function askDelete(app: App, { name }: Model, id: number): void {
   confirm(app, {
     title: `Delete checkpoint ${id}?`,
-    detail: "No job can begin from it any more.",
+    detail: "Jobs can no longer start from it.",
     yes: "Delete the checkpoint",
     name: `delete-checkpoint:${id}`,
     stale: [modelPath(name, "/checkpoints")],
     run: async () => {
       await app.api.remove(`/v1/checkpoints/${id}`);
-      return `Checkpoint ${id} was deleted.`;
+      return `Checkpoint ${id} deleted.`;
     },
   });
 }

@@ -40,7 +40,7 @@ export function driftView(app: App, model: Model, list: Version[]): HTMLElement 
 }
 
 function introduction({ version }: Version): HTMLElement {
-  return h("p", { class: "quiet", "data-key": "introduction" }, `Recent inputs, compared with those that version ${version} was trained on.`);
+  return h("p", { class: "quiet", "data-key": "introduction" }, `Compares recent inputs with those that version ${version} was trained on.`);
 }
 
 function reportView({ version, drifted, training_samples: before, recent_samples: recent, compared, features }: Drift): Child[] {
@@ -53,11 +53,11 @@ function reportView({ version, drifted, training_samples: before, recent_samples
       h(
         "table",
         {},
-        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean → now"].map((title) => h("th", { scope: "col" }, title)))),
+        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean, then → now"].map((title) => h("th", { scope: "col" }, title)))),
         h("tbody", {}, features.map(featureRow)),
       ),
     ),
-    compared > features.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(compared - features.length)} more that have moved less`),
+    compared > features.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(compared - features.length)} more that have drifted less`),
   ];
 }
 

@@ -21,7 +21,7 @@ export function openTrained(app: App, model: Model, number: number): void {
       "div",
       { class: "question", "data-key": "trained" },
       h("h2", { id: "dialog-title" }, `What version ${number} was trained on`),
-      seen === undefined ? loading() : seen === null || seen.total === null ? h("p", {}, "It is not known.") : seenView(app, model, seen, seen.total),
+      seen === undefined ? loading() : seen === null || seen.total === null ? h("p", {}, "Not known.") : seenView(app, model, seen, seen.total),
       h("div", { class: "buttons", "data-key": "buttons" }, h("button", { type: "button", class: "primary", onclick: () => app.close() }, "Close")),
     );
   });
@@ -29,7 +29,7 @@ export function openTrained(app: App, model: Model, number: number): void {
 
 function seenView(app: App, model: Model, { items }: SeenSamples, total: number): Child[] {
   return [
-    h("p", { "data-key": "total" }, `${plural(total, "sample")}, with those of the jobs that it began from. `, h("a", { href: to(["models", model.name, "samples"]) }, "Samples of the model")),
+    h("p", { "data-key": "total" }, `${plural(total, "sample")}, including those of the versions it started from. `, h("a", { href: to(["models", model.name, "samples"]) }, "Samples of the model")),
     h(
       "ul",
       { class: showsPictures(model) ? "changed pictures" : "changed", "aria-label": "Samples", "data-key": "items" },

@@ -9,7 +9,7 @@ import { press } from "../parts/parts";
 import { save } from "../parts/save";
 
 const KINDS = [
-  { variant: "int8", title: "int8", what: "quantized: a quarter of the size", suffix: ".int8.onnx" },
+  { variant: "int8", title: "int8", what: "quantized, a quarter of the size", suffix: ".int8.onnx" },
   { variant: "ort", title: "ORT format", what: "for ONNX Runtime on phones", suffix: ".ort" },
 ] as const;
 
@@ -18,7 +18,7 @@ export function variantsView(app: App, model: Model, version: Version): HTMLElem
   return h(
     "details",
     { class: "variants", "data-key": "variants" },
-    h("summary", {}, made === 0 ? "Other forms" : `Other forms (${made} made)`),
+    h("summary", {}, made === 0 ? "Variants" : `Variants (${made} created)`),
     h("ul", { class: "rows" }, KINDS.map((kind) => variantItem(app, model, version, kind))),
   );
 }
@@ -36,13 +36,13 @@ function variantItem(app: App, { name }: Model, version: Version, { variant, tit
     !isRefused &&
       press(app, {
         name: `variant:${name}:${number}:${variant}`,
-        label: known ? "Download" : "Make and download",
+        label: known ? "Download" : "Create and download",
         about: `${title} of version ${number}`,
         stale: [modelPath(name, "/versions")],
         run: async () => {
           const path = withQuery(modelPath(name, `/versions/${number}/model.onnx`), { variant });
           save(await app.api.bytes(path), `${name}-${number}${suffix}`);
-          return `${title} of version ${number} was saved.`;
+          return `${title} of version ${number} downloaded.`;
         },
       }),
   );

@@ -29,7 +29,7 @@ function holdView(app: App, model: Model): HTMLElement | null {
   return h(
     "div",
     { class: "notice held", "data-key": "hold" },
-    h("p", {}, "Held by hand ", when(since), ": jobs do not change what apps fetch."),
+    h("p", {}, "Held since ", when(since), ": new versions are not promoted."),
     press(app, {
       name: `release:${name}`,
       label: "Release",
@@ -37,7 +37,7 @@ function holdView(app: App, model: Model): HTMLElement | null {
       stale: staleOf(model),
       run: async () => {
         await app.api.post(modelPath(name, "/release"));
-        return "The gate decides again.";
+        return "The gate decides on promotion again.";
       },
     }),
   );
@@ -73,7 +73,7 @@ function badges(version: Version, isLatest: boolean): Child[] {
   return [
     isLatest && badge("latest", "latest"),
     version.job_id !== null && !version.promoted && badge("held", "not promoted"),
-    version.job_id !== null && version.promoted && !isLatest && badge("queued", "was promoted"),
+    version.job_id !== null && version.promoted && !isLatest && badge("queued", "promoted earlier"),
     others.map((alias) => h("span", { class: "badge" }, alias)),
   ];
 }
@@ -93,7 +93,7 @@ function moves(app: App, model: Model, version: Version, isLatest: boolean): Chi
           stale: staleOf(model),
           run: async () => {
             await app.api.put(modelPath(name, "/aliases/latest"), { version: number });
-            return `Apps fetch version ${number} of ${name} now.`;
+            return `Apps now fetch version ${number} of ${name}.`;
           },
         }),
     compareLink(model, number),
@@ -121,15 +121,15 @@ function compareLink({ name, latest_version: latest }: Model, number: number): C
 
 function askRollback(app: App, model: Model, { version }: Version): void {
   confirm(app, {
-    title: `Roll ${model.name} back?`,
-    detail: `Apps fetch the version before version ${version} at once, and jobs do not change that until you release it.`,
+    title: `Roll back ${model.name}?`,
+    detail: `Apps immediately fetch the version before version ${version}. New versions are not promoted until you release the hold.`,
     no: `Keep version ${version}`,
     yes: "Roll back",
     name: `rollback:${model.name}`,
     stale: staleOf(model),
     run: async () => {
       const now = await app.api.post<Version>(modelPath(model.name, "/rollback"));
-      return `Apps fetch version ${now.version} of ${model.name} now.`;
+      return `Apps now fetch version ${now.version} of ${model.name}.`;
     },
   });
 }
@@ -147,7 +147,7 @@ function measureView({ name, isShare, after, before }: Measure, isGood: boolean)
 }
 
 function change(after: string, before: string, isUp: boolean): string {
-  if (after === before) return "the same as the version before";
+  if (after === before) return "unchanged";
   return `${isUp ? "up" : "down"} from ${before}`;
 }
 

@@ -59,10 +59,10 @@ def test_a_job_is_told_to_run_now(
     client.post(f"{path}/cancel")
 
     assert resumed["ignore_policy"] is True
-    assert "in spite of the policy" not in before
-    assert "state            running, in spite of the policy\n" in shown
+    assert "ignoring the policy" not in before
+    assert "state            running, ignoring the policy\n" in shown
     (line,) = [each for each in status.splitlines() if f"job {running_job} of" in each]
-    assert line.endswith(", in spite of the policy")
+    assert line.endswith(", ignoring the policy")
     assert "in spite" not in honed("jobs", "show", running_job).stdout
 
 
