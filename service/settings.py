@@ -167,11 +167,7 @@ class Settings(BaseSettings):
         description="Seconds before a job whose child died is retried; doubles each time.",
     )
     prepare_timeout_s: float = Field(
-        300.0,
-        gt=0,
-        le=86400,
-        description="Seconds of silence after which a child that checks, compares or converts is "
-        "killed.",
+        300.0, gt=0, le=86400, description="Seconds of silence that end a child without a job."
     )
     tensor_cache_bytes: int = Field(
         4 * 2**30,
