@@ -125,7 +125,7 @@ class Store:
         self.unlearning = Unlearning(*connections, files=self.files)
         self.jobs = Jobs(*connections)
         self.metrics = Metrics(*connections)
-        self.rounds = Rounds(*connections, files=self.files)
+        self.rounds = Rounds(*connections, files=self.files, data_dir=self.data_dir)
         self.checkpoints = Checkpoints(*connections, files=self.files)
         self.versions = Versions(*connections, files=self.files)
         self.triggers = Triggers(*connections)

@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
 from api.schemas.base import Body, Request, Text
 from api.schemas.jobs import BlockerBody, JobErrorBody, MetricsBody, ProgressBody, State
+from service.federation.accounting import LEAST_NOISE
+
+NoiseMultiplier = (
+    Annotated[float, Field(ge=0, le=0, allow_inf_nan=False)]
+    | Annotated[float, Field(ge=LEAST_NOISE, le=1e6, allow_inf_nan=False)]
+)
+"""None, or enough for a finite privacy loss."""
+ClipNorm = Annotated[float, Field(ge=1e-6, le=1e9, allow_inf_nan=False)]
+Delta = Annotated[float, Field(ge=1e-100, lt=1, allow_inf_nan=False)]
+"""Its square must not vanish."""
 
 
 class Personalization(Request):
@@ -33,11 +43,11 @@ class FederationSettings(Request):
     allowed: bool | None = None
     superlink: Text | None = None
     epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False)
-    delta: float | None = Field(None, gt=0, lt=1, allow_inf_nan=False)
+    delta: Delta | None = None
     min_samples: int | None = Field(None, ge=1, lt=2**53)
     max_rounds_per_day: int | None = Field(None, ge=0, lt=2**53)
-    clip_norm: float | None = Field(None, gt=0, le=1e9, allow_inf_nan=False)
-    noise_multiplier: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
+    clip_norm: ClipNorm | None = None
+    noise_multiplier: NoiseMultiplier | None = None
     personalize: Personalization | None = None
 
 
@@ -56,12 +66,12 @@ class ConsentBody(Body):
 
 
 class SpentBody(Body):
-    """What updates have spent. epsilon: of those with noise, for the delta of the consent.
+    """What updates have spent. epsilon: for the delta of the consent, null if it has no bound.
 
-    rounds_without_noise: of these no epsilon tells anything.
+    rounds_without_noise: with one of them it has none.
     """
 
-    epsilon: float
+    epsilon: float | None
     rounds: int
     rounds_without_noise: int
 
@@ -96,8 +106,8 @@ class RoundRequest(Request):
     proximal_mu: float | None = Field(None, ge=0, le=10, allow_inf_nan=False)
     deadline_seconds: float | None = Field(None, gt=0, le=31_536_000, allow_inf_nan=False)
     on_deadline: Literal["update", "none"] = "update"
-    clip_norm: float | None = Field(None, gt=0, le=1e9, allow_inf_nan=False)
-    noise_multiplier: float | None = Field(None, ge=0, le=1e6, allow_inf_nan=False)
+    clip_norm: ClipNorm | None = None
+    noise_multiplier: NoiseMultiplier | None = None
     compression: Literal["none", "int8", "top_k"] | None = None
     share: float = Field(0.01, gt=0, le=1, allow_inf_nan=False)
 
@@ -117,8 +127,8 @@ class RoundBody(Body):
     """A round, whose id is that of its job. samples: different ones that its update comes from.
 
     bytes, raw_bytes: of the update, and of the parameters as float32. epsilon: spent by the model
-    with it, null without noise. has_update: whether there is one to fetch. metrics: single numbers;
-    those of each class stay on the device.
+    with it, null if it has no bound. has_update: whether there is one to fetch. metrics: single
+    numbers; those of each class stay on the device.
     """
 
     id: int

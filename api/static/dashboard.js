@@ -4271,7 +4271,10 @@ function spentView({ epsilon, spent, rounds_today: today }) {
   return h(
     "dl",
     { class: "facts" },
-    fact("budget spent", `ε ${decimal(spent.epsilon)}${epsilon === null ? "" : ` of ${decimal(epsilon)}`}`),
+    fact(
+      "budget spent",
+      spent.epsilon === null ? "no bound: an update had no noise" : `ε ${decimal(spent.epsilon)}${epsilon === null ? "" : ` of ${decimal(epsilon)}`}`
+    ),
     fact("updates with noise", count(spent.rounds)),
     fact("without noise", count(spent.rounds_without_noise)),
     fact("rounds today", count(today))

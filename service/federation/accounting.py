@@ -21,9 +21,13 @@ ORDERS = (
 """Orders of the divergence; the one with the tightest bound is used."""
 
 
+LEAST_NOISE = 1e-3
+"""A smaller noise multiplier counts as none: its square may be too small for a float."""
+
+
 def rho_of(noise_multiplier: float) -> float:
     """The rho that one round spends; infinite without noise."""
-    return 1 / (2 * noise_multiplier**2) if noise_multiplier > 0 else inf
+    return 1 / (2 * noise_multiplier**2) if noise_multiplier >= LEAST_NOISE else inf
 
 
 def epsilon_of(rho: float, *, delta: float) -> float:

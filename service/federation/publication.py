@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from service.federation.accounting import epsilon_of
 from service.federation.consent import require_consent
-from service.federation.spending import note_spent, require_budget, spent_of, with_round
+from service.federation.spending import epsilon_spent, require_budget, with_round
 from service.training.protocol.messages.training import Updated
 from storage.records.federation import FileRole
 from storage.records.jobs import Job
@@ -16,26 +15,25 @@ from storage.store import Store
 
 
 def publish_update(job: Job, store: Store, made: Updated, *, warnings: list[str]) -> None:
-    """Spend the budget, then store the update and mark the job succeeded.
+    """Spend the budget, store the update and mark the job succeeded, all in one step.
 
-    The budget's file is written first: a crash in between has spent a round that never left. Raises
-    NotConsented and PrivacyBudgetSpent if a person has changed the terms meanwhile, StorageFull,
-    StorageBroken.
+    Raises NotConsented and PrivacyBudgetSpent if a person has changed the terms meanwhile,
+    StorageFull, StorageBroken.
     """
     now = store.rounds.get(job.id)
     model = store.models.get_by_id(job.model_id)
     consent = require_consent(model, now.federation)
     noise = now.terms["noise_multiplier"]
-    before = spent_of(model, store)
+    before = store.rounds.spent(model)
     require_budget(model, consent, before, noise)
     spent = with_round(before, noise)
     with store.files.adopting() as adopt:
         files: dict[FileRole, FileRecord] = {"update": adopt(Path(made.path))}
         if made.residual is not None:
             files["residual"] = adopt(Path(made.residual))
-        note_spent(model, store, spent)
         store.rounds.finish(
             job.id,
+            model,
             files,
             {
                 "samples": made.samples,
@@ -44,7 +42,7 @@ def publish_update(job: Job, store: Store, made: Updated, *, warnings: list[str]
                 "raw_bytes": made.raw_bytes,
                 "norm": made.norm,
                 "sent_norm": made.sent_norm,
-                "epsilon": epsilon_of(spent.rho, delta=consent.delta) if noise else None,
+                "epsilon": None if spent.unnoised else epsilon_spent(spent, delta=consent.delta),
             },
             spent=spent,
             metrics=_metrics(made, warnings),

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from service.errors import InvalidInput, QuotaExceeded
 from service.federation.consent import Consent, consent_of, require_consent
 from service.federation.parameters import check_parameters
-from service.federation.spending import require_budget, spent_of
+from service.federation.spending import require_budget
 from service.federation.terms import applied
 from service.jobs.enqueue import ENDINGS, check_recipe, merge, random_seed
 from service.training.errors import NoSamples, TooFewSamples
@@ -53,7 +53,7 @@ def begin_round(
         raise InvalidInput("the round is wrong", problems=[problem])
     wanted = _hyperparameters(model, asked)
     _require_samples(model, consent, wanted)
-    require_budget(model, consent, spent_of(model, store), terms["noise_multiplier"])
+    require_budget(model, consent, store.rounds.spent(model), terms["noise_multiplier"])
     _require_room_today(model, consent, store, now())
     seconds = asked["deadline_seconds"]
     assert consent.superlink is not None

@@ -15,9 +15,28 @@ def utc_now() -> datetime:
     return datetime.now(timezone.utc)
 
 
-def dump(value: object) -> str:
-    """JSON without spaces. Raises ValueError for NaN and infinity, which JSON lacks."""
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+def dump(
+    value: object,
+    *,
+    indent: int | None = None,
+    sort_keys: bool = False,
+    ensure_ascii: bool = False,
+    default: Callable[[Any], object] | None = None,
+) -> str:
+    """JSON, without spaces unless indented; whatever is stored or sent is encoded here.
+
+    ensure_ascii: for text with lone surrogates, which UTF-8 lacks. default: encodes other types.
+    Raises ValueError for NaN and infinity, which JSON lacks.
+    """
+    return json.dumps(
+        value,
+        indent=indent,
+        sort_keys=sort_keys,
+        ensure_ascii=ensure_ascii,
+        default=default,
+        allow_nan=False,
+        separators=(",", ":") if indent is None else (",", ": "),
+    )
 
 
 def load(text: str) -> Any:

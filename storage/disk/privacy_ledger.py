@@ -6,13 +6,13 @@ the larger of both.
 
 from __future__ import annotations
 
-import json
+from math import isfinite
 from pathlib import Path
-from typing import Any
 
-from msgspec.structs import asdict
+from msgspec import convert
+from msgspec.structs import asdict, replace
 
-from storage.database.codec import dump_time
+from storage.database.codec import dump, dump_time, load
 from storage.disk.durable import file_faults, publish, sync_file
 from storage.errors import StorageBroken
 from storage.records.federation import PrivacySpent
@@ -32,34 +32,39 @@ class PrivacyLedger:
 
         Raises StorageBroken if the file cannot be read: what was spent is then unknown.
         """
-        return PrivacySpent(**self._load().get(_key(model), {}))
+        return self._load().get(_key(model), PrivacySpent())
 
     def write(self, model: Model, spent: PrivacySpent) -> None:
         """Durable when it returns. Raises StorageBroken, StorageFull."""
-        told = {**self._load(), _key(model): asdict(spent)}
+        told = {**self._load(), _key(model): spent}
         draft = self._path.with_suffix(".new")
         with file_faults(f"cannot write {self._path}"):
             with draft.open("w", encoding="utf-8") as file:
-                json.dump(told, file, indent=1)
+                file.write(dump({key: asdict(each) for key, each in told.items()}, indent=1))
                 file.flush()
                 sync_file(file.fileno())
             draft.chmod(0o600)
             publish(draft, self._path)
 
-    def _load(self) -> dict[str, Any]:
+    def _load(self) -> dict[str, PrivacySpent]:
         try:
-            found = json.loads(self._path.read_text("utf-8"))
-            for each in found.values():
-                PrivacySpent(**each)
+            found = convert(load(self._path.read_text("utf-8")), dict[str, PrivacySpent])
         except FileNotFoundError:
             return {}
-        except (OSError, ValueError, TypeError, AttributeError) as error:
+        except (OSError, ValueError) as error:
             raise StorageBroken(
                 f"cannot read {self._path}, which keeps what rounds have spent of the privacy "
                 f"budgets ({error}); restore it from where a copy is, or remove it if the database "
                 "was never restored from an older backup"
             ) from error
-        return dict(found)
+        return {key: _bounded(spent) for key, spent in found.items()}
+
+
+def _bounded(spent: PrivacySpent) -> PrivacySpent:
+    """A rho that is no number, which older versions wrote, is that of a round without noise."""
+    if isfinite(spent.rho):
+        return spent
+    return replace(spent, rho=0.0, unnoised=max(1, spent.unnoised))
 
 
 def _key(model: Model) -> str:

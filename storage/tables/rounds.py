@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+from pathlib import Path
 from typing import Any
 
 from msgspec.structs import asdict
@@ -12,10 +13,11 @@ from storage.database.codec import dump, dump_time, load, load_optional_time
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
+from storage.disk.privacy_ledger import PrivacyLedger
 from storage.errors import NotFound, StateConflict
 from storage.records.federation import FileRole, NewRound, PrivacySpent, Round
 from storage.records.jobs import Job, JobState, NewJob
-from storage.records.models import FileRecord
+from storage.records.models import FileRecord, Model
 from storage.tables.job_rows import find_job, insert_job, move_job
 
 _UNFINISHED = "state IN ('queued', 'running', 'paused')"
@@ -53,10 +55,13 @@ _SPENT = "SELECT privacy_spent FROM models WHERE id = ?"
 class Rounds:
     """Rounds by the id of their job."""
 
-    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
+    def __init__(
+        self, writer: Writer, readers: Readers, *, files: FileStore, data_dir: Path
+    ) -> None:
         self._writer = writer
         self._readers = readers
         self._files = files
+        self._ledger = PrivacyLedger(data_dir)
 
     def begin(self, new: NewRound, parameters: FileRecord) -> Round:
         """Queue a round that starts from the parameters in an adopted file.
@@ -93,6 +98,7 @@ class Rounds:
     def finish(
         self,
         job_id: int,
+        model: Model,
         files: dict[FileRole, FileRecord],
         outcome: dict[str, Any],
         *,
@@ -101,11 +107,12 @@ class Rounds:
     ) -> None:
         """Store a round's results, and make its job succeed; older rounds lose their files.
 
-        spent: the model's total including this round. Raises NotFound, StateConflict.
+        spent: the model's total including this round. The ledger is written last, just before the
+        commit: of what is not stored nothing was spent, unless that very commit fails. Raises
+        NotFound, StateConflict, StorageFull, StorageBroken.
         """
 
         def write(transaction: Transaction) -> None:
-            job = find_job(transaction.connection, job_id)
             for role, file in files.items():
                 self._add(transaction, job_id, role, file)
             transaction.execute(
@@ -113,7 +120,7 @@ class Rounds:
             )
             transaction.execute(
                 "UPDATE models SET privacy_spent = ? WHERE id = ?",
-                (dump(asdict(spent)), job.model_id),
+                (dump(asdict(spent)), model.id),
             )
             move_job(
                 transaction,
@@ -122,9 +129,10 @@ class Rounds:
                 to=JobState.SUCCEEDED,
                 fields={"metrics": dump(metrics)},
             )
-            self._release(transaction, _PARAMETERS, job.model_id)
-            self._release(transaction, _OLDER, job.model_id, job_id)
+            self._release(transaction, _PARAMETERS, model.id)
+            self._release(transaction, _OLDER, model.id, job_id)
             self._release(transaction, _CHECKPOINTS, job_id)
+            self._ledger.write(model, spent)
 
         self._writer.write(write)
 
@@ -160,11 +168,15 @@ class Rounds:
         with self._readers.snapshot() as connection:
             return int(connection.execute(_TODAY, (model_id, day)).fetchone()[0])
 
-    def spent(self, model_id: int) -> PrivacySpent:
-        """The privacy that a model's rounds have spent, as far as the database knows."""
+    def spent(self, model: Model) -> PrivacySpent:
+        """The privacy that a model's rounds have spent, by the database or by the ledger.
+
+        Raises StorageBroken if the ledger cannot be read.
+        """
         with self._readers.snapshot() as connection:
-            row = connection.execute(_SPENT, (model_id,)).fetchone()
-        return PrivacySpent(**load(row["privacy_spent"])) if row is not None else PrivacySpent()
+            row = connection.execute(_SPENT, (model.id,)).fetchone()
+        stored = PrivacySpent(**load(row["privacy_spent"])) if row is not None else PrivacySpent()
+        return stored.at_least(self._ledger.read(model))
 
     def _add(self, transaction: Transaction, job_id: int, role: FileRole, file: FileRecord) -> None:
         self._files.reference(transaction, [file])

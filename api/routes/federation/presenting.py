@@ -8,8 +8,8 @@ from msgspec.structs import asdict, replace
 
 from api import present
 from api.schemas.federation import FederationBody, RoundBody, SpentBody, TermsBody
-from service.federation.accounting import epsilon_of
 from service.federation.consent import consent_of
+from service.federation.spending import epsilon_spent
 from storage.records.federation import PrivacySpent, Round
 from storage.records.jobs import JobState
 from storage.records.models import Model
@@ -27,7 +27,7 @@ def federation_body(row: Model, spent: PrivacySpent, rounds_today: int) -> Feder
     return FederationBody(
         **asdict(consent),
         spent=SpentBody(
-            epsilon=epsilon_of(spent.rho, delta=consent.delta),
+            epsilon=None if spent.unnoised else epsilon_spent(spent, delta=consent.delta),
             rounds=spent.rounds,
             rounds_without_noise=spent.unnoised,
         ),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated
@@ -25,9 +24,8 @@ from service.access.principal import Scope
 from service.errors import InvalidInput
 from service.federation.consent import require_consent
 from service.federation.rounds import begin_round
-from service.federation.spending import spent_of
 from service.jobs.scheduler import ENDED
-from storage.database.codec import utc_now
+from storage.database.codec import dump, utc_now
 from storage.errors import Problem, StateConflict
 from storage.records.federation import Round
 from storage.tables.rounds import no_round
@@ -75,7 +73,7 @@ def show_federation(model: TheModel, store: TheStore) -> FederationBody:
     PATCH of the model changes it.
     """
     today = store.rounds.today(model.id, utc_now().date().isoformat())
-    return federation_body(model, spent_of(model, store), today)
+    return federation_body(model, store.rounds.spent(model), today)
 
 
 @router.post(
@@ -142,7 +140,7 @@ def round_update(request: Request, found: TheRound, store: TheStore) -> Response
     if file is None:
         raise StateConflict(_no_update(found))
     facts = {"round": found.number, "federation": found.federation, **found.terms}
-    request.scope[AUDIT_FACTS] = json.dumps({**facts, **found.outcome})
+    request.scope[AUDIT_FACTS] = dump({**facts, **found.outcome})
     name = f"{model.name}-round-{found.number}.safetensors"
     return file_answer(request, store, file, media_type=MEDIA_TYPE, filename=name)
 

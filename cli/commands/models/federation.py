@@ -34,7 +34,9 @@ def _echo(found: dict[str, Any]) -> None:
     spent = found.pop("spent")
     today = found.pop("rounds_today")
     fields = {name: assignments.shown(value) for name, value in found.items()}
-    fields["spent"] = f"epsilon {spent['epsilon']:.3g} by {spent['rounds']} rounds with noise"
-    if spent["rounds_without_noise"]:
-        fields["spent"] += f"; {spent['rounds_without_noise']} rounds had none"
+    epsilon, unnoised = spent["epsilon"], spent["rounds_without_noise"]
+    fields["spent"] = "without bound" if epsilon is None else f"epsilon {epsilon:.3g}"
+    fields["spent"] += f" by {spent['rounds']} rounds with noise"
+    if unnoised:
+        fields["spent"] += f"; {unnoised} rounds had none"
     echo_fields([*fields.items(), ("rounds today", today)])

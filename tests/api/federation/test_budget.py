@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import sys
@@ -39,6 +40,47 @@ def test_rounds_are_refused_for_ever_once_the_budget_is_spent(device):
     assert spent == {"epsilon": after(2), "rounds": 2, "rounds_without_noise": 0}
     device.allow(epsilon=after(3) + 0.01).raise_for_status()
     assert device.round(sent, round=3, **NOISE)["state"] == "succeeded"
+
+
+@pytest.mark.parametrize("noise", [1e-200, 1e-155, 9.9e-4, 1.1e6, -1])
+def test_noise_outside_its_bounds_is_refused_and_spends_nothing(device, noise):
+    device.allow(epsilon=100.0)
+    refused = device.ask(device.parameters(), clip_norm=1.0, noise_multiplier=noise)
+    assert refused.status_code == 422, refused.text
+    assert [each["pointer"] for each in refused.json()["errors"]] == ["/spec/noise_multiplier"]
+    told = device.allow(noise_multiplier=noise, clip_norm=1.0)
+    assert [each["pointer"] for each in told.json()["errors"]] == ["/federation/noise_multiplier"]
+    assert device.federation()["spent"] == {"epsilon": 0, "rounds": 0, "rounds_without_noise": 0}
+
+
+@pytest.mark.parametrize("field", ["clip_norm", "delta"])
+def test_terms_too_small_to_calculate_with_are_refused(device, field):
+    refused = device.allow(**{field: 1e-300})
+    assert [each["pointer"] for each in refused.json()["errors"]] == [f"/federation/{field}"]
+
+
+def test_the_least_noise_spends_what_a_number_can_tell(device):
+    device.allow()
+    done = device.round(device.parameters(), clip_norm=1.0, noise_multiplier=1e-3)
+    assert done["epsilon"] == pytest.approx(after(1, 1e-3))
+
+
+def test_a_round_without_noise_spends_any_budget(device):
+    device.allow(epsilon=1e6)
+    sent = device.parameters()
+    refused = device.ask(sent, round=1, clip_norm=1.0).json()
+    assert refused["code"] == "privacy_budget_spent"
+    assert "noise_multiplier 0" in refused["detail"]
+    assert "no bound" in refused["detail"]
+
+    device.allow(epsilon=None).raise_for_status()
+    assert device.round(sent, round=1)["epsilon"] is None
+    device.allow(epsilon=1e6).raise_for_status()
+    refused = device.ask(sent, round=2, **NOISE).json()
+    assert refused["code"] == "privacy_budget_spent"
+    assert "updates without noise (1)" in refused["detail"]
+    spent = device.federation()["spent"]
+    assert spent == {"epsilon": None, "rounds": 0, "rounds_without_noise": 1}
 
 
 def test_the_devices_own_terms_hold_where_they_are_stricter(device):
@@ -164,6 +206,32 @@ def test_a_file_of_what_was_spent_that_cannot_be_read_stops_rounds(serve, tmp_pa
     assert str(ledger) in refused.json()["detail"]
     ledger.write_text(kept)
     assert device.round(device.parameters(), round=2, **NOISE)["epsilon"] == pytest.approx(after(2))
+
+
+def test_a_loss_that_is_no_number_counts_as_unbounded_until_its_owner_removes_it(serve, tmp_path):
+    served = serve(tmp_path / "data")
+    poisoned, other = make_device(served, "poisoned"), make_device(served, "other")
+    sent = other.parameters()
+    for device in (poisoned, other):
+        device.allow(epsilon=100.0).raise_for_status()
+        device.round(sent, round=1, **NOISE)
+    ledger = tmp_path / "data" / "privacy.json"
+    told = json.loads(ledger.read_text())
+    key = next(each for each in told if each.startswith("poisoned"))
+    told[key]["rho"] = math.inf
+    ledger.write_text(json.dumps(told))
+    assert "Infinity" in ledger.read_text()
+
+    spent = poisoned.federation()["spent"]
+    assert spent == {"epsilon": None, "rounds": 1, "rounds_without_noise": 1}
+    assert poisoned.ask(sent, round=2, **NOISE).json()["code"] == "privacy_budget_spent"
+    assert other.round(sent, round=2, **NOISE)["epsilon"] == pytest.approx(after(2))
+    assert "Infinity" not in ledger.read_text()
+
+    told = json.loads(ledger.read_text())
+    del told[key]
+    ledger.write_text(json.dumps(told))
+    assert poisoned.round(sent, round=2, **NOISE)["epsilon"] == pytest.approx(after(2))
 
 
 def test_a_model_of_the_same_name_begins_anew(device, served):

@@ -1,10 +1,10 @@
 """What rounds spend, against figures that the package dp-accounting 0.6 gave, and the package."""
 
-from math import inf
+from math import inf, isfinite
 
 import pytest
 
-from service.federation.accounting import epsilon_of, rho_of
+from service.federation.accounting import LEAST_NOISE, epsilon_of, rho_of
 
 REFERENCE = [
     (1.0, 1, 1e-5, 4.728507067217623),
@@ -40,6 +40,15 @@ def test_nothing_spent_is_nothing_and_no_noise_is_everything():
     assert epsilon_of(0.0, delta=1e-5) == 0
     assert rho_of(0.0) == inf
     assert epsilon_of(rho_of(0.0) + 1, delta=1e-5) == inf
+
+
+@pytest.mark.parametrize("noise", [5e-324, 1e-200, 1e-155, LEAST_NOISE * 0.999])
+def test_noise_too_small_to_count_is_none(noise):
+    assert rho_of(noise) == inf
+
+
+def test_the_least_noise_spends_a_number():
+    assert isfinite(epsilon_of(1_000_000 * rho_of(LEAST_NOISE), delta=1e-100))
 
 
 def test_every_round_spends_more():

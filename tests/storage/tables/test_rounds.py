@@ -1,8 +1,11 @@
 """Rounds and their files: what keeps a file, and what lets it go."""
 
+from math import inf
+
 import pytest
 
-from storage.errors import NotFound, StateConflict
+from storage.disk.privacy_ledger import PrivacyLedger
+from storage.errors import NotFound, StateConflict, StorageBroken
 from storage.records.federation import ROUND, NewRound, PrivacySpent
 from storage.records.jobs import JobState, NewJob
 
@@ -22,14 +25,17 @@ def begin(store, model, adopt, number=1, **fields):
     return store.rounds.begin(new, adopt(store, f"parameters {number}".encode()))
 
 
-def finish(store, found, adopt, *, spent=SPENT):
+def finish(store, found, adopt, *, spent=SPENT, outcome=None):
     store.jobs.move(found.job.id, JobState.QUEUED, JobState.RUNNING)
     number = found.number
     files = {
         "update": adopt(store, f"update {number}".encode()),
         "residual": adopt(store, f"residual {number}".encode()),
     }
-    store.rounds.finish(found.job.id, files, {"bytes": 8}, spent=spent, metrics={})
+    model = store.models.get_by_id(found.job.model_id)
+    store.rounds.finish(
+        found.job.id, model, files, outcome or {"bytes": 8}, spent=spent, metrics={}
+    )
     return files
 
 
@@ -73,9 +79,38 @@ def test_of_two_rounds_at_once_the_second_is_refused(store, add_model, adopt):
 
 def test_what_was_spent_is_stored_with_the_update(store, add_model, adopt):
     model = add_model(store)
-    assert store.rounds.spent(model.id) == PrivacySpent()
+    assert store.rounds.spent(model) == PrivacySpent()
     finish(store, begin(store, model, adopt), adopt)
-    assert store.rounds.spent(model.id) == SPENT
+    assert store.rounds.spent(model) == SPENT
+    ledger = PrivacyLedger(store.data_dir)
+    assert ledger.read(model) == SPENT
+
+
+@pytest.mark.parametrize(
+    ("outcome", "spent"),
+    [({"norm": inf}, SPENT), ({"bytes": 8}, PrivacySpent(inf, 4, 1))],
+    ids=["outcome", "spent"],
+)
+def test_a_round_that_cannot_be_stored_spends_nothing(store, add_model, adopt, outcome, spent):
+    model = add_model(store)
+    found = begin(store, model, adopt)
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        finish(store, found, adopt, outcome=outcome, spent=spent)
+    assert store.rounds.spent(model) == PrivacySpent()
+    assert store.jobs.get(found.job.id).state is JobState.RUNNING
+    assert not (store.data_dir / "privacy.json").exists()
+
+
+def test_a_round_whose_ledger_cannot_be_written_is_not_stored(store, add_model, adopt):
+    model = add_model(store)
+    found = begin(store, model, adopt)
+    (store.data_dir / "privacy.new").mkdir()
+    with pytest.raises(StorageBroken, match="cannot write"):
+        finish(store, found, adopt)
+    (store.data_dir / "privacy.new").rmdir()
+    assert store.rounds.spent(model) == PrivacySpent()
+    assert store.rounds.file(found.job.id, "update") is None
+    assert store.jobs.get(found.job.id).state is JobState.RUNNING
 
 
 def test_a_round_and_its_files_go_with_the_model(store, add_model, adopt):

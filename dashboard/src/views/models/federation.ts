@@ -12,7 +12,7 @@ import { fact, loading, section } from "../parts/parts";
 /** Consent, and what rounds have spent. */
 interface Federation extends Record<string, unknown> {
   epsilon: number | null;
-  spent: { epsilon: number; rounds: number; rounds_without_noise: number };
+  spent: { epsilon: number | null; rounds: number; rounds_without_noise: number };
   rounds_today: number;
 }
 
@@ -55,7 +55,10 @@ function spentView({ epsilon, spent, rounds_today: today }: Federation): HTMLEle
   return h(
     "dl",
     { class: "facts" },
-    fact("budget spent", `ε ${decimal(spent.epsilon)}${epsilon === null ? "" : ` of ${decimal(epsilon)}`}`),
+    fact(
+      "budget spent",
+      spent.epsilon === null ? "no bound: an update had no noise" : `ε ${decimal(spent.epsilon)}${epsilon === null ? "" : ` of ${decimal(epsilon)}`}`,
+    ),
     fact("updates with noise", count(spent.rounds)),
     fact("without noise", count(spent.rounds_without_noise)),
     fact("rounds today", count(today)),
