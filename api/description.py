@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from typing import Any
 
@@ -20,6 +19,7 @@ from api.schemas.federation import Personalization, RoundRequest
 from api.security import OPEN_PATHS
 from service.access.principal import SCOPES
 from service.policy import Policy
+from storage.database.codec import dump
 
 Schema = dict[str, Any]
 
@@ -114,7 +114,7 @@ def main() -> None:
 
     settings = Settings()
     app = create_app(settings, Daemon(settings, on_fatal=lambda: None))
-    sys.stdout.write(json.dumps(describe(app), separators=(",", ":")))
+    sys.stdout.write(dump(describe(app)))
 
 
 if __name__ == "__main__":

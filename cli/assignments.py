@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from cli.output import echo_fields
+from storage.database.codec import dump
 
 
 def parse(settings: Sequence[str]) -> dict[str, Any]:
@@ -44,4 +45,4 @@ def _value(text: str) -> Any:
 
 def shown(value: Any) -> str:
     """A value as text that can be given again."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else dump(value)

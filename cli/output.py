@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import click
 
+from storage.database.codec import dump
+
 
 def echo_json(value: Any) -> None:
     """One JSON document on stdout."""
-    click.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    click.echo(dump(value, indent=2))
 
 
 def echo(value: Any, show: Callable[[Any], None], *, as_json: bool) -> None:

@@ -5,12 +5,13 @@ Events never hold a sample, a label or a token.
 
 from __future__ import annotations
 
-import json
 import logging
 import sys
 from collections import Counter
 from datetime import datetime, timezone
 from typing import Any
+
+from storage.database.codec import dump
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +50,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return dump(line, default=str)
 
 
 class RepeatLimit(logging.Filter):
@@ -96,9 +97,9 @@ def configure(*, log_format: str, level: str) -> None:
 def _plain(value: Any) -> str:
     """Lists and objects as JSON, text bare where it has no spaces."""
     if isinstance(value, (dict, list, tuple)):
-        return json.dumps(value, ensure_ascii=False, default=str)
+        return dump(value, default=str)
     text = str(value)
-    return json.dumps(text, ensure_ascii=False) if (" " in text or "\n" in text) else text
+    return dump(text) if (" " in text or "\n" in text) else text
 
 
 def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord, line: str) -> str:

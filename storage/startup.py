@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from functools import partial
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from storage.backup.copies import Copies
 from storage.blobs.packs import Packs, cut
+from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
 from storage.disk.durable import file_faults
 from storage.erasure.deletion import Eraser
@@ -53,7 +53,7 @@ def _moved(
     connection: sqlite3.Connection, model_id: int, ids: Sequence[int]
 ) -> RewrittenPack | None:
     """The pack that these samples are in; None if they are deleted."""
-    found = connection.execute(_PLACES, (model_id, json.dumps([*ids]))).fetchall()
+    found = connection.execute(_PLACES, (model_id, dump([*ids]))).fetchall()
     if not found:
         return None
     moves = [(row["offset"], row["id"]) for row in found]

@@ -55,6 +55,7 @@ DATACLASSES = {
     "service/training/heads/kinds.py": "pydantic validates it",
 }
 """Modules that have dataclasses, not structs of msgspec, and why."""
+WRITES_JSON = {("json", "dump"), ("json", "dumps"), ("msgspec.json", "encode")}
 FUNCTION_LINES = 45
 MEDIAN_FUNCTION_LINES = 10
 
@@ -92,6 +93,17 @@ def test_a_class_name_stands_for_one_thing() -> None:
             if isinstance(node, ast.ClassDef):
                 places.setdefault(node.name, []).append(name)
     assert not {name: where for name, where in places.items() if len(where) > 1}
+
+
+def test_json_is_written_by_one_function_which_takes_only_finite_numbers() -> None:
+    """`json.dumps` writes NaN and Infinity, which no other program reads."""
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in modules().values()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and (ast.unparse(node.value), node.attr) in WRITES_JSON
+    }
+    assert found == {"storage/database/codec.py"}
 
 
 def test_values_are_structs() -> None:

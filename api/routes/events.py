@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Iterable
 from typing import Annotated
 
@@ -21,6 +20,7 @@ from api.waiting import client_of
 from service.access.principal import Scope
 from service.daemon import Daemon
 from service.events import LOST, Happening, Reader, replay
+from storage.database.codec import dump
 from storage.database.transaction import Event
 
 router = APIRouter(prefix="/v1", tags=["events"], route_class=ScopedRoute)
@@ -179,4 +179,4 @@ def _frame(happened: Happening) -> str:
         "data": happened.data,
     }
     id_line = "" if happened.id is None else f"id: {happened.id}\n"
-    return f"{id_line}event: {happened.type}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+    return f"{id_line}event: {happened.type}\ndata: {dump(data)}\n\n"

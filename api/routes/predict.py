@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from functools import partial
 from typing import Annotated
@@ -27,6 +26,7 @@ from service.prediction.inputs import READERS
 from service.prediction.predictor import Prediction
 from service.prediction.results import interpret
 from service.samples.ingest.require import require_tensors, takes_files
+from storage.database.codec import dump
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
@@ -135,4 +135,4 @@ def _answer(prediction: Prediction, ids: list[int] | None) -> bytes:
     }
     if ids is not None:
         content["ids"] = ids
-    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
+    return dump(content).encode()

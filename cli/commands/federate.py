@@ -19,6 +19,7 @@ from cli.options import Group, as_json
 from cli.output import echo, echo_table
 from cli.services.bridge import bridge_service
 from service.processes.interpreter import APPLICATION
+from storage.database.codec import dump
 
 PACKAGES = ("clients/python", "clients/flower")
 """Paths in a checkout and in the wheel. They are not installed from an index: whoever published
@@ -188,7 +189,7 @@ def _token(client: Client, folder: Path, model: str) -> str:
         body = {"name": f"federate {model}", "scopes": [SCOPE], "models": [model]}
         made = client.post("/v1/tokens", body)
         file.touch(0o600)
-        file.write_text(json.dumps({"id": made["id"], "secret": made["secret"]}), "utf-8")
+        file.write_text(dump({"id": made["id"], "secret": made["secret"]}), "utf-8")
     secret: str = json.loads(file.read_text("utf-8"))["secret"]
     return secret
 

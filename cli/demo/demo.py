@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 import time
@@ -20,6 +19,7 @@ from cli.demo.daemon import DaemonProcess, start
 from cli.errors import Failure
 from cli.output import file_size
 from cli.signals import interrupts_deferred, termination_as_interrupt
+from storage.database.codec import dump
 
 MODEL = "digits"
 SPEC = {"name": MODEL, "loss": "cross_entropy", "output": "logits"}
@@ -77,7 +77,7 @@ def _register(client: Client) -> None:
         model = client.request(
             "POST",
             "/v1/models",
-            data={"spec": json.dumps(SPEC)},
+            data={"spec": dump(SPEC)},
             files={"model": (base.name, file, "application/octet-stream")},
         ).json()
     count = model["parameters"]["trainable"]

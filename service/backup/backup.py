@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import zipfile
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from typing import IO, Any
 
 from service.zips import ForwardBuffer
 from storage.backup.snapshot import DATABASE, Snapshot
+from storage.database.codec import dump
 from storage.errors import StorageBroken
 
 FORMAT, VERSION = "hone-backup", 1
@@ -51,7 +51,7 @@ def write_backup(snapshot: Snapshot, *, now: datetime) -> Iterator[bytes]:
             "missing": list(snapshot.missing),
             "damaged": damaged,
         }
-        archive.writestr(_info(MANIFEST, now), json.dumps(manifest, indent=1))
+        archive.writestr(_info(MANIFEST, now), dump(manifest, indent=1))
     yield buffer.take()
 
 

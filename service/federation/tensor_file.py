@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from service.errors import InvalidInput
+from storage.database.codec import dump
 from storage.errors import Problem
 
 FLOAT32 = "F32"
@@ -94,7 +95,7 @@ def header_of(shapes: Shapes, metadata: Mapping[str, str]) -> bytes:
         end = start + 4 * prod(shape)
         header[name] = {"dtype": FLOAT32, "shape": list(shape), "data_offsets": [start, end]}
         start = end
-    text = json.dumps(header, separators=(",", ":")).encode()
+    text = dump(header).encode()
     text += b" " * (-len(text) % 8)
     return len(text).to_bytes(8, "little") + text
 

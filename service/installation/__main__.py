@@ -6,7 +6,6 @@ the admin token. Prints versions and checks as JSON.
 
 from __future__ import annotations
 
-import json
 import platform
 import sys
 from collections.abc import Iterator
@@ -25,6 +24,7 @@ from service.installation.checks import (
 from service.installation.folder import check_disk, check_permissions, check_token_file
 from service.training.engines.names import RECORDED
 from service.training.engines.packages import RUNTIMES, installed_version
+from storage.database.codec import dump
 from storage.database.connection import sqlite3
 
 
@@ -55,4 +55,4 @@ def versions() -> dict[str, str]:
 
 if __name__ == "__main__":
     found = [asdict(check) for check in look(Path(sys.argv[1]), Path(sys.argv[2]))]
-    json.dump({"versions": versions(), "checks": found}, sys.stdout)
+    sys.stdout.write(dump({"versions": versions(), "checks": found}, ensure_ascii=True))

@@ -20,6 +20,7 @@ from service.training.engines.packages import RUNTIMES, installed_version
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.serialization import build, plain
+from storage.database.codec import dump
 from storage.disk.digest import sha256_of
 from storage.errors import NotFound
 from storage.records.models import FileRecord, Model
@@ -40,7 +41,7 @@ def describe(task: Prepare) -> bytes:
     described = {k: v for k, v in plain(task).items() if k not in _DECIDE_NOTHING}
     described["upload"] = sha256_of(Path(task.source))
     described["made_by"] = _makers()
-    return json.dumps(described, sort_keys=True).encode()
+    return dump(described, sort_keys=True).encode()
 
 
 def prepare_again(model: Model, store: Store, *, work_dir: Path) -> Prepare | None:

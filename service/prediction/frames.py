@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from msgspec import Struct, field
 
+from storage.database.codec import dump
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -35,7 +37,7 @@ def encode(frame: Frame) -> list[bytes | memoryview]:
     """The frame in pieces; contiguous tensors are not copied."""
     arrays = {name: np.ascontiguousarray(array) for name, array in frame.tensors.items()}
     tensors = [[name, array.dtype.str, array.shape] for name, array in arrays.items()]
-    header = json.dumps({**frame.header, "tensors": tensors}).encode()
+    header = dump({**frame.header, "tensors": tensors}, ensure_ascii=True).encode()
     payload = [array.reshape(-1).view(np.uint8).data for array in arrays.values() if array.size]
     sizes = SIZES.pack(len(header), sum(piece.nbytes for piece in payload))
     return [sizes + header, *payload]

@@ -6,7 +6,6 @@ https://github.com/triton-inference-server/server/blob/main/docs/protocol/extens
 
 from __future__ import annotations
 
-import json
 import math
 from typing import Any
 
@@ -18,6 +17,7 @@ from service.prediction.frames import Array, Tensors
 from service.prediction.results import numbers
 from service.samples.ingest import tensors
 from service.samples.ingest.json_value import read_array, read_json
+from storage.database.codec import dump
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
@@ -112,7 +112,7 @@ def write_answer(
     answer = {"model_name": model, "model_version": str(version), "outputs": entries}
     if request.id is not None:
         answer["id"] = request.id
-    header = json.dumps(answer, ensure_ascii=False).encode()
+    header = dump(answer).encode()
     return [header, *binary], len(header) if binary else None
 
 

@@ -7,7 +7,6 @@ module and its place in `KINDS` (kinds.py).
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,6 +16,7 @@ from msgspec import Struct
 from service.errors import InvalidInput
 from service.preprocess.checks import WrongDescription
 from service.preprocess.kind import TOO_LARGE, FileKind, Kind, TensorKind, Unreadable
+from storage.database.codec import dump
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
 
@@ -57,7 +57,7 @@ class Pipeline(Struct, frozen=True):
     def key(self) -> str:
         """A hash that changes whenever the resulting tensors would change."""
         described = [[name, kind.describe()] for name, kind in sorted(self.kinds.items())]
-        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(dump(described, sort_keys=True).encode()).hexdigest()
 
     @property
     def views(self) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,6 +15,7 @@ from service.preprocess.checks import WrongDescription, is_number, numbers, refu
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
 from service.preprocess.recordings import AudioHeader, read_header
 from service.preprocess.spectrum import Spectrum, resample
+from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ class Audio(FileKind):
         left_out = ("input", "layout", "mean", "std", "augment")
         described = {k: v for k, v in self.describe().items() if k not in left_out}
         described["frames"], described["coefficients"] = self.frames, self.spectrum.coefficients
-        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(dump(described, sort_keys=True).encode()).hexdigest()
 
     def check(self, data: bytes) -> str:
         return self._header(data).media_type

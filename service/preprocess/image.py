@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
@@ -16,6 +15,7 @@ from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
+from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Image(FileKind):
     @property
     def row_key(self) -> str:
         described = [self.size, self.resize, self.channels, self.layout, FIXED]
-        return hashlib.sha256(json.dumps(described, sort_keys=True).encode()).hexdigest()
+        return hashlib.sha256(dump(described, sort_keys=True).encode()).hexdigest()
 
     def check(self, data: bytes) -> str:
         from service.preprocess.completeness import is_whole

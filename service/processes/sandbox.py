@@ -125,12 +125,13 @@ def refused() -> list[str]:
 
 def main() -> None:
     """Print, as JSON, how a child of this daemon is restricted."""
-    import json
     import resource
+
+    from storage.database.codec import dump
 
     confinement = asdict(enter())
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    sys.stdout.write(json.dumps({**confinement, "files": files, "refused": refused()}))
+    sys.stdout.write(dump({**confinement, "files": files, "refused": refused()}))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from service.samples.ingest.json_value import read_json
 from service.samples.ingest.zip_reader import open_zip
 from service.samples.updates import shown_label
 from service.zips import ForwardBuffer
+from storage.database.codec import dump
 from storage.errors import NotFound, Problem, StateConflict
 from storage.records.models import Model
 from storage.records.samples import Sample
@@ -42,14 +43,14 @@ def write_archive(store: Store, model: Model) -> Iterator[bytes]:
     buffer = ForwardBuffer()
     newest = store.samples.list(model.id, limit=1, newest_first=True)
     with zipfile.ZipFile(buffer, "w", allowZip64=True) as archive:
-        archive.writestr(MANIFEST, json.dumps(_manifest(model), indent=2))
+        archive.writestr(MANIFEST, dump(_manifest(model), indent=2))
         chunks = 0
         for lines, data in _chunks(store, model, newest):
             archive.writestr(_entry("samples", chunks), lines, zipfile.ZIP_DEFLATED)
             archive.writestr(_entry("data", chunks), data)
             chunks += 1
             yield buffer.take()
-        archive.writestr(END, json.dumps({"chunks": chunks}))
+        archive.writestr(END, dump({"chunks": chunks}))
     yield buffer.take()
 
 
@@ -141,7 +142,7 @@ def _line(model: Model, sample: Sample) -> bytes:
         "length": sample.size_bytes,
         "sha256": sample.sha256,
     }
-    return json.dumps(fields, ensure_ascii=False).encode() + b"\n"
+    return dump(fields).encode() + b"\n"
 
 
 def _manifest(model: Model) -> dict[str, Any]:
@@ -167,7 +168,7 @@ def _check_manifest(model: Model, text: bytes) -> None:
     if given.get("version") != VERSION:
         detail = f"it has version {given.get('version')!r:.100}, this Hone reads {VERSION}"
         raise wrong(f"/{MANIFEST}", detail)
-    own = json.loads(json.dumps(_manifest(model)))
+    own = json.loads(dump(_manifest(model)))
     problems = []
     for name in ("form", "inputs"):
         same = given.get(name) == own[name] or (name == "inputs" and own["form"] != "tensors")

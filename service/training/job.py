@@ -5,7 +5,6 @@ What few jobs ask for is loaded for those alone: a third of a millisecond for ea
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -40,6 +39,7 @@ from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
 from service.training.thread_selection import ThreadChoice, select_threads
+from storage.database.codec import dump
 
 
 def run(
@@ -226,7 +226,7 @@ def recipe_beside(path: Path) -> str | None:
 def class_names(task: Train) -> str | None:
     """Class names as JSON, by index, for apps that only have the file."""
     names = task.signature.target.classes
-    return None if names is None else json.dumps(names, ensure_ascii=False)
+    return None if names is None else dump(names)
 
 
 def provenance_of(

@@ -24,6 +24,7 @@ from service.training.engines import opening
 from service.training.engines.manifest import Manifest, read
 from service.training.engines.runtime import onnxruntime
 from service.training.protocol.messages.training import Train
+from storage.database.codec import dump
 
 WAKING_NS = 50_000
 """Overhead per step of one more thread: it is woken twice, and its results are added up."""
@@ -174,5 +175,5 @@ def _read(path: Path) -> dict[str, ThreadChoice]:
 def _write(path: Path, known: Mapping[str, ThreadChoice]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".new")
-    draft.write_text(json.dumps({key: asdict(each) for key, each in known.items()}), "utf-8")
+    draft.write_text(dump({key: asdict(each) for key, each in known.items()}), "utf-8")
     draft.replace(path)

@@ -20,7 +20,7 @@ from msgspec.structs import asdict, replace
 from storage.backup.copies import FILES_OF_DATABASE, check_copy
 from storage.backup.own_backups import listed, made_at
 from storage.backup.reconciling import Lost
-from storage.database.codec import dump_time
+from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
 from storage.database.opening import is_lost, open_database
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
@@ -123,7 +123,7 @@ def write_note(restoration: Restoration) -> None:
     folder = Path(restoration.set_aside)
     draft = folder / f"{NOTE}.new"
     with draft.open("w", encoding="utf-8") as file:
-        json.dump(asdict(restoration), file, indent=2)
+        file.write(dump(asdict(restoration), indent=2, ensure_ascii=True))
         file.flush()
         sync_file(file.fileno())
     draft.replace(folder / NOTE)

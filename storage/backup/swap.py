@@ -13,6 +13,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 
 from storage.backup.copies import FILES_OF_DATABASE
+from storage.database.codec import dump
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
 
 RESTORING = "restoring"
@@ -48,7 +49,7 @@ def swap_in(data_dir: Path, *, now: datetime) -> Path | None:
         plan = data_dir / RESTORING / _PLAN
         draft = plan.with_suffix(".new")
         with draft.open("w", encoding="utf-8") as file:
-            json.dump({"aside": None if aside is None else str(aside)}, file)
+            file.write(dump({"aside": aside and str(aside)}, ensure_ascii=True))
             file.flush()
             sync_file(file.fileno())
         draft.replace(plan)

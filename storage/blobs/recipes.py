@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
 import numpy as np
 from msgspec import Struct
 
+from storage.database.codec import dump
 from storage.errors import StorageBroken
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def merge(weight: Matrix, left: Matrix, right: Matrix, scale: float) -> Matrix:
 def save(steps: Sequence[Step], path: Path) -> None:
     """Write the steps. Neither atomic nor flushed."""
     listed = [_described(step) for step in steps]
-    head = json.dumps(listed).encode()
+    head = dump(listed).encode()
     with path.open("wb") as file:
         file.write(MAGIC + len(head).to_bytes(SIZE_BYTES, "little") + head)
         for step in steps:

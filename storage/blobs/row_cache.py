@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from storage.database.codec import dump
 from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
 from storage.disk.lock import held
 
@@ -163,7 +164,7 @@ def _erase(folder: Path, gone: Ids) -> None:
 
 def _prepare(folder: Path, identity: dict[str, Any], *, capacity: int | None) -> None:
     """Keep the folder's rows if they are of this kind and still useful; otherwise start empty."""
-    text = json.dumps(identity, sort_keys=True)
+    text = dump(identity, sort_keys=True)
     key = folder / "key"
     if key.exists() and key.read_text("utf-8") == text:
         ids = _ids_of(folder)

@@ -5,11 +5,11 @@ The database and each copy of it go through the same steps.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 
 from msgspec import Struct
 
+from storage.database.codec import dump
 from storage.database.transaction import Transaction
 
 # The ids are one JSON list: statements with one placeholder per id would be prepared, and kept, for
@@ -41,7 +41,7 @@ def delete_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) 
     The range is recorded in the same transaction: after a crash in between, start-up overwrites it
     again, which does no harm. In the reverse order a crash would leave a row of zeros.
     """
-    given = (model_id, json.dumps(list(ids)))
+    given = (model_id, dump(list(ids)))
     transaction.execute(_REMEMBER, given)
     transaction.execute(_WEIGH, given)
     return transaction.execute(_DELETE, given).rowcount

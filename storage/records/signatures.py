@@ -7,6 +7,8 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
+from storage.database.codec import dump
+
 
 class TensorSpec(Struct, frozen=True):
     """One input of a model. shape: of one sample, without the batch axis."""
@@ -58,7 +60,7 @@ class Signature(Struct, frozen=True):
 
 def dump_signature(signature: Signature) -> str:
     """The signature as JSON."""
-    return json.dumps(to_builtins(signature), ensure_ascii=False, separators=(",", ":"))
+    return dump(to_builtins(signature))
 
 
 def load_signature(text: str) -> Signature:

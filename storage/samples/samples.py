@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storage.blobs.packs import Packs
+from storage.database.codec import dump
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -112,7 +112,7 @@ class Samples:
             "SELECT * FROM samples WHERE +model_id = ? AND id IN (SELECT value FROM json_each(?))"
         )
         with self._readers.snapshot() as connection:
-            rows = connection.execute(query, (model_id, json.dumps([*ids])))
+            rows = connection.execute(query, (model_id, dump([*ids])))
             return {row["id"]: to_sample(row) for row in rows}
 
     def content(self, model_id: int, id: int) -> bytes:  # noqa: A002

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -33,6 +32,7 @@ from service.errors import InvalidInput
 from service.federation.consent import require_consent
 from service.federation.parameters import parameters_of
 from service.federation.rounds import require_validation, send_parameters
+from storage.database.codec import dump
 from storage.errors import Problem
 from storage.records.models import Model
 
@@ -163,7 +163,7 @@ async def measure_parameters(
     require_room_for(request, daemon)
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
         metrics = await unless_gone(request, daemon.measuring.measure(model, path))
-    request.scope[AUDIT_FACTS] = json.dumps({"samples": metrics.get("samples", 0)})
+    request.scope[AUDIT_FACTS] = dump({"samples": metrics.get("samples", 0)})
     return MeasuredBody(metrics=figures(metrics) or {})
 
 

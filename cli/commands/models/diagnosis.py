@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import click
 
 from cli.output import echo_fields, echo_table
+from storage.database.codec import dump
 
 
 def show_diagnosis(found: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ def _suggested(found: dict[str, Any] | None) -> list[tuple[str, Any]]:
     preprocess = found["preprocess"]
     return [
         ("suggested", f"{spelt}{output}: {found['because']}"),
-        ("preprocess", json.dumps(preprocess[0]) if preprocess else None),
+        ("preprocess", dump(preprocess[0]) if preprocess else None),
     ]
 
 

@@ -25,6 +25,7 @@ from cli.options import (
 )
 from cli.output import echo, echo_json
 from cli.progress import MeteredFile, bar
+from storage.database.codec import dump
 from storage.records.models import BatchNorm, NamedLoss
 
 ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
@@ -126,7 +127,7 @@ def _send(client: Client, path: str, source: Path, spec: dict[str, Any]) -> dict
         answer: dict[str, Any] = client.request(
             "POST",
             path,
-            data={"spec": json.dumps(spec)},
+            data={"spec": dump(spec, ensure_ascii=True)},
             files={field: (source.name, MeteredFile(file, advance), "application/octet-stream")},
         ).json()
     return answer

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ from msgspec import Struct
 from cli.client import Client
 from cli.errors import Failure
 from cli.progress import Advance, MeteredFile
+from storage.database.codec import dump
 
 ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp")
 BATCH_FILES = 200
@@ -104,7 +104,7 @@ def _send_batch(
             "POST",
             path,
             params=params,
-            data={"samples": json.dumps(about)},
+            data={"samples": dump(about, ensure_ascii=True)},
             files=files,
         ).json()
     return answer

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from storage.database.codec import dump
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -24,7 +26,7 @@ def read_json(body: bytes | str) -> Any:
     try:
         value = json.loads(text)
         if ESCAPED_SURROGATE.search(text):
-            json.dumps(value, ensure_ascii=False).encode()
+            dump(value).encode()
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     except UnicodeEncodeError:

@@ -7,7 +7,6 @@ whenever they are computed, with any other samples, and on any number of threads
 from __future__ import annotations
 
 import hashlib
-import json
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -30,6 +29,7 @@ from service.training.errors import ArtifactsUnreadable
 from service.training.protocol.messages.shared import FEATURE_DTYPE
 from service.training.protocol.messages.training import Train
 from storage.blobs.row_cache import RowCache
+from storage.database.codec import dump
 from storage.errors import StorageFull
 from storage.records.signatures import TensorSpec
 
@@ -61,7 +61,7 @@ class Prefix:
         self.row_bytes = sum(map(size_bytes, self.kept))
         self._path = path
         self._input_names = [spec.name for spec in task.signature.inputs]
-        self._preprocess = json.dumps(task.preprocess, sort_keys=True)
+        self._preprocess = dump(task.preprocess, sort_keys=True)
         self._threads = threads
         self._crew = Crew()
         self._session: Any = None

@@ -20,6 +20,7 @@ from service.training.errors import CheckpointUnreadable
 from service.training.optimizer.recipe import Recipe
 from service.training.optimizer.rules import EMA, slots
 from service.training.protocol.serialization import Serialized, build, plain
+from storage.database.codec import dump
 
 Tensors = Mapping[str, NDArray[np.float32]]
 FLOAT32 = "F32"
@@ -48,7 +49,7 @@ def slot_name(slot: str, parameter: str) -> str:
 def save(path: Path, head: CheckpointHead, tensors: Tensors) -> None:
     """Write a checkpoint; neither atomic nor flushed. The same content gives the same bytes."""
     # One entry, since the library writes several in an order that changes from run to run.
-    save_file(dict(tensors), path, metadata={METADATA: json.dumps(plain(head))})
+    save_file(dict(tensors), path, metadata={METADATA: dump(plain(head))})
 
 
 def read_head(path: Path) -> CheckpointHead:

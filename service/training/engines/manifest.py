@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from service.training.errors import ArtifactsUnreadable
 from service.training.protocol.serialization import Serialized, build, plain
+from storage.database.codec import dump
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -171,7 +172,7 @@ def carry_over(
 
 
 def write(manifest: Manifest, path: Path) -> None:
-    path.write_text(json.dumps(plain(manifest), indent=1), "utf-8")
+    path.write_text(dump(plain(manifest), indent=1), "utf-8")
 
 
 def read(path: Path) -> Manifest:

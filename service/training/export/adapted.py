@@ -7,7 +7,6 @@ values for these. Source: https://onnxruntime.ai/docs/genai/tutorials/finetune.h
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -29,6 +28,7 @@ from service.training.forward.graph import Graph
 from service.training.graph.flow import reads
 from service.training.protocol.messages.comparison import AdaptedFiles, Convert
 from service.training.protocol.serialization import plain
+from storage.database.codec import dump
 
 CHECKED_SAMPLES = 16
 TAG_DIGITS = 8
@@ -96,7 +96,7 @@ def _tag(files: AdaptedFiles, made: Manifest) -> str:
     """Identifies the base. Input names end in it, so that no other base's adapter fits."""
     content = Path(files.inference_model).read_bytes()
     moved = {key: plain(getattr(made, key)) for key in ("parameters", "statistics", "adapters")}
-    whole = hashlib.sha256(content + json.dumps(moved, sort_keys=True).encode())
+    whole = hashlib.sha256(content + dump(moved, sort_keys=True).encode())
     return whole.hexdigest()[:TAG_DIGITS]
 
 

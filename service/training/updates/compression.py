@@ -21,6 +21,7 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from service.training.protocol.messages.training import Compression
+from storage.database.codec import dump
 
 METADATA = "hone.update"
 SCALES, INDICES, VALUES = "hone.scales", "hone.indices", "hone.values"
@@ -45,7 +46,7 @@ def write_update(
     elif kind == "top_k":
         stored = _largest(tensors, share)
         about["shapes"] = {name: list(each.shape) for name, each in tensors.items()}
-    save_file(stored, path, metadata={METADATA: json.dumps(about, separators=(",", ":"))})
+    save_file(stored, path, metadata={METADATA: dump(about)})
     return dict(tensors) if kind == "none" else read_update(path)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
 
@@ -140,7 +141,7 @@ def test_the_verdict_is_an_event(device: Served) -> None:
         device.http.post("/v1/pause")
         line = next(line for line in lines if line.startswith("data:"))
 
-    assert '"condition": "paused"' in line
+    assert conditions(json.loads(line.removeprefix("data:"))["data"]) == ["paused"]
 
 
 def test_a_job_with_a_higher_priority_goes_first(device: Served, long_job: int) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from service.training.protocol.serialization import build, plain
+from storage.database.codec import dump
 
 if TYPE_CHECKING:  # each is loaded when first received
     from service.training.protocol.messages.unions import Command, Message, Task
@@ -37,7 +38,7 @@ MESSAGES = {
 
 def encode(line: Task | Command | Message) -> bytes:
     """One JSON line, ended by a newline. Raises ValueError if a number is not finite."""
-    return json.dumps(plain(line), allow_nan=False, separators=(",", ":")).encode() + b"\n"
+    return dump(plain(line), ensure_ascii=True).encode() + b"\n"
 
 
 def decode_task(line: bytes) -> Task:
