@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Mapping
 from http import HTTPStatus
+from itertools import islice
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -81,6 +82,8 @@ NEVER_ANSWERED = frozenset(
 )
 """Codes that prevent the start, or appear in a failed job's `error`."""
 
+MOST_LISTED, MOST_OF_FIELDS, MOST_CHARACTERS = 1000, 100, 2000
+"""Errors of an answer, of them those of a body's fields, and the length of each text."""
 READS = ("GET", "HEAD")
 METHODS = (*READS, "POST", "PUT", "PATCH", "DELETE")
 NO_OBJECT = frozenset({"dataclass_type", "dict_type", "model_attributes_type", "model_type"})
@@ -102,19 +105,19 @@ def problem(
         "type": TYPE_BASE + code,
         "title": HTTPStatus(status).phrase,
         "status": status,
-        "detail": _encodable(detail),
+        "detail": _shown(detail),
         "code": code,
     }
-    listed = [
-        {"pointer": _encodable(each.pointer), "detail": _encodable(each.detail)} for each in errors
-    ]
-    if listed:
-        body["errors"] = listed
+    listed = islice(errors, MOST_LISTED)
+    if told := [{"pointer": _shown(one.pointer), "detail": _shown(one.detail)} for one in listed]:
+        body["errors"] = told
     return ProblemAnswer(body, status_code=status, headers=headers, media_type=MEDIA_TYPE)
 
 
-def _encodable(text: str) -> str:
-    """Escape lone surrogates, which JSON can contain but UTF-8 cannot."""
+def _shown(text: str) -> str:
+    """Shortened, with lone surrogates escaped, which JSON can contain but UTF-8 cannot."""
+    if len(text) > MOST_CHARACTERS:
+        text = f"{text[:MOST_CHARACTERS]}… ({len(text)} characters)"
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -216,14 +219,13 @@ def problems_of(
     mistyped one is compared.
     """
     found: dict[str, list[str]] = {}
-    for fault in faults:
+    for fault in islice(faults, MOST_OF_FIELDS):
         place = list(fault["loc"])
         is_lacking = fault["type"] == "missing" and place == ["body"]
         message = OBJECT if is_lacking or fault["type"] in NO_OBJECT else fault["msg"]
-        if place[:1] == ["body"]:
-            place = _in_body(place[1:], body, missing=fault["type"] == "missing")
-        elif prefix:
-            place = _in_body(place, body, missing=fault["type"] == "missing")
+        is_named = place[:1] == ["body"]
+        if is_named or prefix:
+            place = _in_body(place[is_named:], body, missing=fault["type"] == "missing")
         details = found.setdefault(prefix + pointer(place), [])
         hint = meant(kind, place) if fault["type"] == "extra_forbidden" else ""
         if message + hint not in details:

@@ -8,10 +8,15 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
+MOST_CHARACTERS = 100
+"""No field has so long a name; comparing takes time in proportion to the square of the length."""
+
 
 def meant(body: Any, place: Iterable[Any]) -> str:
     """`; did you mean learning_rate?`, or an empty text. body: the type of the whole body."""
     *above, wrong = place
+    if len(str(wrong)) > MOST_CHARACTERS:
+        return ""
     known = _names(body, above)
     near = difflib.get_close_matches(str(wrong), known, n=1) or [
         name for name in known if _initials(name) == wrong

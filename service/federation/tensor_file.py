@@ -7,7 +7,8 @@ other, little-endian. https://huggingface.co/docs/safetensors
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,14 @@ FLOAT32 = "F32"
 OWN = "hone"
 """Metadata key of our checkpoints, see service/training/engines/checkpoint.py."""
 MAX_HEADER_BYTES = 2**24
+"""Of our own files; of those received, what the model's parameters need."""
+ROOM, METADATA_BYTES = 4, 2**14
+"""Received headers may be so many times as long as ours, as JSON with escapes and spaces is, and
+have metadata.
+"""
 MOST_PROBLEMS = 100
+MOST_CHARACTERS = 200
+"""Of what an error repeats of the file."""
 ROWS = 2**20
 """Numbers checked at a time."""
 
@@ -40,51 +48,53 @@ class Entry(Struct, frozen=True):
 
 
 def require_parameters(path: Path, expected: Shapes) -> None:
-    """Raises InvalidInput with every error, unless the file holds exactly these tensors, float32
-    and finite.
+    """Raises InvalidInput with the first errors, unless the file holds exactly these tensors,
+    float32 and finite.
     """
-    found = read_entries(path, is_sent=True)
-    problems = [
-        Problem(f"/{_escaped(name)}", detail)
+    found = read_entries(path, expected)
+    problems = _problems(
+        (name, _misfit(found.get(name), expected.get(name)))
         for name in dict.fromkeys((*expected, *found))
-        if (detail := _misfit(found.get(name), expected.get(name))) is not None
-    ]
-    if not problems:
-        problems = [
-            Problem(f"/{_escaped(name)}", detail)
-            for name, entry in found.items()
-            if (detail := _not_finite(path, entry)) is not None
-        ]
+    ) or _problems((name, _not_finite(path, entry)) for name, entry in found.items())
     if problems:
         raise InvalidInput(
-            "these are not the model's parameters; nothing was changed",
-            problems=problems[:MOST_PROBLEMS],
+            "these are not the model's parameters; nothing was changed", problems=problems
         )
 
 
-def read_entries(path: Path, *, is_sent: bool = False) -> dict[str, Entry]:
+def read_entries(path: Path, expected: Shapes | None = None) -> dict[str, Entry]:
     """The tensors of a file, in the order of their bytes. Raises InvalidInput.
 
-    is_sent: whether to refuse a whole checkpoint of Hone.
+    expected: of a received file, what it should hold; None for one of ours.
     """
     size = path.stat().st_size
     with path.open("rb") as file:
         length = int.from_bytes(file.read(8), "little") if size >= 8 else 0
-        if not 2 <= length <= min(size - 8, MAX_HEADER_BYTES):
+        if not 2 <= length <= size - 8:
             raise _unreadable("it does not begin with the length of a header")
+        most = MAX_HEADER_BYTES if expected is None else most_header_bytes(expected)
+        if length > most:
+            raise _unreadable(
+                f"its header has {length} bytes, and that of this model's parameters at most {most}"
+            )
         text = file.read(length)
     try:
         header = json.loads(text)
         is_own = OWN in dict(header.pop("__metadata__", None) or {})
         "".join(header).encode()  # a lone surrogate cannot be sent in an answer
-        entries = {name: _entry(value, 8 + length) for name, value in header.items()}
+        entries = {name: _entry(value, 8 + length, size) for name, value in header.items()}
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise _unreadable(f"its header is not that of safetensors: {error!r}") from error
-    if is_sent and is_own:
+        raise _unreadable(f"its header is not that of safetensors: {_shown(error)}") from error
+    if expected is not None and is_own:
         raise _unreadable("it is a whole checkpoint of Hone, and not the parameters alone")
     in_order = dict(sorted(entries.items(), key=lambda item: (item[1].start, item[1].end)))
     _require_contiguous(in_order, 8 + length, size)
     return in_order
+
+
+def most_header_bytes(expected: Shapes) -> int:
+    """Of a received file with these tensors: its names and shapes are bounded by it too."""
+    return ROOM * len(header_of(expected, {})) + METADATA_BYTES
 
 
 def header_of(shapes: Shapes, metadata: Mapping[str, str]) -> bytes:
@@ -112,11 +122,12 @@ def read_pieces(path: Path, entries: Sequence[Entry], *, size: int = 2**20) -> I
                 yield piece
 
 
-def _entry(value: dict[str, Any], begin: int) -> Entry:
+def _entry(value: dict[str, Any], begin: int, size: int) -> Entry:
+    """size: of the whole file."""
     start, end = value["data_offsets"]
     shape = tuple(value["shape"])
-    if not all(type(each) is int and each >= 0 for each in (start, end, *shape)):
-        raise ValueError(f"offsets and sizes are not all whole numbers: {value}")
+    if not all(type(each) is int and 0 <= each <= size for each in (start, end, *shape)):
+        raise ValueError(f"offsets and sizes are not all within the file: {_shown(value)}")
     return Entry(str(value["dtype"]), shape, begin + start, begin + end)
 
 
@@ -124,10 +135,16 @@ def _require_contiguous(entries: Mapping[str, Entry], begin: int, size: int) -> 
     at = begin
     for name, entry in entries.items():
         if entry.start != at or entry.end < at:
-            raise _unreadable(f"the bytes of {name!r} do not follow those before them")
+            raise _unreadable(f"the bytes of {_shown(name)} do not follow those before them")
         at = entry.end
     if at != size:
         raise _unreadable(f"it has {size - begin} bytes of tensors, its header tells {at - begin}")
+
+
+def _problems(details: Iterable[tuple[str, str | None]]) -> list[Problem]:
+    """The first errors. details: of each tensor, None for one that is right."""
+    wrong = ((name, detail) for name, detail in details if detail is not None)
+    return [Problem(_pointer(name), detail) for name, detail in islice(wrong, MOST_PROBLEMS)]
 
 
 def _misfit(entry: Entry | None, shape: tuple[int, ...] | None) -> str | None:
@@ -136,7 +153,7 @@ def _misfit(entry: Entry | None, shape: tuple[int, ...] | None) -> str | None:
     if entry is None:
         return f"it is missing; the model has it as {FLOAT32} {list(shape)}"
     if (entry.dtype, entry.shape) != (FLOAT32, shape):
-        given = f"{entry.dtype} {list(entry.shape)}"
+        given = f"{entry.dtype} {list(entry.shape)}"[:MOST_CHARACTERS]
         return f"it is {given}, the model has {FLOAT32} {list(shape)}"
     if entry.end - entry.start != 4 * prod(shape):
         return f"it has {entry.end - entry.start} bytes, its shape needs {4 * prod(shape)}"
@@ -162,5 +179,9 @@ def _unreadable(why: str) -> InvalidInput:
     return InvalidInput("the parameters cannot be read", problems=[problem])
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
+def _pointer(name: str) -> str:
+    return "/" + name[:MOST_CHARACTERS].replace("~", "~0").replace("/", "~1")
+
+
+def _shown(value: object) -> str:
+    return f"{value!r:.{MOST_CHARACTERS}}"

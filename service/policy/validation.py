@@ -28,6 +28,8 @@ EXPECTED: dict[tuple[str, ...], str] = {
     **{("unknown", rule.name): "allow or block" for rule in fields(Unknown)},
 }
 """The valid values at a place; # is any index. For numbers and flags the declaration says it."""
+LISTS = ("windows", "blocking_processes")
+NOT_VALID = "the policy is not valid; nothing was changed"
 
 
 def to_dict(policy: Policy) -> dict[str, Any]:
@@ -41,9 +43,9 @@ def from_dict(data: Mapping[str, Any], *, base: Policy) -> Policy:
 
     Raises InvalidInput with every problem.
     """
-    texts: dict[Place, str] = {
-        (name,): _no_such_setting(Policy) for name in data if name not in SETTINGS
-    }
+    unknown = ((name,) for name in data if name not in SETTINGS)
+    texts: dict[Place, str] = dict.fromkeys(unknown, _no_such_setting(Policy))
+    _require_short_lists(data)
     problems: list[Problem] = []
     try:
         policy = Policy(**_completed(data, base))
@@ -53,10 +55,19 @@ def from_dict(data: Mapping[str, Any], *, base: Policy) -> Policy:
         problems += _check_levels(policy)
         if not texts and not problems:
             return policy
-    order = list(data)
-    places = sorted(texts, key=lambda place: order.index(str(place[0])))
+    order = {name: at for at, name in enumerate(data)}
+    places = sorted(texts, key=lambda place: order[str(place[0])])
     problems = [Problem(_pointer(place), texts[place]) for place in places] or problems
-    raise InvalidInput("the policy is not valid; nothing was changed", problems=problems)
+    raise InvalidInput(NOT_VALID, problems=problems)
+
+
+def _require_short_lists(data: Mapping[str, Any]) -> None:
+    """Raises InvalidInput; pydantic would look for errors in every entry first."""
+    for name in LISTS:
+        given = data.get(name)
+        if isinstance(given, list) and len(given) > MAX_ENTRIES:
+            detail = f"must be {EXPECTED[name,]}, not of {len(given)}"
+            raise InvalidInput(NOT_VALID, problems=[Problem(f"/{name}", detail)])
 
 
 def _completed(data: Mapping[str, Any], base: Policy) -> dict[str, Any]:

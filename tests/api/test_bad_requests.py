@@ -121,6 +121,29 @@ def test_a_value_of_another_kind_is_told_once_and_in_words_of_json(
     assert (at, detail in told) == (pointer, True), told
 
 
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/v1/models/asked/jobs"), ("PUT", "/v1/policy")]
+)
+@pytest.mark.parametrize(
+    "names", [["x" * 1_000_000], [f"epoch{number}" for number in range(60_000)]]
+)
+def test_an_answer_is_short_however_much_is_wrong(
+    method: str, path: str, names: list[str], served: Served, model: str
+) -> None:
+    body = "{" + ",".join(f'"{name}":1' for name in names) + "}"
+    answer = send(served, method, path, body, "application/json")
+    assert answer.status_code == 422
+    assert len(answer.json()["errors"]) <= 1000
+    assert len(answer.content) < 1_000_000
+
+
+@pytest.mark.parametrize("field", ["windows", "blocking_processes"])
+def test_the_errors_of_a_long_list_are_not_looked_for(field: str, served: Served) -> None:
+    body = f'{{"{field}": [{"{}," * 200_000}{{}}]}}'
+    answer = send(served, "PUT", "/v1/policy", body, "application/json")
+    assert list(pointers(answer)) == [f"/{field}"]
+
+
 def test_a_body_that_is_missing_is_asked_for(served: Served, model: str) -> None:
     answer = send(served, "POST", f"/v1/models/{model}/classes", "", "application/json")
     assert pointers(answer) == {"": "Input should be a JSON object"}

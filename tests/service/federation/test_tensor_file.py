@@ -1,13 +1,20 @@
 """Files of parameters: what is wrong with them is named, all of it."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
 
 from service.errors import InvalidInput
-from service.federation.tensor_file import header_of, read_entries, read_pieces, require_parameters
+from service.federation.tensor_file import (
+    header_of,
+    most_header_bytes,
+    read_entries,
+    read_pieces,
+    require_parameters,
+)
 
 EXPECTED = {"a/weight": (2, 3), "b": (4,)}
 
@@ -89,6 +96,57 @@ def test_what_is_no_safetensors_is_refused(tmp_path, content):
 def test_a_shape_that_lies_about_its_bytes_is_refused(tmp_path):
     content = header(b={"dtype": "F32", "shape": [4], "data_offsets": [0, 12]}) + bytes(12)
     assert "its shape needs 16" in refused(tmp_path, content, {"b": (4,)})["/b"]
+
+
+def test_a_header_longer_than_the_models_could_be_is_not_read(tmp_path):
+    text = b'{"' + b"x" * 16_000_000 + b'":0}'
+    path = tmp_path / "sent"
+    path.write_bytes(len(text).to_bytes(8, "little") + text)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InvalidInput) as error:
+            require_parameters(path, EXPECTED)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    (problem,) = error.value.problems
+    assert f"its header has {len(text)} bytes" in problem.detail
+    assert f"at most {most_header_bytes(EXPECTED)}" in problem.detail
+    assert peak_bytes < 1_000_000
+
+
+def test_another_programs_header_with_escapes_spaces_and_metadata_is_read(tmp_path):
+    expected = {f"é中.{number}": (2, 2) for number in range(50)}
+    values = {name: np.ones(shape, np.float32) for name, shape in expected.items()}
+    content = save(values, metadata={"format": "x" * 10_000})
+    length = int.from_bytes(content[:8], "little")
+    spaced = json.dumps(json.loads(content[8 : 8 + length]), indent=1).encode()
+    assert b"\\u4e2d" in spaced
+    path = tmp_path / "sent"
+    path.write_bytes(len(spaced).to_bytes(8, "little") + spaced + content[8 + length :])
+    require_parameters(path, expected)
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"x" * 9000: {"dtype": "F32", "shape": [4], "data_offsets": [0, 16]}},
+        {"b": {"dtype": "F" * 9000, "shape": [4], "data_offsets": [0, 16]}},
+        {"b": {"dtype": "F32", "shape": [1] * 4000 + [4], "data_offsets": [0, 16]}},
+        {"b": {"dtype": "F32", "shape": ["x" * 9000], "data_offsets": [0, 16]}},
+        {"b": {"dtype": "F32", "shape": [4], "data_offsets": [0, 10**4000]}},
+        {"b": {"dtype": "F32", "shape": [10**4000], "data_offsets": [0, 16]}},
+        {"x" * 9000: {"dtype": "F32", "shape": [4], "data_offsets": [8, 16]}},
+        {
+            f"{number}": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}
+            for number in range(220)
+        },
+    ],
+)
+def test_what_an_error_repeats_of_a_file_is_bounded(tmp_path, tensors):
+    told = refused(tmp_path, header(**tensors) + bytes(16))
+    assert len(told) <= 100
+    assert max(len(text) for text in (*told, *told.values())) < 500
 
 
 def test_what_is_written_is_read_by_the_library(tmp_path):
