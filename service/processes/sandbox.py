@@ -10,6 +10,7 @@ would stay outside.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Iterable, Iterator
@@ -42,6 +43,8 @@ ACCELERATORS = (
 )
 """Devices of GPUs and the like; NVIDIA's have numbers in their names."""
 NULL = "/dev/null"
+REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
+"""How Landlock and seccomp refuse."""
 
 
 class Confinement(Struct, frozen=True):
@@ -84,7 +87,10 @@ def enter(
     rules.append((NULL, landlock.USE_DEVICE))
     if accelerators:
         rules += [(path, landlock.USE_DEVICE) for path in _accelerators()]
-    return Confinement(landlock=landlock.restrict(libc, rules), seccomp=seccomp.refuse_calls(libc))
+    return Confinement(
+        landlock=landlock.restrict(libc, rules),
+        seccomp=seccomp.allow_calls(libc, accelerators=accelerators),
+    )
 
 
 def _installation() -> Iterator[str | Path]:
@@ -118,7 +124,9 @@ def refused() -> list[str]:
     for name, attempt in (("a socket", socket.socket), ("/etc/passwd", Path("/etc/passwd").open)):
         try:
             attempt().close()
-        except PermissionError:
+        except OSError as error:
+            if error.errno not in REFUSALS:
+                raise
             found.append(name)
     return found
 

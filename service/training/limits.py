@@ -87,7 +87,8 @@ def _lower_io_class(nice: int) -> None:
         _ask_psutil(nice)
         return
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.syscall(seccomp.number_of("ioprio_set", machine), THIS_PROCESS, 0, IDLE_IO_CLASS):
+    ioprio_set = seccomp.number_of(seccomp.IOPRIO_SET, machine)
+    if libc.syscall(ioprio_set, THIS_PROCESS, 0, IDLE_IO_CLASS):
         number = ctypes.get_errno()
         raise OSError(number, f"ioprio_set: {os.strerror(number)}")
 

@@ -13,31 +13,30 @@ from collections.abc import Callable
 
 
 class Aside:
-    """Keeps a thread off the caller's processor, if the system can tell which one that is."""
+    """Keeps the calling thread off another one's processor. In the sandbox none can place others.
 
-    def __init__(self, thread_id: int) -> None:
-        self._thread_id = thread_id
-        self._allowed = _allowed_processors()
-        self._processor = _processor_function() if len(self._allowed) > 1 else None
+    A step takes a microsecond, unless the other thread has moved.
+    """
+
+    def __init__(self) -> None:
+        self._allowed = os.sched_getaffinity(0) if sys.platform == "linux" else set()
         self._avoided: int | None = None
 
-    def step(self) -> None:
-        """Call this before waking the thread; takes a microsecond, unless the caller has moved."""
-        if sys.platform == "linux" and self._processor is not None:
-            processor = self._processor()
-            if processor != self._avoided:
-                self._avoided = processor
-                try:
-                    os.sched_setaffinity(self._thread_id, self._allowed - {processor})
-                except OSError:  # forbidden, or the processors have changed: it runs anywhere
-                    self._processor = None
+    def avoid(self, processor: int | None) -> None:
+        """processor: where the other thread runs, None if unknown."""
+        if sys.platform == "linux" and processor != self._avoided and len(self._allowed) > 1:
+            self._avoided = processor
+            try:
+                os.sched_setaffinity(0, self._allowed - {processor})
+            except OSError:  # forbidden, or the processors have changed: it runs anywhere
+                self._allowed = set()
 
 
-def _allowed_processors() -> set[int]:
-    return os.sched_getaffinity(0) if sys.platform == "linux" else set()
+def _processor_function() -> Callable[[], int | None]:
+    """sched_getcpu(3), which Python does not have; None where the C library has none."""
+    library = ctypes.CDLL(None) if sys.platform == "linux" else None
+    return getattr(library, "sched_getcpu", lambda: None)
 
 
-def _processor_function() -> Callable[[], int] | None:
-    """sched_getcpu(3), which Python does not have."""
-    function: Callable[[], int] | None = getattr(ctypes.CDLL(None), "sched_getcpu", None)
-    return function
+current_processor = _processor_function()
+"""The processor that the calling thread runs on, None if unknown."""

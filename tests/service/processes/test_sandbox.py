@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the sandbox is 
 FORBIDDEN = {
     "a socket to the network": "socket.socket()",
     "a socket to programs of the device": "socket.socket(socket.AF_UNIX)",
-    "io_uring": "syscall(425, 1, None)",
+    "io_uring": "checked(libc.syscall(425, 1, None))",
     "a file of the system": "open('/etc/passwd')",
     "a file beside the task's": "open(f'{folder}/../admin.token')",
     "the environment of the daemon": "open(f'/proc/{os.getppid()}/environ')",
@@ -43,7 +43,20 @@ FORBIDDEN = {
     "a signal to its group": "os.kill(0, 0)",
     "limits of the daemon": "resource.prlimit(os.getppid(), resource.RLIMIT_CPU)",
     "its priority": "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)",
-    "shared memory": "syscall(29, 1, 4096, 0o1600)",
+    "its processors": "os.sched_setaffinity(os.getppid(), {0})",
+    "its scheduling": "os.sched_setscheduler(os.getppid(), os.SCHED_IDLE, os.sched_param(0))",
+    "a signal to its thread": "checked(libc.tgkill(os.getppid(), os.getppid(), 0))",
+    "a signal to it through a pipe": "fcntl.fcntl(1, fcntl.F_SETOWN, os.getppid())",
+    "a signal that a pipe sends": "fcntl.fcntl(1, fcntl.F_SETSIG, signal.SIGKILL)",
+    "a signal to it by its input": "fcntl.ioctl(0, FIOSETOWN, struct.pack('i', os.getppid()))",
+    "keys for a terminal": "fcntl.ioctl(0, termios.TIOCSTI, b'x')",
+    "a trace of the daemon": "checked(libc.ptrace(16, os.getppid(), None, None))",
+    "its memory": "checked(libc.process_vm_readv(os.getppid(), None, 0, None, 0, 0))",
+    "its descriptors": "os.pidfd_open(os.getppid())",
+    "the name of the device": "socket.sethostname(socket.gethostname())",
+    "the clock": "time.clock_settime(time.CLOCK_REALTIME, time.time())",
+    "a namespace": "checked(libc.unshare(CLONE_NEWUTS))",
+    "shared memory": "checked(libc.shmget(1, 4096, 0o1600))",
     "more descriptors": "resource.setrlimit(resource.RLIMIT_NOFILE, (8192, 8192))",
 }
 ALLOWED = {
@@ -56,17 +69,46 @@ ALLOWED = {
     "a late import": "__import__('onnxruntime')",
     "nothing at all": "open('/dev/null', 'w').write('x')",
     "a signal to itself": "os.kill(os.getpid(), 0)",
+    "its own processors": "os.sched_setaffinity(0, os.sched_getaffinity(0))",
+    "a helper beside the caller": "keep_aside()",
 }
 TRY = """
-import ctypes, errno, json, os, resource, socket, sys, tempfile, threading
+import ctypes, errno, fcntl, json, os, resource, signal, socket, struct, sys, tempfile, termios
+import threading, time
+from service.processes import seccomp
 from service.training import __main__ as child
+from service.training.engines.sessions.crew import Crew
 from service.training.protocol.messages.shared import Failed
 
+FIOSETOWN, CLONE_NEWUTS = 0x8901, 0x04000000
+# uretprobe and uprobe of x86-64 answer with SIGILL, and the kernel asks no filter.
+OF_PROBES = {335, 336} if os.uname().machine == "x86_64" else set()
 libc = ctypes.CDLL(None, use_errno=True)
 
-def syscall(number, *arguments):
-    if libc.syscall(number, *arguments) < 0:
+def checked(result):
+    if result < 0:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+
+def passing():
+    "Every call number that is not refused, but for those of the tables."
+    tables = [*seccomp.ALLOWED.values(), *(each[0] for each in seccomp.LIMITED.values())]
+    known = {seccomp.number_of(each, os.uname().machine) for each in (*tables, seccomp.CLONE)}
+    for number in range(1024):
+        if number not in known | OF_PROBES:
+            result = libc.syscall(number, *[ctypes.c_long(-1)] * 6)
+            if result != -1 or ctypes.get_errno() != errno.ENOSYS:
+                yield number
+
+def keep_aside():
+    "A helper of the engine must be able to avoid the processor of its caller."
+    crew, seen = Crew(), []
+    crew.run([int, int])
+    everywhere = os.sched_getaffinity(0)
+    here = min(everywhere)
+    os.sched_setaffinity(0, {here})
+    crew.run([int, lambda: seen.append(os.sched_getaffinity(0))])
+    if seen != [everywhere - {here} or everywhere]:
+        raise OSError(errno.EPERM, "the helper was not placed")
 
 def hostile(task, pipe):
     folder, source, tried = task.work_dir, task.source, {}
@@ -114,8 +156,16 @@ def test_hostile_code_in_a_child_is_refused(
     assert tried.keys() == FORBIDDEN.keys()
     # EXDEV: Landlock lets nothing be linked from one folder to another. ValueError is Python's word
     # for a limit that may not be raised.
-    refused = ("EPERM", "EACCES", "EXDEV", "ValueError")
+    refused = ("EPERM", "EACCES", "ENOSYS", "EXDEV", "ValueError")
     assert [(name, how) for name, how in tried.items() if how not in refused] == []
+
+
+def test_a_child_that_tries_every_call_number_gets_no_further_than_the_tables(
+    attempts: Callable[[dict[str, str]], dict[str, str]], tmp_path: Path
+) -> None:
+    tried = attempts({"all": "open(f'{folder}/passed', 'w').write(json.dumps([*passing()]))"})
+    assert tried == {"all": "done"}
+    assert json.loads((tmp_path / "work" / "passed").read_text()) == []
 
 
 def test_a_child_has_what_its_task_needs(

@@ -9,9 +9,11 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from service.training.engines.placement import Aside
+from service.training.engines.placement import Aside, current_processor
 
 Call = Callable[[], object]
+Begun = SimpleQueue[tuple["int | None", Call] | None]
+"""Calls, each with the processor of its caller; None ends the thread."""
 Ended = SimpleQueue[BaseException | None]
 
 
@@ -54,39 +56,39 @@ class _Helper:
     """
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._calls: Begun = SimpleQueue()
         self._ended: Ended = SimpleQueue()
         thread = threading.Thread(
             target=_serve, args=(self._calls, self._ended), name="training helper", daemon=True
         )
         thread.start()
-        assert thread.native_id is not None  # it has started
-        self._aside = Aside(thread.native_id)
         weakref.finalize(self, _end, self._calls, thread)
 
     def begin(self, call: Call) -> None:
-        self._aside.step()
-        self._calls.put(call)
+        self._calls.put((current_processor(), call))
 
     def wait(self) -> BaseException | None:
         """Wait for the call; returns the exception that it raised, if any."""
         return self._ended.get()
 
 
-def _serve(calls: SimpleQueue[Call | None], ended: Ended) -> None:
+def _serve(calls: Begun, ended: Ended) -> None:
     np.seterr(all="ignore")  # of this thread: values that are not finite show in the next loss
-    while (call := calls.get()) is not None:
+    aside = Aside()
+    while (begun := calls.get()) is not None:
+        processor, call = begun
+        aside.avoid(processor)
         failure: BaseException | None = None
         try:
             call()
         except BaseException as error:  # noqa: BLE001 - the caller raises it
             failure = error
-        del call  # it has references to the arrays of a step
+        del begun, call  # it has references to the arrays of a step
         ended.put(failure)
         del failure
 
 
-def _end(calls: SimpleQueue[Call | None], thread: threading.Thread) -> None:
+def _end(calls: Begun, thread: threading.Thread) -> None:
     calls.put(None)
     if thread is not threading.current_thread():  # garbage collection may run in this thread
         thread.join()
