@@ -7,8 +7,6 @@ the network address alone proves nothing.
 from __future__ import annotations
 
 import hmac
-import os
-from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.responses import Response
@@ -19,7 +17,7 @@ from api.errors import problem
 from api.origins import AllowedOrigins, preflight, readable_by, refusal_of
 from api.protocol import PEER_UID, PRINCIPAL
 from service.access.principal import ADMIN, Principal
-from service.access.tokens import PREFIX, new_secret
+from service.access.token_secrets import PREFIX
 from service.daemon import Daemon
 from service.errors import Unauthorized
 
@@ -35,20 +33,6 @@ OPEN_PREFIXES = ("/docs/", "/dashboard/")
 REFUSED = {401: "unauthorized", 403: "foreign_origin", 421: "wrong_host"}
 """The code of a refusal by its status."""
 SAFE_SITES = frozenset({"same-origin", "none"})
-
-
-def admin_token(data_dir: Path) -> str:
-    """The admin token, created at the first start in DATA_DIR/admin.token, mode 0600."""
-    path = data_dir / "admin.token"
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return path.read_text("ascii").strip()
-    with os.fdopen(descriptor, "w", encoding="ascii") as file:
-        file.write(new_secret() + "\n")
-        file.flush()
-        os.fsync(file.fileno())
-    return path.read_text("ascii").strip()
 
 
 class Guard:
@@ -143,17 +127,16 @@ def challenge(given: bool) -> str:
 
 def _principal(scope: Scope, headers: Headers) -> Principal:
     """The principal of a request. Raises Unauthorized."""
-    scheme, _, given = headers.get("authorization", "").partition(" ")
+    scheme, _, secret = headers.get("authorization", "").partition(" ")
     daemon: Daemon = scope["app"].state.daemon
     if not scheme and PEER_UID in scope["extensions"]:
         return _user(scope["extensions"][PEER_UID]["uid"], daemon)
-    if scheme.lower() != "bearer":
+    if scheme.lower() != "bearer" or not (secret := secret.strip()):
         raise Unauthorized(
             "send a token as `Authorization: Bearer …`: that of DATA_DIR/admin.token, "
             "or one of `honed tokens create`"
         )
-    state, secret = scope["app"].state, given.strip()
-    if hmac.compare_digest(secret.encode(), state.token.encode()):
+    if hmac.compare_digest(secret.encode(), scope["app"].state.token.encode()):
         return ADMIN
     if secret.startswith(PREFIX):
         return daemon.tokens.principal(secret)

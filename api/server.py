@@ -23,8 +23,8 @@ from api.listeners import (
     tls_context,
 )
 from api.protocol import FileProtocol
-from api.security import admin_token
 from service import allocator, logs
+from service.access.token_secrets import admin_token
 from service.daemon import Daemon
 from service.settings import Settings
 

@@ -17,6 +17,7 @@ from cli.options import as_json
 from cli.output import echo_json, file_size
 from cli.progress import bar
 from service.backup.contents import Contents, open_backup, read_contents
+from storage.disk.durable import create_private
 
 PAYLOAD = "Hone-Payload-Bytes"
 
@@ -109,8 +110,7 @@ def download(client: Client, output: Path) -> Contents:
     """Write a backup to `output` atomically; returns its contents."""
     partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
     try:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
+        with create_private(partial) as file:
             _copy(client, file, output.name)
             file.flush()
             os.fsync(file.fileno())

@@ -20,6 +20,7 @@ from cli.output import echo, echo_table
 from cli.services.bridge import bridge_service
 from service.processes.interpreter import APPLICATION
 from storage.database.codec import dump
+from storage.disk.durable import write_file
 
 PACKAGES = ("clients/python", "clients/flower")
 """Paths in a checkout and in the wheel. They are not installed from an index: whoever published
@@ -188,8 +189,7 @@ def _token(client: Client, folder: Path, model: str) -> str:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         body = {"name": f"federate {model}", "scopes": [SCOPE], "models": [model]}
         made = client.post("/v1/tokens", body)
-        file.touch(0o600)
-        file.write_text(dump({"id": made["id"], "secret": made["secret"]}), "utf-8")
+        write_file(file, dump({"id": made["id"], "secret": made["secret"]}).encode())
     secret: str = json.loads(file.read_text("utf-8"))["secret"]
     return secret
 

@@ -10,7 +10,8 @@ from datetime import datetime, timedelta
 from msgspec import Struct
 
 from service.access.principal import Principal
-from service.access.tokens import TokenRegistry, new_secret
+from service.access.token_secrets import new_secret
+from service.access.tokens import TokenRegistry
 from service.errors import Unauthorized
 from storage.database.codec import utc_now
 from storage.records.access import Limits, Token

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import secrets
-import string
 import threading
-import zlib
 from collections.abc import Callable, Collection
 from datetime import datetime
 
 from msgspec import Struct
 
 from service.access.principal import DEVICE_WIDE, OF_TOKENS, Principal, Scope
+from service.access.token_secrets import new_secret
 from service.errors import InvalidInput, Unauthorized
 from storage.database.codec import utc_now
 from storage.errors import Problem
 from storage.records.access import Limits, NewToken, Token
 from storage.store import Store
 
-PREFIX = "hone_"
-"""Prefix of every secret, so that repository scanners find leaked ones."""
-ALPHABET = string.digits + string.ascii_letters
-RANDOM_CHARACTERS = 43
-"""62^43 is more than 2^256."""
-CHECK_CHARACTERS = 6
-"""Length of the CRC-32 at the end, by which a scanner tells a secret from other text."""
 Listener = Callable[[str], None]
 
 
@@ -151,23 +142,9 @@ class TokenRegistry:
             raise InvalidInput("the token would have expired already", problems=[problem])
 
 
-def new_secret() -> str:
-    """A prefix, 256 random bits as letters and digits, and a checksum."""
-    drawn = "".join(secrets.choice(ALPHABET) for _ in range(RANDOM_CHARACTERS))
-    return PREFIX + drawn + _checksum(drawn)
-
-
 def principal_id(token_id: int) -> str:
     """The token's name in samples and the audit log."""
     return f"{OF_TOKENS}{token_id}"
-
-
-def _checksum(text: str) -> str:
-    rest, digits = zlib.crc32(text.encode()), ""
-    for _ in range(CHECK_CHARACTERS):
-        rest, digit = divmod(rest, len(ALPHABET))
-        digits = ALPHABET[digit] + digits
-    return digits
 
 
 def _digest(secret: str) -> bytes:

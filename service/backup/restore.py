@@ -23,7 +23,7 @@ from storage.backup.copies import check_copy
 from storage.backup.foreign import foreign_contents
 from storage.backup.reconciling import Lost
 from storage.backup.snapshot import DATABASE
-from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
+from storage.disk.durable import create_private, file_faults, make_folder, sync_file, sync_folder
 from storage.disk.lock import DataDirLock
 from storage.errors import AlreadyExists, Problem, StorageFull
 from storage.records.jobs import JobState
@@ -120,8 +120,7 @@ def _unpack(
         with file_faults(f"cannot unpack {entry.name}"):
             make_folder(path.parent)
             folders.add(path.parent)
-            descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as target:
+            with create_private(path) as target:
                 _copy(archive, entry, target, advance=advance)
                 target.flush()
                 sync_file(target.fileno())

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
+from service.access.token_secrets import is_secret, read_secret
 from service.installation.checks import Check
 from service.policy.checks import size
 from storage.disk.permissions import open_to_others
@@ -52,9 +53,10 @@ def check_permissions(folder: Path) -> Check:
 
 
 def check_token_file(path: Path) -> Check:
-    """Only its owner may read the admin token."""
+    """It holds the admin token, and only its owner may read it."""
     try:
         mode = stat.S_IMODE(path.stat().st_mode)
+        is_whole = is_secret(read_secret(path))
     except FileNotFoundError:
         return Check("token", "ok", f"{path} is made at the first start")
     except OSError as error:
@@ -64,6 +66,9 @@ def check_token_file(path: Path) -> Check:
         return Check(
             "token", "fail", f"{path} has mode {mode:04o}: others can read it", f"chmod 600 {path}"
         )
+    if not is_whole:
+        remedy = "remove it: the next start makes a new token"
+        return Check("token", "fail", f"{path} is empty or damaged", remedy)
     return Check("token", "ok", str(path))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from storage.backup.copies import FILES_OF_DATABASE
 from storage.database.codec import dump
-from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
+from storage.disk.durable import file_faults, make_folder, sync_folder, write_file
 
 RESTORING = "restoring"
 _PLAN = "plan.json"
@@ -47,13 +47,8 @@ def swap_in(data_dir: Path, *, now: datetime) -> Path | None:
     aside = _aside(data_dir, now) if holds_data(data_dir) else None
     with file_faults("cannot put the backup in place"):
         plan = data_dir / RESTORING / _PLAN
-        draft = plan.with_suffix(".new")
-        with draft.open("w", encoding="utf-8") as file:
-            file.write(dump({"aside": aside and str(aside)}, ensure_ascii=True))
-            file.flush()
-            sync_file(file.fileno())
-        draft.replace(plan)
-        sync_folder(plan.parent)
+        told = {"aside": None if aside is None else str(aside)}
+        write_file(plan, dump(told, ensure_ascii=True).encode())
     finish(data_dir)
     return aside
 

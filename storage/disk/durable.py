@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedWriter
 from pathlib import Path
 
 from storage.errors import Busy, HoneError, StorageBroken, StorageFull
@@ -95,6 +96,25 @@ def make_folder(folder: Path) -> None:
     make_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder.parent)
+
+
+def create_private(path: Path) -> BufferedWriter:
+    """Create a file that only its owner can read. Raises FileExistsError, OSError."""
+    return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Replace a file by one that only its owner can read; a crash leaves the old or the new one.
+
+    Raises OSError.
+    """
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    with create_private(draft) as file:
+        file.write(content)
+        file.flush()
+        sync_file(file.fileno())
+    publish(draft, path)
 
 
 def publish(source: Path, destination: Path) -> None:

@@ -13,7 +13,7 @@ from msgspec import convert
 from msgspec.structs import asdict, replace
 
 from storage.database.codec import dump, dump_time, load
-from storage.disk.durable import file_faults, publish, sync_file
+from storage.disk.durable import file_faults, write_file
 from storage.errors import StorageBroken
 from storage.records.federation import PrivacySpent
 from storage.records.models import Model
@@ -37,14 +37,9 @@ class PrivacyLedger:
     def write(self, model: Model, spent: PrivacySpent) -> None:
         """Durable when it returns. Raises StorageBroken, StorageFull."""
         told = {**self._load(), _key(model): spent}
-        draft = self._path.with_suffix(".new")
         with file_faults(f"cannot write {self._path}"):
-            with draft.open("w", encoding="utf-8") as file:
-                file.write(dump({key: asdict(each) for key, each in told.items()}, indent=1))
-                file.flush()
-                sync_file(file.fileno())
-            draft.chmod(0o600)
-            publish(draft, self._path)
+            text = dump({key: asdict(each) for key, each in told.items()}, indent=1)
+            write_file(self._path, text.encode())
 
     def _load(self) -> dict[str, PrivacySpent]:
         try:

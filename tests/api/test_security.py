@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +13,19 @@ from typing import Any
 
 import httpx
 import pytest
-from support import Served, client
+from support import DEADLINE_S, Served, client
 
 from service.access.principal import ADMIN, Scope
+from service.access.token_secrets import is_secret
 from storage.records.access import Limits
+
+WITHOUT_ROOM = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+sys.argv = ["honed", "serve", "--port", "0", "--data-dir", sys.argv[1]]
+from cli.main import main
+main()
+"""
 
 
 def ask(served: Served, path: str = "/v1/models", **headers: str) -> httpx.Response:
@@ -23,7 +34,8 @@ def ask(served: Served, path: str = "/v1/models", **headers: str) -> httpx.Respo
 
 
 @pytest.mark.parametrize(
-    "authorization", ["", "Bearer", "Bearer wrong", "Basic {token}", "{token}", "Bearer {token}x"]
+    "authorization",
+    ["", "Bearer", "Bearer wrong", "Basic {token}", "{token}", "Bearer {token}x"],
 )
 def test_a_request_without_the_token_gets_401(served: Served, authorization: str) -> None:
     answer = ask(served, Authorization=authorization.format(token=served.token))
@@ -145,14 +157,47 @@ def test_the_token_file_is_the_owners_alone_and_survives_a_restart(
     assert first.token not in first.log.read_text()
 
 
-def test_an_admin_token_of_before_is_kept(serve: Callable[..., Served], tmp_path: Path) -> None:
-    (tmp_path / "data").mkdir(mode=0o700)
-    (tmp_path / "data" / "admin.token").write_text("5hoMQzVQ_old-style_4yHnKX6fE\n")
+@pytest.mark.parametrize("content", ["", "\n", "hone_7stFg4fsCV5IkwpiNoUQRSwJitx8\n"])
+def test_a_daemon_does_not_start_without_a_whole_admin_token(
+    serve: Callable[..., Served], tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "data" / "admin.token"
+    path.parent.mkdir(mode=0o700)
+    path.write_text(content)
+
+    with pytest.raises(AssertionError, match=f"error: {path} is .* or remove the file"):
+        serve()
+    path.unlink()
+
+    assert is_secret(serve().token)
+
+
+def test_an_empty_secret_matches_not_even_an_empty_token(
+    serve_inside: Callable[..., Any],
+) -> None:
+    inside = serve_inside()
+    inside.app.state.token = ""
+    with client(inside.url) as asking:
+        headers = {"Authorization": "Bearer"}
+        assert asking.get("/v1/tokens", headers=headers).status_code == 401
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no RLIMIT_FSIZE on Windows")
+def test_a_first_start_without_room_does_not_open_the_second(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    arguments = [sys.executable, "-c", WITHOUT_ROOM, str(tmp_path / "data")]
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HONED_")}
+    done = subprocess.run(
+        arguments, env=kept, capture_output=True, text=True, timeout=DEADLINE_S, check=False
+    )
+    assert done.returncode == 1, done.stderr
+    assert not (tmp_path / "data" / "admin.token").exists()
 
     served = serve()
 
-    assert served.token == "5hoMQzVQ_old-style_4yHnKX6fE"
-    assert served.http.get("/v1/models").status_code == 200
+    assert is_secret(served.token)
+    assert ask(served, "/v1/tokens", Authorization="Bearer").status_code == 401
 
 
 def test_no_telemetry_is_told_of_a_request(

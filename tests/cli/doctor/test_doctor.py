@@ -14,6 +14,7 @@ import pytest
 from cli.client import Client
 from cli.demo.daemon import DaemonProcess
 from cli.doctor import doctor
+from service.access.token_secrets import admin_token
 from service.installation import folder
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -48,11 +49,15 @@ def test_a_wrong_setting_fails_with_its_name(honed: Callable[..., Any]) -> None:
 def test_a_token_that_others_can_read_fails(tmp_path: Path) -> None:
     token = tmp_path / "admin.token"
     assert folder.check_token_file(token).status == "ok"
-    token.touch(mode=0o600)
+    admin_token(tmp_path)
     assert folder.check_token_file(token).status == "ok"
     token.chmod(0o644)
     check = folder.check_token_file(token)
     assert (check.status, check.remedy) == ("fail", f"chmod 600 {token}")
+    token.write_text("")
+    token.chmod(0o600)
+    check = folder.check_token_file(token)
+    assert (check.status, check.detail) == ("fail", f"{token} is empty or damaged")
 
 
 @posix

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import re
-import zlib
 from collections.abc import Iterator
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
@@ -9,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from service.access.principal import ADMIN, Principal, Scope
-from service.access.tokens import ALPHABET, TokenRegistry, new_secret
+from service.access.tokens import TokenRegistry
 from service.errors import InsufficientScope, InvalidInput, Unauthorized
 from storage.errors import StateConflict
 from storage.records.access import Limits
@@ -38,16 +36,6 @@ def tokens(store: Store, clock: list[datetime]) -> TokenRegistry:
 def create(tokens: TokenRegistry, name: str = "camera", *, asker: Principal = ADMIN, **changes):
     given = {"scopes": [Scope.PREDICT], "models": None, "limits": Limits(), "expires_at": None}
     return tokens.create(asker, name=name, **{**given, **changes})
-
-
-def test_a_secret_has_256_random_bits_a_prefix_and_a_checksum():
-    first, second = new_secret(), new_secret()
-    assert re.fullmatch(r"hone_[0-9A-Za-z]{49}", first)
-    assert first != second
-    value = 0
-    for character in first[-6:]:
-        value = value * len(ALPHABET) + ALPHABET.index(character)
-    assert value == zlib.crc32(first.removeprefix("hone_")[:-6].encode())
 
 
 def test_a_secret_tells_whose_it_is(tokens):
