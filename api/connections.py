@@ -2,18 +2,22 @@
 
 A connection waits until it has sent the complete headers of a request. It then works until its
 answer is complete, and waits again. It is stalled while its client neither sends the rest of a body
-nor receives the answer.
+nor receives the answer. Where there are too many, the holder of the most loses the oldest, so that
+nobody's streams, however many, keep others out.
 """
 
 from __future__ import annotations
 
 import socket
 import sys
+from collections import Counter
 from collections.abc import Collection, Iterable
 from contextlib import suppress
 from typing import Protocol
 
 MAX_CONNECTIONS = 512
+RESERVED = 32
+"""So many connections of the administrators are only closed for others of theirs."""
 MAX_DESCRIPTORS = 65_536
 """More are never needed, and some programs that a hook may start close every possible one."""
 MAX_WAIT_S = 10.0
@@ -30,10 +34,15 @@ class Connection(Protocol):
     """What the limits need to know of a connection."""
 
     waiting_since: float | None
+    since: float
 
     @property
-    def is_answering(self) -> bool:
-        """Whether a complete request has arrived and its answer is still being sent."""
+    def holder(self) -> str:
+        """Who occupies it: whose request it answers; before that, what the kernel tells."""
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether its holder may end what others do, and must always get in."""
 
     @property
     def is_sending(self) -> bool:
@@ -57,17 +66,20 @@ def max_connections() -> int:
 
 
 def make_room(connections: Collection[Connection]) -> None:
-    """Close the connection that has waited longest if there are too many.
+    """If there are too many, close the oldest of the holder who has the most.
 
-    One that is sending a body is closed only if none waits for headers; one that is being answered
-    (an event stream, a long poll) is never closed.
+    The oldest is the one that has waited or been answered for the longest time.
     """
     if len(connections) <= max_connections():
         return
-    waiting = [each for each in connections if each.waiting_since is not None]
-    idle = waiting or [each for each in connections if not each.is_answering]
-    if idle:
-        min(idle, key=lambda each: each.waiting_since or 0.0).abort()
+    counts = Counter(each.holder for each in connections)
+    counts.subtract({each.holder: RESERVED for each in connections if each.is_reserved})
+    greediest, _ = counts.most_common(1)[0]
+    min((each for each in connections if each.holder == greediest), key=_since).abort()
+
+
+def _since(connection: Connection) -> float:
+    return connection.since
 
 
 def close_overdue(connections: Iterable[Connection], *, now: float) -> None:

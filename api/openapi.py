@@ -30,7 +30,7 @@ DETAILS = {
     "prediction_timeout": "no answer within 30 s; send fewer inputs",
     "preparation_failed": "checking the model ended the process that did it",
     "privacy_budget_spent": "'digits' has spent epsilon 7.8 of its budget of 8; …",
-    "quota_exceeded": "this token's limit of uploads at once is 2 (uploads); wait until …",
+    "quota_exceeded": "your limit of uploads at once is 2 (uploads); wait until …",
     "range_not_satisfiable": "the file has 41733 bytes",
     "state_conflict": "job 3 is succeeded; only a paused job resumes",
     "storage_full": "the disk is full; nothing of the request was stored",

@@ -14,12 +14,16 @@ from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from api.connections import MAX_STALL_S, make_room
-from service.access.peers import peer_uid
+from service.access.peers import OWN_USERS, peer_uid
+from service.access.principal import Principal, of_user
 
 ZERO_COPY = "http.response.zerocopysend"
 """ASGI extension: sends part of an open file as the body (asgi.readthedocs.io, Extensions)."""
 ABORT = "honed.abort"
 """Our extension: `{"abort": callable}` closes the connection at once and drops unsent bytes."""
+
+HELD = "honed.held"
+"""Our extension: `{"by": callable}` takes the `Principal` whose request the connection answers."""
 
 ENDS = "honed.ends"
 """Our extension: `{"peer": address, "own": address}` of the socket. The scope's `client` is not it:
@@ -74,7 +78,7 @@ class Joining:
 
 
 class FileProtocol(H11Protocol):
-    """One connection. Offers the extensions ZERO_COPY, ABORT, ENDS and PEER_UID to the app."""
+    """One connection. Offers ZERO_COPY, ABORT, HELD, ENDS and PEER_UID to the app."""
 
     waiting_since: float | None = None
     """When it began to wait for a request's headers; None once they are there."""
@@ -84,14 +88,25 @@ class FileProtocol(H11Protocol):
         self._plain_app: Any = self.app
         self.app = self._extended_app
         self._peer_uid: int | None = None
+        self._principal: Principal | None = None
+        self.since = self.loop.time()
         self._heard = 0
         self._seen = (0, 0)
         self._moved_at = self.loop.time()
 
     @property
-    def is_answering(self) -> bool:
-        """Whether a complete request has arrived and its answer is still being sent."""
-        return self.waiting_since is None and not self.cycle.more_body
+    def holder(self) -> str:
+        """Who occupies it: whose request it answers; before that, what the kernel tells."""
+        if self._principal is not None:
+            return self._principal.id
+        return "nobody" if self._peer_uid is None else of_user(self._peer_uid)
+
+    @property
+    def is_reserved(self) -> bool:
+        """Whether its holder may end what others do, and must always get in."""
+        if self._principal is not None:
+            return self._principal.is_administrator
+        return self._peer_uid in OWN_USERS
 
     @property
     def is_sending(self) -> bool:
@@ -119,7 +134,7 @@ class FileProtocol(H11Protocol):
         """Begin a connection; at the limit, close another one."""
         super().connection_made(transport)
         self._peer_uid = peer_uid(transport.get_extra_info("socket"))
-        self.waiting_since = self.loop.time()
+        self.waiting_since = self.since
         make_room(self.connections)  # type: ignore[arg-type]  # all are of this class
 
     def data_received(self, data: bytes) -> None:
@@ -141,17 +156,19 @@ class FileProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
-        self.waiting_since = self.loop.time()
+        self.waiting_since = self.since = self.loop.time()
+        self._principal = None
         super().on_response_complete()
 
     async def _extended_app(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._plain_app(scope, receive, send)
             return
-        self.waiting_since = None
+        self.waiting_since, self.since = None, self.loop.time()
         scope["extensions"] = {
             ZERO_COPY: {},
             ABORT: {"abort": self.transport.abort},
+            HELD: {"by": self._hold},
             ENDS: {"peer": self.client, "own": self.server},
         }
         if self._peer_uid is not None:
@@ -175,6 +192,9 @@ class FileProtocol(H11Protocol):
                 await send(message)
 
         await self._plain_app(scope, receive, send_extended)
+
+    def _hold(self, principal: Principal) -> None:
+        self._principal = principal
 
     async def _send_file(self, message: Message, receive: Receive) -> None:
         """Send `count` bytes of `file` from `offset`; returns early if the client goes away."""

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from api.access.auditing import note_refusal
 from api.errors import problem
 from api.origins import AllowedOrigins, preflight, readable_by, refusal_of
-from api.protocol import PEER_UID, PRINCIPAL
+from api.protocol import HELD, PEER_UID, PRINCIPAL
 from service.access.principal import ADMIN, Principal
 from service.access.token_secrets import PREFIX
 from service.daemon import Daemon
@@ -85,11 +85,12 @@ class Guard:
         if is_preflight or self._is_open(scope["path"]):
             return None
         try:
-            scope[PRINCIPAL] = _principal(scope, headers)
+            scope[PRINCIPAL] = principal = _principal(scope, headers)
         except Unauthorized as error:
             given = bool(headers.get("authorization"))
             return problem(error.code, error.detail, headers={"WWW-Authenticate": challenge(given)})
-        return None if page is None else refusal_of(scope[PRINCIPAL])
+        scope["extensions"][HELD]["by"](principal)
+        return None if page is None else refusal_of(principal)
 
     def _allowed(self, scope: Scope) -> set[str]:
         """The accepted values of Host. The called address is one: a page of another origin that

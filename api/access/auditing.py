@@ -13,7 +13,7 @@ from typing import Literal
 from starlette.types import Message, Scope, Send
 
 from api.protocol import AUDIT_FACTS, ENDS, IS_HEAD, PEER_UID, PRINCIPAL
-from service.access.principal import Principal
+from service.access.principal import Principal, of_user
 from service.daemon import Daemon
 from storage.database.audited import Pending, begin
 from storage.records.access import EntryKind, NewEntry
@@ -108,7 +108,7 @@ def _place(scope: Scope) -> str:
 def _nobody(scope: Scope) -> str:
     """A client without a principal; the kernel tells the user at the other end of a Unix socket."""
     peer = scope["extensions"].get(PEER_UID)
-    return f"uid {peer['uid']}" if peer else "nobody"
+    return of_user(peer["uid"]) if peer else "nobody"
 
 
 def _address(scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""Enforces the limits of tokens, and aborts their open requests when they expire."""
+"""Enforces the limits of tokens and users, and aborts their open requests when they expire."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Metering:
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it."""
         principal: Principal | None = scope.get(PRINCIPAL)
-        if principal is None or not principal.is_token:
+        if principal is None or principal.is_administrator:
             await self._app(scope, receive, send)
             return
         daemon: Daemon = scope["app"].state.daemon

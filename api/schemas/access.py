@@ -26,7 +26,7 @@ class LimitSettings(Request):
     """Limits of what a token may use; null for no limit. A field that is absent stays."""
 
     connections: int | None = Field(
-        None, ge=1, le=512, description="Requests open at once; event streams count."
+        None, ge=1, le=512, description="Requests open at once; event streams count. Null is 64."
     )
     uploads: int | None = Field(None, ge=1, le=512, description="Uploads of samples at once.")
     registrations: int | None = Field(

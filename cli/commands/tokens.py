@@ -20,7 +20,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 _LIMITS: dict[str, dict[str, Any]] = {
     "connections": {
         "type": int,
-        "help": "Maximum number of requests open at once; event streams count.",
+        "help": "Maximum number of requests open at once; event streams count. Default: 64.",
     },
     "uploads": {"type": int, "help": "Maximum number of uploads of samples at once."},
     "registrations": {"type": int, "help": "Maximum number of registrations of models at once."},

@@ -8,7 +8,7 @@ import struct
 import sys
 from collections.abc import Iterable, Mapping
 
-from service.access.principal import EVERY_SCOPE, Principal, Scope
+from service.access.principal import EVERY_SCOPE, Principal, Scope, of_user
 from service.errors import BadSetting
 
 ROOT = 0
@@ -16,6 +16,10 @@ GROUP = "honed"
 """Its members may open the socket; HONED_SOCKET_USERS sets what they may do."""
 EVERYTHING = "*"
 """Every scope, in the setting."""
+OWN_USERS: Mapping[int, str] = (
+    {ROOT: "root", os.geteuid(): "the daemon's user"} if hasattr(os, "geteuid") else {}
+)
+"""Those who may do everything unless the setting says less."""
 UCRED = struct.Struct("iII")
 """Process, user and group: unix(7)."""
 
@@ -27,8 +31,7 @@ class Peers:
     """
 
     def __init__(self, users: Mapping[str, Iterable[str]]) -> None:
-        own = {ROOT: "root", os.geteuid(): "the daemon's user"} if hasattr(os, "geteuid") else {}
-        self._known = {uid: _principal(uid, name, (EVERYTHING,)) for uid, name in own.items()}
+        self._known = {uid: _principal(uid, name, (EVERYTHING,)) for uid, name in OWN_USERS.items()}
         for user, scopes in users.items():
             uid = _uid(user)
             self._known[uid] = _principal(uid, user, scopes)
@@ -62,7 +65,7 @@ def group_id() -> int | None:
 def _principal(uid: int, name: str, scopes: Iterable[str]) -> Principal:
     given = frozenset(scopes)
     rights = EVERY_SCOPE if EVERYTHING in given else frozenset(map(Scope, given))
-    return Principal(f"uid {uid}", name, rights)
+    return Principal(of_user(uid), name, rights)
 
 
 def _uid(user: str) -> int:

@@ -53,6 +53,8 @@ OF_PAGES = frozenset(
 ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
 OF_TOKENS = "token "
 """Prefix of the id of a token's principal."""
+OF_USERS = "uid "
+"""Prefix of the id of a user of this device."""
 EVERY_SCOPE = frozenset(Scope)
 
 
@@ -87,6 +89,11 @@ class Principal(Struct, frozen=True):
     def is_token(self) -> bool:
         """Whether it is a token of the database, which has limits and can be revoked."""
         return self.id.startswith(OF_TOKENS)
+
+    @property
+    def is_administrator(self) -> bool:
+        """Whether it is the admin, or a user of this device, and may end the tokens of others."""
+        return Scope.TOKENS_ADMIN in self.scopes and not self.is_token
 
     @property
     def owner(self) -> str | None:
@@ -126,6 +133,11 @@ class Principal(Struct, frozen=True):
 
 ADMIN = Principal("admin", "admin", EVERY_SCOPE)
 """The holder of the token in DATA_DIR/admin.token."""
+
+
+def of_user(uid: int) -> str:
+    """The id of a user of this device."""
+    return f"{OF_USERS}{uid}"
 
 
 def _listed(names: Iterable[str]) -> str:

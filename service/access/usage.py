@@ -21,6 +21,8 @@ from storage.errors import HoneError
 from storage.records.access import Limits, Token, TokenUse
 from storage.store import Store
 
+USUAL_CONNECTIONS = 64
+"""Requests at once of who has no limit of connections: others need connections too."""
 END_AFTER_S = 1.0
 """Grace period for requests of a revoked token: one of them may be its own revocation."""
 AtOnce = Literal["uploads", "registrations"]
@@ -29,7 +31,7 @@ Abort = Callable[[], None]
 
 
 class Usage:
-    """The usage of one token.
+    """The usage of one token, or of a user with a few scopes.
 
     opened: a function for each open request that aborts it. used_on: the UTC day of used_bytes.
     """
@@ -50,8 +52,9 @@ class Usage:
     @contextmanager
     def request(self, limits: Limits, abort: Abort, *, now: datetime) -> Iterator[None]:
         """Count a request while the block runs. Raises QuotaExceeded."""
-        if limits.connections is not None and len(self.opened) >= limits.connections:
-            raise QuotaExceeded(_at_once("requests", limits.connections), retry_after_s=1)
+        most = USUAL_CONNECTIONS if limits.connections is None else limits.connections
+        if len(self.opened) >= most:
+            raise QuotaExceeded(_at_once("requests", most), retry_after_s=1)
         self.last_used_at, self.changed = now, True
         key = object()
         self.opened[key] = abort
@@ -113,7 +116,7 @@ class Usage:
 
 
 class Usages:
-    """The usage of every token, saved periodically.
+    """The usage of every token and user but administrators; that of tokens is saved periodically.
 
     A crash loses what was counted since the last `save`.
     """
@@ -126,7 +129,7 @@ class Usages:
         tokens.listen(self._hand_over)
 
     def of(self, principal: Principal) -> Usage:
-        """The usage of a token, continued from what is stored."""
+        """The usage of a principal; a token's continues from what is stored."""
         usage = self._usages.get(principal.id)
         if usage is None:
             usage = self._usages[principal.id] = Usage(self._stored.pop(principal.id, None))
@@ -141,7 +144,7 @@ class Usages:
         """Store what has changed. What cannot be stored is kept for the next time."""
         uses, saved = {}, []
         for name, usage in self._usages.items():
-            if usage.changed and usage.last_used_at is not None:
+            if name.startswith(OF_TOKENS) and usage.changed and usage.last_used_at is not None:
                 usage.changed = False
                 saved.append(usage)
                 day = usage.used_on or _day(utc_now())
@@ -178,4 +181,4 @@ def _day(now: datetime) -> str:
 
 def _at_once(what: str, limit: int) -> str:
     name = "connections" if what == "requests" else what
-    return f"this token's limit of {what} at once is {limit} ({name}); wait until one has ended"
+    return f"your limit of {what} at once is {limit} ({name}); wait until one has ended"

@@ -11,7 +11,7 @@ from msgspec import Struct, field
 class Limits(Struct, frozen=True):
     """Limits of a token, None for no limit.
 
-    connections: concurrent requests, including event streams and long polls. uploads,
+    connections: concurrent requests, including event streams and long polls; None for 64. uploads,
     registrations: concurrent ones of samples and of models. bytes_per_day: of request bodies, per
     UTC day.
     """

@@ -32,12 +32,14 @@ def open_request(usage, **limits):
     return usage.request(Limits(**limits), lambda: None, now=NOON)
 
 
-def test_without_limits_everything_is_let_through(usage):
+def test_without_limits_all_but_too_many_requests_at_once_is_let_through(usage):
     with ExitStack() as opened:
-        for _ in range(100):
+        for _ in range(64):
             opened.enter_context(open_request(usage))
             opened.enter_context(usage.within("uploads", Limits()))
             opened.enter_context(usage.within("predictions", Limits()))
+        with pytest.raises(QuotaExceeded, match="requests at once is 64"):
+            open_request(usage).__enter__()
     assert usage.opened == {}
 
 
