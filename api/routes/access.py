@@ -44,7 +44,7 @@ def make_token(
 ) -> NewTokenBody:
     """The answer holds the secret, which nobody can read again: only its digest is stored.
 
-    Nobody can give away scopes that he does not have.
+    Nobody can give away scopes, limits or time that he does not have.
     """
     token, secret = daemon.tokens.create(
         principal,
@@ -82,12 +82,18 @@ def show_token(token_id: TokenId, store: TheStore, daemon: TheDaemon) -> TokenBo
     responses=answers("already_exists", "not_found", "state_conflict"),
 )
 @needs(Scope.TOKENS_ADMIN)
-def change_token(token_id: TokenId, patch: TokenPatch, daemon: TheDaemon) -> TokenBody:
-    """Changes name, limits or end, at once. For other scopes or models make another token."""
+def change_token(
+    token_id: TokenId, patch: TokenPatch, daemon: TheDaemon, principal: ThePrincipal
+) -> TokenBody:
+    """Changes name, limits or end, at once. For other scopes or models make another token.
+
+    More than the token had gives only who has all that it then has.
+    """
     known = daemon.store.tokens.get(token_id)
     given = patch.model_fields_set
     limits = patch.limits.model_dump(exclude_unset=True) if patch.limits else {}
     changed = daemon.tokens.change(
+        principal,
         token_id,
         name=patch.name or known.name,
         limits=replace(known.limits, **limits),
@@ -101,7 +107,9 @@ def change_token(token_id: TokenId, patch: TokenPatch, daemon: TheDaemon) -> Tok
 )
 @needs(Scope.TOKENS_ADMIN)
 def revoke_token(token_id: TokenId, daemon: TheDaemon) -> None:
-    """For good, at once; its open requests end within seconds. It stays in the list."""
+    """For good, at once; its open requests end within seconds, and its sessions of the console. It
+    stays in the list.
+    """
     daemon.tokens.revoke(token_id)
 
 
@@ -116,7 +124,7 @@ def rotate_token(
 ) -> NewTokenBody:
     """A new secret, shown once; the old one counts no longer. The samples it added stay its own.
 
-    Nobody can rotate a token that has scopes that he does not have.
+    Nobody can rotate a token that has scopes, limits or time that he does not have.
     """
     token, secret = daemon.tokens.rotate(principal, token_id)
     response.headers.update(NO_STORE)
@@ -141,7 +149,9 @@ def make_code(daemon: TheDaemon, principal: ThePrincipal, response: Response) ->
 async def sign_in(
     daemon: TheDaemon, asked: SignInRequest, request: Request, response: Response
 ) -> NewTokenBody:
-    """A token of twelve hours that may do what who made the code may do. Needs no token."""
+    """A token of twelve hours that may do what who made the code may do, within the same limits and
+    until the same end. Needs no token.
+    """
     asker = request.scope[PRINCIPAL] = daemon.sign_in.redeem(asked.code)
     with recorded_change(request.scope, "change"):
         token, secret = await asyncio.to_thread(daemon.sign_in.token, asker)

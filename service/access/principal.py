@@ -10,7 +10,7 @@ from enum import Enum
 from msgspec import Struct, field
 
 from service.errors import InsufficientScope
-from storage.records.access import Limits
+from storage.records.access import OF_TOKENS, Limits
 
 
 class Scope(str, Enum):
@@ -51,8 +51,6 @@ OF_PAGES = frozenset(
 )
 """Maximum scopes of a token used by a web page of another origin."""
 ORIGIN = re.compile(r"https?://([a-z0-9._-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?")
-OF_TOKENS = "token "
-"""Prefix of the id of a token's principal."""
 OF_USERS = "uid "
 """Prefix of the id of a user of this device."""
 EVERY_SCOPE = frozenset(Scope)

@@ -14,7 +14,7 @@ from service.access.token_secrets import new_secret
 from service.access.tokens import TokenRegistry
 from service.errors import Unauthorized
 from storage.database.codec import utc_now
-from storage.records.access import Limits, Token
+from storage.records.access import Token
 
 CODE_LIFETIME_S = 60
 TOKEN_LIFETIME_H = 12
@@ -59,13 +59,12 @@ class SignIn:
         return waiting.asker
 
     def token(self, asker: Principal) -> tuple[Token, str]:
-        """A token for the console with the asker's rights, and its secret."""
-        return self._tokens.create(
+        """A token for the console with the asker's rights, and its secret. Raises Unauthorized if
+        the asker's token has ended or changed since the code was made.
+        """
+        return self._tokens.open_session(
             asker,
             name=f"console {secrets.token_hex(4)}",
-            scopes=asker.scopes,
-            models=asker.models,
-            limits=Limits(),
             expires_at=self._now() + timedelta(hours=TOKEN_LIFETIME_H),
         )
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
-from service.access.principal import DEVICE_WIDE, OF_TOKENS, Principal, Scope
+from service.access.principal import DEVICE_WIDE, Principal, Scope
 from service.access.token_secrets import new_secret
-from service.errors import InvalidInput, Unauthorized
+from service.errors import InsufficientScope, InvalidInput, Unauthorized
 from storage.database.codec import utc_now
 from storage.errors import Problem
 from storage.records.access import Limits, NewToken, Token
@@ -50,13 +50,7 @@ class TokenRegistry:
         # The lookup's timing reveals only digests, from which no secret can be found.
         if known is None or not hmac.compare_digest(known.token.sha256, digest):
             raise Unauthorized("no token has this secret; it may have been rotated")
-        token = known.token
-        if token.revoked_at is not None:
-            raise Unauthorized(f"{known.principal.described} was revoked; ask for a new token")
-        if token.expires_at is not None and token.expires_at <= self._now():
-            ended = token.expires_at.isoformat(timespec="seconds")
-            raise Unauthorized(f"{known.principal.described} expired at {ended}")
-        return known.principal
+        return self._valid(known)
 
     def create(
         self,
@@ -70,81 +64,126 @@ class TokenRegistry:
     ) -> tuple[Token, str]:
         """A new token and its secret, which cannot be read again.
 
-        Raises AlreadyExists, InsufficientScope if the asker lacks one of the scopes, InvalidInput.
+        Raises AlreadyExists, InsufficientScope if the asker may not give all of this, InvalidInput.
         """
         wanted = frozenset(scopes)
         _refuse_unbindable(wanted, models)
         self._refuse_past(expires_at)
-        _refuse_more(asker, wanted)
+        _refuse_more(self._giver(asker), wanted, limits, expires_at)
         secret = new_secret()
-        new = NewToken(
-            name=name,
-            sha256=_digest(secret),
-            scopes=tuple(each.value for each in Scope if each in wanted),
-            models=None if models is None else tuple(sorted(set(models))),
-            limits=limits,
-            expires_at=expires_at,
+        new = _new_token(name, secret, wanted, models, limits=limits, expires_at=expires_at)
+        with self._changing:
+            return self._adopt([self._store.tokens.add(new)]), secret
+
+    def open_session(
+        self, asker: Principal, *, name: str, expires_at: datetime
+    ) -> tuple[Token, str]:
+        """A token with the asker's rights, limits and, if it is earlier, end; and its secret.
+
+        Raises Unauthorized if the asker is a token that has ended or changed since it asked.
+        """
+        secret = new_secret()
+        ends = min(filter(None, (asker.expires_at, expires_at)))
+        new = _new_token(
+            name, secret, asker.scopes, asker.models, limits=asker.limits, expires_at=ends
         )
         with self._changing:
-            return self._adopt(self._store.tokens.add(new)), secret
+            known = self._of(asker.id)
+            if known is not None and self._valid(known) is not asker:
+                raise Unauthorized(f"{asker.described} has changed since; sign in with it again")
+            whose = asker.id if known is None else known.token.session_of or asker.id
+            return self._adopt([self._store.tokens.add(new, session_of=whose)]), secret
 
     def change(
         self,
+        asker: Principal,
         id: int,  # noqa: A002
         *,
         name: str,
         limits: Limits,
         expires_at: datetime | None,
     ) -> Token:
-        """Replace these fields. Raises AlreadyExists, InvalidInput, NotFound, StateConflict."""
+        """Replace these fields; this ends the token's sessions if limits or end are others.
+
+        Raises AlreadyExists, InvalidInput, NotFound, StateConflict, and InsufficientScope for more
+        than the token had, unless the asker may give all that it then has.
+        """
         with self._changing:
             before = self._store.tokens.get(id)
             if expires_at != before.expires_at:
                 self._refuse_past(expires_at)
-            return self._adopt(
-                self._store.tokens.change(id, name=name, limits=limits, expires_at=expires_at)
+            if _beyond(limits, expires_at, than=before):
+                giver = asker if before.session_of else self._giver(asker)
+                _refuse_more(giver, _scopes(before), limits, expires_at)
+            token, *sessions = self._store.tokens.change(
+                id, name=name, limits=limits, expires_at=expires_at
             )
+            self._adopt([token, *sessions])
+        self._tell_ended(sessions)
+        return token
 
     def rotate(self, asker: Principal, id: int) -> tuple[Token, str]:  # noqa: A002
-        """Replace the secret; the old one becomes invalid. Raises as `create`, NotFound,
-        StateConflict.
+        """Replace the secret; the old one becomes invalid, and so do the token's sessions.
 
-        The asker must have all rights of the token, since the new secret grants them.
+        The asker must have all that the token has, since the new secret grants it. Raises as
+        `create`, NotFound, StateConflict.
         """
         secret = new_secret()
         with self._changing:
             before = self._store.tokens.get(id)
-            _refuse_more(asker, frozenset(map(Scope, before.scopes)))
-            token = self._adopt(self._store.tokens.rotate(id, _digest(secret)))
-        self._tell_ended(token)
-        return token, secret
+            _refuse_more(self._giver(asker), _scopes(before), before.limits, before.expires_at)
+            ended = self._store.tokens.rotate(id, _digest(secret))
+            self._adopt(ended)
+        self._tell_ended(ended)
+        return ended[0], secret
 
     def revoke(self, id: int) -> Token:  # noqa: A002
-        """Revoke a token for good. Raises NotFound."""
+        """Revoke a token for good, and its sessions. Raises NotFound."""
         with self._changing:
-            token = self._adopt(self._store.tokens.revoke(id))
-        self._tell_ended(token)
-        return token
+            ended = self._store.tokens.revoke(id)
+            self._adopt(ended)
+        self._tell_ended(ended)
+        return ended[0]
 
-    def _adopt(self, token: Token) -> Token:
-        """Update the token in memory to what is stored."""
-        others = {key: each for key, each in self._known.items() if each.token.id != token.id}
-        self._known = {**others, token.sha256: _known(token)}
-        return token
+    def _valid(self, known: _Known) -> Principal:
+        """The principal of a token. Raises Unauthorized if it was revoked or has expired."""
+        token = known.token
+        if token.revoked_at is not None:
+            raise Unauthorized(f"{known.principal.described} was revoked; ask for a new token")
+        if token.expires_at is not None and token.expires_at <= self._now():
+            ended = token.expires_at.isoformat(timespec="seconds")
+            raise Unauthorized(f"{known.principal.described} expired at {ended}")
+        return known.principal
 
-    def _tell_ended(self, token: Token) -> None:
-        for listener in self._listeners:
-            listener(principal_id(token.id))
+    def _of(self, principal: str) -> _Known | None:
+        """The token of this principal; None for the admin and for users."""
+        return next((each for each in self._known.values() if each.principal.id == principal), None)
+
+    def _giver(self, asker: Principal) -> Principal:
+        """Whose rights an asker gives: in a session of the console, those of who signed in."""
+        known = self._of(asker.id)
+        whose = None if known is None else known.token.session_of
+        if whose is None:
+            return asker
+        maker = self._of(whose)
+        return Principal(whose, whose, asker.scopes) if maker is None else maker.principal
+
+    def _adopt(self, tokens: Sequence[Token]) -> Token:
+        """Update tokens in memory to what is stored; returns the first."""
+        ids = {each.id for each in tokens}
+        others = {key: each for key, each in self._known.items() if each.token.id not in ids}
+        self._known = others | {each.sha256: _known(each) for each in tokens}
+        return tokens[0]
+
+    def _tell_ended(self, tokens: Iterable[Token]) -> None:
+        for token in tokens:
+            for listener in self._listeners:
+                listener(token.principal)
 
     def _refuse_past(self, expires_at: datetime | None) -> None:
         if expires_at is not None and expires_at <= self._now():
             problem = Problem("/expires_at", "it is past; give a time to come, or none")
             raise InvalidInput("the token would have expired already", problems=[problem])
-
-
-def principal_id(token_id: int) -> str:
-    """The token's name in samples and the audit log."""
-    return f"{OF_TOKENS}{token_id}"
 
 
 def _digest(secret: str) -> bytes:
@@ -153,14 +192,37 @@ def _digest(secret: str) -> bytes:
 
 def _known(token: Token) -> _Known:
     principal = Principal(
-        id=principal_id(token.id),
+        id=token.principal,
         name=token.name,
-        scopes=frozenset(map(Scope, token.scopes)),
+        scopes=_scopes(token),
         models=None if token.models is None else frozenset(token.models),
         limits=token.limits,
         expires_at=token.expires_at,
     )
     return _Known(token, principal)
+
+
+def _scopes(token: Token) -> frozenset[Scope]:
+    return frozenset(map(Scope, token.scopes))
+
+
+def _new_token(
+    name: str,
+    secret: str,
+    scopes: frozenset[Scope],
+    models: Collection[str] | None,
+    *,
+    limits: Limits,
+    expires_at: datetime | None,
+) -> NewToken:
+    return NewToken(
+        name=name,
+        sha256=_digest(secret),
+        scopes=tuple(each.value for each in Scope if each in scopes),
+        models=None if models is None else tuple(sorted(set(models))),
+        limits=limits,
+        expires_at=expires_at,
+    )
 
 
 def _refuse_unbindable(scopes: frozenset[Scope], models: Collection[str] | None) -> None:
@@ -173,8 +235,30 @@ def _refuse_unbindable(scopes: frozenset[Scope], models: Collection[str] | None)
         )
 
 
-def _refuse_more(asker: Principal, scopes: frozenset[Scope]) -> None:
-    """Raises InsufficientScope if a token could do what the asker cannot."""
+def _refuse_more(
+    giver: Principal, scopes: frozenset[Scope], limits: Limits, expires_at: datetime | None
+) -> None:
+    """Raises InsufficientScope if a token could do what the giver cannot, or for longer."""
     for each in Scope:
         if each in scopes:
-            asker.require(each)
+            giver.require(each)
+    if giver.is_token and (beyond := _beyond(limits, expires_at, than=giver)):
+        raise InsufficientScope(
+            f"{giver.described} is limited itself ({', '.join(beyond)}): it gives nobody more; "
+            "name such limits and such an end, or ask who has more",
+            scope=Scope.TOKENS_ADMIN.value,
+        )
+
+
+def _beyond(limits: Limits, expires_at: datetime | None, *, than: Token | Principal) -> list[str]:
+    """The limits and the end of another that these are beyond."""
+    given = limits.bounds()
+    beyond = [
+        f"{name} {most:g}"
+        for name, most in than.limits.bounds().items()
+        if most is not None and ((asked := given[name]) is None or asked > most)
+    ]
+    ends = than.expires_at
+    if ends is not None and (expires_at is None or expires_at > ends):
+        beyond.append(f"expires_at {ends.isoformat(timespec='seconds')}")
+    return beyond

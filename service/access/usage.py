@@ -13,16 +13,14 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from service.access.principal import OF_TOKENS, Principal
-from service.access.tokens import TokenRegistry, principal_id
+from service.access.principal import Principal
+from service.access.tokens import TokenRegistry
 from service.errors import QuotaExceeded
 from storage.database.codec import utc_now
 from storage.errors import HoneError
-from storage.records.access import Limits, Token, TokenUse
+from storage.records.access import OF_TOKENS, USUAL_CONNECTIONS, Limits, Token, TokenUse
 from storage.store import Store
 
-USUAL_CONNECTIONS = 64
-"""Requests at once of who has no limit of connections: others need connections too."""
 END_AFTER_S = 1.0
 """Grace period for requests of a revoked token: one of them may be its own revocation."""
 AtOnce = Literal["uploads", "registrations"]
@@ -52,7 +50,7 @@ class Usage:
     @contextmanager
     def request(self, limits: Limits, abort: Abort, *, now: datetime) -> Iterator[None]:
         """Count a request while the block runs. Raises QuotaExceeded."""
-        most = USUAL_CONNECTIONS if limits.connections is None else limits.connections
+        most = limits.connections or USUAL_CONNECTIONS
         if len(self.opened) >= most:
             raise QuotaExceeded(_at_once("requests", most), retry_after_s=1)
         self.last_used_at, self.changed = now, True
@@ -124,7 +122,7 @@ class Usages:
     def __init__(self, store: Store, tokens: TokenRegistry) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._stored = {principal_id(each.id): each for each in store.tokens.list()}
+        self._stored = {each.principal: each for each in store.tokens.list()}
         self._usages: dict[str, Usage] = {}
         tokens.listen(self._hand_over)
 
@@ -137,7 +135,7 @@ class Usages:
 
     def shown(self, token: Token) -> Token:
         """A token with its last use, even if that is not stored yet."""
-        usage = self._usages.get(principal_id(token.id))
+        usage = self._usages.get(token.principal)
         return token if usage is None else replace(token, last_used_at=usage.last_used_at)
 
     async def save(self) -> None:

@@ -347,6 +347,7 @@ CREATE TABLE damaged_files (
 ) STRICT, WITHOUT ROWID;
 
 -- sha256: of the secret. models: a JSON list, null for all. used_on: the UTC day of used_bytes.
+-- session_of: the principal who signed in to the console with it; null for other tokens.
 CREATE TABLE tokens (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL,
@@ -359,7 +360,8 @@ CREATE TABLE tokens (
   expires_at TEXT,
   revoked_at TEXT,
   used_on TEXT,
-  used_bytes INTEGER NOT NULL DEFAULT 0
+  used_bytes INTEGER NOT NULL DEFAULT 0,
+  session_of TEXT
 ) STRICT;
 
 -- path: without its query. code: of a refusal. count: requests that the entry covers.

@@ -6,14 +6,20 @@ from datetime import datetime
 from typing import Any, Literal
 
 from msgspec import Struct, field
+from msgspec.structs import asdict
+
+OF_TOKENS = "token "
+"""Prefix of the id of a token's principal."""
+USUAL_CONNECTIONS = 64
+"""Concurrent requests of who has no limit of connections: others need connections too."""
 
 
 class Limits(Struct, frozen=True):
     """Limits of a token, None for no limit.
 
-    connections: concurrent requests, including event streams and long polls; None for 64. uploads,
-    registrations: concurrent ones of samples and of models. bytes_per_day: of request bodies, per
-    UTC day.
+    connections: concurrent requests, including event streams and long polls; None for the usual.
+    uploads, registrations: concurrent ones of samples and of models. bytes_per_day: of request
+    bodies, per UTC day.
     """
 
     connections: int | None = None
@@ -21,6 +27,11 @@ class Limits(Struct, frozen=True):
     registrations: int | None = None
     predictions_per_second: float | None = None
     bytes_per_day: int | None = None
+
+    def bounds(self) -> dict[str, float | None]:
+        """Each limit by its name, None where there is none."""
+        given: dict[str, float | None] = asdict(self)
+        return {**given, "connections": self.connections or USUAL_CONNECTIONS}
 
 
 class NewToken(Struct, frozen=True):
@@ -41,7 +52,8 @@ class NewToken(Struct, frozen=True):
 class Token(Struct, frozen=True):
     """A token's row. Rows are kept when a token is revoked: samples and the audit refer to it.
 
-    used_on: the UTC day of `used_bytes`, which count towards `Limits.bytes_per_day`.
+    used_on: the UTC day of `used_bytes`, which count towards `Limits.bytes_per_day`. session_of:
+    the principal who signed in to the console with it, None for other tokens.
     """
 
     id: int
@@ -56,6 +68,12 @@ class Token(Struct, frozen=True):
     revoked_at: datetime | None = None
     used_on: str | None = None
     used_bytes: int = 0
+    session_of: str | None = None
+
+    @property
+    def principal(self) -> str:
+        """Its name in samples and the audit log."""
+        return f"{OF_TOKENS}{self.id}"
 
 
 class TokenUse(Struct, frozen=True):

@@ -16,9 +16,12 @@ from storage.errors import AlreadyExists, NotFound, StateConflict
 from storage.records.access import Limits, NewToken, Token, TokenUse
 
 _ADD = """
-INSERT INTO tokens (name, sha256, scopes, models, limits, created_at, expires_at)
-VALUES (?, ?, ?, ?, ?, ?, ?)
+INSERT INTO tokens (name, sha256, scopes, models, limits, created_at, expires_at, session_of)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?)
 RETURNING *
+"""
+_END_SESSIONS = """
+UPDATE tokens SET revoked_at = ? WHERE session_of = ? AND revoked_at IS NULL RETURNING *
 """
 _TAKEN = "SELECT id FROM tokens WHERE name = ? AND revoked_at IS NULL AND id <> ?"
 _CHANGE = "UPDATE tokens SET name = ?, limits = ?, expires_at = ? WHERE id = ?"
@@ -32,7 +35,7 @@ class Tokens:
         self._writer = writer
         self._readers = readers
 
-    def add(self, new: NewToken) -> Token:
+    def add(self, new: NewToken, *, session_of: str | None = None) -> Token:
         """Raises AlreadyExists if a token that is not revoked has the name."""
 
         def insert(transaction: Transaction) -> Token:
@@ -45,6 +48,7 @@ class Tokens:
                 dump(asdict(new.limits)),
                 dump_time(transaction.now),
                 new.expires_at and dump_time(new.expires_at),
+                session_of,
             )
             return _token(transaction.execute(_ADD, parameters).fetchone())
 
@@ -70,37 +74,45 @@ class Tokens:
         name: str,
         limits: Limits,
         expires_at: datetime | None,
-    ) -> Token:
-        """Replace these fields. Raises NotFound, AlreadyExists, StateConflict if revoked."""
+    ) -> builtins.list[Token]:
+        """Replace these fields; returns the token, and the sessions that other limits or another
+        end end. Raises NotFound, AlreadyExists, StateConflict if revoked.
+        """
 
-        def update(transaction: Transaction) -> Token:
-            _find_valid(transaction.connection, id)
+        def update(transaction: Transaction) -> builtins.list[Token]:
+            before = _find_valid(transaction.connection, id)
             _refuse_taken(transaction, name, but=id)
             end = expires_at and dump_time(expires_at)
             transaction.execute(_CHANGE, (name, dump(asdict(limits)), end, id))
-            return _find(transaction.connection, id)
+            token = _find(transaction.connection, id)
+            is_same = (limits, expires_at) == (before.limits, before.expires_at)
+            return [token] if is_same else _with_ended_sessions(transaction, token)
 
         return self._writer.write(update)
 
-    def rotate(self, id: int, sha256: bytes) -> Token:  # noqa: A002
-        """Replace its secret. Raises NotFound, and StateConflict for a revoked token."""
+    def rotate(self, id: int, sha256: bytes) -> builtins.list[Token]:  # noqa: A002
+        """Replace its secret; returns it, and the sessions that this ends. Raises NotFound, and
+        StateConflict for a revoked token.
+        """
 
-        def replace(transaction: Transaction) -> Token:
+        def replace(transaction: Transaction) -> builtins.list[Token]:
             _find_valid(transaction.connection, id)
             transaction.execute("UPDATE tokens SET sha256 = ? WHERE id = ?", (sha256, id))
-            return _find(transaction.connection, id)
+            return _with_ended_sessions(transaction, _find(transaction.connection, id))
 
         return self._writer.write(replace)
 
-    def revoke(self, id: int) -> Token:  # noqa: A002
-        """Revoke it for good; a revoked one is left unchanged. Raises NotFound."""
+    def revoke(self, id: int) -> builtins.list[Token]:  # noqa: A002
+        """Revoke it for good; a revoked one is left unchanged. Returns it, and the sessions that
+        this ends. Raises NotFound.
+        """
 
-        def end(transaction: Transaction) -> Token:
+        def end(transaction: Transaction) -> builtins.list[Token]:
             transaction.execute(
                 "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
                 (dump_time(transaction.now), id),
             )
-            return _find(transaction.connection, id)
+            return _with_ended_sessions(transaction, _find(transaction.connection, id))
 
         return self._writer.write(end)
 
@@ -111,6 +123,13 @@ class Tokens:
             for token_id, use in uses.items()
         ]
         self._writer.write(lambda transaction: transaction.executemany(_NOTE_USE, rows))
+
+
+def _with_ended_sessions(transaction: Transaction, token: Token) -> list[Token]:
+    """The token, and its sessions, which are revoked."""
+    parameters = (dump_time(transaction.now), token.principal)
+    ended = transaction.execute(_END_SESSIONS, parameters).fetchall()
+    return [token, *map(_token, ended)]
 
 
 def _refuse_taken(transaction: Transaction, name: str, *, but: int = 0) -> None:
@@ -149,4 +168,5 @@ def _token(row: sqlite3.Row) -> Token:
         revoked_at=load_optional_time(row["revoked_at"]),
         used_on=row["used_on"],
         used_bytes=row["used_bytes"],
+        session_of=row["session_of"],
     )

@@ -15,7 +15,7 @@ import pytest
 from support import DEADLINE_S, Served, client, wait_until
 
 from api.connections import MAX_CONNECTIONS
-from service.access.usage import USUAL_CONNECTIONS
+from storage.records.access import USUAL_CONNECTIONS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="root comes by a Unix socket")
 

@@ -128,3 +128,34 @@ def test_tokens_and_their_end_survive_a_restart(serve: Callable[..., Served]) ->
             return app.get("/v1/models")
 
     assert [ask(each["secret"]).status_code for each in made] == [200, 401]
+
+
+def test_a_token_lifts_neither_its_own_end_and_limits_nor_another_s(
+    served: Served, make: Make
+) -> None:
+    ends = datetime.now(timezone.utc) + timedelta(hours=1)
+    own = make(
+        scopes=["tokens:admin"],
+        limits={"uploads": 1, "connections": 8},
+        expires_at=ends.isoformat(),
+    )
+    strong = make(name="stronger", scopes=["tokens:admin", "backup"], expires_at=ends.isoformat())
+    later = (ends + timedelta(days=1)).isoformat()
+    changes: list[dict[str, Any]] = [
+        {"expires_at": None},
+        {"expires_at": later},
+        {"limits": {"uploads": None}},
+        {"limits": {"connections": None}},
+    ]
+    with client(served.url, token=own["secret"]) as asking:
+        for each in (own, strong):
+            for change in changes[: 4 if each is own else 2]:
+                answer = asking.patch(f"/v1/tokens/{each['id']}", json=change)
+                assert (answer.status_code, answer.json()["code"]) == (403, "insufficient_scope")
+        for more in ({}, {"expires_at": ends.isoformat()}, {"limits": own["limits"]}):
+            body = {"name": "more", "scopes": ["tokens:admin"], **more}
+            assert asking.post("/v1/tokens", json=body).status_code == 403
+        sooner = (ends - timedelta(minutes=30)).isoformat()
+        for each in (strong, own):
+            answer = asking.patch(f"/v1/tokens/{each['id']}", json={"expires_at": sooner})
+            assert answer.status_code == 200, answer.text

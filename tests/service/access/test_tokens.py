@@ -98,7 +98,7 @@ def test_a_rotated_token_stays_the_same_with_another_secret(tokens):
 
 def test_limits_that_were_changed_hold_at_once(tokens):
     token, secret = create(tokens)
-    tokens.change(token.id, name="door", limits=Limits(connections=3), expires_at=None)
+    tokens.change(ADMIN, token.id, name="door", limits=Limits(connections=3), expires_at=None)
     principal = tokens.principal(secret)
     assert (principal.name, principal.limits.connections) == ("door", 3)
 
@@ -111,6 +111,76 @@ def test_nobody_makes_or_rotates_a_token_that_may_do_more(tokens):
     with pytest.raises(InsufficientScope, match="the scope backup"):
         tokens.rotate(asker, strong.id)
     assert create(tokens, asker=asker, scopes=[Scope.TRAIN])[0].scopes == ("train",)
+
+
+LIMITED = {"limits": Limits(connections=9, uploads=2), "expires_at": NOW + timedelta(hours=5)}
+"""What an asker has: nobody gets more from it."""
+
+
+def an_asker(tokens: TokenRegistry) -> tuple[int, Principal]:
+    scopes = [Scope.TOKENS_ADMIN, Scope.TRAIN]
+    token, secret = create(tokens, "helper", scopes=scopes, **LIMITED)
+    return token.id, tokens.principal(secret)
+
+
+MORE = {
+    "no end": {**LIMITED, "expires_at": None},
+    "a later end": {**LIMITED, "expires_at": NOW + timedelta(hours=6)},
+    "no limit": {**LIMITED, "limits": Limits(connections=9)},
+    "a higher limit": {**LIMITED, "limits": Limits(connections=10, uploads=2)},
+    "the usual limit": {**LIMITED, "limits": Limits(uploads=2)},
+}
+
+
+@pytest.mark.parametrize("more", MORE)
+def test_nobody_gives_more_than_he_has_himself(tokens, more):
+    own_id, asker = an_asker(tokens)
+    strong, _ = create(tokens, "strong", scopes=[Scope.TRAIN], **MORE[more])
+    weak, _ = create(tokens, "weak", scopes=[Scope.TRAIN], **LIMITED)
+    with pytest.raises(InsufficientScope, match=r"token 1 \(helper\) is limited itself \("):
+        create(tokens, "new", asker=asker, scopes=[Scope.TRAIN], **MORE[more])
+    with pytest.raises(InsufficientScope, match="is limited itself"):
+        tokens.rotate(asker, strong.id)
+    for token_id in (own_id, weak.id):
+        with pytest.raises(InsufficientScope, match="is limited itself"):
+            tokens.change(asker, token_id, name="weak", **MORE[more])
+    assert create(tokens, "new", asker=asker, scopes=[Scope.TRAIN], **LIMITED)
+    assert tokens.rotate(asker, weak.id)
+
+
+def test_a_token_that_may_do_more_is_not_extended_but_may_be_restricted(tokens):
+    _, asker = an_asker(tokens)
+    until = NOW + timedelta(hours=2)
+    strong, _ = create(tokens, "strong", scopes=[Scope.BACKUP], expires_at=until)
+    with pytest.raises(InsufficientScope, match="the scope backup"):
+        tokens.change(
+            asker, strong.id, name="strong", limits=Limits(), expires_at=until + timedelta(hours=1)
+        )
+    with pytest.raises(InsufficientScope, match="the scope backup"):
+        tokens.change(
+            asker, strong.id, name="strong", limits=Limits(connections=65), expires_at=until
+        )
+    sooner = NOW + timedelta(hours=1)
+    changed = tokens.change(
+        asker, strong.id, name="tamed", limits=Limits(connections=1), expires_at=sooner
+    )
+    assert (changed.name, changed.limits.connections, changed.expires_at) == ("tamed", 1, sooner)
+
+
+def test_a_session_gives_what_who_signed_in_may_give_but_is_not_extended_by_it(tokens):
+    session, secret = tokens.open_session(ADMIN, name="console", expires_at=LIMITED["expires_at"])
+    asker = tokens.principal(secret)
+    made, _ = create(tokens, "app", asker=asker, limits=Limits(connections=500))
+    assert (made.expires_at, made.limits.connections) == (None, 500)
+    with pytest.raises(InsufficientScope, match="is limited itself"):
+        tokens.change(asker, session.id, name="console", limits=Limits(), expires_at=None)
+
+    _, maker = an_asker(tokens)
+    _, secret = tokens.open_session(maker, name="console 2", expires_at=NOW + timedelta(hours=1))
+    asker = tokens.principal(secret)
+    with pytest.raises(InsufficientScope, match=r"\(helper\) is limited itself"):
+        create(tokens, "other", asker=asker, scopes=[Scope.TRAIN])
+    assert create(tokens, "other", asker=asker, scopes=[Scope.TRAIN], **LIMITED)
 
 
 @pytest.mark.parametrize("scope", [Scope.DEVICE_POLICY, Scope.BACKUP, Scope.TOKENS_ADMIN])

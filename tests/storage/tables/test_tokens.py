@@ -33,9 +33,9 @@ def test_two_valid_tokens_have_two_names_and_a_revoked_one_gives_its_name_free(s
 
 def test_a_revoked_token_stays_in_the_list_and_cannot_come_back(store):
     token = store.tokens.add(new())
-    ended = store.tokens.revoke(token.id)
+    (ended,) = store.tokens.revoke(token.id)
     assert ended.revoked_at is not None
-    assert store.tokens.revoke(token.id) == ended
+    assert store.tokens.revoke(token.id) == [ended]
     assert store.tokens.list() == [ended]
     with pytest.raises(StateConflict, match="revoked for good"):
         store.tokens.rotate(token.id, bytes(32))
@@ -57,11 +57,29 @@ def test_tokens_are_listed_by_page(store):
 
 def test_what_changes_is_the_name_the_limits_and_the_end(store):
     token = store.tokens.add(new(scopes=("train",)))
-    changed = store.tokens.change(
+    (changed,) = store.tokens.change(
         token.id, name="door", limits=Limits(connections=1), expires_at=SOME_DAY
     )
     assert (changed.name, changed.limits.connections, changed.expires_at) == ("door", 1, SOME_DAY)
     assert (changed.sha256, changed.scopes) == (token.sha256, ("train",))
+
+
+@pytest.mark.parametrize("change", ["revoke", "rotate", "end"])
+def test_the_sessions_of_a_token_end_with_its_change_and_no_others(store, change):
+    token, other = store.tokens.add(new()), store.tokens.add(new("door"))
+    session = store.tokens.add(new("console 1"), session_of=token.principal)
+    kept = store.tokens.add(new("console 2"), session_of=other.principal)
+    (renamed,) = store.tokens.change(token.id, name="eye", limits=Limits(), expires_at=None)
+    assert renamed.session_of is None
+    if change == "revoke":
+        _, ended = store.tokens.revoke(token.id)
+    elif change == "rotate":
+        _, ended = store.tokens.rotate(token.id, bytes(32))
+    else:
+        _, ended = store.tokens.change(token.id, name="eye", limits=Limits(), expires_at=SOME_DAY)
+    assert ended == store.tokens.get(session.id)
+    assert ended.revoked_at is not None
+    assert store.tokens.get(kept.id) == kept
 
 
 def test_the_use_of_several_tokens_is_noted_in_one_write(store):
