@@ -30,6 +30,7 @@ OPEN_PATHS = frozenset(
 signing in takes a code instead.
 """
 OPEN_PREFIXES = ("/docs/", "/dashboard/")
+CONSOLE = "/dashboard"
 REFUSED = {401: "unauthorized", 403: "foreign_origin", 421: "wrong_host"}
 """The code of a refusal by its status."""
 SAFE_SITES = frozenset({"same-origin", "none"})
@@ -116,9 +117,20 @@ def _foreign(scope: Scope, headers: Headers, hosts: set[str]) -> Response | None
             "web pages of other origins may not use this daemon, unless HONED_ALLOWED_ORIGINS "
             "names them",
         )
-    if not {site.lower() for site in headers.getlist("sec-fetch-site")} <= SAFE_SITES:
+    sites = {site.lower() for site in headers.getlist("sec-fetch-site")}
+    if not sites <= SAFE_SITES and not _opens_console(scope, headers):
         return problem("foreign_origin", "web pages of other sites may not use this daemon")
     return None
+
+
+def _opens_console(scope: Scope, headers: Headers) -> bool:
+    """Whether a tab is led to the console, which has no data of its own and cannot be framed.
+
+    `honed dashboard` opens a file that does so.
+    """
+    path = scope["path"]
+    is_page = headers.getlist("sec-fetch-dest") == ["document"] and scope["method"] == "GET"
+    return is_page and (path == CONSOLE or path.startswith(f"{CONSOLE}/"))
 
 
 def challenge(given: bool) -> str:

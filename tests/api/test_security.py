@@ -126,6 +126,22 @@ def test_a_fetch_from_another_site_is_refused(served: Served, site: str) -> None
     assert ask(served, **{"Sec-Fetch-Site": site}).status_code == 403
 
 
+def test_a_tab_may_be_led_to_the_console_and_to_nothing_else(served: Served) -> None:
+    visit = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    for path, dest, status in (
+        ("/dashboard", "document", 200),
+        ("/dashboard/models/m", "document", 200),
+        ("/dashboard", "iframe", 403),
+        ("/dashboard/dashboard.js", "script", 403),
+        ("/v1/models", "document", 403),
+        ("/dashboards", "document", 403),
+    ):
+        answer = ask(served, path, **visit, **{"Sec-Fetch-Dest": dest})
+        assert answer.status_code == status, (path, dest)
+    headers = {**visit, "Sec-Fetch-Dest": "document", "Origin": "http://evil.example"}
+    assert ask(served, "/dashboard", **headers).status_code == 403
+
+
 def test_the_daemons_own_pages_may_ask(served: Served) -> None:
     answer = ask(served, Origin=served.url, **{"Sec-Fetch-Site": "same-origin"})
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import httpx
 from browser import Tab
 from daemon_process import start_daemon
 from support import Served, mlp
+
+from cli.commands.dashboard import REDIRECTING
 
 SET_HIDDEN = """(hidden) => {
   Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
@@ -82,6 +85,20 @@ def test_a_code_that_is_opened_in_an_open_tab_signs_in_too(
     page.locator(".connection.live").wait_for()
     assert "code" not in page.url
     one.forgive("401")
+
+
+def test_the_page_that_the_command_writes_signs_in(
+    tab: Callable[..., Tab], served: Served, tmp_path: Path
+) -> None:
+    code = served.http.post("/v1/sign-in/codes").json()["code"]
+    page = tmp_path / "page.html"
+    page.write_text(REDIRECTING.format(address=f"{served.url}/dashboard#code={code}"))
+    one = tab(served)
+
+    one.page.goto(page.as_uri())
+
+    one.page.locator(".connection.live").wait_for()
+    assert one.page.url == f"{served.url}/dashboard"
 
 
 def test_a_daemon_that_goes_away_is_missed_and_found_again(
