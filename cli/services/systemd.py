@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from cli.errors import Failure
 from service.processes.interpreter import APPLICATION
+from storage.disk.durable import write_file
 
 TEMPLATES = APPLICATION / "systemd"
 PROGRAM = "/opt/honed/bin/honed"
@@ -134,9 +135,7 @@ def write(path: Path, text: str, *, mode: int = 0o644) -> None:
     """Write a file with these permissions, and its folder. Raises Failure."""
     try:
         path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        path.touch(mode)
-        path.chmod(mode)
-        path.write_text(text, "utf-8")
+        write_file(path, text.encode(), mode=mode)
     except PermissionError as error:
         raise Failure(
             f"cannot write {path}: {error.strerror}; run as root, or give --user"

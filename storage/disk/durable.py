@@ -15,6 +15,16 @@ from storage.errors import Busy, HoneError, StorageBroken, StorageFull
 if sys.platform == "darwin":
     from fcntl import F_FULLFSYNC, fcntl
 
+    def sync_file(descriptor: int) -> None:
+        """Flush a file to the medium; on macOS fsync alone leaves it in the drive's cache."""
+        fcntl(descriptor, F_FULLFSYNC)
+else:
+
+    def sync_file(descriptor: int) -> None:
+        """Flush a file to the medium."""
+        os.fsync(descriptor)
+
+
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
 _SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
 """Shortages of descriptors or memory, which end when others free some."""
@@ -67,14 +77,6 @@ def _number_in(words: str) -> int | None:
     return next((number for number in named if os.strerror(number) in words), None)
 
 
-def sync_file(descriptor: int) -> None:
-    """Flush a file to the medium; on macOS fsync alone leaves it in the drive's cache."""
-    if sys.platform == "darwin":
-        fcntl(descriptor, F_FULLFSYNC)
-    else:
-        os.fsync(descriptor)
-
-
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries; Windows has no such call, and keeps them in order itself."""
     if os.name == "nt":
@@ -103,17 +105,15 @@ def create_private(path: Path) -> BufferedWriter:
     return open(path, "xb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Replace a file by one that only its owner can read; a crash leaves the old or the new one.
-
-    Raises OSError.
-    """
+def write_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
+    """Replace a file; a crash leaves the old or the new one. Raises OSError."""
     draft = path.with_name(f".{path.name}.new")
     draft.unlink(missing_ok=True)
     with create_private(draft) as file:
         file.write(content)
         file.flush()
         sync_file(file.fileno())
+    draft.chmod(mode)
     publish(draft, path)
 
 

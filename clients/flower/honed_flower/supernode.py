@@ -61,8 +61,14 @@ def make_key(path: Path) -> str:
 
 
 def read_key(path: Path) -> ec.EllipticCurvePrivateKey:
-    """The node's private key."""
-    key = serialization.load_ssh_private_key(path.read_bytes(), password=None)
+    """The node's private key. Exits if the file holds none."""
+    try:
+        key = serialization.load_ssh_private_key(path.read_bytes(), password=None)
+    except ValueError as error:
+        sys.exit(
+            f"{path} holds no whole private key ({error}); put it back, or remove it: the "
+            "federation must then be told the new one"
+        )
     assert isinstance(key, ec.EllipticCurvePrivateKey)
     return key
 
@@ -136,7 +142,12 @@ class SuperNode:
 
 
 def _write_secret(path: Path, content: bytes) -> None:
-    """Write a file that nobody else can read."""
-    path.unlink(missing_ok=True)
-    path.touch(0o600, exist_ok=False)
-    path.write_bytes(content)
+    """Replace a file by one that nobody else can read; a crash leaves the old one or all of it."""
+    draft = path.with_name(f".{path.name}.new")
+    draft.unlink(missing_ok=True)
+    draft.touch(0o600, exist_ok=False)
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
