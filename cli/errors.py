@@ -7,6 +7,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 import click
 
+from cli.output import echo_text
 from storage.errors import HoneError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class Failure(click.ClickException):
 
     def show(self, file: IO[Any] | None = None) -> None:
         """Write the message to stderr."""
-        click.echo(f"error: {self.format_message()}", file=file, err=True)
+        echo_text(f"error: {self.format_message()}", file=file, err=True)
 
     def within(self, before: str, after: str = "") -> Failure:
         """The same failure, with text before and after its message."""

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import IO, Any
 
 import click
 
+from service.logs import NEWLINE, visible
 from storage.database.codec import dump
+
+
+def echo_text(text: str | None = None, *, err: bool = False, file: IO[Any] | None = None) -> None:
+    """Lines for people; what others have named cannot command the terminal. err: on stderr."""
+    click.echo(visible(text or "", keep=NEWLINE), err=err, file=file)
 
 
 def echo_json(value: Any) -> None:
     """One JSON document on stdout."""
-    click.echo(dump(value, indent=2))
+    echo_text(dump(value, indent=2))
 
 
 def echo(value: Any, show: Callable[[Any], None], *, as_json: bool) -> None:
@@ -25,7 +31,7 @@ def echo(value: Any, show: Callable[[Any], None], *, as_json: bool) -> None:
 
 def echo_done(told: str, *, as_json: bool, **facts: Any) -> None:
     """The result of a request whose answer has no body: one line, or the facts as JSON."""
-    echo(facts, lambda _: click.echo(told), as_json=as_json)
+    echo(facts, lambda _: echo_text(told), as_json=as_json)
 
 
 def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -37,9 +43,9 @@ def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     widths = [max(len(row[column]) for row in cells) for column in range(len(headers))]
     for row in cells:
         line = "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        click.echo(line.rstrip())
+        echo_text(line.rstrip())
     if len(cells) == 1:
-        click.echo("none yet", err=True)
+        echo_text("none yet", err=True)
 
 
 def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:
@@ -47,7 +53,7 @@ def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:
     known = [(name, plain(value)) for name, value in fields if value is not None]
     width = max(len(name) for name, _ in known)
     for name, text in known:
-        click.echo(f"{name.ljust(width)}  {text}")
+        echo_text(f"{name.ljust(width)}  {text}")
 
 
 def address(host: str, port: int, *, encrypted: bool = False) -> str:
@@ -56,7 +62,7 @@ def address(host: str, port: int, *, encrypted: bool = False) -> str:
 
 
 def plain(value: Any) -> str:
-    """A value as text for people."""
+    """A value as text for people, in one line."""
     if value is None:
         return "-"
     if isinstance(value, float):
@@ -67,7 +73,7 @@ def plain(value: Any) -> str:
         return ", ".join(f"{key}={plain(item)}" for key, item in value.items()) or "-"
     if isinstance(value, list):
         return ", ".join(plain(item) for item in value) or "-"
-    return str(value)
+    return visible(str(value))
 
 
 def file_size(size_bytes: int) -> str:

@@ -10,6 +10,9 @@ from typing import IO
 
 import click
 
+from cli.output import echo_text
+from service.logs import visible
+
 Advance = Callable[[int], None]
 LINE_INTERVAL_S = 10.0
 
@@ -47,7 +50,7 @@ class Lines:
             self._told_at = self._clock()
             told, self._told = self._told, f"{self._label}: {self._reached / self._length:.0%}"
             if self._told != told:
-                click.echo(self._told, err=True)
+                echo_text(self._told, err=True)
 
 
 @contextmanager
@@ -62,6 +65,7 @@ def bar(length: int, label: str, *, show: bool = True) -> Iterator[Advance]:
     if not sys.stderr.isatty():
         yield Lines(length, label)
         return
+    label = visible(label)
     with click.progressbar(length=length, label=label, file=sys.stderr, width=30) as moving:
         yield moving.update
 

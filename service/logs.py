@@ -1,14 +1,17 @@
 """Logging: an event name plus fields, for people or as one JSON object a line.
 
-Events never hold a sample, a label or a token.
+Events never hold a sample, a label or a token. What others have named can neither end a line nor
+make a terminal obey.
 """
 
 from __future__ import annotations
 
 import logging
+import re
 import sys
 from collections import Counter
 from datetime import datetime, timezone
+from textwrap import indent
 from typing import Any
 
 from storage.database.codec import dump
@@ -18,6 +21,29 @@ logger = logging.getLogger(__name__)
 REPEAT_WINDOW_S = 60.0
 MAX_REPEATS = 10
 """Of one line, in a window: a fault that comes back thousands of times must not fill the disk."""
+
+
+NEWLINE = "\n"
+_HIDDEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Control characters, those that change the direction of text, and halves of surrogate pairs."""
+
+
+def visible(text: str, *, keep: str = "") -> str:
+    """Text for a terminal or a log, with hidden characters as `\\u001b`, as JSON escapes them.
+
+    keep: those that stay.
+    """
+    return _HIDDEN.sub(
+        lambda found: found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}", text
+    )
+
+
+def hidden_in(text: str) -> str | None:
+    """The first character that `visible` escapes."""
+    found = _HIDDEN.search(text)
+    return None if found is None else found[0]
 
 
 def event(logger: logging.Logger, level: int, name: str, **fields: Any) -> None:
@@ -33,7 +59,11 @@ class HumanFormatter(logging.Formatter):
         text = " ".join(f"{key}={_plain(value)}" for key, value in fields.items())
         clock = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         line = f"{clock} {record.levelname.lower():7} {record.getMessage()} {text}".rstrip()
-        return _with_traceback(self, record, line)
+        if not record.exc_info:
+            return visible(line)
+        # Indented, so that no line of a foreign message looks like one of the log.
+        traceback = indent(self.formatException(record.exc_info), "  ")
+        return f"{visible(line)}\n{visible(traceback, keep=NEWLINE)}"
 
 
 class JsonFormatter(logging.Formatter):
@@ -50,7 +80,7 @@ class JsonFormatter(logging.Formatter):
         }
         if record.exc_info:
             line["traceback"] = self.formatException(record.exc_info)
-        return dump(line, default=str)
+        return visible(dump(line, default=str))
 
 
 class RepeatLimit(logging.Filter):
@@ -100,7 +130,3 @@ def _plain(value: Any) -> str:
         return dump(value, default=str)
     text = str(value)
     return dump(text) if (" " in text or "\n" in text) else text
-
-
-def _with_traceback(formatter: logging.Formatter, record: logging.LogRecord, line: str) -> str:
-    return f"{line}\n{formatter.formatException(record.exc_info)}" if record.exc_info else line

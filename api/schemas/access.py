@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 
-from api.schemas.base import Body, Request, Time
+from api.schemas.base import Body, Name, Request, Time
 from service.access.principal import Scope
 from storage.records.access import EntryKind
 
@@ -17,7 +17,7 @@ EXAMPLE: dict[str, JsonValue] = {
     "models": ["pets"],
     "limits": {"uploads": 2, "bytes_per_day": 1_000_000_000},
 }
-TokenName = Annotated[str, StringConstraints(min_length=1, max_length=64, pattern=r"^\S(.*\S)?$")]
+TokenName = Annotated[Name, StringConstraints(max_length=64, pattern=r"^\S(.*\S)?$")]
 ModelName = Annotated[str, StringConstraints(min_length=1, max_length=64)]
 ScopeName = Annotated[Scope, Field(strict=False)]
 

@@ -20,6 +20,8 @@ from pydantic import (
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 from pydantic_core import PydanticCustomError
 
+from service.logs import hidden_in
+
 # FastAPI names a route's body by an alias and ignores this warning about it, but not where the
 # validator is built later, as here.
 warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
@@ -166,3 +168,14 @@ class Readiness(Health):
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=256)]
+
+
+def _in_plain_sight(text: str) -> str:
+    if (hidden := hidden_in(text)) is not None:
+        told = f"leave out U+{ord(hidden):04X}: names have no line breaks or control characters"
+        raise PydanticCustomError("name", told)
+    return text
+
+
+Name = Annotated[Text, AfterValidator(_in_plain_sight)]
+"""What people see in lists and logs."""

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import ConfigDict, Field, JsonValue
 
 from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
-from api.schemas.base import Body, Time, with_fields
+from api.schemas.base import Body, Name, Time, with_fields
 from service.policy import Policy
 
 EXAMPLE_POLICY: dict[str, JsonValue] = {"require_idle": True, "max_minutes_per_day": 120}
@@ -119,7 +119,7 @@ class SnoozeRequest(Request):
 class TriggerFields(Request):
     """What a trigger waits for, and the jobs that it queues."""
 
-    name: Text | None = Field(None, description="The `trigger` of its jobs. Default: its kind.")
+    name: Name | None = Field(None, description="The `trigger` of its jobs. Default: its kind.")
     cron: Text | None = Field(
         None, description="Minute, hour, day, month, day of the week: `30 2 * * mon-fri`."
     )

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from api.schemas.base import Body, Request, Text
+from api.schemas.base import Body, Name, Request
 from api.schemas.jobs import BlockerBody, JobErrorBody, MetricsBody, ProgressBody, State
 from service.federation.accounting import LEAST_NOISE
 
@@ -41,7 +41,7 @@ class FederationSettings(Request):
     """
 
     allowed: bool | None = None
-    superlink: Text | None = None
+    superlink: Name | None = None
     epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False)
     delta: Delta | None = None
     min_samples: int | None = Field(None, ge=1, lt=2**53)
@@ -97,7 +97,7 @@ class RoundRequest(Request):
     )
 
     round: int = Field(ge=0, lt=2**53)
-    superlink: Text | None = None
+    superlink: Name | None = None
     epochs: int | None = Field(None, ge=1, le=1_000_000)
     max_steps: int | None = Field(None, ge=1, le=1_000_000_000)
     learning_rate: float | None = Field(None, gt=0, le=100, allow_inf_nan=False)

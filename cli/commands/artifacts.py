@@ -14,7 +14,7 @@ from cli.commands.explain import show_explanation
 from cli.commands.models.registration import ARTIFACTS, LOSSES
 from cli.errors import Failure, from_error
 from cli.options import as_json, output_option, trainable_option
-from cli.output import echo_json
+from cli.output import echo_json, echo_text
 from storage.errors import HoneError
 
 if TYPE_CHECKING:
@@ -142,9 +142,9 @@ def _echo(prepared: Prepared, output_dir: Path, *, as_json: bool) -> None:
             }
         )
         return
-    click.echo(
+    echo_text(
         f"{output_dir}: {prepared.trainable_parameters:,} parameters train, "
         f"{prepared.frozen_parameters:,} are frozen"
     )
     for note in prepared.notes:
-        click.echo(f"  {note}")
+        echo_text(f"  {note}")

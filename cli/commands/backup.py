@@ -14,7 +14,7 @@ from msgspec.structs import asdict
 from cli.client import Client
 from cli.errors import Failure
 from cli.options import as_json
-from cli.output import echo_json, file_size
+from cli.output import echo_json, echo_text, file_size
 from cli.progress import bar
 from service.backup.contents import Contents, open_backup, read_contents
 from storage.disk.durable import create_private
@@ -43,7 +43,7 @@ def backup(client: Client, *, output: Path | None, as_json: bool) -> None:
         told = {"output": str(output), "size_bytes": size_bytes, **_told(contents)}
         echo_json(told)
         return
-    click.echo(f"{output}: {len(contents.entries):,} files, {file_size(size_bytes)}")
+    echo_text(f"{output}: {len(contents.entries):,} files, {file_size(size_bytes)}")
     _warn(contents)
 
 
@@ -94,15 +94,15 @@ def restore(
         }
         echo_json({**told, **_told(contents)})
         return
-    click.echo(
+    echo_text(
         f"{data_dir}: {_count(done.models, 'model')} and {_count(done.samples, 'sample')}, "
         f"as they were at {contents.created_at}"
     )
     if done.interrupted_jobs:
         jobs = _count(done.interrupted_jobs, "job")
-        click.echo(f"{jobs} in training then; honed serve goes on from the last checkpoint")
+        echo_text(f"{jobs} in training then; honed serve goes on from the last checkpoint")
     if done.set_aside is not None:
-        click.echo(f"what was there before is in {done.set_aside}; erasure does not reach it")
+        echo_text(f"what was there before is in {done.set_aside}; erasure does not reach it")
     _warn(contents)
 
 
@@ -151,4 +151,4 @@ def _count(number: int, noun: str) -> str:
 def _warn(contents: Contents) -> None:
     for words, names in (("missing", contents.missing), ("damaged", contents.damaged)):
         for name in names:
-            click.echo(f"warning: {words} in the data folder: {name}", err=True)
+            echo_text(f"warning: {words} in the data folder: {name}", err=True)

@@ -17,6 +17,7 @@ import click
 
 from cli.client import Client
 from cli.errors import Failure
+from cli.output import echo_text
 
 ASK_EVERY_S = 0.5
 REDIRECTING = """<!doctype html>
@@ -44,14 +45,14 @@ def dashboard(client: Client, *, only_print: bool) -> None:
     made = client.post("/v1/sign-in/codes")
     address = f"{page}#code={made['code']}"
     if only_print:
-        click.echo(address)
+        echo_text(address)
         return
-    click.echo(f"opening {page}", err=True)
+    echo_text(f"opening {page}", err=True)
     with _redirecting(address) as file:
         is_open = webbrowser.open(file.as_uri())
         if not is_open:
-            click.echo("no browser opens here; open this within a minute:", err=True)
-            click.echo(address)
+            echo_text("no browser opens here; open this within a minute:", err=True)
+            echo_text(address)
         elif not _is_used(client, made):
             raise Failure(
                 "the browser has not signed in within a minute; perhaps it may not read "

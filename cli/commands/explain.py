@@ -5,10 +5,9 @@ from __future__ import annotations
 from math import prod
 from typing import TYPE_CHECKING
 
-import click
 from msgspec.structs import asdict
 
-from cli.output import echo_json
+from cli.output import echo_json, echo_text
 
 if TYPE_CHECKING:
     from service.training.protocol.messages.preparation import Parameter, Prepared
@@ -37,13 +36,13 @@ def show_explanation(prepared: Prepared, *, as_json: bool) -> None:
     width = max((len(each.name) for each in prepared.parameters), default=0)
     for each in prepared.parameters:
         shape = "\u00d7".join(map(str, each.shape))
-        click.echo(f"{each.name:<{width}}  {prod(each.shape):>12,}  {place(each):<7}  {shape}")
-    click.echo(
+        echo_text(f"{each.name:<{width}}  {prod(each.shape):>12,}  {place(each):<7}  {shape}")
+    echo_text(
         f"{prepared.trainable_parameters:,} parameters train, "
         f"{prepared.frozen_parameters:,} are frozen"
     )
     for line in [*cut_lines(prepared), *other_notes(prepared)]:
-        click.echo(line)
+        echo_text(line)
 
 
 def place(parameter: Parameter) -> str:

@@ -16,7 +16,7 @@ import click
 from cli.client import Client, model_path
 from cli.errors import Failure
 from cli.options import Group, as_json
-from cli.output import echo, echo_table
+from cli.output import echo, echo_table, echo_text
 from cli.services.bridge import bridge_service
 from service.processes.interpreter import APPLICATION
 from storage.database.codec import dump
@@ -69,7 +69,7 @@ def join(
     variables = {**_address(client), "HONED_TOKEN": _token(client, folder / model, model)}
     if service is not None:
         for step in service.install(command, variables, folder / model):
-            click.echo(step)
+            echo_text(step)
         return
     client.close()
     _become(command, variables)
@@ -82,12 +82,12 @@ def leave(client: Client, model: str) -> None:
     """Stop the service of MODEL and revoke its token. Its key stays, for another time."""
     service = bridge_service(model)
     for step in () if service is None else service.uninstall():
-        click.echo(step)
+        echo_text(step)
     file = _folder(client) / model / "token.json"
     if file.exists():
         client.request("DELETE", f"/v1/tokens/{json.loads(file.read_text('utf-8'))['id']}")
         file.unlink()
-        click.echo("revoked its token")
+        echo_text("revoked its token")
 
 
 @federate.command("status")
@@ -161,7 +161,7 @@ def _installed(environment: Path) -> Path:
                 f"this installation has no {' and '.join(PACKAGES)} beside it; run `honed federate`"
                 f" from a checkout, or install both of one into {environment} and touch {done}"
             )
-        click.echo(f"installing Flower in {environment}, 300 MB …", err=True)
+        echo_text(f"installing Flower in {environment}, 300 MB …", err=True)
         for command in _installing(environment, scripts, packages):
             if subprocess.run(command, check=False).returncode:
                 raise Failure(f"{' '.join(command)} failed; its lines above say why")

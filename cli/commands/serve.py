@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from cli.output import echo_text
 from cli.signals import termination_as_interrupt
 
 if TYPE_CHECKING:
@@ -33,11 +34,11 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
 
     def announce(addresses: list[str]) -> None:
         for each in addresses:
-            click.echo(f"honed listens on {each}")
+            echo_text(f"honed listens on {each}")
         for each in addresses:
             if not each.startswith("unix:"):
-                click.echo(f"the dashboard is at {each}/dashboard")
-        click.echo(f"the admin token is in {settings.data_dir / 'admin.token'}")
+                echo_text(f"the dashboard is at {each}/dashboard")
+        echo_text(f"the admin token is in {settings.data_dir / 'admin.token'}")
 
     with termination_as_interrupt():
         try:

@@ -9,7 +9,7 @@ import click
 
 from cli.errors import Failure
 from cli.options import Group, as_json
-from cli.output import echo_fields, echo_json
+from cli.output import echo_fields, echo_json, echo_text
 from cli.services.launchd import Agent
 from cli.services.systemd import Service
 from cli.services.windows import WindowsService
@@ -62,7 +62,7 @@ def install(*, is_user: bool, tcp: bool, root: Path) -> None:
     service = found(is_user, root)
     steps = service.install(tcp=tcp) if isinstance(service, Service) else service.install()
     for step in steps:
-        click.echo(step)
+        echo_text(step)
 
 
 @service.command("uninstall")
@@ -71,7 +71,7 @@ def install(*, is_user: bool, tcp: bool, root: Path) -> None:
 def uninstall(*, is_user: bool, root: Path) -> None:
     """Stop the service and remove it. Its data stay."""
     for step in found(is_user, root).uninstall():
-        click.echo(step)
+        echo_text(step)
 
 
 @service.command("status")

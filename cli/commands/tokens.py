@@ -12,7 +12,7 @@ from cli import completion
 from cli.client import Client
 from cli.errors import Failure
 from cli.options import Group, Time, as_json, given
-from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, plain
+from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, echo_text, plain
 from service.access.principal import SCOPES
 from storage.records.access import EntryKind
 
@@ -173,9 +173,9 @@ def _echo_secret(token: dict[str, Any], *, as_json: bool) -> None:
         echo_json(token)
         return
     about = f"{plain(token['scopes'])} on {plain(token['models'] or 'all models')}"
-    click.echo(f"token {token['id']} ({token['name']}): {about}", err=True)
-    click.echo("This is its secret, and it is not shown again:", err=True)
-    click.echo(token["secret"])
+    echo_text(f"token {token['id']} ({token['name']}): {about}", err=True)
+    echo_text("This is its secret, and it is not shown again:", err=True)
+    echo_text(token["secret"])
 
 
 @click.command()

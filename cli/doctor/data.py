@@ -12,7 +12,7 @@ from msgspec.structs import asdict
 
 from cli.client import Client
 from cli.commands.device.status import damage_line
-from cli.output import file_size
+from cli.output import echo_text, file_size
 from cli.progress import bar
 from service.installation.checks import Check
 
@@ -54,7 +54,7 @@ def repair(client: Client, *, asks: bool) -> Iterator[Check]:
     os.umask(OWNER_ONLY_UMASK)
 
     def may_give_up(damage: Damage) -> bool:
-        click.echo(damage_line({"damaged": asdict(damage)}), err=True)
+        echo_text(damage_line({"damaged": asdict(damage)}), err=True)
         return not asks or click.confirm("Delete what is damaged?", err=True)
 
     done = give_up(client.settings.data_dir, reading=_read, may_give_up=may_give_up)

@@ -18,7 +18,7 @@ from cli.commands.device.status import damage_line, restored_line
 from cli.doctor import data
 from cli.doctor.engine import check_engine_runs
 from cli.options import as_json
-from cli.output import echo_json
+from cli.output import echo_json, echo_text
 from service.errors import BadSetting
 from service.installation.checks import (
     Check,
@@ -181,7 +181,7 @@ def _daemon(url: str, health: dict[str, Any]) -> Check:
 
 
 def _echo(check: Check) -> None:
-    status = click.style(f"{check.status:4}", fg=COLOURS[check.status])
-    click.echo(f"{status}  {check.name:12} {check.detail}")
+    click.secho(f"{check.status:4}", fg=COLOURS[check.status], nl=False)
+    echo_text(f"  {check.name:12} {check.detail}")
     if check.remedy:
-        click.echo(f"{'':19}-> {check.remedy}")
+        echo_text(f"{'':19}-> {check.remedy}")

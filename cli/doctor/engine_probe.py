@@ -10,9 +10,8 @@ import sys
 import time
 from pathlib import Path
 
-import click
-
 from cli.demo import digits
+from cli.output import echo_text
 from service.processes import sandbox
 from service.training.engine import Engine
 from service.training.engines.opening import open_engine
@@ -37,7 +36,7 @@ def main() -> None:
     if not after < before:
         raise RuntimeError(f"one step took the loss from {before:.4g} to {after:.4g}")
     without = "without torch" if "torch" not in sys.modules else "with torch loaded"
-    click.echo(f"{engine.name} trains, {without}: one step in {milliseconds:.1f} ms")
+    echo_text(f"{engine.name} trains, {without}: one step in {milliseconds:.1f} ms")
 
 
 def _engine(folder: Path) -> Engine:

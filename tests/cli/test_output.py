@@ -1,8 +1,13 @@
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
+from sources import ROOT, sources
 
 from cli import output
+from cli.errors import Failure
 
 
 @pytest.mark.parametrize(
@@ -42,3 +47,34 @@ def test_fields_without_a_value_are_left_out(capsys: pytest.CaptureFixture[str])
 def test_an_empty_table_says_so_to_people_alone(capsys: pytest.CaptureFixture[str]) -> None:
     output.echo_table(["NAME", "LOSS"], [])
     assert capsys.readouterr() == ("NAME  LOSS\n", "none yet\n")
+
+
+FOREIGN = "a\x1b[2Kb\rc\x07\x7f\x9bd\u202ee\u2066f\u200fg\ud800h\u2028"
+SHOWN = r"a\u001b[2Kb\u000dc\u0007\u007f\u009bd\u202ee\u2066f\u200fg\ud800h\u2028"
+
+
+def test_what_others_name_commands_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    name = f"{FOREIGN}\n2026 change admin"
+    output.echo_table(("NAME",), [(name,)])
+    output.echo_fields([("name", [name, {"of": name}])])
+    output.echo_text(f"token 3 ({FOREIGN}): é 漢字 👩‍🔬\nmore")
+    Failure(f"no {FOREIGN}", [("/name", name)]).show()
+    output.echo_json({"name": name})
+    told = capsys.readouterr()
+    table, fields, text, rest = told.out.partition("\n")[2].split("\n", 3)
+    assert table == rf"{SHOWN}\u000a2026 change admin"
+    assert fields == rf"name  {SHOWN}\u000a2026 change admin, of={SHOWN}\u000a2026 change admin"
+    assert text == f"token 3 ({SHOWN}): é 漢字 👩‍🔬"
+    assert json.loads(rest.removeprefix("more\n")) == {"name": name}
+    assert not set(told.out + told.err) & set(FOREIGN) - set("abcdefgh[2K")
+
+
+def test_lines_for_people_pass_one_place() -> None:
+    """`echo_text` is it; the rest prints nothing that others have named."""
+    own = {"cli/output.py", "cli/reference.py", "cli/manual.py", "cli/demo/story.py"}
+    found = {
+        path.relative_to(ROOT).as_posix()
+        for path in sources("cli")
+        if re.search(r"click\.echo|(?<![\w.])print\(|std(out|err)\.write", path.read_text("utf-8"))
+    }
+    assert found == own

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,3 +90,20 @@ def test_lines_that_were_logged_are_not_kept() -> None:
         tracemalloc.stop()
 
     assert kept < 200 * 1000
+
+
+def test_what_others_name_makes_no_line_and_commands_no_terminal() -> None:
+    foreign = "x\n12:00:01 info job.started\x1b[31m\u202e\x9b\x7f"
+    try:
+        raise ValueError(foreign)
+    except ValueError:
+        caught = sys.exc_info()
+    made = record(foreign, path=foreign, at=[foreign])
+    for exc_info in (None, caught):
+        made.exc_info = exc_info
+        for told in (HumanFormatter().format(made), JsonFormatter().format(made)):
+            head, *traceback = told.split("\n")
+            assert not set(told) & set("\x1b\u202e\x9b\x7f")
+            assert r"\u001b[31m\u202e\u009b\u007f" in head
+            assert all(line.startswith("  ") for line in traceback)
+    assert json.loads(JsonFormatter().format(made))["path"] == foreign

@@ -10,7 +10,7 @@ import click
 from cli.client import Client
 from cli.commands.device.status import verdict_line
 from cli.options import as_json
-from cli.output import echo, echo_table, plain
+from cli.output import echo, echo_table, echo_text, plain
 
 GIBIBYTE = 2**30
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -34,9 +34,9 @@ def device(client: Client, *, history: bool, as_json: bool) -> None:
 
 
 def _echo(found: dict[str, Any]) -> None:
-    click.echo(f"trains: {verdict_line(found)}")
-    click.echo(f"trained today: {found['trained_today_seconds'] / 60:.1f} min")
-    click.echo()
+    echo_text(f"trains: {verdict_line(found)}")
+    echo_text(f"trained today: {found['trained_today_seconds'] / 60:.1f} min")
+    echo_text()
     rows = (
         (name, measured(signal), signal["detail"] or None, signal["source"])
         for name, signal in found["signals"].items()
@@ -45,8 +45,8 @@ def _echo(found: dict[str, Any]) -> None:
 
 
 def _echo_history(found: dict[str, Any]) -> None:
-    click.echo(f"{found['since'][:16]} UTC to now, {found['interval_seconds'] / 60:g} min a sign")
-    click.echo()
+    echo_text(f"{found['since'][:16]} UTC to now, {found['interval_seconds'] / 60:g} min a sign")
+    echo_text()
     trained = [seconds / found["interval_seconds"] for seconds in found["trained_seconds"]]
     minutes = f"{sum(found['trained_seconds']) / 60:.1f} min"
     rows = [("trained", sparkline(trained, low=0, high=1), "", "", minutes)]

@@ -14,7 +14,7 @@ from cli import completion
 from cli.client import Client
 from cli.errors import Failure
 from cli.options import as_json
-from cli.output import plain
+from cli.output import echo_text, plain
 from storage.database.codec import dump
 
 EVENTS = "/v1/events"
@@ -55,7 +55,7 @@ def events(
 
     def show(event: dict[str, Any]) -> None:
         if (not models or event["model"] in models) and event["type"].startswith(types or ""):
-            click.echo(dump(event) if as_json else _line(event))
+            echo_text(dump(event) if as_json else _line(event))
 
     newest = newest_id(client)
     if after is None:

@@ -16,6 +16,7 @@ from rich.text import Text
 from cli.commands.device.device import BLOCKS, measured
 from cli.commands.device.status import verdict_line
 from cli.output import plain
+from service.logs import visible
 
 MAX_CURVE_ROWS = 8
 LONGEST_VALUE = 16
@@ -41,16 +42,21 @@ def screen(facts: dict[str, Any], size: ConsoleDimensions) -> RenderableType:
     return whole
 
 
+def _text(content: str, **style: Any) -> Text:
+    """Text that cannot command the terminal, whoever has named what is in it."""
+    return Text(visible(content), **style)
+
+
 def _headline(facts: dict[str, Any]) -> Text:
     if facts["trouble"]:
-        return Text(facts["trouble"].splitlines()[0] + "; trying again", style="bold red")
-    return Text(f"honed at {facts['endpoint']}", style="bold", no_wrap=True, overflow="ellipsis")
+        return _text(facts["trouble"].splitlines()[0] + "; trying again", style="bold red")
+    return _text(f"honed at {facts['endpoint']}", style="bold", no_wrap=True, overflow="ellipsis")
 
 
 def _verdict(device: dict[str, Any]) -> Text:
     today = f"; {device['trained_today_seconds'] / 60:.0f} min today"
     style = "green" if device["eligible"] else "yellow"
-    return Text(f"trains: {verdict_line(device)}{today}", style=style)
+    return _text(f"trains: {verdict_line(device)}{today}", style=style)
 
 
 def _signals(device: dict[str, Any]) -> Columns:
@@ -58,7 +64,7 @@ def _signals(device: dict[str, Any]) -> Columns:
     shown = ((name, measured(each)) for name, each in device["signals"].items())
     return Columns(
         [
-            Text(f"{name} {value}", no_wrap=True)
+            _text(f"{name} {value}", no_wrap=True)
             for name, value in shown
             if value != plain(None) and len(value) <= LONGEST_VALUE
         ]
@@ -68,14 +74,14 @@ def _signals(device: dict[str, Any]) -> Columns:
 def _job(
     job: dict[str, Any], points: Sequence[tuple[int, float]], size: ConsoleDimensions
 ) -> Iterator[RenderableType]:
-    yield Text(_progress(job), style="bold")
+    yield _text(_progress(job), style="bold")
     total = job["progress"]["total_steps"]
     if total:
         yield ProgressBar(total=total, completed=job["progress"]["step"], width=size.width)
     if len(points) > 1:
         losses = [loss for _, loss in points]
         rows = max(2, min(MAX_CURVE_ROWS, size.height - OTHER_ROWS - MAX_CURVE_ROWS))
-        yield Text(
+        yield _text(
             f"loss {plain(losses[-1])}, {plain(min(losses))} to {plain(max(losses))} "
             f"in steps {points[0][0]} to {points[-1][0]}"
         )
@@ -96,7 +102,7 @@ def _progress(job: dict[str, Any]) -> str:
 
 
 def _waiting(job: dict[str, Any]) -> Text:
-    return Text(f"job {job['id']} of {job['model']} is {job['state']}{_blockers(job)}")
+    return _text(f"job {job['id']} of {job['model']} is {job['state']}{_blockers(job)}")
 
 
 def _blockers(job: dict[str, Any]) -> str:

@@ -10,7 +10,7 @@ import click
 from cli.client import Client
 from cli.commands.device.status import verdict_line
 from cli.options import as_json
-from cli.output import echo
+from cli.output import echo, echo_text
 
 
 @click.command()
@@ -55,4 +55,4 @@ def resume(client: Client, *, as_json: bool) -> None:
 
 
 def _echo(verdict: dict[str, Any]) -> None:
-    click.echo(verdict_line(verdict))
+    echo_text(verdict_line(verdict))

@@ -11,7 +11,7 @@ from cli.assignments import echo_settings
 from cli.client import Client
 from cli.commands.device.editing import edited
 from cli.options import Group, as_json
-from cli.output import echo
+from cli.output import echo, echo_text
 
 POLICY = "/v1/policy"
 
@@ -61,9 +61,9 @@ def check(client: Client, settings: tuple[str, ...], *, as_json: bool) -> None:
     found = client.post(f"{POLICY}/check", assignments.parse(settings))
 
     def show(found: dict[str, Any]) -> None:
-        click.echo("would train now" if found["eligible"] else "would not train now")
+        echo_text("would train now" if found["eligible"] else "would not train now")
         for blocker in found["blocked_by"]:
-            click.echo(f"  {blocker['condition']}: {blocker['detail']}")
+            echo_text(f"  {blocker['condition']}: {blocker['detail']}")
 
     echo(found, show, as_json=as_json)
 
@@ -93,5 +93,5 @@ def edit(client: Client, *, as_json: bool) -> None:
 
     changed = edited(known, put)
     if changed is None:
-        click.echo("nothing was changed", err=True)
+        echo_text("nothing was changed", err=True)
     echo(known if changed is None else changed, echo_settings, as_json=as_json)

@@ -9,7 +9,7 @@ import click
 from cli.client import Client
 from cli.commands.jobs.jobs import in_spite
 from cli.options import as_json
-from cli.output import echo, echo_fields, echo_json, echo_table, file_size
+from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, file_size
 
 WORKING = ("running", "queued", "paused")
 
@@ -97,11 +97,11 @@ def system(client: Client, *, as_json: bool) -> None:
 
 def _echo_system(found: dict[str, Any]) -> None:
     echo_fields([*found["versions"].items(), ("data folder", found["data_dir"])])
-    click.echo()
+    echo_text()
     rows = (
         (each["status"], each["name"], each["detail"], each["remedy"]) for each in found["checks"]
     )
     echo_table(("STATUS", "CHECK", "DETAIL", "REMEDY"), rows)
-    click.echo()
+    echo_text()
     backups = ((each["made_at"][:16], file_size(each["size_bytes"])) for each in found["backups"])
     echo_table(("BACKUP", "SIZE"), backups)

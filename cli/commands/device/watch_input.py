@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from cli.client import Client
 from cli.errors import Failure
+from cli.output import echo_text
 from cli.signals import termination_as_interrupt
 
 POLL_S = 1.0
@@ -78,7 +79,7 @@ class Told(Struct):
     def note(self, trouble: str) -> None:
         """Print why reports are lost, or that they no longer are, if that has changed."""
         if trouble != self.trouble:
-            click.echo(trouble or "the daemon takes reports again", err=True)
+            echo_text(trouble or "the daemon takes reports again", err=True)
         self.trouble = trouble
 
 

@@ -10,7 +10,7 @@ from cli import completion
 from cli.client import Client
 from cli.commands.versions.versions import scalars
 from cli.options import Group, as_json, given, job_argument
-from cli.output import echo, echo_fields, echo_json, echo_table, plain
+from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, plain
 
 STATES = ("queued", "running", "paused", "succeeded", "failed", "cancelled")
 
@@ -102,7 +102,7 @@ def log(client: Client, job_id: int, *, as_json: bool) -> None:
     def show(found: dict[str, Any]) -> None:
         for line in found["lines"]:
             said = line["text"] if line["source"] == "child" else f"-- {line['text']}"
-            click.echo(f"{line['at'][:19]}  {said}")
+            echo_text(f"{line['at'][:19]}  {said}")
 
     echo(client.get(f"/v1/jobs/{job_id}/log"), show, as_json=as_json)
 

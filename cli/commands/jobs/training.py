@@ -12,7 +12,7 @@ from cli.commands.jobs.jobs import why_not
 from cli.commands.versions.versions import find_version, on_base_set, scalars
 from cli.errors import Failure
 from cli.options import as_json, given, hyperparameters, model_argument
-from cli.output import echo_fields, echo_json
+from cli.output import echo_fields, echo_json, echo_text
 from cli.progress import bar
 
 POLL_S = 0.2
@@ -73,7 +73,7 @@ def train(
     )
     job = client.post(model_path(model, "jobs"), wish)
     if not as_json:
-        click.echo(f"job {job['id']} is {job['state']}")
+        echo_text(f"job {job['id']} is {job['state']}")
     if watch:
         job = _watched(client, job)
     if as_json:
@@ -104,7 +104,7 @@ def watch_job(client: Client, job: dict[str, Any], *, label: str = "Training") -
                 advance(max(0, reached - shown))
                 shown = max(shown, reached)
             elif (waits := _waits_for(job)) not in (None, told):
-                click.echo(waits, err=True)
+                echo_text(waits, err=True)
                 told = waits
             time.sleep(POLL_S)
             job = client.get(f"/v1/jobs/{job['id']}")
@@ -136,7 +136,7 @@ def _echo_end(client: Client, job: dict[str, Any]) -> None:
     """Print how the job ended, what the gate decided, and the metrics of what apps fetch."""
     made = _version(client, job, job["version"])
     fetched = _version(client, job, "latest") if made else None
-    click.echo(_headline(job, made, fetched))
+    echo_text(_headline(job, made, fetched))
     metrics = job["metrics"]
     echo_fields(
         [

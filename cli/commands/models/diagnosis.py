@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import click
-
-from cli.output import echo_fields, echo_table
+from cli.output import echo_fields, echo_table, echo_text
 from storage.database.codec import dump
 
 
@@ -26,7 +24,7 @@ def show_diagnosis(found: dict[str, Any]) -> None:
     )
     parameters = found["parameters"]
     if parameters["items"]:
-        click.echo()
+        echo_text()
         echo_table(
             ("PARAMETER", "SHAPE", "NUMBERS", "TRAINS"),
             (
@@ -34,12 +32,12 @@ def show_diagnosis(found: dict[str, Any]) -> None:
                 for each in parameters["items"]
             ),
         )
-    click.echo(f"\n{parameter_counts(found)}{_cut(found['cut'])}")
+    echo_text(f"\n{parameter_counts(found)}{_cut(found['cut'])}")
     for note in found["notes"]:
-        click.echo(f"  {note}")
+        echo_text(f"  {note}")
     for problem in found["problems"]:
-        click.echo(f"  {problem['pointer']}: {problem['detail']}", err=True)
-    click.echo("it can be registered so" if found["ready"] else "it cannot be registered so")
+        echo_text(f"  {problem['pointer']}: {problem['detail']}", err=True)
+    echo_text("it can be registered so" if found["ready"] else "it cannot be registered so")
 
 
 def parameter_counts(model: dict[str, Any]) -> str:

@@ -23,7 +23,7 @@ from cli.options import (
     output_option,
     trainable_option,
 )
-from cli.output import echo, echo_json
+from cli.output import echo, echo_json, echo_text
 from cli.progress import MeteredFile, bar
 from storage.database.codec import dump
 from storage.records.models import BatchNorm, NamedLoss
@@ -94,9 +94,9 @@ def add(client: Client, /, source: Path, *, as_json: bool, **options: Any) -> No
     if as_json:
         echo_json(model)
         return
-    click.echo(f"{model['name']} is ready to train: {parameter_counts(model)}")
+    echo_text(f"{model['name']} is ready to train: {parameter_counts(model)}")
     for note in model.get("notes") or ():
-        click.echo(f"  {note}")
+        echo_text(f"  {note}")
 
 
 @click.command()

@@ -11,7 +11,7 @@ from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.commands.samples.upload import add_file, add_media, echo_result
 from cli.options import Group, as_json, model_argument
-from cli.output import echo_fields, echo_json
+from cli.output import echo_fields, echo_json, echo_text
 
 
 @click.group("base-set", cls=Group)
@@ -54,7 +54,7 @@ def add(
         if first is None:
             echo_result(result)
         else:
-            click.echo(f"{result['taken']:,} samples taken")
+            echo_text(f"{result['taken']:,} samples taken")
     _echo(found)
 
 
@@ -91,7 +91,7 @@ def remove(client: Client, model: str, *, as_json: bool) -> None:
     if as_json:
         echo_json(removed)
     else:
-        click.echo(f"{removed['given_back']:,} given back, {removed['deleted']:,} deleted")
+        echo_text(f"{removed['given_back']:,} given back, {removed['deleted']:,} deleted")
 
 
 def _echo(found: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.options import as_json, filters, given, model_argument, yes_option
-from cli.output import echo, echo_done, plain
+from cli.output import echo, echo_done, echo_text, plain
 
 
 @click.command("label")
@@ -115,15 +115,15 @@ def _value(text: str) -> Any:
 
 def _echo_changed(sample: dict[str, Any]) -> None:
     pinned = ", pinned" if sample["pinned"] else ""
-    click.echo(
+    echo_text(
         f"sample {sample['id']}: label {plain(sample['label'])}, {sample['split']}, "
         f"weight {plain(sample['weight'])}{pinned}"
     )
 
 
 def _echo_deleted(model: str, found: dict[str, Any]) -> None:
-    click.echo(f"{found['deleted']:,} samples of {model} deleted")
+    echo_text(f"{found['deleted']:,} samples of {model} deleted")
     if found["job"]:
-        click.echo(f"job {found['job']['id']} trains again without them")
+        echo_text(f"job {found['job']['id']} trains again without them")
     for version in found["versions"]:
-        click.echo(f"version {version} is deleted too: nothing is left that it was trained on")
+        echo_text(f"version {version} is deleted too: nothing is left that it was trained on")

@@ -8,7 +8,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.options import as_json, model_argument
-from cli.output import echo, echo_table
+from cli.output import echo, echo_table, echo_text
 
 
 @click.command()
@@ -25,7 +25,7 @@ def drift(client: Client, model: str, *, as_json: bool) -> None:
 
 def _echo(found: dict[str, Any]) -> None:
     said = {True: "drifted", False: "no drift", None: "too few samples to tell"}
-    click.echo(
+    echo_text(
         f"{said[found['drifted']]}: {found['recent_samples']:,} recent samples beside "
         f"{found['training_samples']:,} of version {found['version']}"
     )

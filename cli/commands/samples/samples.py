@@ -13,7 +13,7 @@ from cli.commands.samples.changes import delete, label
 from cli.commands.samples.upload import add
 from cli.download import save
 from cli.options import Group, as_json, filters, given, model_argument, sample_argument
-from cli.output import echo, echo_fields, echo_table, file_size
+from cli.output import echo, echo_fields, echo_table, echo_text, file_size
 
 COLUMNS = ("id", "split", "label", "key", "weight", "pinned", "quarantine", "created_at")
 PAGE = 1000
@@ -154,5 +154,5 @@ def _echo_stats(found: dict[str, Any]) -> None:
         (each["split"], each["label"] if each["name"] is None else each["name"], each["count"])
         for each in found["labels"]
     )
-    click.echo()
+    echo_text()
     echo_table(("SPLIT", "LABEL", "SAMPLES"), rows)

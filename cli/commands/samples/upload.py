@@ -13,7 +13,7 @@ from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.errors import Failure
 from cli.options import as_json, given, model_argument
-from cli.output import echo_json
+from cli.output import echo_json, echo_text
 from cli.progress import Advance, bar
 
 CHUNK_BYTES = 256 * 1024
@@ -282,8 +282,8 @@ def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
 def echo_result(result: dict[str, Any]) -> None:
     """Print the result of an upload."""
     told = [name for name in COUNTS if name != "conflicts" or result[name]]
-    click.echo(f"{result['file']}: {', '.join(f'{result[name]:,} {name}' for name in told)}")
+    echo_text(f"{result['file']}: {', '.join(f'{result[name]:,} {name}' for name in told)}")
     for warning in result["warnings"]:
-        click.echo(f"  warning: {warning}", err=True)
+        echo_text(f"  warning: {warning}", err=True)
     for fault in result["errors"]:
-        click.echo(f"  skipped {fault['pointer']}: {fault['detail']}", err=True)
+        echo_text(f"  skipped {fault['pointer']}: {fault['detail']}", err=True)

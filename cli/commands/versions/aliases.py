@@ -10,7 +10,7 @@ from cli import completion
 from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
 from cli.options import Group, as_json, model_argument, version_argument
-from cli.output import echo, echo_done, echo_table
+from cli.output import echo, echo_done, echo_table, echo_text
 
 alias_argument = click.argument("alias", shell_complete=completion.aliases)
 
@@ -73,7 +73,7 @@ def promote(client: Client, model: str, version: str, *, as_json: bool) -> None:
     """Have apps get VERSION of MODEL, its number or an alias, whatever the gate decided."""
     moved = _move(client, model, "latest", version)
     told = f"apps fetch version {moved['version']} of {model}"
-    echo(moved, lambda _: click.echo(told), as_json=as_json)
+    echo(moved, lambda _: echo_text(told), as_json=as_json)
 
 
 @click.command()
@@ -87,7 +87,7 @@ def rollback(client: Client, model: str, *, as_json: bool) -> None:
         f"apps fetch version {version['version']} of {model}; "
         f"no job moves that until: honed release {model}"
     )
-    echo(version, lambda _: click.echo(told), as_json=as_json)
+    echo(version, lambda _: echo_text(told), as_json=as_json)
 
 
 @click.command()
@@ -98,7 +98,7 @@ def release(client: Client, model: str, *, as_json: bool) -> None:
     """End the hold of a rollback: the next version that passes the gate is what apps get."""
     found = client.post(model_path(model, "release"))
     told = f"jobs may promote versions of {model}; apps fetch version {found['latest_version']}"
-    echo(found, lambda _: click.echo(told), as_json=as_json)
+    echo(found, lambda _: echo_text(told), as_json=as_json)
 
 
 def _move(client: Client, model: str, alias: str, version: str) -> dict[str, Any]:

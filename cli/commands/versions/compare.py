@@ -10,7 +10,7 @@ from cli import completion
 from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
 from cli.options import as_json, model_argument, version_argument
-from cli.output import echo, echo_table
+from cli.output import echo, echo_table, echo_text
 
 PER_CLASS = ("precision", "recall")
 SIDES = {
@@ -51,14 +51,14 @@ def _echo(found: dict[str, Any]) -> None:
     )
     for side, what in zip(("worse", "better"), SIDES[found["by"]], strict=True):
         changed = found[side]
-        click.echo(f"\n{changed['total']:,} of {found['samples']:,} samples {what}")
+        echo_text(f"\n{changed['total']:,} of {found['samples']:,} samples {what}")
         if changed["items"]:
             echo_table(
                 ("SAMPLE", "LABEL", *headers, "ERROR BEFORE", "AFTER"),
                 (_changed(each, found["classes"]) for each in changed["items"]),
             )
     if left_out := found["left_out"]:
-        click.echo(f"{left_out:,} of classes that one does not know are left out", err=True)
+        echo_text(f"{left_out:,} of classes that one does not know are left out", err=True)
 
 
 def _changed(sample: dict[str, Any], classes: list[str] | None) -> list[Any]:

@@ -12,7 +12,7 @@ from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
 from cli.download import save
 from cli.options import as_json, model_argument
-from cli.output import echo_json, file_size
+from cli.output import echo_json, echo_text, file_size
 from storage.disk.digest import sha256_of
 from storage.records.versions import VariantName
 
@@ -95,7 +95,7 @@ def _echo(version: dict[str, Any], output: Path, *, fetched: bool, as_json: bool
         return
     what = f"version {version['version']} of {version['model']}"
     size = file_size(output.stat().st_size)
-    click.echo(f"{output}: {what}, {size}" if fetched else f"{output} is {what} already")
+    echo_text(f"{output}: {what}, {size}" if fetched else f"{output} is {what} already")
 
 
 def download(

@@ -10,7 +10,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.options import as_json, model_argument
-from cli.output import echo, echo_table, plain
+from cli.output import echo, echo_table, echo_text, plain
 
 KINDS = {
     ".json": "application/json",
@@ -52,7 +52,7 @@ def predict(client: Client, model: str, inputs: Path, *, keep: bool, as_json: bo
 
 
 def _echo(found: dict[str, Any]) -> None:
-    click.echo(f"version {found['version']} of {found['model']}:")
+    echo_text(f"version {found['version']} of {found['model']}:")
     ids = found.get("ids") or [None] * len(found["predictions"])
     rows = [
         (_answer(each), each.get("probability"), sample)

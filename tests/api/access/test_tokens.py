@@ -41,6 +41,19 @@ def test_the_secret_is_told_once_and_works(served: Served, make: Make) -> None:
     }
 
 
+@pytest.mark.parametrize("name", ["a\x1b[2Kb", "a\nb", "a\u202eb", "a\x9bb", "a\x7f"])
+def test_a_name_has_no_control_characters(served: Served, make: Make, name: str) -> None:
+    made = make()
+    body = {"name": name, "scopes": ["predict"]}
+    for answer in (
+        served.http.post("/v1/tokens", json=body),
+        served.http.patch(f"/v1/tokens/{made['id']}", json={"name": name}),
+    ):
+        assert answer.status_code == 422
+        (problem,) = answer.json()["errors"]
+        assert (problem["pointer"], problem["detail"][:12]) == ("/name", "leave out U+")
+
+
 def test_an_answer_with_a_secret_is_not_to_be_cached(served: Served, make: Make) -> None:
     made = make()
     rotated = served.http.post(f"/v1/tokens/{made['id']}/rotate")
