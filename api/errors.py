@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 
 from api.access.auditing import note_refusal
 from api.hints import meant
+from api.protocol import METHODS, READS
 from service.errors import InsufficientScope, QuotaExceeded
 from service.logs import event
 from storage.disk.durable import fault_of, is_of_disk
@@ -84,8 +85,6 @@ NEVER_ANSWERED = frozenset(
 
 MOST_LISTED, MOST_OF_FIELDS, MOST_CHARACTERS = 1000, 100, 2000
 """Errors of an answer, of them those of a body's fields, and the length of each text."""
-READS = ("GET", "HEAD")
-METHODS = (*READS, "POST", "PUT", "PATCH", "DELETE")
 NO_OBJECT = frozenset({"dataclass_type", "dict_type", "model_attributes_type", "model_type"})
 """pydantic's errors whose texts name Python's types."""
 OBJECT = "Input should be a JSON object"

@@ -41,6 +41,8 @@ USAGE = "honed.usage"
 PEER_UID = "honed.peer_uid"
 """Our extension: `{"uid": n}` of the process at the other end of a Unix socket."""
 
+READS = ("GET", "HEAD")
+METHODS = (*READS, "POST", "PUT", "PATCH", "DELETE")
 SLICE_BYTES = 2**20
 """The part of a file that a client must receive within MAX_STALL_S."""
 

@@ -12,7 +12,8 @@ from starlette.types import Message
 
 from api.access.scopes import ScopedRoute
 from api.bodies.uploads import read_small
-from api.errors import READS, pointer
+from api.errors import pointer
+from api.protocol import READS
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from storage.errors import Problem

@@ -9,19 +9,20 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Literal
+from urllib.parse import quote
 
 from starlette.types import Message, Scope, Send
 
-from api.protocol import AUDIT_FACTS, ENDS, IS_HEAD, PEER_UID, PRINCIPAL
+from api.protocol import AUDIT_FACTS, ENDS, IS_HEAD, METHODS, PEER_UID, PRINCIPAL
 from service.access.principal import Principal, of_user
 from service.daemon import Daemon
+from service.models.specification import NAME
 from storage.database.audited import Pending, begin
 from storage.records.access import EntryKind, NewEntry
 
-MAX_PATH, MAX_MODEL = 256, 64
-OTHER_PLACE = "(another path)"
-How = Literal["samples", "change", "asked", "export"]
-"""`asked`: a change that is made outside the request; its entry is stored first."""
+MAX_PATH = 256
+OTHER_PLACE, OTHER_METHOD = "(another path)", "(another method)"
+How = Literal["samples", "change", "export"]
 
 
 def note_refusal(scope: Scope, code: str) -> None:
@@ -37,11 +38,6 @@ def recorded_change(scope: Scope, kind: EntryKind) -> Iterator[Pending]:
         yield pending
     finally:
         pending.is_done = True
-
-
-async def record_asked(scope: Scope) -> None:
-    """Store the entry of a change before it is made."""
-    await asyncio.to_thread(_daemon(scope).store.audit.add, [_entry(scope, "change")])
 
 
 def telling_change(scope: Scope, send: Send, pending: Pending) -> Send:
@@ -77,7 +73,7 @@ def _entry(scope: Scope, kind: EntryKind, *, code: str | None = None) -> NewEntr
         kind=kind,
         who=principal.id if principal else _nobody(scope),
         address=_address(scope),
-        action=route.name if route is not None else scope["method"],
+        action=route.name if route is not None else _method(scope),
         path=_path(scope, kind) if principal is not None else _place(scope),
         model=_model(scope) if principal is not None else None,
         code=code,
@@ -86,13 +82,21 @@ def _entry(scope: Scope, kind: EntryKind, *, code: str | None = None) -> NewEntr
 
 
 def _model(scope: Scope) -> str | None:
-    name: str | None = scope.get("path_params", {}).get("name")
-    return name and name[:MAX_MODEL]
+    """The name in the path, if a model can have it."""
+    name = scope.get("path_params", {}).get("name", "")
+    return name if NAME.fullmatch(name) else None
+
+
+def _method(scope: Scope) -> str:
+    method: str = scope["method"]
+    return method if method in METHODS else OTHER_METHOD
 
 
 def _path(scope: Scope, kind: EntryKind) -> str:
-    """The path, without the id of an exported sample, so that reads of many make one entry."""
-    path: str = scope["path"]
+    """The path as clients send it, so in ASCII; without the id of an exported sample, so that reads
+    of many make one entry.
+    """
+    path = quote(scope["path"], safe=":/@!$&'()*+,;=~")
     sample_id = scope.get("path_params", {}).get("sample_id")
     if kind == "export" and sample_id is not None:
         path = path.replace(f"/samples/{sample_id}/", "/samples/{sample_id}/")

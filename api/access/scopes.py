@@ -13,13 +13,11 @@ from starlette.types import Scope as AsgiScope
 
 from api.access.auditing import (
     How,
-    record_asked,
     recorded_change,
     telling_change,
     telling_export,
 )
-from api.errors import READS
-from api.protocol import PRINCIPAL, USAGE
+from api.protocol import PRINCIPAL, READS, USAGE
 from service.access.principal import Principal, Scope
 from service.access.usage import Counted, Usage
 from service.errors import InsufficientScope
@@ -89,9 +87,7 @@ class ScopedRoute(APIRoute):
     async def _answer(self, need: Need, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer, with an entry in the audit log if required."""
         how = need.audited or _usual(need.scope, scope["method"])
-        if how == "asked":
-            await record_asked(scope)
-        elif how == "export":
+        if how == "export":
             send = telling_export(scope, send)
         elif how != "skip":
             with recorded_change(scope, how) as pending:

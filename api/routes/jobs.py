@@ -111,21 +111,21 @@ async def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody
 
 
 @router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)
-@needs(Scope.TRAIN, audited="asked")
+@needs(Scope.TRAIN)
 async def cancel_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Ends it without a version. A running job ends after its current step."""
     return present.job(await daemon.scheduler.cancel(job_id))
 
 
 @router.post("/jobs/{job_id}/pause", summary="Pause a job", responses=MOVES)
-@needs(Scope.TRAIN, audited="asked")
+@needs(Scope.TRAIN)
 async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Saves a checkpoint after the current step. A paused job is held until `resume`."""
     return present.job(await daemon.scheduler.pause(job_id))
 
 
 @router.post("/jobs/{job_id}/resume", summary="Resume a job", responses=MOVES)
-@needs(Scope.TRAIN, audited="asked")
+@needs(Scope.TRAIN)
 async def resume_job(
     job_id: JobId,
     daemon: TheDaemon,

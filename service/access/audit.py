@@ -6,6 +6,7 @@ Entries about changes are written elsewhere, together with the changes themselve
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from datetime import datetime
 
@@ -19,7 +20,7 @@ from storage.store import Store
 
 WRITE_AFTER_S = 1.0
 MOST_WAITING = 1000
-"""Maximum number of different entries in a second; beyond it, they are counted without path."""
+"""Of different entries of one principal in a second; beyond it, they are counted without path."""
 
 
 class AuditLog:
@@ -30,13 +31,15 @@ class AuditLog:
         self._now = now
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[NewEntry, tuple[datetime, int]] = {}
+        self._different: Counter[str] = Counter()
         self._is_due = False
         self._tasks = BackgroundTasks()
 
     def note(self, entry: NewEntry) -> None:
         """Count an entry; it is written within a second or so."""
-        if len(self._waiting) >= MOST_WAITING and entry not in self._waiting:
+        if self._different[entry.who] >= MOST_WAITING and entry not in self._waiting:
             entry = replace(entry, path="…", model=None)
+        self._different[entry.who] += entry not in self._waiting
         first, count = self._waiting.get(entry, (self._now(), 0))
         self._waiting[entry] = first, count + 1
         if not self._is_due:
@@ -46,6 +49,7 @@ class AuditLog:
     async def write(self) -> None:
         """Store the pending entries. Those that cannot be stored stay pending."""
         entries, self._waiting, self._is_due = self._waiting, {}, False
+        self._different.clear()
         if not entries:
             return
         rows = [replace(each, at=at, count=count) for each, (at, count) in entries.items()]

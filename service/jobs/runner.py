@@ -139,6 +139,8 @@ class JobRunner:
         run, task = self._run, self._task
         if run is None or task is None or not self.runs(job_id):
             return None
+        # The run makes the change, not the request: the entry must not come after it.
+        await asyncio.to_thread(self._store.audit.add_own)
         await command(run)
         cancelled = asyncio.ensure_future(run.cancelled.wait())
         await asyncio.wait(

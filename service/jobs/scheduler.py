@@ -168,11 +168,11 @@ class Scheduler:
             job = await asyncio.to_thread(self._store.jobs.get, job_id)
             if job.state in ENDED or (job.state is not JobState.PAUSED and not ignore_policy):
                 raise _not_resumed(job, ignore_policy=ignore_policy)
+            changes = _resumed(job, ignore_policy=ignore_policy)
+            await asyncio.to_thread(self._store.jobs.report, job_id, **changes)
             run = self._runner.run
             if ignore_policy and run is not None and run.job.id == job_id:
                 run.ignore_policy()
-            changes = _resumed(job, ignore_policy=ignore_policy)
-            await asyncio.to_thread(self._store.jobs.report, job_id, **changes)
         self._wake.set()
         return self.shown(replace(job, **changes))
 

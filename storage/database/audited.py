@@ -52,7 +52,7 @@ def about(model: str) -> None:
 
 
 def current() -> Pending | None:
-    """The entry to be stored with the context's next write."""
+    """The entry that the context's next write stores."""
     return _CURRENT.get()
 
 

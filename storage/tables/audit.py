@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
-from storage.database.audited import insert_entry
+from storage.database.audited import current, insert_entry
 from storage.database.codec import dump_time, load, load_time
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
@@ -37,6 +37,12 @@ class Audit:
                 insert_entry(transaction, entry)
 
         self._writer.write(insert)
+
+    def add_own(self) -> None:
+        """Store the entry of the request that this is part of, if it has one, and has not yet."""
+        pending = current()
+        if pending is not None and not pending.is_done:
+            self._writer.write(lambda _: None)
 
     def list(
         self, where: AuditFilter, *, limit: int, before: int | None = None

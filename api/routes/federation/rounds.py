@@ -148,7 +148,7 @@ def round_update(request: Request, found: TheRound, store: TheStore) -> Response
 @router.delete(
     "/rounds/{round_id}", status_code=204, summary="Stop a round", responses=answers("not_found")
 )
-@needs(Scope.FEDERATE, audited="asked")
+@needs(Scope.FEDERATE)
 async def stop_round(found: TheRound, daemon: TheDaemon) -> None:
     """Ends it within a second, without an update; of one that has ended, removes the update."""
     await daemon.deadlines.stop_round(found)

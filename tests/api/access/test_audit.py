@@ -11,41 +11,19 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from contextlib import closing
-from datetime import datetime, timezone
-from typing import Any
 
 import httpx
 import pytest
+from audit_entries import entries, make_token, since, told
 from support import Served, blobs, client, mlp, wait_until
 
 KEY, LABEL, SECRET = "patient-Miller-17", 2, "hone_not-a-secret-of-ours"
-
-
-def entries(served: Served, **where: Any) -> list[dict[str, Any]]:
-    answer = served.http.get("/v1/audit", params={"limit": 1000, **where})
-    assert answer.status_code == 200, answer.text
-    items: list[dict[str, Any]] = answer.json()["items"]
-    return items
-
-
-def since() -> dict[str, str]:
-    return {"since": datetime.now(timezone.utc).isoformat()}
-
-
-def make_token(served: Served, name: str, *scopes: str, **more: Any) -> tuple[str, str]:
-    body = {"name": f"audit: {name}", "scopes": scopes, **more}
-    made = served.http.post("/v1/tokens", json=body).raise_for_status().json()
-    return made["secret"], f"token {made['id']}"
 
 
 @pytest.fixture(scope="module")
 def model(served: Served) -> str:
     served.register("audited", mlp(2, 4, 3))
     return "audited"
-
-
-def told(found: list[dict[str, Any]]) -> list[tuple[str, str, str]]:
-    return [(each["kind"], each["who"], each["action"]) for each in reversed(found)]
 
 
 def test_changes_are_told_with_who_what_when_and_from_where(served: Served, model: str) -> None:
