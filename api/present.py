@@ -255,7 +255,7 @@ def _token(row: Token) -> dict[str, Any]:
 
 def audit_entry(row: AuditEntry) -> AuditBody:
     """An entry of the audit log."""
-    return AuditBody(**asdict(row))
+    return AuditBody(**{**asdict(row), "previous": row.previous.hex(), "hash": row.hash.hex()})
 
 
 def drift(report: DriftReport, model: Model) -> DriftBody:

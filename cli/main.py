@@ -16,7 +16,7 @@ COMMANDS = {
     "aliases": "cli.commands.versions.aliases",
     "archive": "cli.commands.samples.archive",
     "artifacts": "cli.commands.artifacts",
-    "audit": "cli.commands.tokens",
+    "audit": "cli.commands.audit",
     "backup": "cli.commands.backup",
     "base-set": "cli.commands.samples.base_set",
     "checkpoints": "cli.commands.versions.checkpoints",

@@ -133,7 +133,7 @@ class Settings(BaseSettings):
         200_000,
         ge=1000,
         description="Maximum number of entries of the audit log of one kind (changes, samples, "
-        "exports, refusals); the oldest go first.",
+        "exports, refusals); the oldest of who has the most go first.",
     )
     training_threads: int | None = Field(
         None,

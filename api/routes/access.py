@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from msgspec.structs import replace
 
 from api import present
@@ -32,6 +33,7 @@ from storage.records.access import AuditFilter, EntryKind, Limits
 router = APIRouter(prefix="/v1", tags=["tokens"], route_class=Route)
 
 TokenId = Annotated[int, Path(ge=1, lt=2**63)]
+JSON_LINES = "application/jsonl"
 NO_STORE = {"Cache-Control": "no-store"}
 
 
@@ -180,3 +182,20 @@ def read_audit(
     where = AuditFilter(kind=kind, who=who, action=action, model=model, since=since, until=until)
     rows = store.audit.list(where, limit=limit + 1, before=after_id(cursor))
     return page(rows, limit, cursor=lambda row: row.id, show=present.audit_entry)
+
+
+@router.get(
+    "/audit/export",
+    summary="Export the audit log",
+    response_class=StreamingResponse,
+    responses={200: {"content": {JSON_LINES: {}}}, **answers()},
+)
+@needs(Scope.TOKENS_ADMIN)
+def export_audit(
+    store: TheStore,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="The last id that you have.")] = 0,
+) -> StreamingResponse:
+    """Oldest first, an entry a line. A line ends with its `hash`: the SHA-256 of the line without
+    `,"hash":"…"`. `previous` is the hash of the entry before.
+    """
+    return StreamingResponse(store.audit.export(after=after), media_type=JSON_LINES)

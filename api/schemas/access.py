@@ -105,6 +105,7 @@ class AuditBody(Body):
 
     path: without its query; of `nobody` only how it begins. code: of a refusal. count: how many
     requests the entry stands for. facts: of what left in federated training: sizes, norms, epsilon.
+    previous: the hash of the entry before, hash: its own (SHA-256, hexadecimal).
     """
 
     id: int
@@ -118,3 +119,5 @@ class AuditBody(Body):
     code: str | None
     count: int
     facts: dict[str, Any] | None
+    previous: str
+    hash: str

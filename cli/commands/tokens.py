@@ -1,10 +1,9 @@
-"""`honed tokens …`: tokens for apps; `honed audit`: what was done with them."""
+"""`honed tokens …`: tokens for apps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
 import click
 
@@ -14,7 +13,6 @@ from cli.errors import Failure
 from cli.options import Group, Time, as_json, given
 from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, echo_text, plain
 from service.access.principal import SCOPES
-from storage.records.access import EntryKind
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _LIMITS: dict[str, dict[str, Any]] = {
@@ -176,26 +174,3 @@ def _echo_secret(token: dict[str, Any], *, as_json: bool) -> None:
     echo_text(f"token {token['id']} ({token['name']}): {about}", err=True)
     echo_text("This is its secret, and it is not shown again:", err=True)
     echo_text(token["secret"])
-
-
-@click.command()
-@click.option("--kind", type=click.Choice(get_args(EntryKind)), help="Entries of this kind only.")
-@click.option("--who", help="As `admin`, `token 3`, `uid 1000` or `nobody`.")
-@click.option("--action", help="An operation of the API, as delete_model.")
-@click.option("--model", help="What concerns this model.")
-@click.option("--since", type=Time(ahead=False), help="From this time on: 7d, 12h, or a date.")
-@click.option("--until", type=Time(ahead=False), help="Before this time.")
-@click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of entries.")
-@as_json
-@click.pass_obj
-def audit(client: Client, /, *, limit: int, as_json: bool, **where: Any) -> None:
-    """Print the newest entries of the audit log: changes, refusals, exports."""
-    found = list(islice(client.items("/v1/audit", limit=min(limit, 1000), **where), limit))
-    if as_json:
-        echo_json(found)
-        return
-    columns = ("at", "kind", "who", "address", "action", "path", "code", "count")
-    echo_table(
-        ("WHEN", "KIND", "WHO", "FROM", "ACTION", "PATH", "CODE", "COUNT"),
-        ([each[column] for column in columns] for each in found),
-    )

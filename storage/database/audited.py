@@ -11,14 +11,9 @@ from contextvars import ContextVar
 
 from msgspec.structs import replace
 
-from storage.database.codec import dump_time
+from storage.database.audit_chain import insert_entry
 from storage.database.transaction import Transaction
 from storage.records.access import NewEntry
-
-INSERT = """
-INSERT INTO audit (at, kind, who, address, action, path, model, code, count, facts)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-"""
 
 
 class Pending:
@@ -54,10 +49,3 @@ def about(model: str) -> None:
 def current() -> Pending | None:
     """The entry that the context's next write stores."""
     return _CURRENT.get()
-
-
-def insert_entry(transaction: Transaction, entry: NewEntry) -> None:
-    """Insert one row; its time defaults to the transaction's."""
-    at = dump_time(entry.at or transaction.now)
-    named = (entry.kind, entry.who, entry.address, entry.action, entry.path, entry.model)
-    transaction.execute(INSERT, (at, *named, entry.code, entry.count, entry.facts))

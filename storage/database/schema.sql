@@ -364,7 +364,8 @@ CREATE TABLE tokens (
   session_of TEXT
 ) STRICT;
 
--- path: without its query. code: of a refusal. count: requests that the entry covers.
+-- path: without its query. code: of a refusal. count: requests that the entry covers. previous: the
+-- hash of the entry before, hash: its own (storage/database/audit_chain.py).
 CREATE TABLE audit (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   at TEXT NOT NULL,
@@ -376,8 +377,12 @@ CREATE TABLE audit (
   model TEXT,
   code TEXT,
   count INTEGER NOT NULL DEFAULT 1,
-  facts TEXT
+  facts TEXT,
+  previous BLOB NOT NULL CHECK (length(previous) = 32),
+  hash BLOB NOT NULL CHECK (length(hash) = 32)
 ) STRICT;
+
+CREATE INDEX audit_by_who ON audit (kind, who);
 
 CREATE TRIGGER audit_is_never_changed BEFORE UPDATE ON audit BEGIN
   SELECT RAISE(ABORT, 'entries of the audit log are never changed');

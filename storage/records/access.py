@@ -109,7 +109,7 @@ class NewEntry(Struct, frozen=True):
 
 
 class AuditEntry(Struct, frozen=True):
-    """A row of the audit log."""
+    """A row of the audit log. previous: the hash of the entry before, hash: its own."""
 
     id: int
     at: datetime
@@ -122,6 +122,8 @@ class AuditEntry(Struct, frozen=True):
     code: str | None
     count: int
     facts: dict[str, Any] | None
+    previous: bytes
+    hash: bytes
 
 
 class AuditFilter(Struct, frozen=True):

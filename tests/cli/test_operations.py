@@ -159,6 +159,8 @@ tokens change camera --uploads 2
 tokens rotate camera
 tokens revoke camera
 audit
+audit --verify
+audit --export {out}/audit.jsonl
 dashboard --print
 events --last 5
 backup -o {out}/backup.zip

@@ -21,6 +21,7 @@ from service.access.principal import SCOPES, Scope
 ROUTES = """
 GET /metrics models:read
 GET /v1/audit tokens:admin
+GET /v1/audit/export tokens:admin
 GET /v1/backup backup
 GET /v1/checkpoints/{checkpoint_id} models:read
 PATCH /v1/checkpoints/{checkpoint_id} models:admin

@@ -9,6 +9,7 @@ import pytest
 from storage.database.audited import about, begin
 from storage.errors import NotFound, StorageBroken
 from storage.records.access import AuditFilter, NewEntry
+from storage.tables.audit import PRUNED_AT_ONCE, equal_share
 
 LONG_AGO = datetime(2020, 1, 1, tzinfo=timezone.utc)
 
@@ -67,15 +68,64 @@ def test_no_entry_can_be_changed(store):
     assert kept(store)[0].who == "admin"
 
 
+def pruned(store):
+    """What the newest entry about removed ones tells."""
+    return kept(store, who="daemon")[0].facts
+
+
 def test_old_entries_go_and_of_each_kind_those_beyond_the_most(store):
     store.audit.add([entry(at=LONG_AGO)])
     store.audit.add([entry(kind="samples", action=str(each)) for each in range(5)])
     store.audit.add([entry()])
     assert store.audit.prune(timedelta(days=30), most=2) == 4
     assert [(each.kind, each.action) for each in kept(store)] == [
+        ("change", "prune_audit"),
         ("change", "snooze"),
         ("samples", "4"),
         ("samples", "3"),
+    ]
+    assert pruned(store) == {"removed": 4, "removed_in_all": 4}
+    assert store.audit.prune(timedelta(days=30), most=2) == 0
+    store.audit.add([entry(kind="samples")])
+    assert store.audit.prune(timedelta(days=30), most=2) == 1
+    assert pruned(store) == {"removed": 1, "removed_in_all": 5}
+
+
+def test_nobody_pushes_out_what_others_did(store):
+    store.audit.add([entry(action=f"admin {each}") for each in range(30)])
+    store.audit.add([entry(who="token 1", action=f"1: {each}") for each in range(40)])
+    store.audit.add([entry(who="token 2", action=f"2: {each}") for each in range(500)])
+    assert store.audit.prune(timedelta(days=30), most=100) == 470
+    for who, actions in (
+        ("admin", [f"admin {each}" for each in range(30)]),
+        ("token 1", [f"1: {each}" for each in range(5, 40)]),
+        ("token 2", [f"2: {each}" for each in range(465, 500)]),
+    ):
+        assert [each.action for each in reversed(kept(store, who=who))] == actions
+
+
+@pytest.mark.parametrize(
+    ("counts", "most", "share"),
+    [
+        ([], 10, 10),
+        ([3, 4], 10, 10),
+        ([20], 10, 10),
+        ([2, 20], 10, 8),
+        ([20, 2, 20], 10, 4),
+        ([9, 9, 9], 10, 3),
+        ([1] * 20, 10, 0),
+    ],
+)
+def test_who_has_less_than_an_equal_share_leaves_the_rest_to_others(counts, most, share):
+    assert equal_share(counts, most) == share
+
+
+def test_many_entries_go_in_several_transactions(store):
+    store.audit.add([entry(at=LONG_AGO) for _ in range(PRUNED_AT_ONCE + 5)])
+    assert store.audit.prune(timedelta(days=30), most=100) == PRUNED_AT_ONCE + 5
+    assert [each.facts for each in kept(store)] == [
+        {"removed": 5, "removed_in_all": PRUNED_AT_ONCE + 5},
+        {"removed": PRUNED_AT_ONCE, "removed_in_all": PRUNED_AT_ONCE},
     ]
 
 
