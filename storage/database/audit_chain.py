@@ -6,12 +6,11 @@ export is all that it takes to check that no entry in it was changed, and that t
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from hashlib import sha256
 from typing import Any
 
-from storage.database.codec import dump_time, load
+from storage.database.codec import dump, dump_time, load
 from storage.database.transaction import Transaction
 from storage.records.access import NewEntry
 
@@ -56,4 +55,4 @@ def _line(row: Mapping[str, Any]) -> str:
         "facts": None if facts is None else load(facts),
         "previous": row["previous"].hex(),
     }
-    return json.dumps(told, allow_nan=False, separators=(",", ":"))
+    return dump(told, ensure_ascii=True)

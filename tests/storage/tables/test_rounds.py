@@ -104,10 +104,10 @@ def test_a_round_that_cannot_be_stored_spends_nothing(store, add_model, adopt, o
 def test_a_round_whose_ledger_cannot_be_written_is_not_stored(store, add_model, adopt):
     model = add_model(store)
     found = begin(store, model, adopt)
-    (store.data_dir / "privacy.new").mkdir()
+    (store.data_dir / ".privacy.json.new").mkdir()
     with pytest.raises(StorageBroken, match="cannot write"):
         finish(store, found, adopt)
-    (store.data_dir / "privacy.new").rmdir()
+    (store.data_dir / ".privacy.json.new").rmdir()
     assert store.rounds.spent(model) == PrivacySpent()
     assert store.rounds.file(found.job.id, "update") is None
     assert store.jobs.get(found.job.id).state is JobState.RUNNING
