@@ -68,7 +68,7 @@ def test_lines_that_differ_in_a_field_are_all_logged() -> None:
 def test_fields_are_told_without_pythons_forms() -> None:
     line = HumanFormatter().format(record("job.paused", by=["battery", "power"], why="too hot"))
 
-    assert line.endswith('job.paused by=["battery", "power"] why="too hot"')
+    assert line.endswith('job.paused by=["battery","power"] why="too hot"')
 
 
 def test_each_line_of_json_is_one_object() -> None:
