@@ -19,7 +19,7 @@ TRACEBACK = "Traceback (most recent call last)"
 class ErrorTail:
     """The last 4 KiB of a stream, read continuously so that the writer never blocks.
 
-    on_read: called with the whole stream, chunk by chunk.
+    A traceback in them is logged. on_read: called with the whole stream, chunk by chunk.
     """
 
     def __init__(
@@ -40,16 +40,21 @@ class ErrorTail:
         Only the last line of a traceback: the quote may be sent to an app, and the other lines
         contain paths of the installation. The log has all of them.
         """
-        words = self._tail.decode(errors="replace").strip()
+        words = self._words
         if TRACEBACK in words:
-            event(logger, logging.ERROR, "child.traceback", text=words)
             words = words.rpartition("\n")[2]
         return f"{LAST_WORDS}{words}" if words else ""
+
+    @property
+    def _words(self) -> str:
+        return self._tail.decode(errors="replace").strip()
 
     async def _read(self) -> None:
         while chunk := await self._stream.read(MAX_TAIL_BYTES):
             self._tail = (self._tail + chunk)[-MAX_TAIL_BYTES:]
             self._on_read(chunk)
+        if TRACEBACK in self._words:
+            event(logger, logging.ERROR, "child.traceback", text=self._words)
 
 
 def describe_exit(code: int) -> str:

@@ -1,7 +1,6 @@
 """The training child's main: one task in, messages out.
 
-Exit code 0: the last message tells how the task ended. Any other: the child crashed, stderr has the
-error, and the parent may retry.
+The last message tells how the task ended. Without one the child died, and the parent may retry.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -46,18 +46,16 @@ def main() -> int:
     # Ctrl-C reaches the whole terminal group; the parent decides what it means for a job.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     pipe = Pipe(stdin=0, stdout=claim_stdout())
-    try:
+    with suppress(Interrupted):
         pipe.send(answer(pipe.read_task(), pipe))
-    except Interrupted:
-        return 0
-    except Exception:
-        logger.exception("child_broke")
-        return 1
     return 0
 
 
 def answer(task: Task, pipe: Pipe) -> Message:
-    """Carry out the task and return its last message. Raises only for bugs of ours."""
+    """Carry out the task and return its last message.
+
+    An error of our own code ends it for good: the next child would make it again.
+    """
     try:
         apply_limits(task.limits)
         confine(task)
@@ -68,9 +66,13 @@ def answer(task: Task, pipe: Pipe) -> Message:
         return Failed(OutOfMemory.code, out_of_memory(task))
     except Exception as error:
         told = fault_behind(error, f"the task {task.kind} failed") or error
-        if not isinstance(told, HoneError):
-            raise
-        return Failed(told.code, told.detail)
+        if isinstance(told, HoneError):
+            return Failed(told.code, told.detail)
+        logger.exception("child_broke")
+        words = f"{type(error).__name__}: {error}"
+        return Failed(
+            "internal", f"a bug in Hone ended the task {task.kind}, please report it: {words}"
+        )
 
 
 def carry_out(task: Task, pipe: Pipe) -> Message:

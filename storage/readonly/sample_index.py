@@ -6,9 +6,8 @@ Imported by the training child: the standard library and numpy only, and no thre
 from __future__ import annotations
 
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from storage.database.connection import sqlite3, translated
 from storage.errors import StorageBroken
 from storage.records.samples import VALIDATION_BELOW, Split
 from storage.records.signatures import TargetSpec
@@ -106,7 +106,7 @@ def read_sample_index(
     """The labelled samples of a split whose ids are at most `watermark`.
 
     base: include the base set's samples: those that jobs train on, or for validation the others.
-    Raises StorageBroken if a label does not fit the target, sqlite3.Error.
+    Raises StorageBroken, also if a label does not fit the target, and Busy.
     """
     select = _SELECT.format(split=_WITH_BASE if base else _OF_SPLIT)
     parameters = {
@@ -117,9 +117,7 @@ def read_sample_index(
     }
     numbers, labels = [np.empty((0, 4), np.int64)], [_to_labels([], target)]
     weights, digests = [np.empty(0, np.float32)], [b""]
-    with closing(
-        sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-    ) as connection:
+    with _reading(database) as connection:
         for rows in _chunks(connection.execute(select, parameters)):
             ids, packs, offsets, lengths, values, given, beginnings = zip(*rows, strict=True)
             digests.append(b"".join(beginnings))
@@ -201,11 +199,9 @@ def read_newest(
 ) -> SampleIndex:
     """At most `newest` of the newest labelled or unlabelled samples; the latter's labels are zeros.
 
-    Raises sqlite3.Error.
+    Raises StorageBroken, Busy.
     """
-    with closing(
-        sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-    ) as connection:
+    with _reading(database) as connection:
         rows = connection.execute(_NEWEST, (model_id, labelled, newest)).fetchall()
     table = np.array([row[:4] for row in rows[::-1]], np.int64).reshape(-1, 4)
     labels = np.zeros((len(table), *target.shape), target.dtype)
@@ -219,11 +215,17 @@ def read_ids(
     database: Path, which: Literal["reference", "base"], *, model_id: int
 ) -> NDArray[np.int64]:
     """Ascending ids of the reference set or the base set, including samples that do not count."""
-    with closing(
-        sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
-    ) as connection:
+    with _reading(database) as connection:
         rows = connection.execute(_IDS[which], (model_id,)).fetchall()
     return np.array([sample_id for (sample_id,) in rows], np.int64)
+
+
+@contextmanager
+def _reading(database: Path) -> Iterator[sqlite3.Connection]:
+    """Raises StorageBroken, Busy."""
+    address = f"{database.absolute().as_uri()}?mode=ro"
+    with translated(), closing(sqlite3.connect(address, uri=True)) as connection:
+        yield connection
 
 
 def _index(

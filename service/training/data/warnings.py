@@ -31,7 +31,7 @@ def _of_labels(samples: Batches, signature: Signature) -> Iterator[str]:
         name = target.classes[label] if target.classes else label
         yield f"all {len(samples)} training samples are of class {name!r}"
     if samples.labels.dtype.kind == "f":
-        largest = float(np.abs(samples.labels).max())
+        largest = float(np.abs(samples.labels).max(initial=0))
         if largest > LARGE:
             yield (
                 f"labels are as large as {largest:g}; models train best on values of about 1: "

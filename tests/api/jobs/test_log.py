@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -76,3 +78,31 @@ def test_what_it_told_with_the_progress_outlives_a_kill_of_the_daemon(
 
 def has_begun(served: Served, job_id: int, times: int) -> bool:
     return sum("training on" in line for line in lines(served, job_id)) == times
+
+
+def test_a_bug_of_ours_in_the_child_fails_the_job_at_once_and_both_logs_have_its_traceback(
+    serve: Callable[..., Served],
+) -> None:
+    """No request asks for batches of 0 samples, so its row is changed while no daemon runs."""
+    first = serve()
+    first.register("logged", mlp(32, 64, 4))
+    assert first.upload("logged", **blobs(50, 32, 4)).status_code == 201
+    first.http.post("/v1/pause").raise_for_status()
+    job_id = first.ask_for_job("logged", epochs=2)["id"]
+    first.stop()
+    with closing(sqlite3.connect(first.data_dir / "hone.db")) as database, database:
+        database.execute(
+            "UPDATE jobs SET hyperparameters = json_set(hyperparameters, '$.batch_size', 0)"
+        )
+    second = serve()
+    second.http.post("/v1/resume").raise_for_status()
+
+    job = second.wait_for_job(job_id, "failed")
+
+    assert (job["restarts"], job["error"]["code"]) == (0, "internal")
+    assert "ZeroDivisionError: " in job["error"]["detail"]
+    told = "daemon a bug in Hone ended the task train"
+    assert any(line.startswith(told) for line in lines(second, job_id))
+    traceback = "child Traceback (most recent call last):"
+    wait_until(lambda: traceback in lines(second, job_id), "the job's log")
+    wait_until(lambda: "child.traceback" in second.said(), "the daemon's log")

@@ -1,4 +1,4 @@
-"""How the training child fails: for good with a message, or as a crash that is tried again."""
+"""How the training child fails: with a message, or as a crash that is tried again."""
 
 from __future__ import annotations
 
@@ -68,14 +68,27 @@ def test_a_label_out_of_range_never_reaches_the_engine(
     assert last.detail.startswith(f"sample {int(np.argmax(labels == 2)) + 1}: ")
 
 
-def test_an_unexpected_error_is_a_crash_with_a_traceback(
+def test_a_bug_of_ours_fails_for_good_with_its_last_words_and_a_traceback(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
 ) -> None:
-    task = replace(make_workshop().task(make_artifacts()), database="/nowhere/hone.db")
-    child = spawn(task)
-    assert child.end() == 1
-    assert "child_broke" in (errors := child.errors())
-    assert "Traceback" in errors
+    """A batch of no samples passes no check of a request."""
+    child = spawn(make_workshop().task(make_artifacts(), batch_size=0))
+    last = child.last()
+    assert isinstance(last, Failed)
+    assert last.code == "internal"
+    assert "ZeroDivisionError: " in last.detail
+    assert child.end() == 0
+    assert "Traceback" in child.errors()
+
+
+def test_a_database_that_cannot_be_read_is_the_devices_fault(
+    make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "damaged.db").write_bytes(b"no database" * 1000)
+    task = replace(make_workshop().task(make_artifacts()), database=str(tmp_path / "damaged.db"))
+    last = spawn(task).last()
+    assert isinstance(last, Failed)
+    assert last.code == "storage_broken"
 
 
 def test_a_first_line_that_is_no_order_is_a_crash(spawn: Any) -> None:
