@@ -79,7 +79,7 @@ def select_output(
             problems.append(Problem("/spec/output", detail))
     if output is None or problems:
         raise refusal(problems)
-    _cut(graph, [output] if loss is None else [output, loss], notes)
+    keep_outputs(graph, [output] if loss is None else [output, loss], notes)
     return output
 
 
@@ -102,7 +102,8 @@ def _problems(graph: Graph, name: str, place: str, example: str) -> Iterator[Pro
         yield Problem(place, f'"{name}" is {dtype}; name a float32 tensor, {example}')
 
 
-def _cut(graph: Graph, outputs: Sequence[str], notes: list[str]) -> None:
+def keep_outputs(graph: Graph, outputs: Sequence[str], notes: list[str]) -> None:
+    """Drop the other outputs, and nodes and inputs that lead to none of these."""
     needed, kept = set(outputs), []
     for node in reversed(graph.proto.node):
         if needed.intersection(node.output):

@@ -26,7 +26,7 @@ from service.training.forward import (
 )
 from service.training.forward.frontier import Whole
 from service.training.forward.graph import FLOAT, Graph
-from service.training.forward.normalize import normalize, select_output, spell_out
+from service.training.forward.normalize import keep_outputs, normalize, select_output, spell_out
 from service.training.protocol.messages.preparation import Cut, Lora, Parameter
 from storage.errors import Problem
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
@@ -127,7 +127,7 @@ def _open(
     output = select_output(graph, output, notes, loss=loss_output)
     if loss_output is not None:
         own_loss.count_rows_by_inputs(graph.proto, output)
-        graph.refresh()
+        keep_outputs(graph, [output, loss_output], notes)  # an unread input is no label
     return graph, output
 
 

@@ -12,7 +12,10 @@ from service.training.graph.flow import duplicate, reads, subgraphs
 
 
 def simplify(model: onnx.ModelProto) -> None:
-    """Drop Identity and inactive Dropout, merge equal nodes, drop unused nodes."""
+    """Drop Identity and inactive Dropout, merge equal nodes, drop unused nodes.
+
+    Inputs stay: samples have one that the model reads only the shape of, too.
+    """
     graph = model.graph
     fixed = {v.name for v in graph.output}
     fixed.update(name for node in graph.node if any(subgraphs(node)) for name in reads(node))
@@ -30,10 +33,6 @@ def simplify(model: onnx.ModelProto) -> None:
         if first is not node and len(first.output) >= len(node.output) and all(first.output):
             renamed.update(zip(node.output, first.output, strict=False))
     prune(graph, [v.name for v in graph.output])
-    read = {name for node in graph.node for name in reads(node)}
-    inputs = [duplicate(v) for v in graph.input if v.name in read]
-    del graph.input[:]
-    graph.input.extend(inputs)
 
 
 def pool_before_relu(model: onnx.ModelProto) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -66,6 +68,34 @@ def test_an_input_that_the_output_does_not_need_is_dropped(graphs: Any, accept: 
     prepared = accept(model)
     assert [spec.name for spec in prepared.signature.inputs] == ["x"]
     assert any("idle" in note for note in prepared.notes)
+
+
+def test_an_input_of_which_only_the_size_is_read_stays_one_of_each_sample(
+    graphs: Any, accept: Accept, trainer: type, tmp_path: Path
+) -> None:
+    """The exported model counts its rows. The step knows the batch, and reads nothing of it."""
+    model = graphs.model(
+        [
+            node("Shape", ["ids"], ["rows"], name="rows", start=0, end=1),
+            node("Concat", ["rows", "width"], ["shape"], name="shape", axis=0),
+            node("MatMul", ["x", "w"], ["h"], name="head"),
+            node("Reshape", ["h", "shape"], ["y"], name="reshape"),
+        ],
+        {"w": spread(6, 3), "width": np.array([3])},
+    )
+    ids = helper.make_tensor_value_info("ids", TensorProto.INT64, ["batch", 5])
+    model.graph.input.insert(0, ids)
+    prepared = accept(model)
+    assert [spec.name for spec in prepared.signature.inputs] == ["ids", "x"]
+    engine = trainer(prepared.artifacts)
+    feeds = np.zeros((4, 5), np.int64), ones(4, 6), ones(4, 3)
+    first = engine.step(*feeds, learning_rate=0.01)
+    loss, output = engine.evaluate(*feeds)
+    assert loss < first
+    engine.engine.export(tmp_path / "model.onnx")
+    session = onnxruntime.InferenceSession(tmp_path / "model.onnx")
+    (exported,) = session.run(None, {"ids": feeds[0], "x": feeds[1]})
+    np.testing.assert_allclose(exported, output, rtol=1e-6)
 
 
 def test_a_transpose_that_moves_nothing_beside_a_gemm_is_no_swap(

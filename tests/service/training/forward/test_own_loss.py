@@ -120,6 +120,35 @@ def test_the_batch_is_not_counted_in_the_label(accept: Accept) -> None:
     assert [each.name for each in onnx.load(made.base_model).graph.input] == ["x"]
 
 
+@pytest.mark.parametrize("label", [("batch", OUTPUTS), None], ids=["label", "no label"])
+def test_an_input_of_which_only_the_size_is_read_is_no_label(
+    label: tuple[int | str, ...] | None, accept: Accept
+) -> None:
+    tail = squared()
+    if label is None:
+        tail = [
+            node("Mul", ["y", "y"], ["square"], name="square"),
+            node("ReduceMean", ["square"], ["loss"], name="mean", keepdims=0),
+        ]
+    model = own_loss(*tail, label=label, constants={"width": np.array([FEATURES])})
+    ids = helper.make_tensor_value_info("input_ids", TensorProto.INT64, ["batch", 5])
+    model.graph.input.insert(0, ids)
+    model.graph.node[0].input[0] = "rows_of_x"
+    counted = [
+        node("Shape", ["input_ids"], ["rows"], name="rows", start=0, end=1),
+        node("Concat", ["rows", "width"], ["shape"], name="shape", axis=0),
+        node("Reshape", ["x", "shape"], ["rows_of_x"], name="reshape"),
+    ]
+    nodes = [*counted, *model.graph.node]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    made = accept(model, **OWN)
+    assert [each.name for each in made.signature.inputs] == ["x"]
+    assert made.signature.target.name == ("" if label is None else "t")
+    assert [each.name for each in onnx.load(made.base_model).graph.input] == ["x"]
+    assert any("were dropped: input_ids" in each for each in made.notes)
+
+
 @pytest.mark.parametrize(
     ("tail", "loss", "detail"),
     [
