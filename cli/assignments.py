@@ -1,4 +1,4 @@
-"""NAME=VALUE arguments, as `honed policy set` and `honed gate` take them."""
+"""NAME=VALUE arguments, as `honed policy set` and `honed gate set` take them."""
 
 from __future__ import annotations
 

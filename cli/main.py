@@ -29,7 +29,7 @@ COMMANDS = {
     "drift": "cli.commands.samples.drift",
     "events": "cli.commands.device.events",
     "federate": "cli.commands.federate",
-    "federation": "cli.commands.models.federation",
+    "federation": "cli.commands.models.settings",
     "fetch": "cli.commands.versions.fetch",
     "gate": "cli.commands.models.settings",
     "jobs": "cli.commands.jobs.jobs",

@@ -51,7 +51,7 @@ def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:
     """One `name  value` a line; values of None are left out."""
     known = [(name, plain(value)) for name, value in fields if value is not None]
-    width = max(len(name) for name, _ in known)
+    width = max((len(name) for name, _ in known), default=0)
     for name, text in known:
         echo_text(f"{name.ljust(width)}  {text}")
 

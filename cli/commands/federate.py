@@ -55,7 +55,7 @@ def join(
     """Take part in the federation of SUPERLINK (HOST:PORT), until Ctrl-C.
 
     The first time, Flower is installed beside the data folder, 300 MB. The model needs consent to
-    this federation, which `honed federation` gives.
+    this federation, which `honed federation set` gives.
     """
     service = bridge_service(model) if is_service else None
     if is_service and service is None:
@@ -139,7 +139,7 @@ def _require_consent(client: Client, model: str, superlink: str) -> None:
         return
     to = f"to {found['superlink']}" if found["allowed"] else "to none"
     raise Failure(
-        f"{model!r} has consent {to}; give it with `honed federation {model} allowed=true "
+        f"{model!r} has consent {to}; give it with `honed federation set {model} allowed=true "
         f"superlink={superlink} epsilon=8 clip_norm=1 noise_multiplier=2`, on your own terms: "
         "docs/federated.md explains each"
     )

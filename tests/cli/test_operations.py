@@ -72,10 +72,14 @@ models add {out}/picky.onnx --loss cross_entropy --class dark --class bright --p
 models list
 models show pets
 models set pets hyperparameters.batch_size=16
-gate pets mode=always
-quota pets max_samples=5000
-retention pets max_versions=9
-federation pets allowed=true superlink=fl.example:9092 epsilon=8
+gate show pets
+gate set pets mode=always
+quota show pets
+quota set pets max_samples=5000
+retention show pets
+retention set pets max_versions=9
+federation show pets
+federation set pets allowed=true superlink=fl.example:9092 epsilon=8
 federate status
 samples add picky {out}/photo.png --label dark
 samples show picky 1 --thumbnail {out}/small.png
@@ -117,6 +121,7 @@ fetch pets -o {out}/model.onnx
 fetch pets -o {out}/model.onnx --wait 1
 fetch pets --version 1 --variant ort -o {out}/model.ort
 predict pets {out}/inputs.npz
+predict pets {out}/inputs.csv
 samples suspects pets
 drift pets
 aliases set pets stable 2
@@ -177,6 +182,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     images, labels = digits.kept_back()
     np.savez(folder / "samples.npz", image=images[:300], label=labels[:300])
     np.savez(folder / "inputs.npz", image=images[:3])
+    columns = ",".join(f"image[{number}]" for number in range(images[0].size))
+    rows = images[:3].reshape(3, -1)
+    np.savetxt(folder / "inputs.csv", rows, delimiter=",", header=columns, comments="")
     one = {"inputs": {"image": images[300].tolist()}, "label": int(labels[300]), "key": "one"}
     (folder / "one.json").write_text(json.dumps(one))
     (folder / "picky.onnx").write_bytes(image_model())

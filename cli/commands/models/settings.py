@@ -1,66 +1,123 @@
-"""`honed gate`, `honed quota`, `honed retention`: what apps get of a model, and what is kept."""
+"""`honed gate`, `quota`, `retention` and `federation`: settings of one model."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import click
 
 from cli import assignments
 from cli.client import Client, model_path
-from cli.options import as_json, model_argument
-from cli.output import echo
+from cli.options import Group, as_json, model_argument
+from cli.output import echo, echo_fields
 
-settings_argument = click.argument("settings", nargs=-1, metavar="[NAME=VALUE]...")
+TO_DEFAULT, NO_LIMIT = "takes a setting back to its default", "is no limit"
+Settings = dict[str, Any]
 
 
-@click.command()
-@model_argument
-@settings_argument
-@as_json
-@click.pass_obj
-def gate(client: Client, model: str, settings: tuple[str, ...], *, as_json: bool) -> None:
-    """Show or change when a new version of MODEL becomes what apps get.
+def settings_group(
+    name: str,
+    *,
+    about: str,
+    example: str,
+    null: str,
+    page: str,
+    read: Callable[[Client, str], Settings],
+    show: Callable[[Settings], None] = assignments.echo_settings,
+) -> click.Group:
+    """A group with `show` and `set`, as `honed policy` has them.
 
-    honed gate digits mode=if_not_worse metric=loss margin=0.05
-    mode: if_not_worse, always or manual. docs/promotion.md explains each setting.
+    name: of the field of a model that `set` changes, and of the group. null: what that is as a
+    value. read: gives the settings of a model by its name.
     """
-    _show_or_change(client, model, "gate", settings, as_json=as_json)
+    group = Group(name, help=f"Show or change {about} docs/{page} explains each setting.")
 
+    @group.command("show")
+    @model_argument
+    @as_json
+    @click.pass_obj
+    def show_settings(client: Client, model: str, *, as_json: bool) -> None:
+        """Show the settings of MODEL in force."""
+        echo(read(client, model), show, as_json=as_json)
 
-@click.command()
-@model_argument
-@settings_argument
-@as_json
-@click.pass_obj
-def quota(client: Client, model: str, settings: tuple[str, ...], *, as_json: bool) -> None:
-    """Show or change how many samples MODEL keeps, and which of them go first.
-
-    honed quota digits max_samples=10000 when_full=oldest
-    null is no limit. docs/samples.md explains each setting.
-    """
-    _show_or_change(client, model, "quota", settings, as_json=as_json)
-
-
-@click.command()
-@model_argument
-@settings_argument
-@as_json
-@click.pass_obj
-def retention(client: Client, model: str, settings: tuple[str, ...], *, as_json: bool) -> None:
-    """Show or change how many versions of MODEL are kept, and how long.
-
-    honed retention digits max_versions=10 max_age_days=90
-    null is no limit. docs/promotion.md explains each setting.
-    """
-    _show_or_change(client, model, "retention", settings, as_json=as_json)
-
-
-def _show_or_change(
-    client: Client, model: str, name: str, settings: tuple[str, ...], *, as_json: bool
-) -> None:
-    path = model_path(model)
-    if settings:
+    @group.command("set", help=_about_set(name, example, null))
+    @model_argument
+    @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
+    @as_json
+    @click.pass_obj
+    def set_settings(
+        client: Client, model: str, settings: tuple[str, ...], *, as_json: bool
+    ) -> None:
         changes = {name: assignments.parse(settings)}
-        found = client.request("PATCH", path, json=changes).json()
-    else:
-        found = client.get(path)
-    echo(found[name], assignments.echo_settings, as_json=as_json)
+        client.request("PATCH", model_path(model), json=changes)
+        echo(read(client, model), show, as_json=as_json)
+
+    return group
+
+
+def _about_set(name: str, example: str, null: str) -> str:
+    return (
+        f"Change some settings of MODEL and keep the others: honed {name} set digits {example}.\n\n"
+        f"A value is JSON, or a plain word; null {null}."
+    )
+
+
+def _of_model(name: str) -> Callable[[Client, str], Settings]:
+    def read(client: Client, model: str) -> Settings:
+        settings: Settings = client.get(model_path(model))[name]
+        return settings
+
+    return read
+
+
+def _read_federation(client: Client, model: str) -> Settings:
+    found: Settings = client.get(model_path(model, "federation"))
+    return found
+
+
+def _echo_federation(found: Settings) -> None:
+    spent = found.pop("spent")
+    today = found.pop("rounds_today")
+    fields = {name: assignments.shown(value) for name, value in found.items()}
+    epsilon, unnoised = spent["epsilon"], spent["rounds_without_noise"]
+    fields["spent"] = "without bound" if epsilon is None else f"epsilon {epsilon:.3g}"
+    fields["spent"] += f" by {spent['rounds']} rounds with noise"
+    if unnoised:
+        fields["spent"] += f"; {unnoised} rounds had none"
+    echo_fields([*fields.items(), ("rounds today", today)])
+
+
+gate = settings_group(
+    "gate",
+    about="when a new version of a model becomes what apps get.",
+    example="metric=loss margin=0.05",
+    null=TO_DEFAULT,
+    page="promotion.md",
+    read=_of_model("gate"),
+)
+quota = settings_group(
+    "quota",
+    about="how many samples a model keeps, and which of them go first.",
+    example="max_samples=10000 when_full=oldest",
+    null=NO_LIMIT,
+    page="samples.md",
+    read=_of_model("quota"),
+)
+retention = settings_group(
+    "retention",
+    about="how many versions of a model are kept, and how long.",
+    example="max_versions=10 max_age_days=90",
+    null=NO_LIMIT,
+    page="promotion.md",
+    read=_of_model("retention"),
+)
+federation = settings_group(
+    "federation",
+    about="the consent of a model to federated training, and show what of its privacy was spent.",
+    example="allowed=true superlink=fl.example:9092 epsilon=8",
+    null=TO_DEFAULT,
+    page="federated.md",
+    read=_read_federation,
+    show=_echo_federation,
+)

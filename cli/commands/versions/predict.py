@@ -15,11 +15,15 @@ from cli.output import echo, echo_table, echo_text, plain
 KINDS = {
     ".json": "application/json",
     ".npz": "application/x-npz",
+    ".csv": "text/csv",
     ".png": "image/png",
     ".jpg": "image/jpeg",
     ".jpeg": "image/jpeg",
     ".webp": "image/webp",
+    ".wav": "audio/wav",
+    ".flac": "audio/flac",
 }
+"""Media types of files that are sent, as the route takes them."""
 STDIN = Path("-")
 
 
@@ -35,7 +39,8 @@ def predict(client: Client, model: str, inputs: Path, *, keep: bool, as_json: bo
     """Have the daemon predict with the promoted version of MODEL.
 
     INPUTS is a file. .json: {"inputs": {NAME: VALUES}}, or {"instances": [...]} of these; - reads
-    it from stdin. .npz: one array per input, batch first. .png, .jpg, .webp: an image.
+    it from stdin. .npz: one array per input, batch first. .csv: a header line, then one row of
+    inputs a line. .png, .jpg, .webp: an image. .wav, .flac: a recording.
     What is wrong can be corrected if it was kept: honed samples label MODEL ID LABEL.
     """
     kind = KINDS[".json"] if inputs == STDIN else KINDS.get(inputs.suffix.lower())

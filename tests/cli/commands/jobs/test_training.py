@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from support import DEADLINE_S
+from support import DEADLINE_S, mlp
 
 from cli.client import Client, model_path
 
@@ -51,7 +52,7 @@ def test_what_apps_fetch_is_told_as_the_gate_measured_it(
     name = add_model(samples=200)
     honed("train", name, "--epochs", 20, "--learning-rate", 0.005, "--seed", 1, "--watch")
     honed("promote", name, 2)
-    honed("gate", name, "mode=manual")
+    honed("gate", "set", name, "mode=manual")
     done = honed("train", name, *QUICK, "--from", "base", "--max-steps", 1, "--watch")
     (told,) = [line for line in done.stdout.splitlines() if line.startswith("apps fetch  ")]
     accuracy = client.get(model_path(name, "versions", 3))["baseline"]["accuracy"]
@@ -85,6 +86,19 @@ def test_a_job_that_only_time_ends_can_be_watched(
 ) -> None:
     done = honed("train", add_model(samples=100), "--max-seconds", 0.3, "--watch", "--json")
     assert json.loads(done.stdout)["state"] == "succeeded", done.stderr
+
+
+def test_a_watched_job_that_fails_before_its_first_figure_says_why(
+    honed: Callable[..., Any], client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "towers.onnx").write_bytes(mlp(4, 8, 1))
+    honed("models", "add", tmp_path / "towers.onnx", "--name", "towers", "--loss", "mse")
+    samples = [{"inputs": {"x": [at, 1, 2, 3]}, "label": [1e38]} for at in range(30)]
+    client.post(model_path("towers", "samples"), {"samples": samples})
+    done = honed("train", "towers", "--epochs", 1, "--now", "--watch")
+    assert done.returncode == 1
+    assert done.stdout.splitlines()[-1].endswith(" failed")
+    assert "loss" in done.stderr
 
 
 def test_a_job_without_samples_fails_the_command(

@@ -41,8 +41,8 @@ def test_nobody_joins_without_consent_to_this_federation(
     done = honed(*JOIN, model)
     assert done.returncode == 1
     assert f"{model!r} has consent to none" in done.stderr
-    assert f"honed federation {model} allowed=true superlink=fl.example:9092" in done.stderr
-    honed("federation", model, "allowed=true", "superlink=other:9092")
+    assert f"honed federation set {model} allowed=true superlink=fl.example:9092" in done.stderr
+    honed("federation", "set", model, "allowed=true", "superlink=other:9092")
     assert "has consent to other:9092" in honed(*JOIN, model).stderr
     assert not (states / "environment").exists()
 
@@ -73,7 +73,7 @@ def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
     honed: Callable[..., Any], model: str, states: Path, variables: dict[str, str]
 ) -> None:
     """A shell in the place of honed-flower tells what it was started with."""
-    honed("federation", model, "allowed=true", "superlink=fl.example:9092")
+    honed("federation", "set", model, "allowed=true", "superlink=fl.example:9092")
     program = states / "environment" / "bin" / "honed-flower"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\necho "$@"\necho "$HONED_URL $HONED_TOKEN"\n')

@@ -10,15 +10,18 @@ from typing import Any
 import numpy as np
 import pytest
 
+from api.bodies.samples import FILES
 from cli.client import Client, model_path
+from cli.commands.versions import predict
 from cli.demo import digits
+from service.prediction.inputs import READERS
 
 
 @pytest.fixture
 def trained(honed: Callable[..., Any], add_model: Callable[..., str]) -> str:
     """A model with a second version, which is promoted."""
     name = add_model(samples=200)
-    honed("gate", name, "mode=always")
+    honed("gate", "set", name, "mode=always")
     done = honed("train", name, "--epochs", 2, "--now", "--watch")
     assert done.returncode == 0, done.stderr
     return name
@@ -78,6 +81,27 @@ def test_a_variant_is_fetched_and_listed(
         "ort",
         (tmp_path / "model.ort").stat().st_size,
     )
+
+
+def test_a_table_is_predicted_row_by_row(
+    honed: Callable[..., Any], trained: str, tmp_path: Path
+) -> None:
+    images, _ = digits.kept_back()
+    np.savez(tmp_path / "inputs.npz", image=images[300:304])
+    columns = ",".join(f"image[{number}]" for number in range(images[0].size))
+    rows = images[300:304].reshape(4, -1)
+    np.savetxt(tmp_path / "inputs.csv", rows, delimiter=",", header=columns, comments="")
+    answers = [
+        honed("predict", trained, tmp_path / f"inputs.{kind}", "--json").stdout
+        for kind in ("npz", "csv")
+    ]
+    assert len(json.loads(answers[0])["predictions"]) == 4
+    assert answers[0] == answers[1]
+
+
+def test_every_kind_of_body_that_the_route_takes_has_its_file_ending() -> None:
+    """Of recordings the route knows two names for one kind."""
+    assert {*predict.KINDS.values(), "audio/x-wav"} == {*READERS, *FILES}
 
 
 def test_predictions_are_kept_and_corrected(
