@@ -143,6 +143,7 @@ class Publication:
                 evaluate_task,
                 model,
                 self._store,
+                self._job,
                 candidate=candidate,
                 baseline=baseline,
                 limits=await self._limits(),

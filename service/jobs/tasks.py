@@ -115,13 +115,19 @@ def _open(job: Job, model: Model, start: Start) -> tuple[str, ...]:
 
 
 def evaluate_task(
-    model: Model, store: Store, *, candidate: Path, baseline: Version, limits: ResourceLimits
+    model: Model,
+    store: Store,
+    job: Job,
+    *,
+    candidate: Path,
+    baseline: Version,
+    limits: ResourceLimits,
 ) -> Evaluate:
     """The task to compare what a job has exported with a version of its model."""
     return Evaluate(
         candidate=str(candidate),
         baseline=str(store.integrity.file(baseline.file.sha256)),
-        measurement=measurement(model, store),
+        measurement=measurement(model, store, job),
         baseline_classes=classes_known(model, baseline),
         seen_up_to=_seen_up_to(baseline, store) if gate_policy(model).hold_on_drift else None,
         limits=limits,
@@ -181,8 +187,9 @@ def classes_known(model: Model, version: Version) -> tuple[int, ...] | None:
     return None if ids == model.signature.target.ids else ids
 
 
-def measurement(model: Model, store: Store) -> Measurement:
-    """How a model's versions are measured: on which samples, and by the gate's metric."""
+def measurement(model: Model, store: Store, job: Job | None = None) -> Measurement:
+    """How a model's versions are measured, or what a job made: what it ignores does not count."""
+    own = {} if job is None else job.hyperparameters
     return Measurement(
         signature=model.signature,
         loss=model.loss,
@@ -196,6 +203,7 @@ def measurement(model: Model, store: Store) -> Measurement:
         preprocess=model.preprocess,
         cache=str(store.cache_dir / str(model.id)),
         own_loss=_own_loss(model, store),
+        ignore_index={**model.hyperparameters, **own}.get("ignore_index"),
     )
 
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.training.data.batches import Batch, Batches
+from service.training.data.counting import class_counts
 from service.training.data.datasets import Datasets
 from service.training.data.sampler import Sampler
 from service.training.engine import Engine
@@ -49,7 +50,7 @@ class Drawn(NamedTuple):
     def class_counts(self, classes: int) -> NDArray[np.float64]:
         """(classes,) new labels in an epoch; with replayed ones if a class has no new ones."""
         own, base = (
-            np.bincount(self.samples.labels[chosen].reshape(-1), minlength=classes)
+            class_counts(self.samples.labels[chosen], classes)
             for chosen in (self.sampler.own, self.sampler.base)
         )
         share = self.sampler.replayed / max(1, len(self.sampler.base))
@@ -142,7 +143,8 @@ def _replay(task: Train, datasets: Datasets) -> tuple[float | None, str]:
     if not base:
         return None, ""
     most, fewest, of_new = MOST_REPLAY, FEWEST_REPLAYED, ""
-    if task.signature.target.num_classes is not None and _has_new_class(datasets):
+    classes = task.signature.target.num_classes
+    if classes is not None and _has_new_class(datasets, classes):
         most, fewest = NEW_CLASS_REPLAY, NEW_CLASS_REPLAYED
         of_new = ", with a class that it lacks"
     drawn = min(MOST_PASSES * base, max(REPLAY / (1 - REPLAY) * own, fewest))
@@ -150,10 +152,13 @@ def _replay(task: Train, datasets: Datasets) -> tuple[float | None, str]:
     return share, f"keeps what the base set tells: {base} samples beside {own} others{of_new}"
 
 
-def _has_new_class(datasets: Datasets) -> bool:
+def _has_new_class(datasets: Datasets, classes: int) -> bool:
     """Whether the others have a class that the base set lacks."""
-    labels = datasets.train.labels
-    return bool(np.setdiff1d(labels, labels[datasets.base]).size)
+    own, base = (
+        class_counts(datasets.train.labels[some], classes) > 0
+        for some in (datasets.own, datasets.base)
+    )
+    return bool((own & ~base).any())
 
 
 def _for_skewed_classes(task: Train, drawn: Drawn) -> dict[str, Any]:
@@ -187,7 +192,7 @@ def _learning_rate(
     rates = RATES.get(wanted.optimizer, ADAM)
     planned = make_plan(wanted, len(drawn.sampler)).total_steps
     steps = planned or MOST_STEPS
-    plain = replace(wanted, class_weights=None, label_smoothing=0.0, ignore_index=None)
+    plain = replace(wanted, class_weights=None, label_smoothing=0.0)
     engine = open_engine(replace(task, hyperparameters=plain))  # the loss that validation uses
     best = _range_test(task, drawn, engine, rates, tick=tick, steps=steps // 10)
     bounds = {

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
+from service.training.data.counting import counts
 from service.training.data.datasets import Datasets
 from service.training.engine import Array, Engine
 from service.training.engines import checkpoint, manifest
@@ -46,7 +47,8 @@ def teach(
     parts = []
     everything = np.arange(len(samples))
     for inputs, labels in samples.batches(everything, batch_size=BATCH_SIZE):
-        parts.append(softened(engine.evaluate(inputs, labels)[1], known, weight))
+        softened_logits = softened(engine.evaluate(inputs, labels)[1], known, weight)
+        parts.append(softened_logits * np.expand_dims(counts(labels), 1))
         tick()
     samples.teacher = np.concatenate(parts)
     del engine

@@ -18,6 +18,10 @@ class TensorSpec(Struct, frozen=True):
     shape: tuple[int, ...]
 
 
+IGNORED = -100
+"""The label of a position that does not count, such as padding, as in PyTorch."""
+
+
 class TargetSpec(Struct, frozen=True):
     """The form of a label.
 
@@ -25,7 +29,8 @@ class TargetSpec(Struct, frozen=True):
     one label, `()` for one class index. num_classes: for class indices, labels are in
     [0, num_classes). classes: their names, or None. class_ids: a permanent id for each class,
     whatever its index and name become; None for 0, 1, … classes_made: how many ids were ever
-    assigned, since none is reused; None for num_classes.
+    assigned, since none is reused; None for num_classes. may_ignore: whether positions may have the
+    label IGNORED.
     """
 
     name: str
@@ -35,6 +40,7 @@ class TargetSpec(Struct, frozen=True):
     classes: tuple[str, ...] | None = None
     class_ids: tuple[int, ...] | None = None
     classes_made: int | None = None
+    may_ignore: bool = False
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -91,4 +97,5 @@ def _target(fields: dict[str, Any]) -> TargetSpec:
         classes=None if classes is None else tuple(classes),
         class_ids=None if ids is None else tuple(ids),
         classes_made=fields.get("classes_made"),
+        may_ignore=fields.get("may_ignore", False),
     )

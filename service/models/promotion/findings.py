@@ -104,9 +104,8 @@ def _shortage(comparison: Comparison, policy: GatePolicy, where: str) -> str | N
     if comparison.samples < wanted or comparison.samples == 0:
         samples = _count(comparison.samples, f"{where} sample")
         return f"there are {samples}, too few to tell: the gate wants at least {max(1, wanted)}"
-    rarest = min(
-        range(len(comparison.class_counts)), key=comparison.class_counts.__getitem__, default=0
-    )
+    classes = [at for at in range(len(comparison.class_counts)) if at != comparison.ignored]
+    rarest = min(classes, key=comparison.class_counts.__getitem__, default=0)
     if comparison.class_counts and comparison.class_counts[rarest] < policy.min_per_class:
         samples = _count(comparison.class_counts[rarest], f"{where} sample")
         return (

@@ -16,7 +16,7 @@ from service.samples.ingest.tensors import (
     texts,
     type_complaint,
 )
-from storage.records.signatures import TargetSpec, TensorSpec
+from storage.records.signatures import IGNORED, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -121,6 +121,7 @@ class LabelReader:
         flat = rows.reshape(len(rows), -1)
         if self._target.num_classes is not None:
             outside = (flat < 0) | (flat >= self._target.num_classes)
+            outside &= (flat != IGNORED) | (not self._target.may_ignore)
         elif self._probabilities:
             outside = (flat < 0) | (flat > 1)
         else:
@@ -131,8 +132,10 @@ class LabelReader:
         if not self._out_of_range(label[None])[0]:
             return None
         if self._target.num_classes is not None:
-            limit = self._target.num_classes
-            return f"label {label.tolist()} is out of range; the model has classes 0 to {limit - 1}"
+            known = f"the model has classes 0 to {self._target.num_classes - 1}"
+            if self._target.may_ignore:
+                known += f", and {IGNORED} is for positions that do not count"
+            return f"label {label.tolist()} is out of range; {known}"
         return f"label {label.tolist()} is out of range; this loss takes values from 0 to 1"
 
     def _stored(self, label: NDArray[Any]) -> Label:

@@ -20,7 +20,7 @@ from service.preprocess.augmentation.draws import Draws
 from service.training.engine import Array
 from service.training.errors import SamplesInvalid
 from storage.readonly.sample_index import SampleIndex
-from storage.records.signatures import Signature, TargetSpec, TensorSpec
+from storage.records.signatures import IGNORED, Signature, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -206,6 +206,7 @@ def check_labels(ids: Indices, labels: NDArray[Any], target: TargetSpec) -> None
     if target.num_classes is not None:
         classes = target.num_classes
         bad, valid = (labels < 0) | (labels >= classes), f"in [0, {classes})"
+        bad &= (labels != IGNORED) | (not target.may_ignore)
     else:
         bad, valid = ~np.isfinite(labels), "finite"
     wrong = np.flatnonzero(bad.reshape(len(ids), prod(labels.shape[1:])).any(axis=1))

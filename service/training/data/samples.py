@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from service.preprocess import FileKind, Pipeline, for_signature
 from service.training.data.batches import Batches, Dataset, Indices, size_bytes
+from service.training.data.counting import only_counted
 from service.training.engine import Array
 from service.training.engines.sessions.crew import Crew
 from service.training.errors import NoSamples
@@ -139,7 +140,8 @@ class SampleReader:
         base: bool = False,
         features: RowCache | None = None,
     ) -> Batches:
-        """The labelled samples of a split; base: with those of the base set that go with it.
+        """The samples of a split whose labels count; base: with those of the base set that go with
+        it.
 
         features: see `open`. Raises SamplesInvalid, StorageBroken.
         """
@@ -153,7 +155,8 @@ class SampleReader:
             target=task.signature.target,
             base=base,
         )
-        return self.open(index, features)
+        counted = only_counted(index, task.signature.target, ignore_index=_ignored_class(task))
+        return self.open(counted, features)
 
     def open(self, index: SampleIndex, features: RowCache | None = None) -> Batches:
         """The samples of an index whose bytes are intact. Raises SamplesInvalid.
@@ -248,6 +251,10 @@ class SampleReader:
             row_bytes=kind.row_bytes,
             max_bytes=task.tensor_cache_bytes if isinstance(task, Train) else None,
         )
+
+
+def _ignored_class(task: Train | Measurement) -> int | None:
+    return task.hyperparameters.ignore_index if isinstance(task, Train) else task.ignore_index
 
 
 def run_by(artifacts: Artifacts) -> list[str | None]:

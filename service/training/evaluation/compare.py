@@ -108,12 +108,15 @@ def answers(
     )
     by = compared_by(what)
     error_of = per_sample_metric(_METRIC[by], what.loss)
-    metrics, loss, errors = metrics_for(what.loss, what.signature.target)(), 0.0, [np.empty(0)]
+    metrics, errors = metrics_for(what.loss, what.signature.target)(), [np.empty(0)]
+    loss, counted = 0.0, 0.0
     wrong, told = [np.empty(0, bool)], []
     for inputs, truth in comparer.dataset.batches(chosen, batch_size=BATCH_SIZE):
         output = model.run(inputs)
         metrics.update(output, truth)
-        loss += float(LOSSES[what.loss](output, truth).sum())
+        weights = metrics.weights(truth)
+        loss += float(LOSSES[what.loss](output, truth) @ weights)
+        counted += float(weights.sum())
         found = error_of(output, truth)
         errors.append(1 - found if by == "share" else found)
         if by == "class":
@@ -123,7 +126,7 @@ def answers(
         elif by == "absolute":
             told.append(columns(output)[:, :NUMBERS_TOLD])
         comparer.tick(len(truth))
-    mean = {"samples": len(chosen), "loss": loss / max(1, len(chosen)), **metrics.result()}
+    mean = {"samples": len(chosen), "loss": loss / (counted or 1.0), **metrics.result()}
     return Answers(
         metrics={k: finite_or_none(v) for k, v in mean.items()} if len(chosen) else {},
         errors=np.concatenate(errors),

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.training.data.batches import Indices
+from service.training.data.counting import class_counts
 from service.training.data.samples import SampleReader
 from service.training.errors import ExportMismatch
 from service.training.evaluation.drift import drift_of
@@ -129,28 +130,24 @@ class ModelComparer:
 
     def compare(self, candidate: str, baseline: str, chosen: Indices) -> Comparison:
         """Compare on these samples. Raises Unusable if the candidate cannot be run."""
-        counts = self._count(chosen)
-        everything, chosen = len(chosen), chosen[self._is_known[chosen]]
-        left_out = everything - len(chosen)
-        ours = self.measure(candidate, chosen, self._classes)
-        try:
-            theirs = self.measure(baseline, chosen, self._baseline_classes)
-        except Unusable as error:
-            return Comparison(
-                samples=len(chosen),
-                class_counts=counts,
-                candidate=ours.metrics,
-                baseline=None,
-                fault=str(error),
-                left_out=left_out,
-            )
-        single = self._decides_once
-        return Comparison(
-            samples=len(chosen),
-            class_counts=counts,
+        known = chosen[self._is_known[chosen]]
+        ours = self.measure(candidate, known, self._classes)
+        alone = Comparison(
+            samples=len(known),
+            class_counts=self._count(chosen),
             candidate=ours.metrics,
+            baseline=None,
+            left_out=len(chosen) - len(known),
+            ignored=self._measurement.ignore_index,
+        )
+        try:
+            theirs = self.measure(baseline, known, self._baseline_classes)
+        except Unusable as error:
+            return replace(alone, fault=str(error))
+        single = self._decides_once
+        return replace(
+            alone,
             baseline=theirs.metrics,
-            left_out=left_out,
             discordant=discordant(ours.per_sample, theirs.per_sample) if single else None,
             interval=None if single else self._interval(ours.per_sample, theirs.per_sample),
         )
@@ -160,7 +157,7 @@ class ModelComparer:
         classes = self._measurement.signature.target.num_classes
         if classes is None or self._measurement.own_loss is not None:
             return ()
-        return tuple(np.bincount(self.dataset.labels[chosen].ravel(), minlength=classes).tolist())
+        return tuple(class_counts(self.dataset.labels[chosen], classes).tolist())
 
     def measure(self, path: str, chosen: Indices, classes: Classes = None) -> ModelMetrics:
         """Raises Unusable if the model cannot be run."""
@@ -176,20 +173,22 @@ class ModelComparer:
             threads=self._threads,
             classes=classes,
         )
-        metrics, loss_sum = metrics_for(measurement.loss, target)(), 0.0
-        per_sample = np.empty(len(chosen))
-        done = 0
+        metrics = metrics_for(measurement.loss, target)()
+        found = [np.empty((3, 0))]
         for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
             output = model.run(inputs)
             metrics.update(output, truth)
-            loss_sum += float(LOSSES[measurement.loss](output, truth).sum())
-            per_sample[done : done + len(truth)] = metric_of(output, truth)
-            done += len(truth)
+            loss = LOSSES[measurement.loss](output, truth)
+            found.append(np.array([metrics.weights(truth), loss, metric_of(output, truth)]))
             self.tick(len(truth))
-        result = {"samples": done, "loss": loss_sum / done, **metrics.result()} if done else {}
+        weights, losses, scores = np.concatenate(found, axis=1)
+        if not len(weights):
+            return ModelMetrics({}, scores)
+        shares = weights / weights.mean()  # so that the mean is that of the metric
+        mean = {"samples": len(chosen), "loss": float((shares * losses).mean())}
         return ModelMetrics(
-            metrics={name: finite_or_none(value) for name, value in result.items()},
-            per_sample=per_sample,
+            metrics={k: finite_or_none(v) for k, v in {**mean, **metrics.result()}.items()},
+            per_sample=shares * scores,
         )
 
     def _measure_own_loss(self, files: OwnLoss, path: str, chosen: Indices) -> ModelMetrics:

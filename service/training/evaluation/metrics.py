@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.training.data.batches import num_classes
+from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.evaluation.distributions import Calibration, Quantiles
 from storage.records.signatures import TargetSpec
@@ -27,13 +28,23 @@ Floats = NDArray[np.float64]
 class PassMetrics(Protocol):
     """Metrics accumulated over batches. output: as the engine returns it, batch axis first."""
 
+    def weights(self, target: Array) -> Floats:
+        """(batch,): the share of each sample's label that counts, the weight of its mean."""
+
     def update(self, output: Array, target: Array) -> None: ...
 
     def result(self) -> dict[str, Any]: ...
 
 
+class WholeSamples:
+    """Metrics that count all of a label."""
+
+    def weights(self, target: Array) -> Floats:
+        return np.ones(len(target))
+
+
 class Classification:
-    """Metrics of class scores.
+    """Metrics of class scores, at the positions that count.
 
     output: (batch, classes, …). target: (batch, …) int64. top_5_accuracy: the truth is among the
     five highest; None up to five classes. calibration_error: see `Calibration`. precision, recall:
@@ -50,10 +61,15 @@ class Classification:
         self._calibration = Calibration()
         self._near = 0
 
+    def weights(self, target: Array) -> Floats:
+        shares: Floats = columns(counts(target)).mean(axis=1)
+        return shares
+
     def update(self, output: Array, target: Array) -> None:
         classes = len(self._true)
-        truth = target.ravel()
-        scores = np.moveaxis(output, 1, -1).reshape(-1, classes)
+        counted = counts(target).ravel()
+        truth = target.ravel()[counted]
+        scores = np.moveaxis(output, 1, -1).reshape(-1, classes)[counted]
         guess = scores.argmax(axis=1)
         self._calibration.update(scores, truth == guess)
         if classes > TOP:
@@ -85,7 +101,7 @@ class Classification:
         return [ratio(hits, count) for hits, count in pairs]
 
 
-class MultiLabel:
+class MultiLabel(WholeSamples):
     """Accuracy and macro F1 of independent yes-or-no outputs, given as logits.
 
     output, target: (batch, …), one column per output; yes is a logit > 0, and a target ≥ 0.5.
@@ -117,7 +133,7 @@ class MultiLabel:
         }
 
 
-class Regression:
+class Regression(WholeSamples):
     """Mean absolute error, its quantiles, and R², the mean over the outputs whose truth varies.
 
     output, target: (batch, …), one column per output. r2 is None if no truth varies.
@@ -161,7 +177,7 @@ class Regression:
         }
 
 
-class LossAlone:
+class LossAlone(WholeSamples):
     """No metrics besides the loss: the meaning of the output is unknown."""
 
     def update(self, output: Array, target: Array) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.evaluation.metrics import columns
 from service.training.protocol.messages.comparison import Interval
@@ -31,8 +33,7 @@ def per_sample_metric(metric: str, loss: str) -> PerSampleMetric:
 
 def right_classes(output: Array, target: Array) -> PerSample:
     """Share of a sample's positions that are right. output: (batch, classes, …)."""
-    right: PerSample = columns(output.argmax(axis=1) == target).mean(axis=1, dtype=np.float64)
-    return right
+    return _over_positions(output.argmax(axis=1) == target, target)
 
 
 def right_decisions(output: Array, target: Array) -> PerSample:
@@ -65,9 +66,15 @@ def cross_entropy(output: Array, target: Array) -> PerSample:
     """Mean over a sample's positions. output: (batch, classes, …) logits."""
     logits = output.astype(np.float64)
     logits -= logits.max(axis=1, keepdims=True)
-    chosen = np.take_along_axis(logits, np.expand_dims(target, 1), axis=1).squeeze(1)
-    loss: PerSample = columns(np.log(np.exp(logits).sum(axis=1)) - chosen).mean(axis=1)
-    return loss
+    index = np.expand_dims(np.where(counts(target), target, 0), 1)
+    chosen = np.take_along_axis(logits, index, axis=1).squeeze(1)
+    return _over_positions(np.log(np.exp(logits).sum(axis=1)) - chosen, target)
+
+
+def _over_positions(values: NDArray[Any], target: Array) -> PerSample:
+    """Mean over the positions of each sample that count, at least one. values: (batch, …)."""
+    mean: PerSample = np.mean(columns(values), axis=1, where=columns(counts(target)), dtype=float)
+    return mean
 
 
 def binary_cross_entropy(output: Array, target: Array) -> PerSample:

@@ -8,6 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from service.training.data.counting import only_counted
 from service.training.data.samples import SampleReader
 from service.training.engine import Array
 from service.training.errors import ExportMismatch
@@ -16,7 +17,7 @@ from service.training.evaluation.metrics import columns
 from service.training.evaluation.per_sample import cross_entropy
 from service.training.protocol.messages.comparison import Rank, Ranked
 from service.training.protocol.pipe import Heartbeat, Pipe
-from storage.readonly.sample_index import read_newest
+from storage.readonly.sample_index import SampleIndex, read_newest
 
 BATCH_SIZE = 64
 
@@ -34,7 +35,7 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
         labelled=of_labels,
     )
     if of_labels:
-        index = index.without(_of_unknown_classes(task, index.labels))
+        index = _with_labels_to_doubt(task, index)
     reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
     samples = reader.open(index)
     doubts, predicted = np.zeros(len(samples)), np.zeros(len(samples), np.int64)
@@ -68,11 +69,13 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
     )
 
 
-def _of_unknown_classes(task: Rank, labels: Array) -> list[int]:
-    """Positions of labels whose class the version does not know, which it cannot rank."""
-    ids = task.measurement.signature.target.ids
-    unknown = [index for index, each in enumerate(ids) if each not in (task.classes or ids)]
-    return [int(at) for at in np.flatnonzero(np.isin(labels, unknown))]
+def _with_labels_to_doubt(task: Rank, index: SampleIndex) -> SampleIndex:
+    """The samples that count, of classes that the version knows, since it can rank no others."""
+    what = task.measurement
+    ids = what.signature.target.ids
+    known = [at for at, each in enumerate(ids) if each in (task.classes or ids)]
+    index = index.only(np.isin(index.labels, known))
+    return only_counted(index, what.signature.target, ignore_index=what.ignore_index)
 
 
 def entropy(output: Array, *, loss: str) -> NDArray[np.float64]:

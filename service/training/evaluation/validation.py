@@ -36,12 +36,13 @@ def validate(
     """
     if len(dataset) == 0:
         return {}
-    metrics, loss_sum = make_metrics(), 0.0
+    metrics, loss_sum, counted = make_metrics(), 0.0, 0.0
     for inputs, target in dataset.batches(np.arange(len(dataset)), batch_size=batch_size):
         loss, output = engine.evaluate(inputs, target)
         if not isfinite(loss):
             raise LossNotFinite(f"the validation loss is {loss}: {advice}")
-        loss_sum += loss * len(target)
+        weight = float(metrics.weights(target).sum())
+        loss_sum, counted = loss_sum + loss * weight, counted + weight
         metrics.update(output, target)
         tick()
-    return {"samples": len(dataset), "loss": loss_sum / len(dataset), **metrics.result()}
+    return {"samples": len(dataset), "loss": loss_sum / counted, **metrics.result()}

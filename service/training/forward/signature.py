@@ -103,7 +103,8 @@ def target_spec(
     if classes is not None and len(set(classes)) != len(classes):
         twice = next(name for at, name in enumerate(classes) if name in classes[:at])
         raise refuse("/spec/classes", f"class {twice!r} is named twice; names must differ")
-    return TargetSpec(name, "int64", tuple(output_shape[1:]), count, classes)
+    positions = tuple(output_shape[1:])
+    return TargetSpec(name, "int64", positions, count, classes, may_ignore=bool(positions))
 
 
 def class_axis_note(loss: str, output_shape: Sequence[int]) -> list[str]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from service.training.graph.tensor import Tensor
 from service.training.loss import TEMPERATURE, Loss
+from storage.records.signatures import IGNORED
 
 FEW = 64
 """Samples of up to this many numbers are scaled before summing: one node less, two reads more."""
@@ -43,8 +44,7 @@ def compare(
     """
     if loss.name == "cross_entropy":
         axis = output.axis(loss.class_axis)
-        wanted = _wanted(loss, output, target.unsqueeze(axis), axis, class_vectors)
-        found = _cross_entropy(loss, output, wanted, scale)
+        found = _cross_entropy(loss, output, target.unsqueeze(axis), scale, class_vectors)
         positions = [a for a in output.axes(None)[1:] if a != axis]
         for each in teacher:
             pull = _towards(each, output, axis) * _by_position(scale, output, positions)
@@ -97,14 +97,23 @@ LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
 }
 
 
-def _cross_entropy(loss: Loss, logits: Tensor, wanted: Tensor, scale: Tensor) -> LossAndGradient:
-    """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: the target of each class."""
+def _cross_entropy(
+    loss: Loss, logits: Tensor, target: Tensor, scale: Tensor, class_vectors: Sequence[Tensor]
+) -> LossAndGradient:
+    """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: the target of each class.
+
+    Without weights of classes, Σq is 1, or 0 where a position is ignored.
+    """
     axis = logits.axis(loss.class_axis)
+    wanted = _wanted(loss, logits, target, axis, class_vectors)
     scale = _by_position(scale, logits, [a for a in logits.axes(None)[1:] if a != axis])
     logs = logits.op("LogSoftmax", axis=axis)
-    plain = loss.class_weights is None and loss.ignore_index is None and not loss.by_class
-    share = logs.exp() if plain else logs.exp() * wanted.sum([axis], keep=True)
-    gradient = ((share - wanted) * scale).known_like(logits)
+    share, pull = logs.exp(), scale
+    if loss.class_weights is not None or loss.by_class:
+        share = share * wanted.sum([axis], keep=True)
+    elif logits.rank > 2:
+        pull = scale * (~target.equal(IGNORED)).cast_like(scale)
+    gradient = ((share - wanted) * pull).known_like(logits)
     return LossAndGradient(-total(logs * wanted, scale), gradient)
 
 
@@ -131,16 +140,15 @@ def _wanted(
     wanted = graph.constant(classes).equal(target).cast_like(logits).known_like(logits)
     if loss.by_class:
         behind = range(1, logits.rank - axis)
-        on, off, counts = (each.unsqueeze(*behind) for each in class_vectors)
-        kept = (wanted * counts).sum([axis], keep=True)
+        on, off = (each.unsqueeze(*behind) for each in class_vectors)
+        kept = wanted.sum([axis], keep=True)
         return ((wanted * on + off) * kept).known_like(logits)
     if loss.label_smoothing:
-        wanted = wanted * (1 - loss.label_smoothing) + loss.label_smoothing / count
+        kept = wanted.sum([axis], keep=True)
+        wanted = (wanted * (1 - loss.label_smoothing) + loss.label_smoothing / count) * kept
     if loss.class_weights is not None:
         weights = np.array(loss.class_weights).reshape(shape)
         wanted = wanted * graph.constant(weights).cast_like(logits)
-    if loss.ignore_index is not None:
-        wanted = wanted * (~target.equal(loss.ignore_index)).cast_like(logits)
     return wanted.known_like(logits)
 
 

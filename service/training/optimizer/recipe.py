@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from service.training.protocol.serialization import Serialized
 from storage.errors import Problem
+from storage.records.signatures import IGNORED
 
 OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 BETAS = {"adam": (0.9, 0.999), "adamw": (0.9, 0.999), "lion": (0.9, 0.99)}
@@ -54,7 +55,14 @@ LabelSmoothing = Annotated[float, About("Share of the target spread over all cla
 ClassWeights = Annotated[
     tuple[float, ...] | None, About("Weight of each class in the loss, in order.")
 ]
-IgnoreIndex = Annotated[int | None, About("Class whose positions do not count in the loss.", ge=0)]
+IgnoreIndex = Annotated[
+    int | None,
+    About(
+        "Class whose labels count neither in the loss nor in what is measured. Positions with the "
+        f"label {IGNORED} never do.",
+        ge=IGNORED,
+    ),
+]
 Distillation = Annotated[
     float,
     About(
@@ -180,7 +188,7 @@ def loss_problems(
         found.append(Problem("/class_weights", detail))
     elif weights and not any(weights):
         found.append(Problem("/class_weights", "all weights are 0; give a class another"))
-    if options.ignore_index is not None and options.ignore_index >= classes:
+    if options.ignore_index not in (None, IGNORED, *range(classes)):
         detail = f"the model has the classes 0 to {classes - 1}"
         found.append(Problem("/ignore_index", detail))
     return found

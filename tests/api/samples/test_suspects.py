@@ -75,3 +75,18 @@ def test_suspect_goes_with_nothing_else(
     answer = served.http.get("/v1/models/suspects/samples", params=params)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/query/suspect"
+
+
+def test_labels_of_a_class_that_does_not_count_are_no_suspects(
+    served: Served, wrong: dict[int, int]
+) -> None:
+    path = "/v1/models/suspects"
+    hyperparameters = {"hyperparameters": {"ignore_index": int(str(listed(served)[0]["label"]))}}
+    ignored = hyperparameters["hyperparameters"]["ignore_index"]
+    served.http.patch(path, json=hyperparameters).raise_for_status()
+    version = served.train("suspects", seed=2, epochs=1)["version"]
+    measured = served.http.get(f"{path}/versions/{version}").json()["metrics"]
+    assert sum(measured["confusion_matrix"][ignored]) == 0
+    found = listed(served)
+    assert found
+    assert ignored not in [each["label"] for each in found]

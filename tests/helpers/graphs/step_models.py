@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from msgspec.structs import replace
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from onnx.numpy_helper import from_array
 
@@ -58,13 +59,18 @@ def compiled(
     *,
     loss: Loss = CROSS_ENTROPY,
     parameters: tuple[str, ...] | None = None,
+    by_class: bool = False,
 ) -> Files:
-    """parameters: all initializers by default."""
+    """parameters: all initializers by default. by_class: with a step for options, too."""
     (output,) = (each.name for each in model.graph.output)
     names = parameters or tuple(each.name for each in model.graph.initializer)
     step = build_step(model, loss=loss, parameters=names)
     evaluation = build_evaluation(model, loss=loss, parameters=names)
-    return compile_model(step, evaluation, model, output=output, directory=directory)
+    options: dict[str, Any] = {}
+    if by_class:
+        step_by_class = build_step(model, loss=replace(loss, by_class=True), parameters=names)
+        options = {"by_class": step_by_class, "classes": CLASSES}
+    return compile_model(step, evaluation, model, output=output, directory=directory, **options)
 
 
 def batch(number: int, size: int = 8) -> tuple[list[Any], Any]:

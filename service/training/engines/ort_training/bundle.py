@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from msgspec.structs import replace
 
 from service.training.engines.ort_training import proof, recognize, runtime
 from service.training.engines.ort_training.archive import unpack
@@ -41,7 +42,8 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
     onnx.save_model(eval_model, artifacts.eval_model)
     inputs = _inputs(eval_model, found)
     row = _row(eval_model, output)
-    read = Signature(inputs, signature.target_spec(found.loss, row, task.classes))
+    target = signature.target_spec(found.loss, row, task.classes)
+    read = Signature(inputs, replace(target, may_ignore=False))  # this engine reads out of bounds
     trainable = tuple(
         value.name
         for value in training_model.graph.input

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.training.engine import Array
@@ -25,26 +25,26 @@ class ChosenLoss:
         self._plain = self._trained = _loss(manifest)
         self.class_vectors: dict[str, NDArray[np.float32]] = {}
         self._classes, self._distills = manifest.classes, manifest.distills
-        if options == PLAIN:
+        if replace(options, ignore_index=None) == PLAIN:  # every step leaves out what is ignored
             return
         if files.class_step_model is None or manifest.classes is None:
             raise ArtifactsUnreadable(
-                "the model has no step for label_smoothing, class_weights or ignore_index: they are"
-                " of cross_entropy"
+                "the model has no step for label_smoothing or class_weights: they are of"
+                " cross_entropy"
             )
         self.step_model = files.class_step_model
-        self._trained = replace(self._plain, **asdict(options))
+        self._trained = replace(
+            self._plain,
+            label_smoothing=options.label_smoothing,
+            class_weights=options.class_weights,
+            distillation=options.distillation,
+        )
         self.class_vectors = self._trained.class_vectors(manifest.classes)
         if options.distillation and not manifest.distills:
             raise ArtifactsUnreadable(
                 "the model was prepared by an earlier Hone, and its step knows no distillation;"
                 " leave it out, or register the model anew"
             )
-
-    @property
-    def feeds_nothing(self) -> bool:
-        """Whether steps on full batches all have the same scale, and no inputs besides samples."""
-        return not self.class_vectors and self._trained.counts_samples
 
     def scale(self, target: Array) -> float:
         """The factor on the sum of a batch's losses that makes it their mean."""

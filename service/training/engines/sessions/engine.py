@@ -174,7 +174,7 @@ class SessionsEngine:
 
     def series(self, rows: int) -> StepSeries | None:
         most = steps_at_once(self._manifest, rows=rows)
-        feeds_more = not self._loss.feeds_nothing or self._manifest.draws or self._updated
+        feeds_more = self._loss.class_vectors or self._manifest.draws or self._updated
         splits = self._shares > 1 or (self._rows is not None and rows > self._rows)
         if most < 2 or feeds_more or splits or self._provider != CPU:
             return None
@@ -185,6 +185,7 @@ class SessionsEngine:
                 self._step_outputs(self._state.buffers.gradients[0]),
                 self._feeds,
                 self._update,
+                scale=self._loss.scale,
                 rows=rows,
                 most=most,
                 scale_rank=scale_rank(self._training.sessions[0]),

@@ -25,11 +25,11 @@ def steps_at_once(manifest: Manifest, *, rows: int) -> int:
 
 
 class StepSeries:
-    """Steps on `rows` rows each. Every step of a call has its own memory for inputs, target and
-    loss, bound once, so that between two steps there is only the optimizer's work.
+    """Steps on `rows` rows each. Every step of a call has its own memory for inputs, target, scale
+    and loss, bound once, so that between two steps there is only the optimizer's work.
 
     inputs, outputs: the rest, which all steps share. feeds: inputs and target by name. update: an
-    optimizer step at a rate.
+    optimizer step at a rate. scale: the factor on the losses of a batch, by its target.
     """
 
     def __init__(
@@ -40,15 +40,17 @@ class StepSeries:
         feeds: Callable[[Sequence[Array], Array], Mapping[str, Array]],
         update: Callable[[float], None],
         *,
+        scale: Callable[[Array], float],
         rows: int,
         most: int,
         scale_rank: int,
     ) -> None:
         self.most = most
-        self._session, self._feeds, self._update = session, feeds, update
+        self._session, self._feeds = session, feeds
+        self._update, self._scale = update, scale
         self._inputs, self._outputs = memory_of(inputs), memory_of(outputs)
         self.rows = rows
-        self._scale = np.full((1,) * scale_rank, 1 / rows, np.float32)
+        self._scales = np.zeros((most, *(1,) * scale_rank), np.float32)
         self._losses = np.zeros(most, np.float32)
         self._memory: dict[str, Array] = {}
         self._runs: list[Callable[[], None]] = []
@@ -62,6 +64,9 @@ class StepSeries:
                 shape = self.most * self.rows, *array.shape[1:]
                 self._memory[name] = np.empty(shape, array.dtype)
             self._memory[name][:rows] = array[:rows]
+        for place in range(len(rates)):
+            batch = slice(place * self.rows, (place + 1) * self.rows)
+            self._scales[place] = self._scale(target[batch])
         while len(self._runs) < len(rates):
             self._runs.append(self._bound(len(self._runs)).bare_run)
         update = self._update
@@ -78,7 +83,7 @@ class StepSeries:
 
     def _bound(self, place: int) -> Binding:
         binding = Binding(self._session)
-        binding.read(LOSS_SCALE, self._scale)
+        binding.read(LOSS_SCALE, self._scales[place : place + 1].reshape(self._scales.shape[1:]))
         binding.write(LOSS, self._losses[place : place + 1].reshape(()))
         for name, array in self._memory.items():
             binding.read(name, array[place * self.rows : (place + 1) * self.rows])

@@ -27,7 +27,7 @@ class Measurement(Serialized, frozen=True):
     """How models are measured: samples and metric. metric: `accuracy`, `loss` or `mae`.
 
     reference, base_set: whether to compare on these sets as well. preprocess, cache: as
-    in Train. own_loss: if loss is `output`.
+    in Train. own_loss: if loss is `output`. ignore_index: the class whose labels do not count.
     """
 
     signature: Signature
@@ -42,6 +42,7 @@ class Measurement(Serialized, frozen=True):
     preprocess: tuple[dict[str, Any], ...] = ()
     cache: str | None = None
     own_loss: OwnLoss | None = None
+    ignore_index: int | None = None
 
 
 class Evaluate(Serialized, frozen=True):
@@ -136,7 +137,7 @@ class Comparison(Serialized, frozen=True):
     be run, and fault says why. class_counts: samples by class index, empty without classes.
     discordant: how often only the baseline was right, and only the candidate, if each sample is
     either right or wrong. interval: if not. left_out: further samples, of classes that the baseline
-    does not know; class_counts includes them.
+    does not know; class_counts includes them. ignored: the class whose labels do not count.
     """
 
     samples: int
@@ -147,6 +148,7 @@ class Comparison(Serialized, frozen=True):
     discordant: tuple[int, int] | None = None
     interval: Interval | None = None
     left_out: int = 0
+    ignored: int | None = None
 
 
 class FeatureDrift(Serialized, frozen=True):

@@ -138,6 +138,7 @@ def test_each_class_may_have_to_be_there() -> None:
     decision = decided(comparison, policy)
     assert not decision.promoted
     assert "class 1 has 2 validation samples" in decision.reason
+    assert decided(replace(comparison, ignored=1), policy).promoted
 
 
 def test_the_reference_set_must_pass_as_well() -> None:

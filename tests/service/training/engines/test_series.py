@@ -13,7 +13,7 @@ from service.training.engines.manifest import read
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.engines.sessions.series import MOST_STEPS, NUMBERS_AT_ONCE, steps_at_once
 from service.training.loss import Loss
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.recipe import LossOptions, Recipe
 
 ROWS = 8
 RATES = (0.1, 0.05, 0.02, 0.02, 0.01)
@@ -95,8 +95,10 @@ def test_single_steps_may_come_between(tmp_path: Path) -> None:
 
 
 def test_a_step_that_needs_more_than_inputs_and_target_is_taken_by_itself(tmp_path: Path) -> None:
-    ignoring = open_engine(tmp_path / "ignore", loss=Loss("cross_entropy", ignore_index=-100))
-    assert ignoring.series(ROWS) is None
+    files = compiled(perceptron(), tmp_path / "smooth", by_class=True)
+    smooth = LossOptions(label_smoothing=0.1)
+    engine = SessionsEngine(files, recipe=Recipe(), threads=1, loss_options=smooth)
+    assert engine.series(ROWS) is None
     assert open_engine(tmp_path / "threads", threads=2).series(ROWS) is None
 
 

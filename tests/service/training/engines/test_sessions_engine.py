@@ -14,18 +14,19 @@ from step_models import CLASSES, FEATURES, batch, compiled, perceptron
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import ArtifactsUnreadable
-from service.training.loss import Loss
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.recipe import LossOptions, Recipe
 
 OpenEngine = Callable[..., SessionsEngine]
 SGD = Recipe("sgd")
+ALL_ALIKE = LossOptions(class_weights=(1.0,) * CLASSES)
 
 
 @pytest.fixture
 def open_engine(tmp_path: Path) -> OpenEngine:
     def make(recipe: Recipe = SGD, *, threads: int = 1, **kind: Any) -> SessionsEngine:
+        options = kind.pop("loss_options", LossOptions())
         files = compiled(perceptron(), tmp_path / "model", **kind)
-        return SessionsEngine(files, recipe=recipe, threads=threads)
+        return SessionsEngine(files, recipe=recipe, threads=threads, loss_options=options)
 
     return make
 
@@ -133,7 +134,7 @@ def test_samples_count_as_their_weights_say(open_engine: OpenEngine, threads: in
 
 
 def test_ignored_targets_are_no_part_of_the_mean(open_engine: OpenEngine) -> None:
-    engine, reference = open_engine(loss=Loss("cross_entropy", ignore_index=-100)), Reference()
+    engine, reference = open_engine(by_class=True, loss_options=ALL_ALIKE), Reference()
     inputs, labels = batch(0)
     labels[:3] = -100
     loss = engine.train_batch(inputs, labels)
@@ -143,7 +144,7 @@ def test_ignored_targets_are_no_part_of_the_mean(open_engine: OpenEngine) -> Non
 
 
 def test_a_batch_of_ignored_targets_alone_moves_nothing(open_engine: OpenEngine) -> None:
-    engine = open_engine(loss=Loss("cross_entropy", ignore_index=-100))
+    engine = open_engine(by_class=True, loss_options=ALL_ALIKE)
     inputs, labels = batch(0)
     assert engine.train_batch(inputs, np.full_like(labels, -100)) == 0
     engine.step(0.5)

@@ -14,6 +14,7 @@ from service.training.errors import GraphRefused
 from service.training.graph.step import build_evaluation, build_step
 from service.training.loss import TEACHER, Loss
 from service.training.teacher import softened
+from storage.records.signatures import IGNORED
 
 
 def forward(*shape: int, kind: int = onnx.TensorProto.DOUBLE) -> onnx.ModelProto:
@@ -80,7 +81,7 @@ def expected_cross_entropy(logits: Array, target: Array, loss: Loss) -> float:
     """torch.nn.functional.cross_entropy, in numpy. logits: classes last."""
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
     weights = np.array(loss.class_weights or np.ones(logits.shape[-1]))
-    kept = target != loss.ignore_index
+    kept = target != IGNORED
     index = np.where(kept, target, 0)
     of_target = -weights[index] * np.take_along_axis(logs, index[..., None], -1)[..., 0]
     smooth = -(weights * logs).sum(-1) / logits.shape[-1]
@@ -92,8 +93,7 @@ LOSSES: list[dict[str, Any]] = [
     {},
     {"label_smoothing": 0.1},
     {"class_weights": (1.0, 0.5, 2.0)},
-    {"ignore_index": -100},
-    {"ignore_index": 1, "class_weights": (1.0, 0.5, 2.0), "label_smoothing": 0.2},
+    {"class_weights": (1.0, 0.5, 2.0), "label_smoothing": 0.2},
 ]
 
 
@@ -107,7 +107,7 @@ def test_cross_entropy_is_that_of_pytorch(
     shape = (*positions, 3) if last else (3, *positions)
     x, w = normal(5, *shape, seed=1), normal(*shape, seed=2)
     target = np.random.default_rng(3).integers(0, 3, (5, *positions))
-    target.flat[1] = loss.ignore_index if loss.ignore_index is not None else 0
+    target.flat[1] = IGNORED if positions else 0
     value, gradient = loss_and_gradient(loss, x, target, w, 1 / loss.weight(target))
 
     def expected(logits: Array) -> float:
@@ -218,6 +218,7 @@ def test_options_that_are_fed_by_class_are_those_that_are_written_into_the_graph
 ) -> None:
     x, w = normal(5, 3, *positions, seed=1), normal(3, *positions, seed=2)
     target = np.random.default_rng(3).integers(0, 3, (5, *positions))
+    target.flat[1] = IGNORED if positions else 0
     written = Loss("cross_entropy", **options)
     scale = 1 / written.weight(target)
     step = build_step(
