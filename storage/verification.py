@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from storage.backup.reconciling import Lost, reconcile
 from storage.blobs.files import ON_DISK, FileStore
 from storage.blobs.packs import Packs, size_of
-from storage.database.codec import load_optional_time
+from storage.database.codec import load_time
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -27,7 +27,7 @@ _SIZE = """
 SELECT coalesce(sum(size_bytes), 0) + (SELECT coalesce(sum(sample_bytes), 0) FROM models) AS size
 FROM files WHERE sha256 NOT IN (SELECT sha256 FROM assembled_files)
 """
-_LAST = "SELECT max(created_at) AS at FROM events WHERE type = 'storage.verified'"
+_LAST = "SELECT created_at FROM events WHERE type = 'storage.verified' ORDER BY id DESC LIMIT 1"
 _RECORDS = """
 SELECT id, pack, offset, length, sha256, quarantine FROM samples
 WHERE model_id = ? AND id > ? ORDER BY id LIMIT ?
@@ -65,7 +65,8 @@ class Verification:
     def last(self) -> datetime | None:
         """When all of it was last read; None if never, or if that event is no longer kept."""
         with self._readers.snapshot() as connection:
-            return load_optional_time(connection.execute(_LAST).fetchone()["at"])
+            row = connection.execute(_LAST).fetchone()
+        return None if row is None else load_time(row["created_at"])
 
     def read(self) -> Iterator[int]:
         """Take all `steps`, then record them; yields the bytes of each."""

@@ -65,9 +65,12 @@ class Verifier:
             self._task.add_done_callback(self._ended)
 
     async def run_if_due(self) -> None:
-        """Verify everything if the last time was a week ago and the device is idle."""
+        """Verify everything if the last time was a week ago and the device is idle.
+
+        A last time in the future was noted by a clock that ran ahead, and does not count.
+        """
         last = await asyncio.to_thread(self._store.verification.last)
-        if last is not None and self._now() - last < DUE:
+        if last is not None and timedelta() <= self._now() - last < DUE:
             return
         if (await self._monitor.look()).verdict.eligible:
             self.begin()

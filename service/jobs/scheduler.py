@@ -113,8 +113,8 @@ class Scheduler:
             self._expect(jobs_wait=bool(waiting))
             if not waiting:
                 return
-            await self._monitor.look(max_age_s=FRESH_S)
-            last_starts = await asyncio.to_thread(self._store.jobs.last_starts)
+            look = await self._monitor.look(max_age_s=FRESH_S)
+            last_starts = await asyncio.to_thread(self._store.jobs.last_starts, look.at.wall)
             for job in in_turn(waiting, last_starts):
                 await self._consider(job)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta, timezone, tzinfo
 
 from apscheduler.triggers.cron import CronTrigger
@@ -12,7 +13,29 @@ ALL_DAYS = (datetime(2000, 1, 1, tzinfo=timezone.utc), datetime(2001, 1, 1, tzin
 """A leap year: a date that does not occur in it never occurs."""
 
 
-def cron_trigger(expression: str, zone: tzinfo, *, jitter_s: float = 0.0) -> CronTrigger:
+class CrontabTrigger(CronTrigger):  # type: ignore[misc]
+    """Fires once, the first time, at a time that the clock repeats in autumn.
+
+    in_both: fire each time, like an expression whose minutes or hours begin with `*`; cron(8).
+    late_s: each firing is late by up to this, at random.
+    """
+
+    def __init__(self, fields: Mapping[str, str], zone: tzinfo, *, late_s: float) -> None:
+        super().__init__(**fields, timezone=zone)
+        self._in_both = "*" in (fields["minute"][0], fields["hour"][0])
+        self._late_s = late_s
+
+    def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
+        found: datetime | None = super().get_next_fire_time(previous, now)
+        while found is not None and found.fold and not self._in_both:
+            after = found.astimezone(timezone.utc) + timedelta(seconds=1)
+            found = super().get_next_fire_time(None, after)
+        moment = found and found.astimezone(timezone.utc)
+        late: datetime | None = self._apply_jitter(moment, self._late_s, now)
+        return late and late.astimezone(self.timezone)
+
+
+def cron_trigger(expression: str, zone: tzinfo, *, jitter_s: float = 0.0) -> CrontabTrigger:
     """Five fields: minute, hour, day of month, month, day of week (0 and 7 are Sunday).
 
     jitter_s: each firing is late by up to this, at random. Raises ValueError.
@@ -24,7 +47,7 @@ def cron_trigger(expression: str, zone: tzinfo, *, jitter_s: float = 0.0) -> Cro
     if fields["day"] != "*" and fields["day_of_week"] != "*":
         raise ValueError("takes a day of the month or days of the week, and * for the other")
     fields["day_of_week"] = _days(fields["day_of_week"])
-    return CronTrigger(**fields, timezone=zone, jitter=round(jitter_s) or None)
+    return CrontabTrigger(fields, zone, late_s=jitter_s)
 
 
 def check_cron(expression: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from functools import partial
 
 from service.triggers.cron import missed
 from service.triggers.rule import Rule, latest_moment
@@ -26,7 +27,8 @@ def is_due(
 
     labelled: the current number of labelled samples of its model. eligible: whether a job may
     train. drifted: when its inputs last drifted, for on_drift. Firings missed between checks are
-    due once. Raises ValueError if this device does not know the time zone.
+    due once. An attempt dated after the next firing was dated by a clock that ran ahead, so that
+    the trigger is due. Raises ValueError if this device does not know the time zone.
     """
     if not is_rested(trigger, rule, now=now):
         return False
@@ -34,13 +36,14 @@ def is_due(
         case "cron":
             assert rule.cron is not None
             late = LATE + timedelta(seconds=rule.jitter_seconds)
-            zone = zone_of(rule.time_zone)
-            return missed(rule.cron, zone, after=_waits_since(trigger), until=now - late)
+            between = partial(missed, rule.cron, zone_of(rule.time_zone))
+            since = _waits_since(trigger)
+            return between(after=since, until=now - late) or between(after=now, until=since)
         case "samples":
             assert rule.new_samples is not None
             return labelled - trigger.labelled >= rule.new_samples
         case "drift":
-            return drifted is not None and drifted > interval_begin(trigger)
+            return drifted is not None and _is_later(drifted, interval_begin(trigger), now)
         case "eligible":
             return eligible and _is_moment(trigger, rule, now)
         case _:
@@ -64,9 +67,16 @@ def is_rested(trigger: Trigger, rule: Rule, *, now: datetime) -> bool:
 
 
 def _is_moment(trigger: Trigger, rule: Rule, now: datetime) -> bool:
-    moment = latest_moment(rule, now)
+    moment, following = latest_moment(rule, now)
+    since = _waits_since(trigger)
     is_new = rule.is_once and _is_untried(trigger)
-    return moment <= now and (is_new or _waits_since(trigger) < moment)
+    is_ahead = following is not None and following <= since
+    return moment <= now and (is_new or since < moment or is_ahead)
+
+
+def _is_later(happened: datetime, begin: datetime, now: datetime) -> bool:
+    """Whether it happened after `begin`, or that was noted by a clock which ran ahead."""
+    return begin < happened <= now or happened <= now < begin
 
 
 def _waits_since(trigger: Trigger) -> datetime:

@@ -111,15 +111,20 @@ def moment_of(text: str) -> datetime | tuple[int, int]:
         raise ValueError("in UTC it is not in the years 1 to 9999") from None
 
 
-def latest_moment(rule: Rule, now: datetime) -> datetime:
-    """The last instant up to now for eligible_after, or the future one if there is only one."""
+def latest_moment(rule: Rule, now: datetime) -> tuple[datetime, datetime | None]:
+    """For eligible_after, the last instant up to now and the next; an only one, and None. In UTC.
+
+    A time of day that the clock repeats in autumn counts the first time.
+    """
     assert rule.eligible_after is not None
     moment = moment_of(rule.eligible_after)
     if isinstance(moment, datetime):
-        return moment
+        return moment, None
     local = now.astimezone(zone_of(rule.time_zone))
-    today = local.replace(hour=moment[0], minute=moment[1], second=0, microsecond=0)
-    return today if today <= local else today - timedelta(days=1)
+    today = local.replace(hour=moment[0], minute=moment[1], second=0, microsecond=0, fold=0)
+    days = (today + timedelta(days=count) for count in (-1, 0, 1))
+    before, between, after = (day.astimezone(timezone.utc) for day in days)
+    return (before, between) if now < between else (between, after)
 
 
 def _is_time_of_day(text: str) -> bool:

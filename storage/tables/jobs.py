@@ -24,7 +24,7 @@ from storage.tables.model_rows import among
 
 _LAST_STARTS = """
 SELECT model_id, max(started_at) AS started_at FROM jobs
-WHERE started_at IS NOT NULL GROUP BY model_id
+WHERE started_at <= ? GROUP BY model_id
 """
 _COUNTS = """
 SELECT state, count(*) FROM jobs JOIN models ON models.id = model_id WHERE {} GROUP BY state
@@ -86,10 +86,13 @@ class Jobs:
             rows = connection.execute(_COUNTS.format(condition), chosen).fetchall()
         return {JobState(row[0]): row[1] for row in rows}
 
-    def last_starts(self) -> dict[int, datetime]:
-        """Model id → when its last job started; models that never trained are absent."""
+    def last_starts(self, now: datetime) -> dict[int, datetime]:
+        """Model id → when its last job started; models that never trained are absent.
+
+        A start in the future was noted by a clock that ran ahead, and does not count.
+        """
         with self._readers.snapshot() as connection:
-            rows = connection.execute(_LAST_STARTS).fetchall()
+            rows = connection.execute(_LAST_STARTS, (dump_time(now),)).fetchall()
         return {row["model_id"]: load_time(row["started_at"]) for row in rows}
 
     def running(self) -> builtins.list[Job]:

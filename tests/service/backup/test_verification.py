@@ -127,3 +127,18 @@ def test_a_device_in_use_is_left_alone(
     device.eligible = True
     run()
     assert len(times(store)) == 1
+
+
+def test_a_clock_that_ran_ahead_puts_no_verification_off(
+    store: Store, clock: Any, run: Callable[[], None]
+) -> None:
+    store.models.add(new_model("m"), adopt(store, b"base"))
+    clock.advance(400 * DAY_S)
+    run()
+    clock.advance(-400 * DAY_S)
+    run()
+    run()
+    assert len(times(store)) == 2
+    clock.advance(8 * DAY_S)
+    run()
+    assert len(times(store)) == 3

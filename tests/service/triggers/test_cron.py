@@ -48,11 +48,32 @@ def test_what_is_no_cron_expression_is_refused(expression):
         cron_trigger(expression, UTC)
 
 
-def test_the_hour_that_is_skipped_fires_and_the_one_that_repeats_fires_twice():
+def test_a_time_that_is_skipped_fires_and_one_that_is_repeated_fires_once():
     spring = firings("30 2 * * *", BERLIN, start=datetime(2026, 3, 28, tzinfo=UTC), count=3)
     autumn = firings("30 2 * * *", BERLIN, start=datetime(2026, 10, 24, tzinfo=UTC), count=3)
     assert [moment.day for moment in spring] == [28, 29, 30]
-    assert [moment.day for moment in autumn] == [24, 25, 25]
+    assert [(moment.day, moment.fold) for moment in autumn] == [(24, 0), (25, 0), (26, 0)]
+
+
+@pytest.mark.parametrize(
+    ("expression", "count"), [("30 * * * *", 2), ("*/20 2 * * *", 6), ("0,30 2 * * *", 2)]
+)
+def test_what_goes_by_elapsed_time_fires_in_both_of_the_repeated_hours(expression, count):
+    first = datetime(2026, 10, 25, 0, 0, tzinfo=UTC)
+    found = firings(expression, BERLIN, start=first - timedelta(seconds=1), count=count + 1)
+    assert sum(moment.hour == 2 and moment.day == 25 for moment in found) == count
+
+
+def test_a_delay_at_random_is_in_elapsed_time_and_fires_once():
+    trigger = cron_trigger("59 2 * * *", BERLIN, jitter_s=3600)
+    base, late = datetime(2026, 10, 25, 0, 59, tzinfo=UTC), set()
+    for _ in range(50):
+        first = trigger.get_next_fire_time(None, base - timedelta(hours=1))
+        second = trigger.get_next_fire_time(first, first.astimezone(UTC) + timedelta(seconds=1))
+        late.add((first.astimezone(UTC) - base) // timedelta(minutes=1))
+        assert second.day == 26
+    assert min(late) >= 0
+    assert max(late) < 60
 
 
 def test_what_was_missed_many_times_was_missed():

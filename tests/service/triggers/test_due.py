@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta, timezone
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -97,6 +98,65 @@ def test_the_first_eligible_moment_of_each_day():
     assert due(rule, now=one + 9 * HOUR)
     assert not due(rule, now=one + 9 * HOUR, tried_at=one)
     assert due(rule, now=one + 24 * HOUR, tried_at=one)
+
+
+@pytest.mark.parametrize(
+    ("zone", "text"),
+    [
+        ("Europe/Berlin", "02:30"),
+        ("America/New_York", "01:45"),
+        ("Australia/Lord_Howe", "01:45"),
+    ],
+)
+def test_a_day_that_repeats_a_time_has_one_eligible_moment(zone, text):
+    fires, tried = [], datetime(2026, 1, 1, tzinfo=timezone.utc)
+    rule = Rule(eligible_after=text, time_zone=zone)
+    for count in range(0, 365 * 24 * 60, 5):
+        now = datetime(2026, 1, 1, tzinfo=timezone.utc) + timedelta(minutes=count)
+        if due(rule, now=now, tried_at=tried, outcome="asked for job 1"):
+            tried = now
+            fires.append(now.astimezone(ZoneInfo(zone)).date())
+    assert len(fires) == len(set(fires))
+    assert 364 <= len(fires) <= 365
+
+
+AHEAD = NOON + timedelta(days=400)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Rule(eligible_after="11:00", time_zone="UTC"),
+        Rule(cron="0 11 * * *", time_zone="UTC"),
+        Rule(at_most_every_hours=5),
+    ],
+    ids=lambda rule: rule.kind,
+)
+@pytest.mark.parametrize("changes", [{"tried_at": AHEAD, "outcome": "asked"}, {}])
+def test_a_clock_that_ran_ahead_silences_no_trigger(rule, changes):
+    ahead = {"created_at": AHEAD, "fired_at": changes.get("tried_at"), **changes}
+    assert due(rule, now=NOON, **ahead)
+    now = {**ahead, "tried_at": NOON, "fired_at": NOON, "outcome": "asked"}
+    assert not due(rule, now=NOON + HOUR, **now)
+    assert due(rule, now=NOON + 25 * HOUR, **now)
+
+
+def test_a_clock_that_is_put_back_by_seconds_makes_nothing_due_again():
+    fired = {"tried_at": NOON, "fired_at": NOON, "outcome": "asked"}
+    for rule in (Rule(eligible_after="11:00", time_zone="UTC"), Rule(cron="0 11 * * *")):
+        assert not due(rule, now=NOON - timedelta(seconds=9), **fired)
+
+
+def test_drift_after_a_clock_that_ran_ahead_is_due_once():
+    rule = Rule(on_drift=True)
+
+    def drifts(at, *, fired_at):
+        one = trigger(fired_at=fired_at, tried_at=fired_at, outcome="asked")
+        return is_due(one, rule, now=NOON, labelled=0, eligible=True, drifted=at)
+
+    assert drifts(NOON - HOUR, fired_at=AHEAD)
+    assert not drifts(NOON - HOUR, fired_at=NOON)
+    assert not drifts(AHEAD, fired_at=NOON)
 
 
 def test_an_instant_comes_once():

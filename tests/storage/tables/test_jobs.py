@@ -1,6 +1,7 @@
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime, timezone
+from contextlib import closing
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
@@ -125,3 +126,13 @@ def test_a_job_of_no_model_or_of_no_id_is_not_found(store):
     ):
         with pytest.raises(NotFound, match="no job 9"):
             act(9)
+
+
+def test_a_start_that_a_clock_dated_ahead_does_not_count(data_dir, add_model):
+    times = [NOW + timedelta(days=400)]
+    with closing(Store.open(data_dir, now=lambda: times[-1])) as store:
+        one, two = add_model(store, "one"), add_model(store, "two")
+        bring(store, enqueue(store, one), JobState.SUCCEEDED)
+        times.append(NOW)
+        bring(store, enqueue(store, two), JobState.SUCCEEDED)
+        assert store.jobs.last_starts(NOW) == {two.id: NOW}
