@@ -16,7 +16,6 @@ from api.protocol import ENDS
 from api.routing import Route
 from api.schemas import BlockerBody
 from api.schemas.device import (
-    WEEK_MINUTES,
     DeviceBody,
     DeviceHistoryBody,
     PolicyBody,
@@ -32,6 +31,7 @@ from service.errors import InvalidInput, NoSession
 from service.policy import Policy, to_dict
 from service.policy.device_monitor import next_morning
 from service.policy.history import intervals
+from service.policy.judge import LONGEST_SNOOZE
 from service.policy.observer import Look
 from storage.errors import Problem
 from storage.records.jobs import Blocker
@@ -190,7 +190,7 @@ def _end_of_snooze(request: SnoozeRequest, now: Moment) -> datetime:
     if not isinstance(request.until, datetime):
         return next_morning(now)
     left = request.until - now.wall
-    if not timedelta() < left <= timedelta(minutes=WEEK_MINUTES):
+    if not timedelta() < left <= LONGEST_SNOOZE:
         problem = Problem("/until", "must be a time to come, within the next seven days")
         raise InvalidInput("the snooze has a wrong end", problems=[problem])
     return request.until

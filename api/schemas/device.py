@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal, get_type_hints
 
 from pydantic import ConfigDict, Field, JsonValue
@@ -10,10 +10,10 @@ from pydantic import ConfigDict, Field, JsonValue
 from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
 from api.schemas.base import Body, Name, Time, with_fields
 from service.policy import Policy
+from service.policy.judge import LONGEST_SNOOZE
 
 EXAMPLE_POLICY: dict[str, JsonValue] = {"require_idle": True, "max_minutes_per_day": 120}
 EXAMPLE_TRIGGER: dict[str, JsonValue] = {"new_samples": 500, "at_most_every_hours": 6}
-WEEK_MINUTES = 7 * 24 * 60
 
 
 class SignalBody(Body):
@@ -112,7 +112,9 @@ class SnoozeRequest(Request):
         json_schema_extra={"examples": [{"minutes": 30}, {"until": "morning"}]}
     )
 
-    minutes: float | None = Field(None, gt=0, le=WEEK_MINUTES, allow_inf_nan=False)
+    minutes: float | None = Field(
+        None, gt=0, le=LONGEST_SNOOZE / timedelta(minutes=1), allow_inf_nan=False
+    )
     until: Literal["morning"] | Time | None = None
 
 

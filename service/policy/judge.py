@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct
 
@@ -21,6 +21,8 @@ UNKNOWN_AFTER_S = 30.0
 
 NEVER_KEPT = frozenset({"user_idle_s"})
 """A person who has just logged in, without any input yet, must not count as idle."""
+
+LONGEST_SNOOZE = timedelta(days=7)
 
 CLOCK_JUMP_S = 5.0
 """A difference between wall and monotonic clock that counts as a jump, or a sleep."""
@@ -127,7 +129,9 @@ class Judge:
             self._snooze = None
             return
         if self._snooze is None or self._snooze.until != snoozed_until:
-            left_s = (snoozed_until - now.wall).total_seconds()
+            left = snoozed_until - now.wall
+            # What ends later was set while the clock ran ahead.
+            left_s = left.total_seconds() if left <= LONGEST_SNOOZE else 0.0
             self._snooze = Snooze(snoozed_until, now.monotonic_s + left_s)
         left_s = self._snooze.left_s(now)
         if left_s > 0:

@@ -119,6 +119,10 @@ def test_a_snooze_is_over_in_the_morning_though_the_device_slept(verdict, clock)
     assert verdict(snoozed_until=until).eligible
 
 
+def test_a_snooze_that_a_clock_set_a_year_ahead_is_over_after_a_restart(verdict, clock):
+    assert verdict(snoozed_until=clock.now().wall + timedelta(days=366)).eligible
+
+
 def test_a_clock_put_back_a_year_does_not_prolong_a_snooze(verdict, clock):
     until = clock.now().wall + timedelta(minutes=30)
     verdict(snoozed_until=until)
