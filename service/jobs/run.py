@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import shutil
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 
 from msgspec.structs import replace
 
@@ -20,7 +17,7 @@ from service.jobs.recorder import Recorder
 from service.jobs.tasks import train_task
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
-from service.processes.children import Children
+from service.processes.children import Children, work_folder
 from service.settings import Settings
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
@@ -150,8 +147,7 @@ class JobRun:
                 self._child.kill_soon()  # even in mid-step: nothing of a round is kept
 
     async def _attempt(self) -> None:
-        work_dir = Path(tempfile.mkdtemp(prefix=f"job-{self.job.id}-", dir=self._store.tmp_dir))
-        try:
+        async with work_folder(f"job-{self.job.id}", parent=self._store.tmp_dir) as work_dir:
             task = await asyncio.to_thread(
                 train_task,
                 self.job,
@@ -173,8 +169,6 @@ class JobRun:
                     ask=self._ask,
                 )
                 await publication.conclude(self._done)
-        finally:
-            await asyncio.to_thread(shutil.rmtree, work_dir)
 
     async def _ask(self, task: Evaluate) -> Answer | None:
         """The answer of a separate child, None if it was stopped."""

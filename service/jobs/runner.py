@@ -16,6 +16,7 @@ from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children
 from service.settings import Settings
+from storage.disk.durable import fault_behind
 from storage.errors import (
     Busy,
     HoneError,
@@ -159,6 +160,12 @@ class JobRunner:
         except HoneError as error:
             await self._fail(run, code=error.code, detail=error.detail)
         except Exception as error:  # a bug of ours must not end the scheduler
+            fault = fault_behind(error, "the job stopped")
+            if isinstance(fault, StorageBroken):
+                raise fault from error
+            if fault is not None:
+                await self._hold_back(run, Blocker(fault.code, fault.detail))
+                return
             logger.exception("job.crashed")
             await self._fail(run, code="internal", detail=repr(error))
         finally:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Hashable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -15,7 +13,7 @@ from msgspec.structs import replace
 from service.errors import ChildDied
 from service.jobs.child import Child
 from service.jobs.tasks import short_task_limits
-from service.processes.children import Children
+from service.processes.children import Children, work_folder
 from service.settings import Settings
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Refused
@@ -36,14 +34,9 @@ class ShortTasks:
         self._tmp_dir = store.tmp_dir
         self._settings = settings
 
-    @asynccontextmanager
-    async def folder(self, name: str) -> AsyncIterator[Path]:
-        """A temporary folder for what a child writes, removed afterwards."""
-        folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self._tmp_dir))
-        try:
-            yield folder
-        finally:
-            await asyncio.to_thread(shutil.rmtree, folder)
+    def folder(self, name: str) -> AbstractAsyncContextManager[Path]:
+        """A temporary folder for what a child writes, as `work_folder`."""
+        return work_folder(name, parent=self._tmp_dir)
 
     async def ask(
         self,

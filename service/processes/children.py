@@ -1,23 +1,28 @@
-"""The child processes of one daemon: they share a memory limit; brief shortages are retried."""
+"""The child processes of one daemon: they share a memory limit; brief shortages are retried.
+
+Each may leave files in a temporary folder, which is removed after it.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import errno
 import logging
+import shutil
 import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 from service.background import BackgroundTasks
 from service.logs import event
 from service.processes.interpreter import DEFAULT_BUFFER_BYTES, spawn
 from service.processes.memory import SharedMemoryCap
+from storage.disk.durable import fault_behind, file_faults
 from storage.errors import Busy, in_words
 
 logger = logging.getLogger(__name__)
 
-SHORTAGES = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
-"""Errors of a system that has run out of descriptors, memory or processes."""
 RETRY_DELAYS_S = (0.1, 0.2, 0.4, 0.8, 1.6, 3.2)
 OOM_SCORE_ADJ = 500
 """Of 1000. If the device runs out of memory, the kernel kills a child before other programs."""
@@ -54,20 +59,41 @@ class Children:
         self.memory.remove(process.pid)
 
 
+@asynccontextmanager
+async def work_folder(purpose: str, *, parent: Path) -> AsyncIterator[Path]:
+    """A new folder for what a child makes, removed when the block ends.
+
+    If it cannot be removed, the log says so, because the block's own error matters more; the next
+    start removes it. Raises StorageFull, Busy, StorageBroken.
+    """
+    with file_faults("cannot make a temporary folder"):
+        folder = Path(tempfile.mkdtemp(prefix=f"{purpose}-", dir=parent))
+    try:
+        yield folder
+    finally:
+        await asyncio.to_thread(_remove, folder)
+
+
+def _remove(folder: Path) -> None:
+    try:
+        shutil.rmtree(folder)
+    except OSError as error:
+        told = {"folder": folder.name, "detail": in_words(error)}
+        event(logger, logging.WARNING, "work_folder.left", **told)
+
+
 async def _spawn_in_spite_of_shortages(
     module: str, *arguments: str, buffer_bytes: int
 ) -> asyncio.subprocess.Process:
     for delay_s in (*RETRY_DELAYS_S, None):
         try:
             return await spawn(module, *arguments, buffer_bytes=buffer_bytes)
-        except OSError as error:
-            if error.errno not in SHORTAGES:
+        except (OSError, RuntimeError) as error:
+            shortage = fault_behind(error, "the system has no room for another process")
+            if not isinstance(shortage, Busy):
                 raise
             if delay_s is None:
-                raise Busy(
-                    f"the system has no room for another process ({error.strerror}); "
-                    "it is tried again later"
-                ) from error
+                raise shortage from error
             event(logger, logging.WARNING, "spawn.retried", module=module, detail=in_words(error))
         await asyncio.sleep(delay_s)
     raise AssertionError("the last try returns or raises")

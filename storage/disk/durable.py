@@ -26,8 +26,10 @@ else:
 
 
 _FULL = frozenset({errno.ENOSPC, errno.EFBIG, getattr(errno, "EDQUOT", errno.ENOSPC)})
-_SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM})
-"""Shortages of descriptors or memory, which end when others free some."""
+_SHORT_OF = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN})
+"""Shortages of descriptors, memory or processes, which end when others free some."""
+_NO_THREAD = "can't start new thread"
+"""What Python says of a shortage of processes, without its number."""
 _DISK = _FULL | _SHORT_OF | {errno.EIO, errno.EROFS, getattr(errno, "ESTALE", errno.EIO)}
 
 
@@ -74,6 +76,8 @@ def fault_behind(error: BaseException, what: str) -> HoneError | None:
 def _number_in(words: str) -> int | None:
     """The errno whose message a text contains; not ENOMEM, since a process has its own limit."""
     named = _DISK - {errno.ENOMEM}
+    if _NO_THREAD in words:
+        return errno.EAGAIN
     return next((number for number in named if os.strerror(number) in words), None)
 
 

@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from descriptors import no_descriptor_left
 from stored import start_job
 from support import DEADLINE_S, mlp, until
 
 from service.jobs import runner as module
 from service.jobs.child import Child
 from service.jobs.enqueue import enqueue
+from service.jobs.run import JobRun
 from service.jobs.runner import JobRunner
 from service.jobs.short_tasks import ShortTasks
 from service.models.registry import Registry
@@ -125,6 +127,55 @@ def test_a_job_without_memory_for_a_process_waits_for_it(
         assert "Cannot allocate memory" in shortage.detail
         row = store.jobs.get(job.id)
         assert (row.state, row.blocked_by) == (JobState.PAUSED, (shortage,))
+
+    play(store, tmp_path, scenario)
+
+
+def test_a_job_without_a_descriptor_left_waits_and_goes_on(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(children, "RETRY_DELAYS_S", (0.0, 0.0))
+
+    async def scenario(runner: JobRunner) -> None:
+        job = await long_job(store, tmp_path)
+        with no_descriptor_left():
+            runner.start(job)
+            await runner.finish()
+        (shortage,) = runner.shortage_of(job.id)
+        assert shortage.condition == "busy"
+        assert "Too many open files" in shortage.detail
+
+        job = store.jobs.get(job.id)
+        assert (job.state, job.blocked_by) == (JobState.PAUSED, (shortage,))
+        runner.start(store.jobs.move(job.id, JobState.PAUSED, JobState.RUNNING))
+        await until(lambda: store.jobs.get(job.id).progress.get("step"), "steps")
+        await runner.cancel(job.id)
+        await runner.finish()
+
+    play(store, tmp_path, scenario)
+
+
+@pytest.mark.parametrize(
+    ("number", "condition"), [(errno.ENFILE, "busy"), (errno.ENOSPC, "storage_full")]
+)
+def test_a_fault_of_the_machine_that_nobody_foresaw_makes_a_job_wait(
+    store: Store,
+    job: Job,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    number: int,
+    condition: str,
+) -> None:
+    async def train(_: JobRun) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(JobRun, "train", train)
+
+    async def scenario(runner: JobRunner) -> None:
+        runner.start(job)
+        await runner.finish()
+        assert [each.condition for each in runner.shortage_of(job.id)] == [condition]
 
     play(store, tmp_path, scenario)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import errno
 import logging
 import os
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from descriptors import Descriptors, no_descriptor_left
 from support import until
 
 from service.processes import children as module
@@ -19,32 +19,6 @@ from service.processes.children import Children
 from storage.errors import Busy
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="descriptors of POSIX")
-
-
-class Descriptors:
-    """Takes every descriptor that this process may have, and gives them back."""
-
-    def __init__(self) -> None:
-        import resource
-
-        self._resource = resource
-        self._before = resource.getrlimit(resource.RLIMIT_NOFILE)
-        self._taken: list[int] = []
-
-    def take_all(self) -> None:
-        lowest = os.dup(0)
-        os.close(lowest)
-        self._resource.setrlimit(
-            self._resource.RLIMIT_NOFILE, (max(lowest + 8, 64), self._before[1])
-        )
-        with contextlib.suppress(OSError):
-            while True:
-                self._taken.append(os.open(os.devnull, os.O_RDONLY))
-
-    def give_back(self) -> None:
-        while self._taken:
-            os.close(self._taken.pop())
-        self._resource.setrlimit(self._resource.RLIMIT_NOFILE, self._before)
 
 
 def retried(caplog: pytest.LogCaptureFixture) -> bool:
@@ -94,15 +68,11 @@ def test_a_child_starts_once_there_is_memory_again(
 
 def test_a_lasting_shortage_is_told_as_busy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_DELAYS_S", (0.0, 0.0))
-    descriptors = Descriptors()
 
     async def run() -> None:
         children = Children(memory_cap_bytes=None)
-        descriptors.take_all()
-        try:
+        with no_descriptor_left():
             await children.spawn("json.tool")
-        finally:
-            descriptors.give_back()
 
     with pytest.raises(Busy, match="no room for another process"):
         asyncio.run(run())

@@ -1,9 +1,7 @@
 import errno
-import os
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
+from descriptors import no_descriptor_left
 
 from storage.disk.durable import fault_behind, file_faults
 from storage.errors import Busy, StorageBroken, StorageFull
@@ -17,6 +15,7 @@ from storage.errors import Busy, StorageBroken, StorageFull
         (errno.EMFILE, Busy),
         (errno.ENFILE, Busy),
         (errno.ENOMEM, Busy),
+        (errno.EAGAIN, Busy),
         (errno.EIO, StorageBroken),
         (errno.EACCES, StorageBroken),
     ],
@@ -33,6 +32,7 @@ def test_a_fault_of_the_file_system_says_what_it_means_to_a_caller(number, kind)
         ('IoError(Os { code: 28, message: "No space left on device" })', StorageFull),
         ("open file failed, errcode = 24 - Too many open files", Busy),
         ("Input/output error", StorageBroken),
+        ("can't start new thread", Busy),
         ("std::bad_alloc: Cannot allocate memory", type(None)),
         ("the node has no output", type(None)),
     ],
@@ -55,24 +55,9 @@ def test_a_fault_behind_another_error_is_found():
 
 def test_an_upload_without_a_descriptor_left_is_asked_to_come_again(store, add_model, upload):
     """Real descriptors: as many as the system allows are open."""
-    resource = pytest.importorskip("resource")
-    if not Path("/proc/self/fd").exists():
-        pytest.skip("descriptors are counted by /proc")
     model = add_model(store)
     upload(store, model, [1])
-    before = resource.getrlimit(resource.RLIMIT_NOFILE)
-    used = max(int(path.name) for path in Path("/proc/self/fd").iterdir())
-    resource.setrlimit(resource.RLIMIT_NOFILE, (used + 1, before[1]))
-    try:
-        taken = []
-        with suppress(OSError):
-            while True:
-                taken.append(os.open(os.devnull, os.O_RDONLY))
-        with pytest.raises(Busy, match="try again"):
-            upload(store, model, [2], first=1)
-    finally:
-        for descriptor in taken:
-            os.close(descriptor)
-        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    with no_descriptor_left(), pytest.raises(Busy, match="try again"):
+        upload(store, model, [2], first=1)
     assert upload(store, model, [2], first=1).accepted == 1
     assert store.broken is None
