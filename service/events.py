@@ -42,7 +42,7 @@ TYPES: dict[str, str] = {
     "base_set.changed": "Samples were taken into a model's base set, or given back.",
     "samples.added": "Samples were stored; the data have their number.",
     "samples.quarantined": "Samples were quarantined because a job cannot train on them.",
-    "storage.damaged": "Stored bytes are damaged; the data say which samples or files.",
+    "storage.damaged": "Stored bytes are damaged; the data say which samples, files or cache.",
     "storage.verified": "All samples and files were read and compared with their digests.",
     "trigger.created": "A trigger was created.",
     "trigger.deleted": "A trigger was deleted.",

@@ -7,6 +7,7 @@ checkpoint.
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from pathlib import Path
 
@@ -133,6 +134,12 @@ class Integrity:
         self._files.forget_checked(sha256)
         return self.file(sha256)
 
+    def read(self, sha256: str) -> bytes:
+        """The content of a small file, checked each time that it is read. Raises as `file` does."""
+        while hashlib.sha256(content := self.file(sha256).read_bytes()).hexdigest() != sha256:
+            self._files.forget_checked(sha256)  # it changed since it was checked
+        return content
+
     def is_whole(self, sha256: str) -> bool:
         """Whether `file` would return it. Raises NotFound."""
         try:
@@ -170,6 +177,13 @@ class Integrity:
                 return found
             version = self._versions.promoted_before(version)
         return None
+
+    def note_dropped(self, model_id: int, cache: str, reason: str) -> None:
+        """Tell that a damaged cache of a model was dropped: it is made anew."""
+        told = {"cache": cache, "reason": reason}
+        self._writer.write(
+            lambda each: each.event("storage.damaged", model_name(each, model_id), told)
+        )
 
     def set_lost_samples_aside(self) -> None:
         """Quarantine samples in packs that are shorter than they were: their bytes are lost."""

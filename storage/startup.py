@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from storage.backup.copies import Copies
+from storage.blobs.cache_folder import expect_checks
 from storage.blobs.packs import Packs, cut
 from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
@@ -61,12 +62,14 @@ def _moved(
 
 
 def sweep_packs(readers: Readers, packs: Packs) -> None:
-    """Remove packs without a row, and cut off bytes after the last committed one.
+    """Remove packs without a row, and cut off bytes after the last committed one; have the caches
+    of all checked when they are used next.
 
     `storage.integrity` reports bytes that a pack has lost.
     """
     with readers.snapshot() as connection:
         rows = connection.execute("SELECT * FROM packs").fetchall()
+    expect_checks(packs.cache_dir)
     sizes = {packs.path(row["model_id"], row["pack"]): row["size_bytes"] for row in rows}
     with file_faults("cannot sweep packs"):
         for path in packs.folder.glob("*/*"):

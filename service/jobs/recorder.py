@@ -17,11 +17,11 @@ from service.federation.publication import publish_update
 from service.logs import event
 from service.models import retention
 from service.models.promotion.gate import Conclusion
-from service.training.protocol.messages.shared import Working
 from service.training.protocol.messages.training import (
     Chosen,
     Decoded,
     Done,
+    Dropped,
     Measured,
     Progress,
     Quarantined,
@@ -30,6 +30,7 @@ from service.training.protocol.messages.training import (
     Started,
     Updated,
 )
+from service.training.protocol.messages.unions import Noted
 from service.training.protocol.serialization import plain
 from storage.errors import Busy, HoneError, StorageFull
 from storage.records.id_set import decode
@@ -77,10 +78,10 @@ class Recorder:
             samples=message.train_samples,
             warnings=len(message.warnings),
         )
-        self._warnings = list(message.warnings)
+        self._warnings = list(dict.fromkeys((*self._warnings, *message.warnings)))
         self._engine = message.engine
 
-    def noted(self, message: Chosen | Seen | Quarantined | Decoded | Working) -> None:
+    def noted(self, message: Noted) -> None:
         """Record what the child reports about samples and its choices before it trains."""
         match message:
             case Chosen():
@@ -89,6 +90,8 @@ class Recorder:
                 self.seen(message)
             case Quarantined():
                 self.quarantined(message)
+            case Dropped():
+                self.dropped(message)
             case Decoded():
                 self.decoded(message)
 
@@ -102,6 +105,14 @@ class Recorder:
         reasons = {int(sample_id): reason for sample_id, reason in message.reasons.items()}
         self._store.samples.quarantine(self._job.model_id, reasons)
         self._log("samples.quarantined", samples=len(message.reasons))
+
+    def dropped(self, message: Dropped) -> None:
+        """A cache was damaged: the job warns of it."""
+        self._store.integrity.note_dropped(self._job.model_id, message.cache, message.reason)
+        self._warnings.append(
+            f"the cache of {message.cache} was damaged ({message.reason}), and is made anew; the "
+            "disk may be failing"
+        )
 
     def decoded(self, message: Decoded) -> None:
         """Files were decoded; those that exceed the cache are decoded again every epoch."""

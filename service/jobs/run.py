@@ -26,6 +26,7 @@ from service.training.protocol.messages.training import (
     Chosen,
     Decoded,
     Done,
+    Dropped,
     Measured,
     Progress,
     Quarantined,
@@ -208,7 +209,7 @@ class JobRun:
             case Started():
                 recorder.started(message)
                 self.log.began(message)
-            case Chosen() | Seen() | Quarantined() | Decoded() | Working():
+            case Chosen() | Seen() | Quarantined() | Dropped() | Decoded() | Working():
                 await asyncio.to_thread(recorder.noted, message)
             case Measured():
                 recorder.measured(message)

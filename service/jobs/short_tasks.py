@@ -18,6 +18,7 @@ from service.settings import Settings
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Refused
 from service.training.protocol.messages.shared import Failed
+from service.training.protocol.messages.training import Dropped, Train
 from service.training.protocol.messages.unions import Task
 from storage.errors import HoneError
 from storage.store import Store
@@ -31,12 +32,12 @@ class ShortTasks:
 
     def __init__(self, store: Store, settings: Settings, children: Children) -> None:
         self.children = children
-        self._tmp_dir = store.tmp_dir
+        self._store = store
         self._settings = settings
 
     def folder(self, name: str) -> AbstractAsyncContextManager[Path]:
         """A temporary folder for what a child writes, as `work_folder`."""
-        return work_folder(name, parent=self._tmp_dir)
+        return work_folder(name, parent=self._store.tmp_dir)
 
     async def ask(
         self,
@@ -59,6 +60,9 @@ class ShortTasks:
             async for message in child.messages(silence_timeout_s=silence_s):
                 if isinstance(message, answer):
                     return message
+                if isinstance(message, Dropped) and isinstance(task, Train):
+                    told = (task.model_id, message.cache, message.reason)
+                    await asyncio.to_thread(self._store.integrity.note_dropped, *told)
                 if isinstance(message, Refused):
                     raise GraphRefused(message.detail, problems=message.problems)
                 if isinstance(message, Failed):

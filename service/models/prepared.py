@@ -48,7 +48,7 @@ def prepare_again(model: Model, store: Store, *, work_dir: Path) -> Prepare | No
     """The task that made the artifacts, for the session engine; None without the upload."""
     if MADE_OF not in model.files:
         return None
-    made_of = json.loads(store.integrity.file(model.files[MADE_OF].sha256).read_bytes())
+    made_of = json.loads(store.integrity.read(model.files[MADE_OF].sha256))
     kept = model.files.get(UPLOAD) or store.versions.get(model.id, 1).file
     if made_of["form"] != "forward" or made_of["upload"] != kept.sha256:
         return None

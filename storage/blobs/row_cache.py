@@ -1,32 +1,42 @@
 """Rows made from samples, kept on disk so that they are made once: decoded images, features.
 
-Imported by the training child: the standard library and numpy only.
+Imported by the training child: the standard library and numpy only. Children append; the daemon
+erases (cache_folder.py).
 
-A cache is a folder: `key` names what its rows are made by, `rows` holds them one after the other,
-`ids` the sample of each (0: erased). Children append, the daemon erases; each holds `lock` while it
-does. Ids to be erased are listed in `erased` first, and appends skip them: a child that made a row
-before its sample was erased cannot bring it back.
+The first child that opens a cache after a start of the daemon compares all rows with their digests.
+A cache that is damaged or cannot be read is dropped, and its rows are made anew.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from storage.blobs.cache_folder import (
+    CHECKED,
+    ID,
+    empty_folder,
+    flush,
+    read_entries,
+    read_file,
+    row_bytes_of,
+    write_at,
+)
+from storage.blobs.row_digests import ENTRY, RowDigests
 from storage.database.codec import dump
-from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
+from storage.disk.durable import file_faults, is_passing, make_folder, publish
 from storage.disk.lock import held
+from storage.errors import in_words
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
 Ids: TypeAlias = "NDArray[np.int64]"
-_ID_BYTES = 8
+Entries: TypeAlias = "NDArray[Any]"
 _FAULT = "cannot keep rows in the cache"
 
 
@@ -34,35 +44,45 @@ class RowCache:
     """Rows of fixed size by sample id, on disk and mapped into memory.
 
     A row that the daemon erases while it is mapped turns into zeros: a child that found it earlier
-    reads zeros from then on, just as in the sample's pack.
+    reads zeros from then on, just as in the sample's pack. damage: why the cache was dropped when
+    it was opened, None if it was not.
     """
 
-    def __init__(self, folder: Path, *, row_bytes: int, capacity: int) -> None:
+    def __init__(self, folder: Path, *, key: str, row_bytes: int, capacity: int) -> None:
         self._folder = folder
+        self._identity = dump({"key": key, "row_bytes": row_bytes}, sort_keys=True)
+        self._digests = RowDigests(row_bytes)
         self.row_bytes = row_bytes
         self.capacity = capacity
+        self.damage: str | None = None
         self._ids: Ids = np.empty(0, np.int64)
         self._order: Ids = np.empty(0, np.int64)
         self._sorted: Ids = self._ids
         self._mapped: NDArray[np.uint8] = np.empty((0, row_bytes), np.uint8)
 
     @classmethod
-    def open(cls, folder: Path, *, key: str, row_bytes: int, max_bytes: int | None) -> RowCache:
+    def open(
+        cls,
+        folder: Path,
+        *,
+        key: str,
+        row_bytes: int,
+        max_bytes: int | None,
+        tick: Callable[[], None] = lambda: None,
+    ) -> RowCache:
         """Open or create a cache; one with another key or row size is replaced by an empty one.
 
-        max_bytes: of all rows; None to use existing rows and append nothing. Raises StorageFull,
-        StorageBroken.
+        So is a damaged one. max_bytes: of all rows; None to use existing rows and append nothing;
+        a damaged cache then counts as empty, and stays for who may replace it. tick: called now and
+        then while rows are checked, and may raise. Raises StorageFull, StorageBroken.
         """
         if row_bytes < 1:
             raise ValueError(f"a row has at least one byte, not {row_bytes}")
         capacity = 0 if max_bytes is None else max(0, max_bytes) // row_bytes
-        cache = cls(folder, row_bytes=row_bytes, capacity=capacity)
+        cache = cls(folder, key=key, row_bytes=row_bytes, capacity=capacity)
         with file_faults(_FAULT):
             make_folder(folder)
-            with held(folder / "lock"):
-                identity = {"key": key, "row_bytes": row_bytes}
-                _prepare(folder, identity, capacity=None if max_bytes is None else capacity)
-                cache._load(_ids_of(folder))
+            cache._open(None if max_bytes is None else capacity, tick)
         return cache
 
     def __enter__(self) -> RowCache:
@@ -100,127 +120,100 @@ class RowCache:
         """Store the rows of samples that have none yet; returns how many fit, always the first.
 
         rows: (n, row_bytes) uint8, or any contiguous array of as many bytes. Durable when it
-        returns; a crash keeps each row entirely or not at all. Raises StorageFull, StorageBroken.
+        returns; a crash keeps each row entirely or not at all. None fits once the cache was
+        dropped. Raises StorageFull, StorageBroken.
         """
         wanted = np.asarray(ids, np.int64)
         table = np.ascontiguousarray(rows).view(np.uint8).reshape(len(wanted), self.row_bytes)
         with file_faults(_FAULT), held(self._folder / "lock"):
-            ids = _read_ids(self._folder / "ids")  # another child may have appended meanwhile
-            fit = max(0, min(len(wanted), self.capacity - len(ids)))
-            good = ~np.isin(wanted[:fit], _read_ids(self._folder / "erased"))
+            if not self._is_there():
+                return 0
+            known = read_file(self._folder / "entries", ENTRY)  # another child may have appended
+            fit = max(0, min(len(wanted), self.capacity - len(known)))
+            good = ~np.isin(wanted[:fit], read_file(self._folder / "erased", ID))
             kept, table = wanted[:fit][good], table[:fit][good]
-            if len(kept):
-                _write_at(self._folder / "rows", len(ids) * self.row_bytes, table)
-                _write_at(self._folder / "ids", len(ids) * _ID_BYTES, kept)
-        self._load(np.concatenate([ids, kept]))
+            new = np.empty(len(kept), ENTRY)
+            new["id"], new["digest"] = kept, self._digests.of(kept, table)
+            if len(new):
+                write_at(self._folder / "rows", len(known) * self.row_bytes, table)
+                write_at(self._folder / "entries", known.nbytes, new)
+        self._load(np.concatenate([known, new]))
         return fit
 
     def close(self) -> None:
         """Release the mapping; the rows stay on disk."""
         self._mapped = np.empty((0, self.row_bytes), np.uint8)
-        self._load(np.empty(0, np.int64))
+        self._load(np.empty(0, ENTRY))
 
-    def _load(self, ids: Ids) -> None:
-        self._ids = ids
-        self._order = np.argsort(ids, kind="stable")
-        self._sorted = ids[self._order]
+    def _open(self, capacity: int | None, tick: Callable[[], None]) -> None:
+        lock = self._folder / "lock"
+        entries = np.empty(0, ENTRY)
+        with held(lock):
+            try:
+                self._prepare(capacity)
+                entries = read_entries(self._folder, self.row_bytes)
+            except (OSError, ValueError) as error:
+                self._drop(error, capacity)
+        if self.damage is None and not (self._folder / CHECKED).exists():
+            try:
+                self._check(entries, tick)
+            except (OSError, ValueError) as error:
+                entries = entries[:0]
+                with held(lock):
+                    self._drop(error, capacity)
+        self._load(entries)
 
+    def _check(self, entries: Entries, tick: Callable[[], None]) -> None:
+        """Raises ValueError if rows are damaged, OSError if they cannot be read."""
+        wrong = self._digests.wrong(self._folder / "rows", entries, tick)
+        with held(self._folder / "lock"):
+            now = read_file(self._folder / "entries", ENTRY)
+            wrong = wrong[wrong < len(now)]
+            # What was erased since it was read is zeros.
+            wrong = wrong[now[wrong] == entries[wrong]]
+            if len(wrong):
+                raise ValueError(f"{len(wrong)} of {len(entries)} rows are not what was kept")
+            (self._folder / CHECKED).touch(mode=0o600)
 
-def erase_from_caches(model_cache_folder: Path, ids: Iterable[int]) -> None:
-    """Zero the rows of samples in every cache of a model and forget their ids, durably.
+    def _prepare(self, capacity: int | None) -> None:
+        """Keep the rows if they are of this kind and still useful; otherwise start empty."""
+        key = self._folder / "key"
+        if self._is_there():
+            entries = read_entries(self._folder, self.row_bytes)
+            if capacity is None:
+                return
+            worn = len(entries) == capacity and np.count_nonzero(entries["id"]) < len(entries) / 2
+            if not worn and len(entries) <= capacity:
+                return
+        elif key.exists():
+            row_bytes_of(key)  # of another kind: but it must be one
+        empty_folder(self._folder)
+        for name in ("rows", "entries", CHECKED):
+            (self._folder / name).touch(mode=0o600)
+        draft = self._folder / "key.new"
+        with draft.open("wb") as file:
+            file.write(self._identity.encode())
+            flush(file)
+        publish(draft, key)
 
-    Idempotent. Raises StorageFull, StorageBroken.
-    """
-    gone = np.fromiter(ids, np.int64)
-    if len(gone) == 0 or not model_cache_folder.is_dir():
-        return
-    with file_faults("cannot erase from the cache"):
-        for key in model_cache_folder.glob("*/key"):
-            with held(key.parent / "lock"):
-                _erase(key.parent, gone)
+    def _drop(self, error: OSError | ValueError, capacity: int | None) -> None:
+        """Start empty, and say why; raises a shortage, which is no damage."""
+        if isinstance(error, OSError) and is_passing(error):
+            raise error
+        self.damage = in_words(error)
+        if capacity is not None:
+            empty_folder(self._folder)
+            self._prepare(capacity)
 
+    def _is_there(self) -> bool:
+        """Whether the folder holds this cache, not another, or none."""
+        key = self._folder / "key"
+        return key.exists() and key.read_bytes() == self._identity.encode()
 
-def _erase(folder: Path, gone: Ids) -> None:
-    erased = folder / "erased"
-    new = np.setdiff1d(gone, _read_ids(erased))
-    if len(new):
-        _write_at(erased, erased.stat().st_size if erased.exists() else 0, new)
-    row_bytes = int(json.loads((folder / "key").read_text("utf-8"))["row_bytes"])
-    ids = _read_ids(folder / "ids")
-    _cut(folder / "rows", len(ids) * row_bytes)
-    slots = np.flatnonzero(np.isin(ids, gone))
-    if len(slots) == 0:
-        return
-    with (folder / "rows").open("r+b") as rows, (folder / "ids").open("r+b") as numbers:
-        for slot in slots.tolist():
-            rows.seek(slot * row_bytes)
-            rows.write(bytes(row_bytes))
-        _flush(rows)
-        for slot in slots.tolist():
-            numbers.seek(slot * _ID_BYTES)
-            numbers.write(bytes(_ID_BYTES))
-        _flush(numbers)
-
-
-def _prepare(folder: Path, identity: dict[str, Any], *, capacity: int | None) -> None:
-    """Keep the folder's rows if they are of this kind and still useful; otherwise start empty."""
-    text = dump(identity, sort_keys=True)
-    key = folder / "key"
-    if key.exists() and key.read_text("utf-8") == text:
-        ids = _ids_of(folder)
-        if capacity is None:
-            return
-        worn = len(ids) == capacity and np.count_nonzero(ids) < len(ids) / 2
-        if not worn and len(ids) <= capacity:
-            return
-    for name in ("key", "ids", "rows"):
-        (folder / name).unlink(missing_ok=True)
-    sync_folder(folder)
-    for name in ("rows", "ids"):
-        (folder / name).touch(mode=0o600)
-    draft = folder / "key.new"
-    draft.write_text(text, "utf-8")
-    draft.replace(key)
-    sync_folder(folder)
-
-
-def _ids_of(folder: Path) -> Ids:
-    """The ids whose rows are complete; truncates what a crash left after them."""
-    identity = json.loads((folder / "key").read_text("utf-8"))
-    whole = (folder / "rows").stat().st_size // identity["row_bytes"]
-    ids = _read_ids(folder / "ids")[:whole]
-    _cut(folder / "ids", len(ids) * _ID_BYTES)
-    _cut(folder / "rows", len(ids) * identity["row_bytes"])
-    return ids
-
-
-def _read_ids(path: Path) -> Ids:
-    if not path.exists():
-        return np.empty(0, np.int64)
-    data = path.read_bytes()
-    return np.frombuffer(data[: len(data) // _ID_BYTES * _ID_BYTES], "<i8").astype(np.int64)
-
-
-def _write_at(path: Path, offset: int, values: NDArray[Any]) -> None:
-    """Write to the file, not the mapping: a full disk is then an error, not a SIGBUS."""
-    if values.dtype == np.int64:
-        values = values.astype("<i8")
-    with path.open("r+b" if path.exists() else "w+b") as file:
-        file.seek(offset)
-        file.write(np.ascontiguousarray(values).data)
-        _flush(file)
-
-
-def _cut(path: Path, size_bytes: int) -> None:
-    if path.stat().st_size > size_bytes:
-        with path.open("r+b") as file:
-            file.truncate(size_bytes)
-            _flush(file)
-
-
-def _flush(file: IO[bytes]) -> None:
-    file.flush()
-    sync_file(file.fileno())
+    def _load(self, entries: Entries) -> None:
+        self._ids = entries["id"].astype(np.int64)
+        self._order = np.argsort(self._ids, kind="stable")
+        self._sorted = self._ids[self._order]
 
 
 def _map(path: Path, shape: tuple[int, int]) -> NDArray[np.uint8]:

@@ -57,6 +57,11 @@ def is_of_disk(error: OSError) -> bool:
     return error.errno in _DISK
 
 
+def is_passing(error: OSError) -> bool:
+    """Whether the same may succeed later: the disk is full, or the machine short of something."""
+    return error.errno in _FULL | _SHORT_OF
+
+
 def fault_behind(error: BaseException, what: str) -> HoneError | None:
     """The HoneError if the machine caused this error or one in its chain; None if it did not.
 

@@ -7,12 +7,13 @@ from collections import defaultdict
 from contextlib import suppress
 
 from storage.backup.copies import Copies
+from storage.blobs.cache_folder import erase_from_caches
 from storage.blobs.compaction import reclaim
 from storage.blobs.packs import Packs
-from storage.blobs.row_cache import erase_from_caches
 from storage.database.connection import Readers, sqlite3
 from storage.database.writer import Writer
 from storage.errors import HoneError, StorageFull, in_words
+from storage.tables.model_rows import model_name
 
 _ERASURES_AT_ONCE = 20_000
 _logger = logging.getLogger(__name__)
@@ -35,7 +36,8 @@ class Eraser:
         """
         while erasures := self._overwrite(model_id):
             ids = [row["sample_id"] for row in erasures]
-            erase_from_caches(self._packs.cache_dir / str(model_id), ids)
+            for cache in erase_from_caches(self._packs.cache_dir / str(model_id), ids):
+                self._tell_dropped(model_id, cache)
             if not self._writer.truncate_wal():
                 return
             self._forget(model_id, erasures[-1]["id"])
@@ -96,6 +98,12 @@ class Eraser:
             lambda transaction: transaction.execute(
                 "DELETE FROM erasures WHERE model_id = ? AND id <= ?", (model_id, last)
             )
+        )
+
+    def _tell_dropped(self, model_id: int, cache: str) -> None:
+        told = {"cache": cache, "reason": "it could not be read, and is made anew"}
+        self._writer.write(
+            lambda each: each.event("storage.damaged", model_name(each, model_id), told)
         )
 
     @staticmethod

@@ -84,7 +84,7 @@ def load_datasets(task: Train, reader: SampleReader, *, threads: int) -> Dataset
     from service.training.data.features import Features, Prefix, open_cache
 
     prefix = Prefix(Path(task.artifacts.prefix_model), task, threads=threads)
-    cache = open_cache(task, prefix)
+    cache = open_cache(task, prefix, reader)
     samples = load_samples(task, reader, cache)
     train_set, validation_set = (Features(each, prefix, cache) for each in samples)
     base = base_positions(task, samples[0])

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from service.preprocess import for_signature
 from service.training.data.batches import Batches, Indices, size_bytes, split_records
+from service.training.data.samples import SampleReader
 from service.training.engine import Array
 from service.training.engines.model_header import read_header
 from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
@@ -249,12 +250,11 @@ class Features(Batches):
         self._rows = self._cache.rows.view(self._record).reshape(-1)
 
 
-def open_cache(task: Train, prefix: Prefix) -> RowCache:
+def open_cache(task: Train, prefix: Prefix, reader: SampleReader) -> RowCache:
     """The model's features. Open it before the samples are read: see RowCache."""
-    assert task.cache is not None
     pipeline = for_signature(task.signature, task.preprocess)
-    return RowCache.open(
-        Path(task.cache) / KIND,
+    return reader.open_cache(
+        KIND,
         key=f"{prefix.key()}-{pipeline.key}",
         row_bytes=prefix.row_bytes * pipeline.views,
         max_bytes=task.feature_cache_bytes,

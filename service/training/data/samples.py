@@ -18,7 +18,13 @@ from service.training.engine import Array
 from service.training.engines.sessions.crew import Crew
 from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
-from service.training.protocol.messages.training import Decoded, Quarantined, Seen, Train
+from service.training.protocol.messages.training import (
+    Decoded,
+    Dropped,
+    Quarantined,
+    Seen,
+    Train,
+)
 from storage.readonly.sample_index import (
     SampleIndex,
     damaged_positions,
@@ -221,7 +227,7 @@ class SampleReader:
 
         kind = self._pipeline.files
         assert kind is not None
-        cache = self._open_cache(kind)
+        cache = None if self._task.cache is None else self._decoded(kind)
         outcome = decode_all(index, kind, cache, threads=self._threads, tick=self._tick)
         if outcome.unreadable:
             self.tell(
@@ -239,18 +245,25 @@ class SampleReader:
         index = index.without(list(outcome.unreadable))
         return LabelledFiles(index, self._task.signature, kind, cache)
 
-    def _open_cache(self, kind: FileKind) -> RowCache | None:
+    def _decoded(self, kind: FileKind) -> RowCache:
         task = self._task
-        if task.cache is None:
-            return None
+        max_bytes = task.tensor_cache_bytes if isinstance(task, Train) else None
+        return self.open_cache(
+            TENSORS, key=kind.row_key, row_bytes=kind.row_bytes, max_bytes=max_bytes
+        )
+
+    def open_cache(self, name: str, *, key: str, row_bytes: int, max_bytes: int | None) -> RowCache:
+        """One of the model's caches, as `RowCache.open`; the parent is told of a damaged one."""
         from storage.blobs.row_cache import RowCache
 
-        return RowCache.open(
-            Path(task.cache) / TENSORS,
-            key=kind.row_key,
-            row_bytes=kind.row_bytes,
-            max_bytes=task.tensor_cache_bytes if isinstance(task, Train) else None,
+        assert self._task.cache is not None
+        folder = Path(self._task.cache) / name
+        cache = RowCache.open(
+            folder, key=key, row_bytes=row_bytes, max_bytes=max_bytes, tick=self._tick
         )
+        if cache.damage is not None:
+            self.tell(Dropped(name, cache.damage))
+        return cache
 
 
 def _ignored_class(task: Train | Measurement) -> int | None:

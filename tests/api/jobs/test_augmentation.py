@@ -15,6 +15,8 @@ import pytest
 from pictures import PREPROCESS, image_model, photo
 from support import Served, mlp, wait_until
 
+from storage.blobs.row_digests import ENTRY
+
 AUGMENT = {
     "crop": 0.125,
     "rotation": 15,
@@ -99,7 +101,7 @@ def test_views_of_features_are_kept_and_leave_with_their_sample(
     folder = served.data_dir / "cache" / "1" / "features"
 
     def rows() -> Any:
-        ids = np.fromfile(folder / "ids", "<i8")
+        ids = np.fromfile(folder / "entries", ENTRY)["id"]
         table = np.fromfile(folder / "rows", np.float32).reshape(len(ids), 4, -1)
         return dict(zip(ids.tolist(), table, strict=True))
 

@@ -8,12 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from support import Served, blobs, mlp, wait_until
 
+from storage.blobs.row_digests import ENTRY
+
 SIZES = (32, 256, 64, 4)
 SAMPLES = 300
+FEATURES = Path("cache", "1", "features")
 RECIPE = {"max_steps": 15_000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
 
 
@@ -26,7 +30,8 @@ def prepared(serve: Callable[..., Served], folder: Path, **settings: object) -> 
 
 def features_of(served: Served) -> np.ndarray:
     """Ids of the samples whose features are kept; 0 for erased ones."""
-    return np.fromfile(served.data_dir / "cache" / "1" / "features" / "ids", "<i8")
+    found: np.ndarray = np.fromfile(served.data_dir / FEATURES / "entries", ENTRY)["id"]
+    return found
 
 
 def test_the_head_trains_on_kept_features_and_the_version_is_a_whole_model(
@@ -100,7 +105,7 @@ def test_half_precision_is_a_hyperparameter_of_the_model(
     )
     served.upload("m", **blobs(100, SIZES[0], SIZES[-1]))
     served.train("m", epochs=2)
-    rows = served.data_dir / "cache" / "1" / "features" / "rows"
+    rows = served.data_dir / FEATURES / "rows"
     assert rows.stat().st_size == 100 * SIZES[2] * 2
 
 
@@ -124,5 +129,32 @@ def test_a_killed_daemon_finishes_the_job_bit_for_bit(
     assert served_bytes(second) == undisturbed
 
 
-def served_bytes(served: Served) -> bytes:
-    return served.http.get("/v1/models/m/versions/2/model.onnx").content
+def served_bytes(served: Served, version: int = 2) -> bytes:
+    return served.http.get(f"/v1/models/m/versions/{version}/model.onnx").content
+
+
+def weights(content: bytes) -> list[bytes]:
+    return [each.raw_data for each in onnx.load_from_string(content).graph.initializer]
+
+
+def test_damaged_features_are_computed_anew_and_it_is_told(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    recipe = {"epochs": 3, "batch_size": 16, "seed": 5, "from": "base"}
+    served = prepared(serve, tmp_path / "data")
+    assert served.train("m", **recipe)["metrics"]["warnings"] == []
+    served.stop()
+    path = served.data_dir / FEATURES / "rows"
+    rows = bytearray(path.read_bytes())
+    rows[4 * SIZES[2] * 100 + 3] ^= 0x40  # an exponent: the feature becomes huge, or tiny
+    path.write_bytes(rows)
+
+    served = serve(tmp_path / "data")
+    (warning,) = served.train("m", **recipe)["metrics"]["warnings"]
+    assert warning.startswith(f"the cache of features was damaged (1 of {SAMPLES} rows")
+    happened = served.http.get("/v1/events/history", params={"type": "storage.damaged"}).json()
+    assert [(each["model"], each["data"]["cache"]) for each in happened["items"]] == [
+        ("m", "features")
+    ]
+    assert weights(served_bytes(served, 3)) == weights(served_bytes(served, 2))
+    assert served.train("m", **recipe)["metrics"]["warnings"] == []

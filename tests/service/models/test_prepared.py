@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -14,13 +15,14 @@ from msgspec.structs import replace
 from support import mlp
 
 from service.jobs.short_tasks import ShortTasks
-from service.models.prepared import MADE_OF, describe
+from service.models.prepared import MADE_OF, describe, prepare_again
 from service.models.registry import Registry
 from service.models.specification import ModelSpec
 from service.processes.children import Children
 from service.settings import load_settings
 from service.training.engines.packages import RUNTIMES
 from service.training.protocol.messages.preparation import Prepare
+from storage.errors import Damaged
 from storage.records.models import Model
 from storage.store import Store
 
@@ -102,6 +104,29 @@ def test_the_artifacts_outlive_the_model_that_had_them_first(
     assert children.started == 1
     assert all(store.files.path(file.sha256).exists() for file in third.files.values())
     assert third.files == second.files
+
+
+def test_a_bit_that_flips_in_what_artifacts_were_made_of_is_seen_when_it_is_read(
+    store: Store, register: Register, tmp_path: Path
+) -> None:
+    model = register("first")
+    path = store.files.path(model.files[MADE_OF].sha256)
+
+    def again() -> Prepare | None:
+        return prepare_again(model, store, work_dir=tmp_path)
+
+    assert again() is not None
+    before, content = path.stat(), bytearray(path.read_bytes())
+    content[content.index(b"cross_entropy")] ^= 1
+    path.write_bytes(content)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # as on a failing medium
+
+    with pytest.raises(Damaged):
+        again()
+    assert store.integrity.known().files == {path.name: ["first made_of"]}
+    register("second")
+    assert again() is not None
+    assert not store.integrity.known()
 
 
 def test_another_choice_or_upload_is_prepared_anew(

@@ -75,6 +75,29 @@ def test_deleted_samples_leave_the_caches(store, model, upload):
     assert not folder.exists()
 
 
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_cache_that_cannot_be_read_keeps_neither_a_deletion_nor_a_start(
+    data_dir, add_model, upload, monkeypatch, *, killed
+):
+    store = Store.open(data_dir)
+    model = add_model(store)
+    upload(store, model, [1, 2])
+    folder = store.cache_dir / str(model.id) / "tensors"
+    with RowCache.open(folder, key="k", row_bytes=2, max_bytes=99) as cache:
+        cache.append([1, 2], np.array([[7, 7], [8, 8]], np.uint8))
+    (folder / "key").write_bytes(b"")
+    if killed:  # before the bytes are overwritten
+        monkeypatch.setattr(store.eraser, "erase_or_later", lambda _: None)
+    store.samples.delete(model.id, 1)
+    store.close()
+    store = Store.open(data_dir)
+    assert store.eraser.pending_models() == []
+    assert not (folder / "rows").exists()
+    told = [each for each in store.events.since(0, 100) if each.type == "storage.damaged"]
+    assert [(each.model, each.data["cache"]) for each in told] == [(model.name, "tensors")]
+    store.close()
+
+
 def test_the_log_of_the_database_holds_nothing_of_a_deleted_sample(store, model, upload):
     upload(store, model, [1], key=["a-very-secret-key"])
     log = store.database.with_name("hone.db-wal")
@@ -100,8 +123,7 @@ def test_an_erasure_that_a_reader_hinders_is_finished_later(store, model, upload
 def test_a_deletion_whose_bytes_stay_for_now_is_done_and_remembered(store, model, upload, caplog):
     upload(store, model, [1, 2])
     folder = store.cache_dir / str(model.id) / "features"
-    (folder / "erased").mkdir(parents=True)  # what is read and written there is a file
-    (folder / "key").touch()
+    (folder / "lock").mkdir(parents=True)  # what is opened there is a file
     store.samples.delete(model.id, 1)
     assert [sample.id for sample in store.samples.list(model.id, limit=9)] == [2]
     assert "erasure.postponed" in caplog.text

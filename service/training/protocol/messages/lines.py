@@ -24,7 +24,7 @@ TASKS = {
 COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
 TRAINING = (
     *("started", "seen", "progress", "measured", "saved", "done"),
-    *("chosen", "quarantined", "decoded", "updated", "validated"),
+    *("chosen", "quarantined", "dropped", "decoded", "updated", "validated"),
 )
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),

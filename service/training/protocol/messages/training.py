@@ -206,6 +206,14 @@ class Quarantined(Serialized, frozen=True):
     kind: Literal["quarantined"] = "quarantined"
 
 
+class Dropped(Serialized, frozen=True):
+    """A cache was damaged, and its rows are made anew. reason: for people."""
+
+    cache: str
+    reason: str
+    kind: Literal["dropped"] = "dropped"
+
+
 class Decoded(Serialized, frozen=True):
     """Files were decoded. kept: how many of all `samples` are cached now."""
 

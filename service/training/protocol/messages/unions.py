@@ -20,6 +20,7 @@ from service.training.protocol.messages.training import (
     Chosen,
     Decoded,
     Done,
+    Dropped,
     Measured,
     Progress,
     Quarantined,
@@ -50,7 +51,7 @@ Last = (
     | Failed
 )
 """The messages that end a task."""
-Message = (
-    Chosen | Started | Quarantined | Seen | Decoded | Progress | Measured | Saved | Working | Last
-)
+Noted = Chosen | Seen | Quarantined | Dropped | Decoded | Working
+"""What a job's child says of its samples and its choices before it trains."""
+Message = Noted | Started | Progress | Measured | Saved | Last
 Line = Task | Command | Message

@@ -26,7 +26,8 @@ from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Stopped
 from service.training.protocol.messages.training import Done, Progress, Saved, Start, Train
-from storage.blobs.row_cache import RowCache, erase_from_caches
+from storage.blobs.cache_folder import erase_from_caches
+from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 

@@ -12,7 +12,8 @@ import pytest
 from service.training.data.batches import Dataset
 from service.training.data.features import ROWS, Features, Prefix
 from service.training.protocol.messages.training import Train
-from storage.blobs.row_cache import RowCache, erase_from_caches
+from storage.blobs.cache_folder import erase_from_caches
+from storage.blobs.row_cache import RowCache
 from storage.records.signatures import Signature
 
 FRONTIER = 16

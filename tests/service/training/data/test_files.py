@@ -13,7 +13,8 @@ from PIL import Image as Pillow
 
 from service.preprocess.image import Image
 from service.training.data.files import LabelledFiles, decode_all
-from storage.blobs.row_cache import RowCache, erase_from_caches
+from storage.blobs.cache_folder import erase_from_caches
+from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
