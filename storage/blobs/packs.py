@@ -14,17 +14,15 @@ at start-up.
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from io import FileIO
 from pathlib import Path
 from typing import BinaryIO
-from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from storage.blobs.sharing import SharedLock
+from storage.blobs.sharing import LockByModel, SharedLock
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.disk.durable import file_faults, make_folder, publish, sync_file, sync_folder
@@ -62,21 +60,15 @@ class Packs:
         self.cache_dir = cache_dir
         self._readers = readers
         self.require_sound = require_sound
-        self._guard = threading.Lock()
-        # Weak: a lock that nobody holds or waits for goes, so deleted models leave none.
-        self._locks: WeakValueDictionary[int, SharedLock] = WeakValueDictionary()
+        self._locks = LockByModel(SharedLock)
 
     def lock(self, model_id: int) -> AbstractContextManager[None]:
         """Lock the model's packs exclusively: no other thread appends, erases or removes."""
-        return self._lock(model_id).alone()
+        return self._locks.of(model_id).alone()
 
     def share(self, model_id: int) -> AbstractContextManager[None]:
         """Keep other threads from erasing, removing or moving bytes in the model's packs."""
-        return self._lock(model_id).shared()
-
-    def _lock(self, model_id: int) -> SharedLock:
-        with self._guard:
-            return self._locks.setdefault(model_id, SharedLock())
+        return self._locks.of(model_id).shared()
 
     def path(self, model_id: int, pack: int) -> Path:
         return self.folder / str(model_id) / f"{pack}.pack"

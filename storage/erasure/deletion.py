@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import defaultdict
 from contextlib import suppress
 
@@ -10,6 +11,7 @@ from storage.backup.copies import Copies
 from storage.blobs.cache_folder import erase_from_caches
 from storage.blobs.compaction import reclaim
 from storage.blobs.packs import Packs
+from storage.blobs.sharing import LockByModel
 from storage.database.connection import Readers, sqlite3
 from storage.database.writer import Writer
 from storage.errors import HoneError, StorageFull, in_words
@@ -28,22 +30,25 @@ class Eraser:
         self._readers = readers
         self._packs = packs
         self._copies = copies
+        self._erasing = LockByModel(threading.Lock)
 
     def erase(self, model_id: int) -> None:
         """Carry out the model's recorded erasures, then free the space in its packs.
 
         An erasure blocked by a reader of the database stays recorded, and is repeated later.
+        Waits while another thread erases for the model: each forgets only what it has overwritten.
         """
-        while erasures := self._overwrite(model_id):
-            ids = [row["sample_id"] for row in erasures]
-            for cache in erase_from_caches(self._packs.cache_dir / str(model_id), ids):
-                self._tell_dropped(model_id, cache)
-            if not self._writer.truncate_wal():
-                return
-            self._forget(model_id, erasures[-1]["id"])
-        # Without space for a copy the packs stay unchanged until the next deletion.
-        with suppress(StorageFull):
-            reclaim(self._writer, self._readers, self._packs, self._copies, model_id=model_id)
+        with self._erasing.of(model_id):
+            while erasures := self._overwrite(model_id):
+                ids = [row["sample_id"] for row in erasures]
+                for cache in erase_from_caches(self._packs.cache_dir / str(model_id), ids):
+                    self._tell_dropped(model_id, cache)
+                if not self._writer.truncate_wal():
+                    return
+                self._forget(model_id, erasures[-1]["id"])
+            # Without space for a copy the packs stay unchanged until the next deletion.
+            with suppress(StorageFull):
+                reclaim(self._writer, self._readers, self._packs, self._copies, model_id=model_id)
 
     def erase_or_later(self, model_id: int) -> None:
         """As `erase`, but a failure is only logged; `erase_at_rest` tries again later.

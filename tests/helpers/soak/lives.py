@@ -15,6 +15,7 @@ import pickle
 import random
 import shutil
 import sys
+import threading
 import time
 import traceback
 from collections import Counter
@@ -25,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 from comparing import archive, data_dir, find
-from operations import LABELS, VERSIONS, Life, choose
+from operations import AT_ONCE, LABELS, VERSIONS, Life, choose
 from power_cut import Disk, read_recording
 from stored import adopt, new_model, publish, start_job
 from truth import MODEL, Truth, possible
@@ -64,11 +65,6 @@ def live(
     def tell(said: dict[str, Any]) -> None:
         os.write(told, json.dumps(said).encode() + b"\n")
 
-    def try_it(place: int, asked: dict[str, Any]) -> dict[str, Any] | None:
-        if (said := life.attempt(asked)) is not None:
-            tell({"of": place, **said})
-        return said
-
     if operations == 0:
         strike("open")
     life = Life(root / "device")
@@ -78,14 +74,32 @@ def live(
         if left == 1:
             strike(asked["do"])
         each = asked.get("each", [asked])
-        with ThreadPoolExecutor(len(each)) as pool:
-            ended = [*pool.map(try_it, range(len(each)), each)]
-        if None in ended:
-            return  # nobody knows whether it was done
-        for one, said in zip(each, ended, strict=True):
-            if said and said["done"]:
-                truth.apply(one)
+        if (done := attempt(life, each, tell)) is None:
+            return
+        for place in done:
+            truth.apply(each[place])
     life.close()
+
+
+def attempt(
+    life: Life, each: list[dict[str, Any]], tell: Callable[[dict[str, Any]], None]
+) -> list[int] | None:
+    """Try operations at once, and tell; the places of those done, None if nobody knows of one."""
+    is_unknown = threading.Event()
+
+    def try_it(place: int) -> bool:
+        if is_unknown.is_set():
+            return False
+        tell({"begun": place})
+        if (said := life.attempt(each[place])) is None:
+            is_unknown.set()
+            return False
+        tell({"of": place, **said})
+        return bool(said["done"])
+
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        done = [*pool.map(try_it, range(len(each)))]
+    return None if is_unknown.is_set() else [place for place, is_done in enumerate(done) if is_done]
 
 
 def forked(work: Callable[[], object], log: Path) -> int:

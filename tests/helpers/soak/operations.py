@@ -33,7 +33,9 @@ KINDS = (
     "restore",
     "damage",
 )
-LABELS, VERSIONS, MOST_SAMPLES, MOST_AT_ONCE = 5, 3, 150, 4
+LABELS, VERSIONS, MOST_SAMPLES = 5, 3, 150
+AT_ONCE, MOST_DELETED = 4, 30
+"""Threads of operations at once, and how many single samples they may delete."""
 MOST_HOURS = 30
 """Between two times of the soak's calendar: own backups are of several days."""
 _NOT_A_DATABASE = b"damaged " * 25
@@ -48,8 +50,7 @@ def choose(chance: random.Random, truth: Truth) -> dict[str, Any]:
         case "add":
             asked = _upload(chance)
         case "at once":
-            uploads = [_upload(chance) for _ in range(chance.randrange(2, MOST_AT_ONCE + 1))]
-            asked = {"do": kind, "each": uploads}
+            asked = {"do": kind, "each": _at_once(chance, sorted(truth.samples))}
         case "delete" | "label":
             asked |= {"number": chance.choice(sorted(truth.samples)), "label": label}
         case "delete label":
@@ -75,6 +76,15 @@ def _kind(chance: random.Random, truth: Truth) -> str:
     }
     there, instead = wants.get(kind, (True, ""))
     return kind if there else instead
+
+
+def _at_once(chance: random.Random, stored: list[int]) -> list[dict[str, Any]]:
+    """Uploads, and deletions of single samples, which change the same pack."""
+    asked = [_upload(chance) for _ in range(chance.randrange(2, AT_ONCE + 1))]
+    gone = chance.sample(stored, min(len(stored), chance.randrange(MOST_DELETED)))
+    asked += [{"do": "delete", "number": each} for each in gone]
+    chance.shuffle(asked)
+    return asked
 
 
 def _upload(chance: random.Random) -> dict[str, Any]:

@@ -106,21 +106,22 @@ class Truth(Held):
 
 
 def possible(before: Iterable[Truth], told: Iterable[str]) -> list[Truth]:
-    """What the store may hold: what it has acknowledged, and any of what it was about to do.
+    """What the store may hold: what it has acknowledged, and any of what it had begun.
 
-    Of operations at once each is acknowledged by its place among them.
+    Of operations at once each is begun and acknowledged by its place among them.
     """
     truths, begun = deepcopy([*before]), dict[int, dict[str, Any]]()
+    asked = list[dict[str, Any]]()
     for line in told:
         said = json.loads(line)
         if "do" in said:
-            begun = dict(enumerate(said.get("each", [said])))
-            continue
-        asked = begun.pop(said["of"])
-        if said["done"]:
-            truths = [*_applied(truths, asked)]
-    for asked in begun.values():
-        truths = [*truths, *_applied(truths, asked)]
+            asked = said.get("each", [said])
+        elif "begun" in said:
+            begun[said["begun"]] = asked[said["begun"]]
+        elif begun.pop(said["of"]) and said["done"]:
+            truths = [*_applied(truths, asked[said["of"]])]
+    for each in begun.values():
+        truths = [*truths, *_applied(truths, each)]
     return truths
 
 

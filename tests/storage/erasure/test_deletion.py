@@ -1,5 +1,6 @@
 import shutil
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -13,6 +14,9 @@ from storage.records.models import Quota
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
 from storage.store import Store
+
+RECORD_BYTES = 16
+THREADS, DELETED = 8, 1000
 
 
 @pytest.fixture
@@ -62,6 +66,23 @@ def test_while_a_job_trains_evicted_bytes_wait_and_packs_stay(store, model, uplo
     store.jobs.move(job.id, JobState.RUNNING, JobState.FAILED)
     store.eraser.erase_at_rest(model.id)
     assert packs(store, model) == []
+
+
+def test_threads_that_delete_at_once_leave_no_byte_of_what_they_deleted(
+    store, model, upload, record_of
+):
+    upload(store, model, [0] * 4 * DELETED)
+    gone = range(1, 4 * DELETED, 4)
+    with ThreadPoolExecutor(THREADS) as pool:
+        done = [pool.submit(store.samples.delete, model.id, each) for each in gone]
+        for each in done:
+            each.result()
+    (pack,) = packs(store, model)
+    data = pack.read_bytes()
+    parts = {data[at : at + RECORD_BYTES] for at in range(0, len(data), RECORD_BYTES)}
+    assert parts & {record_of(each - 1) for each in gone} == set()
+    assert len(parts) == 3 * DELETED + 1  # those that stay, and zeros
+    assert store.eraser.pending_models() == []
 
 
 def test_deleted_samples_leave_the_caches(store, model, upload):
