@@ -20,7 +20,7 @@ from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.errors import Damaged, NotFound, StorageBroken
-from storage.records.samples import DAMAGED
+from storage.records.samples import DAMAGED, LOST
 from storage.records.versions import Checkpoint, Version
 from storage.tables.model_rows import model_name
 from storage.versions.checkpoints import Checkpoints
@@ -28,7 +28,6 @@ from storage.versions.promotions import LATEST, move_alias
 from storage.versions.version_rows import find_version
 from storage.versions.versions import Versions
 
-LOST = f"{DAMAGED}its bytes are missing"
 _SET_PART_ASIDE = f"""
 UPDATE samples SET quarantine = ? WHERE model_id = ? AND pack = ? AND offset + length > ?
   AND coalesce(quarantine, '') NOT LIKE '{DAMAGED}%'

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import partial
@@ -11,18 +10,17 @@ from msgspec.structs import replace
 
 from storage.backup.reconciling import Lost, reconcile
 from storage.blobs.files import ON_DISK, FileStore
-from storage.blobs.packs import Packs, size_of
+from storage.blobs.packs import Packs
 from storage.database.codec import load_time
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
-from storage.errors import Damaged, NotFound, StorageBroken
-from storage.integrity import LOST, Integrity
+from storage.errors import Damaged, NotFound
+from storage.integrity import Integrity
 from storage.records.samples import CHANGED, DAMAGED
 from storage.tables.model_rows import model_name
 
 _SAMPLES_AT_ONCE = 500
-_UNREADABLE = f"{DAMAGED}its bytes cannot be read"
 _SIZE = """
 SELECT coalesce(sum(size_bytes), 0) + (SELECT coalesce(sum(sample_bytes), 0) FROM models) AS size
 FROM files WHERE sha256 NOT IN (SELECT sha256 FROM assembled_files)
@@ -136,19 +134,9 @@ class Verification:
         """(reason or None, row) of each sample whose quarantine must change."""
         for row in rows:
             is_marked = (row["quarantine"] or "").startswith(DAMAGED)
-            found = self._fault(model_id, row)
+            _, found = self._packs.record(model_id, row)
             if is_marked != (found is not None):
                 yield found, row
-
-    def _fault(self, model_id: int, row: sqlite3.Row) -> str | None:
-        if size_of(self._packs.path(model_id, row["pack"])) < row["offset"] + row["length"]:
-            return LOST
-        place = [(row["offset"], row["length"])]
-        try:
-            (data,) = self._packs.read(model_id, row["pack"], place)
-        except StorageBroken:
-            return _UNREADABLE
-        return None if hashlib.sha256(data).digest() == row["sha256"] else CHANGED
 
 
 def _mark(

@@ -30,7 +30,10 @@ router = APIRouter(prefix="/v1/models/{name}", tags=["samples"], route_class=Rou
 )
 @needs(Scope.SAMPLES_READ, audited="export")
 def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
-    """A zip of all samples with key, label, split and pin, for import on any device."""
+    """A zip of all samples with key, label, split and pin, for import on any device.
+
+    Damaged samples are left out, and listed in it.
+    """
     from service.samples.archive import write_archive
 
     headers = {"Content-Disposition": f'attachment; filename="{model.name}-samples.zip"'}

@@ -47,9 +47,10 @@ class BaseSetRemoved(Body):
 class SamplesAccepted(Body):
     """What became of an upload. ids: first and last accepted, null if none was.
 
-    rejected, errors: with ?on_error=skip, the bad samples that were left out. evicted: samples that
-    the model's quota took away for these. conflicts: accepted samples with the inputs of another,
-    and another label. warnings: what may make the model worse, for people.
+    rejected, errors: with ?on_error=skip, the bad samples that were left out; of an archive, those
+    that were damaged when it was made. evicted: samples that the model's quota took away for these.
+    conflicts: accepted samples with the inputs of another, and another label. warnings: what may
+    make the model worse, for people.
     """
 
     accepted: int

@@ -8,18 +8,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from service.errors import InvalidInput
 from service.preprocess import for_model
-from service.samples.archive_chunk import TITLE, ArchiveEntry, ChunkReader, wrong
-from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
+from service.samples.archive_chunk import (
+    TITLE,
+    ArchiveEntry,
+    ChunkReader,
+    damaged_samples,
+    wrong,
+)
+from service.samples.ingest.intake import Faults, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.zip_reader import open_zip
 from service.samples.updates import shown_label
 from service.zips import ForwardBuffer
 from storage.database.codec import dump
-from storage.errors import NotFound, Problem, StateConflict
+from storage.errors import Damaged, NotFound, Problem, StateConflict
 from storage.records.models import Model
 from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
@@ -27,7 +33,7 @@ from storage.store import Store
 
 FORMAT, VERSION = "hone-samples", 2
 MANIFEST, END = "manifest.json", "end.json"
-"""The end states the number of chunks."""
+"""The end states the number of chunks, and of damaged samples."""
 SAMPLES_AT_ONCE = 500
 CHUNK_BYTES = 4 * 2**20
 """A chunk is closed when its lines or its records reach this."""
@@ -38,19 +44,23 @@ MAX_CHUNKS = 100_000
 def write_archive(store: Store, model: Model) -> Iterator[bytes]:
     """The bytes of the zip, some MiB at a time: every sample that exists when it starts.
 
-    Raises StateConflict, which leaves the zip incomplete, if a class is removed meanwhile.
+    Damaged samples are left out, and listed. Raises StateConflict, which leaves the zip incomplete,
+    if a class is removed meanwhile.
     """
     buffer = ForwardBuffer()
     newest = store.samples.list(model.id, limit=1, newest_first=True)
     with zipfile.ZipFile(buffer, "w", allowZip64=True) as archive:
         archive.writestr(MANIFEST, dump(_manifest(model), indent=2))
-        chunks = 0
-        for lines, data in _chunks(store, model, newest):
-            archive.writestr(_entry("samples", chunks), lines, zipfile.ZIP_DEFLATED)
-            archive.writestr(_entry("data", chunks), data)
-            chunks += 1
+        end = {"chunks": 0, "damaged": 0}
+        for lines, data, damaged in _chunks(store, model, newest):
+            archive.writestr(_entry("samples", end["chunks"]), lines, zipfile.ZIP_DEFLATED)
+            archive.writestr(_entry("data", end["chunks"]), data)
+            if damaged:
+                archive.writestr(_entry("damaged", end["chunks"]), damaged, zipfile.ZIP_DEFLATED)
+                end["damaged"] += damaged.count(b"\n")
+            end["chunks"] += 1
             yield buffer.take()
-        archive.writestr(END, dump({"chunks": chunks}))
+        archive.writestr(END, dump(end))
     yield buffer.take()
 
 
@@ -59,23 +69,26 @@ def read_archive(
 ) -> IngestResult:
     """Store the samples of an archive, all or none, with their keys, labels, splits and pins.
 
-    max_bytes: of everything, unpacked. Raises AlreadyExists, InvalidInput if it is damaged or does
-    not fit the model; InsufficientScope if it holds a base set and the samples have an owner;
-    TooLarge.
+    Those that it lists as damaged count as rejected. max_bytes: of everything, unpacked. Raises
+    AlreadyExists, InvalidInput if it is damaged or does not fit the model; InsufficientScope if it
+    holds a base set and the samples have an owner; TooLarge.
     """
     with open_zip(path, max_bytes=max_bytes, title=TITLE, advice="send the whole zip") as archive:
         with ArchiveEntry(archive, MANIFEST) as manifest:
             _check_manifest(model, manifest.read(MAX_MANIFEST_BYTES))
         chunks = _count_chunks(archive)
         with Intake(store, model, options) as intake:
-            reader = ChunkReader(model, intake)
+            reader, damaged = ChunkReader(model, intake), Faults()
             for number in range(chunks):
                 with (
                     ArchiveEntry(archive, _entry("samples", number)) as lines,
                     ArchiveEntry(archive, _entry("data", number)) as data,
                 ):
                     reader.stage(lines, data)
-            return intake.commit(reader.samples)
+                for problem in damaged_samples(archive, _entry("damaged", number)):
+                    damaged.sample([problem])
+            result = intake.commit(reader.samples)
+            return replace(result, rejected=damaged.samples, problems=damaged.listed())
 
 
 def _count_chunks(archive: zipfile.ZipFile) -> int:
@@ -97,12 +110,14 @@ def _count_chunks(archive: zipfile.ZipFile) -> int:
     return chunks
 
 
-def _chunks(store: Store, model: Model, newest: Sequence[Sample]) -> Iterator[tuple[bytes, bytes]]:
-    """(JSON lines, records) of some samples at a time."""
+def _chunks(
+    store: Store, model: Model, newest: Sequence[Sample]
+) -> Iterator[tuple[bytes, bytes, bytes]]:
+    """(JSON lines, records, JSON lines of damaged ones) of some samples at a time."""
     if not newest:
         return
     where, after = SampleFilter(up_to=newest[0].id), 0
-    lines, data = bytearray(), bytearray()
+    lines, data, damaged = bytearray(), bytearray(), bytearray()
     while page := store.samples.list(model.id, where, limit=SAMPLES_AT_ONCE, after=after):
         after = page[-1].id
         _require_same_indices(store, model)
@@ -111,13 +126,17 @@ def _chunks(store: Store, model: Model, newest: Sequence[Sample]) -> Iterator[tu
                 record = store.samples.content(model.id, sample.id)
             except NotFound:
                 continue  # deleted since the page was read
-            lines += _line(model, sample)
-            data += record
-            if max(len(lines), len(data)) >= CHUNK_BYTES:
-                yield bytes(lines), bytes(data)
-                lines, data = bytearray(), bytearray()
-    if lines:
-        yield bytes(lines), bytes(data)
+            except Damaged as error:
+                told = {"key": sample.key, "reason": error.detail}
+                damaged += dump(told).encode() + b"\n"
+            else:
+                lines += _line(model, sample)
+                data += record
+            if max(len(lines), len(data), len(damaged)) >= CHUNK_BYTES:
+                yield bytes(lines), bytes(data), bytes(damaged)
+                lines, data, damaged = bytearray(), bytearray(), bytearray()
+    if lines or damaged:
+        yield bytes(lines), bytes(data), bytes(damaged)
 
 
 def _require_same_indices(store: Store, model: Model) -> None:
@@ -182,4 +201,4 @@ def _check_manifest(model: Model, text: bytes) -> None:
 
 
 def _entry(kind: str, number: int) -> str:
-    return f"{kind}/{number:06}.{'jsonl' if kind == 'samples' else 'bin'}"
+    return f"{kind}/{number:06}.{'bin' if kind == 'data' else 'jsonl'}"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from hashlib import sha256
 from math import prod
 from typing import Any, cast
@@ -43,6 +44,11 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "sha256": lambda value: isinstance(value, str),
 }
 """Fields of a line, with the check of each; labels and keys are checked elsewhere."""
+DAMAGED_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "key": lambda value: value is None or isinstance(value, str),
+    "reason": lambda value: isinstance(value, str),
+}
+"""As FIELDS, of a damaged sample."""
 
 
 class ArchiveEntry:
@@ -180,19 +186,37 @@ class ChunkReader:
                 raise wrong(f"/{at}/{number}", str(error)) from error
 
 
+def damaged_samples(archive: zipfile.ZipFile, name: str) -> Iterator[Problem]:
+    """The samples that an entry lists as damaged; none if there is no such entry.
+
+    Raises InvalidInput.
+    """
+    try:
+        archive.getinfo(name)
+    except KeyError:
+        return
+    with ArchiveEntry(archive, name) as lines:
+        for number, text in enumerate(iter(partial(lines.line, LINE_BYTES), b""), 1):
+            fields = _fields(text, where := f"/{name}/{number}", DAMAGED_FIELDS)
+            key = "" if fields["key"] is None else f" (key {fields['key']!r:.100})"
+            yield Problem(where, f"the archive is without it{key}: {fields['reason']:.300}")
+
+
 def wrong(pointer: str, detail: str) -> InvalidInput:
     """The error for an archive that is rejected. pointer: entry and line."""
     return InvalidInput(TITLE, problems=[Problem(pointer, detail)])
 
 
-def _fields(text: bytes, where: str) -> dict[str, Any]:
+def _fields(
+    text: bytes, where: str, checks: Mapping[str, Callable[[Any], bool]] = FIELDS
+) -> dict[str, Any]:
     try:
         fields = read_json(text)
     except ValueError as error:
         raise wrong(where, f"not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise wrong(where, f"not a sample: an object with {', '.join(FIELDS)}")
-    for name, check in FIELDS.items():
+        raise wrong(where, f"not a sample: an object with {', '.join(checks)}")
+    for name, check in checks.items():
         if name not in fields:
             raise wrong(f"{where}/{name}", f"not a sample: {name!r} is missing")
         if not check(fields[name]):

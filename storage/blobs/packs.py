@@ -13,6 +13,7 @@ at start-up.
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -27,6 +28,8 @@ from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.disk.durable import file_faults, make_folder, publish, sync_file, sync_folder
 from storage.disk.spool import Spool
+from storage.errors import StorageBroken
+from storage.records.samples import CHANGED, LOST, UNREADABLE
 
 # A pack takes appends until it is this long.
 _ROLL_BYTES = 64 << 20
@@ -153,6 +156,16 @@ class Packs:
                 return [_read_at(file, *each) for each in ranges]
             together = _read_at(file, start, end - start)
             return [together[at - start : at - start + length] for at, length in ranges]
+
+    def record(self, model_id: int, row: sqlite3.Row) -> tuple[bytes, str | None]:
+        """The bytes of a sample's row; and why they are not those that were stored, or None."""
+        if not self.is_whole(model_id, row["pack"], row["offset"] + row["length"]):
+            return b"", LOST
+        try:
+            (data,) = self.read(model_id, row["pack"], [(row["offset"], row["length"])])
+        except StorageBroken:
+            return b"", UNREADABLE
+        return data, None if hashlib.sha256(data).digest() == row["sha256"] else CHANGED
 
     def erase(self, model_id: int, pack: int, ranges: Iterable[tuple[int, int]]) -> None:
         """Overwrite ranges (offset, length) with zeros, durably; idempotent."""

@@ -14,6 +14,8 @@ Label = int | bytes | None
 DAMAGED = "damaged: "
 """The prefix of a quarantine's reason if the sample's bytes are not those that were stored."""
 CHANGED = f"{DAMAGED}its bytes are not those that were stored"
+LOST = f"{DAMAGED}its bytes are missing"
+UNREADABLE = f"{DAMAGED}its bytes cannot be read"
 
 
 VALIDATION_BELOW = (2**64 // 10).to_bytes(8, "big")

@@ -20,7 +20,7 @@ from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import delete_samples
 from storage.errors import Damaged
-from storage.records.samples import CHANGED, UNSET, Label, Sample, Split, Unset
+from storage.records.samples import DAMAGED, UNSET, Label, Sample, Split, Unset
 from storage.records.signatures import TargetSpec
 from storage.samples.filter import SampleFilter
 from storage.samples.rows import find_sample_row, no_key, to_sample
@@ -116,18 +116,17 @@ class Samples:
             return {row["id"]: to_sample(row) for row in rows}
 
     def content(self, model_id: int, id: int) -> bytes:  # noqa: A002
-        """The sample's record. Raises NotFound, and Damaged if its bytes have changed."""
+        """The sample's record. Raises NotFound, and Damaged if its bytes are not as stored."""
         with self._packs.share(model_id):
             with self._readers.snapshot() as connection:
                 row = find_sample_row(connection, model_id, id)
-            (data,) = self._packs.read(model_id, row["pack"], [(row["offset"], row["length"])])
-        if hashlib.sha256(data).digest() != row["sha256"]:
+            data, fault = self._packs.record(model_id, row)
+        if fault is not None:
             self.get(model_id, id)  # if it was deleted meanwhile: NotFound, not damage
-            self.quarantine(model_id, {id: CHANGED})
-            raise Damaged(
-                f"sample {id}: its bytes are not those that were stored; it is set aside, and "
-                "training leaves it out"
-            )
+            if not (row["quarantine"] or "").startswith(DAMAGED):
+                self.quarantine(model_id, {id: fault})
+            why = fault.removeprefix(DAMAGED)
+            raise Damaged(f"sample {id}: {why}; it is set aside, and training leaves it out")
         return data
 
     def newest_records(self, model_id: int, count: int) -> builtins.list[bytes]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import zipfile
 from pathlib import Path
 
 import click
@@ -33,8 +35,11 @@ def export(client: Client, model: str, *, output: Path | None, as_json: bool) ->
     output = output or Path(f"{model}-samples.zip")
     path = model_path(model, "samples", "archive")
     size_bytes = save(client, path, output, show=not as_json)
+    damaged = _damaged_in(output)
     told = f"{output}: samples of {model}, {file_size(size_bytes)}"
-    echo_done(told, output=str(output), size_bytes=size_bytes, as_json=as_json)
+    if damaged:
+        told += f"; without {damaged:,} that are damaged, see damaged/ in it"
+    echo_done(told, output=str(output), size_bytes=size_bytes, damaged=damaged, as_json=as_json)
 
 
 @archive.command("import")
@@ -47,3 +52,9 @@ def import_archive(client: Client, model: str, file: Path, *, as_json: bool) -> 
     path = model_path(model, "samples", "archive")
     result = add_file(client, path, file, params={}, archives=True)
     echo({"file": str(file), **result}, echo_result, as_json=as_json)
+
+
+def _damaged_in(archive: Path) -> int:
+    """How many samples the daemon has left out."""
+    with zipfile.ZipFile(archive) as opened:
+        return int(json.loads(opened.read("end.json"))["damaged"])

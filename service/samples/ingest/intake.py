@@ -87,9 +87,10 @@ class Faults:
 class IngestResult(Struct, frozen=True):
     """ids: first and last id of the accepted samples, None if there are none.
 
-    rejected: bad samples that were left out; problems: their errors. evicted: samples removed by
-    the model's quota. conflicts: accepted samples with the inputs of another sample but a different
-    label. warnings: possible causes of a worse model, as text.
+    rejected: bad samples that were left out, and damaged ones that an archive lists; problems:
+    their errors. evicted: samples removed by the model's quota. conflicts: accepted samples with
+    the inputs of another sample but a different label. warnings: possible causes of a worse model,
+    as text.
     """
 
     accepted: int
