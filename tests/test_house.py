@@ -37,7 +37,6 @@ SHORT = {
     "service/training/protocol/messages/commands.py": "messages of one direction",
     "storage/database/migrations.py": "grows with each migration, and brings a library",
     "storage/disk/digest.py": "four rooms hash files",
-    "storage/records/id_set.py": "a format that storage and child share",
     "tests/helpers/models/pictures.py": "a kind of model",
     "tests/helpers/models/predictions.py": "a request that two files of tests make",
     "tests/helpers/policies.py": "a policy that one room's tests share",

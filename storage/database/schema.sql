@@ -173,11 +173,15 @@ CREATE TABLE jobs (
 
 CREATE INDEX jobs_by_model ON jobs (model_id);
 
--- ids: samples that a job has trained on, with its starting point's (storage/records/id_set.py).
+-- ids: samples that a job has trained on (storage/records/id_set.py), besides those of the job that it
+-- started from.
 CREATE TABLE job_samples (
   job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
+  started_from INTEGER REFERENCES job_samples,
   ids BLOB NOT NULL
 ) STRICT;
+
+CREATE INDEX job_samples_by_start ON job_samples (started_from);
 
 -- Once this job succeeds, versions that have seen one of these samples are deleted.
 CREATE TABLE forgettings (

@@ -6,8 +6,8 @@ import numpy as np
 
 from storage.blobs.files import FileStore
 from storage.database.transaction import Transaction
-from storage.erasure.lineage import Ids, jobs_that_saw, seen_by
-from storage.records.id_set import decode
+from storage.erasure.lineage import jobs_that_saw, seen_by
+from storage.records.id_set import Ids, decode
 from storage.records.jobs import JobState
 from storage.records.versions import Version
 from storage.tables.job_rows import move_job

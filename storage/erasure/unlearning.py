@@ -17,11 +17,11 @@ from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
-from storage.erasure.lineage import Ids, count_as_seen, jobs_that_saw
+from storage.erasure.lineage import count_as_seen, jobs_that_saw
 from storage.erasure.sample_rows import delete_samples
 from storage.erasure.unlearned_versions import carry_out_requests, delete_versions_that_saw
 from storage.errors import InUse
-from storage.records.id_set import decode, encode
+from storage.records.id_set import Ids, decode, encode
 from storage.records.jobs import Job, JobState, NewJob
 from storage.tables.job_rows import fetch_jobs, find_job, insert_job, move_job
 from storage.tables.model_rows import model_name
@@ -44,8 +44,7 @@ _REQUESTED = """
 SELECT forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id WHERE model_id = ?
 """
 _MADE_BEFORE = """
-SELECT job_samples.ids FROM versions JOIN jobs ON jobs.id = versions.job_id
-JOIN job_samples ON job_samples.job_id = jobs.id
+SELECT job_id FROM versions JOIN job_samples USING (job_id) JOIN jobs ON jobs.id = job_id
 WHERE versions.model_id = ? AND watermark < ?
 """
 _TRAINABLE = """
@@ -100,7 +99,7 @@ class Unlearning:
             wished = [decode(row["ids"]) for row in connection.execute(_REQUESTED, (model_id,))]
             going = np.concatenate([np.empty(0, np.int64), *wished])
             made = connection.execute(_MADE_BEFORE, (model_id, int(ids.min()))).fetchall()
-        return all(np.isin(going, decode(row["ids"])).any() for row in made)
+            return {row["job_id"] for row in made} <= {*jobs_that_saw(connection, model_id, going)}
 
     def finish(self) -> None:
         """Delete what an older Hone left: a job that succeeded did not yet delete the versions."""

@@ -16,7 +16,8 @@ _OF_JOBS = tuple(
     for table in ("curves", "metrics", "job_logs")
 )
 # A model's newest job tells when it was last trained. A job's checkpoints would be deleted with it,
-# so they keep it, as do its versions, its files, and triggers and forgettings that refer to it.
+# so they keep it, as do its versions, its files, and triggers, forgettings and records of samples
+# that refer to it.
 _JOBS = """
 DELETE FROM jobs WHERE finished_at < ?
   AND id NOT IN (SELECT max(id) FROM jobs GROUP BY model_id)
@@ -25,6 +26,7 @@ DELETE FROM jobs WHERE finished_at < ?
   AND NOT EXISTS (SELECT 1 FROM forgettings WHERE forgettings.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM triggers WHERE triggers.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM job_files WHERE job_files.job_id = jobs.id)
+  AND NOT EXISTS (SELECT 1 FROM job_samples WHERE job_samples.started_from = jobs.id)
 """
 
 

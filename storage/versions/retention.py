@@ -13,6 +13,7 @@ from storage.database.codec import load_time
 from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
+from storage.erasure.lineage import drop_unneeded
 from storage.tables.model_rows import model_name
 from storage.versions.promotions import LATEST, previous_promotion
 
@@ -74,7 +75,8 @@ class Retention:
         keep: versions that also stay.
 
         Their files, variants and checkpoints are deleted too, except pinned checkpoints and those
-        that a job will start from. While a job of the model is in progress, nothing is deleted.
+        that a job will start from; and records of the samples that jobs used of which nothing is
+        left. While a job of the model is in progress, nothing is deleted.
         """
 
         def remove(transaction: Transaction) -> builtins.list[int]:
@@ -84,6 +86,7 @@ class Retention:
             gone = _beyond(transaction, model_id, rows, limits, keep=keep)
             for row in gone:
                 self._remove(transaction, model_id, row)
+            drop_unneeded(transaction, model_id)
             return [row["version"] for row in gone]
 
         return self._writer.write(remove)
