@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 from starlette.requests import Request
@@ -18,6 +19,7 @@ BODY_TOO_LARGE = (
     "a prediction's body has at most {max_bytes} bytes (HONED_PREDICTION_BODY_BYTES); "
     "send fewer instances"
 )
+NOT_LOADED = "Honed-Not-Loaded"
 INLINE_BYTES = 64 * 2**10
 """Less than this is handled in the event loop: switching to a thread would take longer."""
 
@@ -25,6 +27,16 @@ INLINE_BYTES = 64 * 2**10
 async def read_body(request: Request, *, max_bytes: int) -> bytes:
     """The whole body. Raises TooLarge."""
     return await read_small(request, max_bytes=max_bytes, refusal=BODY_TOO_LARGE)
+
+
+def accepted(request: Request, offered: Sequence[str]) -> str:
+    """The media type that `Accept` names with the highest quality; the first if it names none."""
+    qualities: dict[str, float] = {}
+    for part in ",".join(request.headers.getlist("accept")).lower().split(","):
+        media_type, _, parameters = part.partition(";")
+        quality = re.search(r"q=([01](?:\.\d*)?)", parameters)
+        qualities[media_type.strip()] = float(quality[1]) if quality else 1.0
+    return max(offered, key=lambda each: qualities.get(each, 0.0))
 
 
 async def near(size_bytes: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:
@@ -36,4 +48,4 @@ async def near(size_bytes: int, work: Callable[P, T], *arguments: P.args, **name
 
 def not_loaded(serving: Serving) -> dict[str, str]:
     """The header that names the promoted version if an older one must answer instead."""
-    return {"Honed-Not-Loaded": str(serving.refused.version)} if serving.refused else {}
+    return {NOT_LOADED: str(serving.refused.version)} if serving.refused else {}

@@ -12,7 +12,10 @@ from starlette.types import Message, Scope, Send
 from api.errors import problem
 from service.access.principal import OF_PAGES, Principal
 
-READABLE = "ETag, Location, Retry-After, Content-Range, Repr-Digest, Honed-Not-Loaded"
+READABLE = (
+    "ETag, Location, Retry-After, Content-Range, Repr-Digest, Honed-Not-Loaded, Honed-Version, "
+    "Honed-Dtype, Honed-Shape"
+)
 """Response headers that the page may read."""
 ALLOWED = {
     "Access-Control-Allow-Methods": "GET, HEAD, POST, PUT, PATCH, DELETE",

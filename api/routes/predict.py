@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
@@ -15,18 +15,22 @@ from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import CSV, FILES, JSON, NPZ
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
-from api.inference import near, not_loaded, read_body
+from api.inference import NOT_LOADED, accepted, near, not_loaded, read_body
 from api.openapi import answers, body
 from api.routes.uploads import BINARY
 from api.routing import Route
 from api.schemas import PredictionsBody
 from service.access.principal import Scope
+from service.daemon import Daemon
+from service.errors import InvalidInput
 from service.prediction import inputs as bodies
+from service.prediction.answers import Fields, as_bytes, as_json, as_npz
 from service.prediction.inputs import READERS
-from service.prediction.predictor import Prediction
-from service.prediction.results import interpret
+from service.prediction.predictor import Prediction, Serving
+from service.prediction.results import Wanted, interpret
 from service.samples.ingest.require import require_tensors, takes_files
-from storage.database.codec import dump
+from storage.errors import Problem
+from storage.records.models import Model
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
@@ -60,11 +64,31 @@ INPUTS = body(
 )
 
 
+OCTETS = "application/octet-stream"
+VERSION, DTYPE, SHAPE = "Honed-Version", "Honed-Dtype", "Honed-Shape"
+HEADERS = {
+    VERSION: "The version that answers.",
+    NOT_LOADED: "The promoted version, if it cannot be loaded.",
+    DTYPE: "Of application/octet-stream: numpy's name of the numbers' type.",
+    SHAPE: "Of application/octet-stream: sizes with commas between, instances first.",
+}
+ANSWER: dict[int | str, dict[str, Any]] = {
+    200: {
+        "content": {NPZ: BINARY, OCTETS: BINARY},
+        "headers": {
+            name: {"description": told, "schema": {"type": "string"}}
+            for name, told in HEADERS.items()
+        },
+    }
+}
+
+
 @router.post(
     "/predict",
     summary="Predict",
     response_model=PredictionsBody,
-    responses=answers(
+    responses=ANSWER
+    | answers(
         "busy",
         "child_died",
         "invalid_input",
@@ -87,35 +111,63 @@ async def predict(
     keep: Annotated[
         bool, Query(description="Store the inputs as unlabelled samples and return their ids.")
     ] = False,
+    top: Annotated[
+        int | None, Query(ge=1, le=2**31, description="Only this many of the likeliest classes.")
+    ] = None,
+    output: Annotated[
+        tuple[str, ...],
+        Query(description="An output of the model, as it is; may be repeated."),
+    ] = (),
 ) -> Response:
     """One instance or a batch, or an image or recording for a model that takes such.
 
     Inputs are as they were uploaded for training: the model's `preprocess` is applied. Tensors for
-    a model that takes files are taken as they are. Header `Honed-Not-Loaded`: the promoted
-    version, if it is broken. `keep` needs the scope `samples:write` as well.
+    a model that takes files are taken as they are. `Accept` chooses JSON, npz, or the bytes of one
+    array. `keep` needs the scope `samples:write` as well.
     """
     if keep:
         principal.require(Scope.SAMPLES_WRITE, name)
+    form = accepted(request, (JSON, NPZ, OCTETS))
+    wanted = Wanted(top, output)
+    if form == OCTETS:
+        _require_one_array(wanted, keep=keep)
     model = (await daemon.latest.get(name)).model
-    files = FILES if takes_files(model) else ()
-    given = require_media_type(request, *READERS, *files)
+    prediction, store = await _predict(request, daemon, model, principal.owner, keep=keep)
+    serving, outputs = prediction.serving, prediction.outputs
+    size = 8 * sum(array.nbytes for array in outputs.values())
+    fields = await near(size, interpret, serving.model, outputs, wanted)
+    ids = await _store(request, store) if keep else None
+    content, headers = await near(size, WRITERS[form], serving, fields, ids)
+    headers |= {VERSION: str(serving.version.version), **not_loaded(serving)}
+    return Response(content, media_type=form, headers=headers)
+
+
+async def _predict(
+    request: Request, daemon: Daemon, model: Model, owner: str | None, *, keep: bool
+) -> tuple[Prediction, Callable[[], list[int]]]:
+    """The model's outputs for a body, and what stores its inputs as samples."""
+    given = require_media_type(request, *READERS, *(FILES if takes_files(model) else ()))
     max_bytes = daemon.settings.prediction_body_bytes
     content = await read_body(request, max_bytes=max_bytes)
-    store, owner = daemon.store, principal.owner
     if given in FILES:
-        prediction = await daemon.predictor.predict_files(name, [content])
-        kept = partial(bodies.keep_file, store, model, content, owner)
-    else:
-        if keep:
-            require_tensors(model)
-        size = max_bytes if given == CSV else len(content)  # its windows may be far larger
-        batch = await near(size, READERS[given], model, content, max_bytes)
-        prediction = await daemon.predictor.predict(name, batch.tensors(model.signature.inputs))
-        kept = partial(bodies.keep, store, model, batch, owner)
-    ids = await _store(request, kept) if keep else None
-    size = sum(output.nbytes for output in prediction.outputs.values())
-    answer = await near(8 * size, _answer, prediction, ids)
-    return Response(answer, media_type=JSON, headers=not_loaded(prediction.serving))
+        prediction = await daemon.predictor.predict_files(model.name, [content])
+        return prediction, partial(bodies.keep_file, daemon.store, model, content, owner)
+    if keep:
+        require_tensors(model)
+    size = max_bytes if given == CSV else len(content)  # its windows may be far larger
+    batch = await near(size, READERS[given], model, content, max_bytes)
+    inputs = batch.tensors(model.signature.inputs)
+    prediction = await daemon.predictor.predict(model.name, inputs)
+    return prediction, partial(bodies.keep, daemon.store, model, batch, owner)
+
+
+def _require_one_array(wanted: Wanted, *, keep: bool) -> None:
+    """Raises InvalidInput for what the bytes of one array cannot say."""
+    said = {"keep": keep, "top": wanted.top is not None, "output": len(wanted.outputs) > 1}
+    if too_much := [name for name in said if said[name]]:
+        detail = f"{OCTETS} is one array; accept {NPZ} or {JSON}"
+        problems = [Problem(f"/query/{name}", detail) for name in too_much]
+        raise InvalidInput("the answer does not fit into one array", problems=problems)
 
 
 async def _store(request: Request, keep: Callable[[], list[int]]) -> list[int]:
@@ -124,15 +176,30 @@ async def _store(request: Request, keep: Callable[[], list[int]]) -> list[int]:
         return await asyncio.to_thread(keep)
 
 
-def _answer(prediction: Prediction, ids: list[int] | None) -> bytes:
-    serving = prediction.serving
+Written = tuple[bytes, dict[str, str]]
+"""A body and its headers."""
+
+
+def _json(serving: Serving, fields: Fields, ids: list[int] | None) -> Written:
     classes = serving.version.target.classes
-    content = {
+    about = {
         "model": serving.model.name,
         "version": serving.version.version,
         "classes": list(classes) if classes else None,
-        "predictions": interpret(serving.model, prediction.outputs, classes=classes),
     }
     if ids is not None:
-        content["ids"] = ids
-    return dump(content).encode()
+        about["ids"] = ids
+    return as_json(fields, names=classes, **about), {}
+
+
+def _npz(_: Serving, fields: Fields, ids: list[int] | None) -> Written:
+    return as_npz(fields, ids), {}
+
+
+def _octets(_: Serving, fields: Fields, __: list[int] | None) -> Written:
+    """The last field: the output that was named, the numbers of the rest, or a class for each."""
+    array = list(fields.values())[-1]
+    return as_bytes(array), {DTYPE: array.dtype.name, SHAPE: ",".join(map(str, array.shape))}
+
+
+WRITERS = {JSON: _json, NPZ: _npz, OCTETS: _octets}

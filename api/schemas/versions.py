@@ -120,18 +120,28 @@ class ComparisonBody(Body):
     better: ChangedSamples
 
 
+class LikeliestBody(Body):
+    """Classes and their probabilities, the likeliest first."""
+
+    label: list[Any]
+    probability: list[Any]
+
+
 class PredictionBody(Body):
-    """One instance. outputs: each output of the model by name.
+    """One instance; what JSON cannot say is null. docs/prediction.md.
 
     A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
-    index. Binary cross entropy: `probabilities`. Else: `values`. What JSON cannot say is null.
+    index; with a class for each of several positions `label` alone. Binary cross entropy:
+    `probabilities`. Else: `values`. `?top=` replaces these by `top`; `?output=` replaces
+    `probabilities` and `values` by `outputs`.
     """
 
     label: Any = None
     probability: float | None = None
     probabilities: list[Any] | None = None
     values: list[Any] | None = None
-    outputs: dict[str, Any]
+    top: LikeliestBody | None = None
+    outputs: dict[str, Any] | None = None
 
 
 class PredictionsBody(Body):
@@ -140,5 +150,5 @@ class PredictionsBody(Body):
     model: str
     version: int
     classes: list[str] | None
-    predictions: list[PredictionBody]
     ids: list[int] | None = None
+    predictions: list[PredictionBody]

@@ -9,15 +9,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from service.errors import InvalidInput
+from service.prediction.answers import as_bytes, numbers
 from service.prediction.frames import Array, Tensors
-from service.prediction.results import numbers
 from service.samples.ingest import tensors
 from service.samples.ingest.json_value import read_array, read_json
-from storage.database.codec import dump
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
@@ -104,7 +104,7 @@ def write_answer(
             raise _wrong("/outputs", f"output {name!r} is {array.dtype.name}, which has no name")
         entry: dict[str, Any] = {"name": name, "shape": list(array.shape), "datatype": datatype}
         if as_binary:
-            binary.append(array.astype(tensors.little_endian(array.dtype.name)).tobytes())
+            binary.append(as_bytes(array))
             entry["parameters"] = {"binary_data_size": len(binary[-1])}
         else:
             entry["data"] = numbers(array.reshape(-1))
@@ -112,7 +112,7 @@ def write_answer(
     answer = {"model_name": model, "model_version": str(version), "outputs": entries}
     if request.id is not None:
         answer["id"] = request.id
-    header = dump(answer).encode()
+    header = msgspec.json.encode(answer)
     return [header, *binary], len(header) if binary else None
 
 

@@ -7,9 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import Tab
 from pictures import image_model, photo
+from predictions import ask, segmenter
 from support import Served, mlp
 
 DARK, BRIGHT = 40, 210
@@ -102,6 +104,21 @@ def test_what_is_tried_and_corrected_becomes_a_sample(
     (sample,) = served.http.get("/v1/models/tried/samples").json()["items"]
     assert sample["label"] == 1
     one.forgive("422")
+
+
+def test_a_mask_that_is_tried_shows_the_share_of_each_class(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("sea", segmenter(4, 2), classes=["sky", "water"])
+    pixels = np.random.default_rng(2).standard_normal((1, 1, 4, 4), dtype=np.float32)
+    (said,) = ask(served, "sea", pixels[0]).json()["predictions"]
+    page = tab(served).open("/models/sea/try")
+    page.get_by_label(re.compile("^x")).fill(" ".join(map(str, pixels.ravel())))
+    page.get_by_role("button", name="Predict").click()
+    assert set(np.ravel(said["label"])) == {0, 1}
+    bar = page.get_by_role("meter", name="Share of water")
+    bar.wait_for()
+    assert float(bar.get_attribute("value")) == np.mean(said["label"])
 
 
 def test_a_file_that_cannot_train_says_why_beside_its_fields(

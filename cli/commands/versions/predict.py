@@ -33,9 +33,22 @@ STDIN = Path("-")
     "inputs", type=click.Path(exists=True, dir_okay=False, allow_dash=True, path_type=Path)
 )
 @click.option("--keep", is_flag=True, help="Store the inputs as samples that wait for a label.")
+@click.option("--top", type=click.IntRange(min=1), help="Only this many of the likeliest classes.")
+@click.option(
+    "--output", multiple=True, metavar="NAME", help="An output of the model; may be repeated."
+)
 @as_json
 @click.pass_obj
-def predict(client: Client, model: str, inputs: Path, *, keep: bool, as_json: bool) -> None:
+def predict(
+    client: Client,
+    model: str,
+    inputs: Path,
+    *,
+    keep: bool,
+    top: int | None,
+    output: tuple[str, ...],
+    as_json: bool,
+) -> None:
     """Have the daemon predict with the promoted version of MODEL.
 
     INPUTS is a file. .json: {"inputs": {NAME: VALUES}}, or {"instances": [...]} of these; - reads
@@ -49,7 +62,7 @@ def predict(client: Client, model: str, inputs: Path, *, keep: bool, as_json: bo
     found = client.request(
         "POST",
         model_path(model, "predict"),
-        params={"keep": keep},
+        params={"keep": keep, "output": output, **({"top": top} if top else {})},
         content=sys.stdin.buffer.read() if inputs == STDIN else inputs.read_bytes(),
         headers={"Content-Type": kind},
     ).json()
@@ -68,8 +81,13 @@ def _echo(found: dict[str, Any]) -> None:
 
 
 def _answer(prediction: dict[str, Any]) -> str:
-    """The label, or the numbers of a model without classes."""
-    for name in ("label", "values", "probabilities"):
-        if prediction.get(name) is not None:
-            return plain(prediction[name])
-    return plain(prediction["outputs"])
+    """The label, the likeliest classes or the numbers; then the outputs that were asked for."""
+    told = dict(prediction)
+    if (top := told.pop("top", None)) is not None:
+        ranked = zip(top["label"], top["probability"], strict=True)
+        told["label"] = [f"{plain(label)} {plain(probability)}" for label, probability in ranked]
+    numbers = next(
+        (told[name] for name in ("label", "values", "probabilities") if name in told), None
+    )
+    shown = [each for each in (numbers, told.get("outputs")) if each is not None]
+    return "  ".join(map(plain, shown))

@@ -104,6 +104,11 @@ export interface JobRequest {
   priority?: number;
 }
 
+export interface LikeliestBody {
+  label: Array<unknown>;
+  probability: Array<unknown>;
+}
+
 export interface LossOutput {
   output: string;
 }
@@ -153,7 +158,8 @@ export interface PredictionBody {
   probability?: number | null;
   probabilities?: Array<unknown> | null;
   values?: Array<unknown> | null;
-  outputs: Record<string, unknown>;
+  top?: LikeliestBody | null;
+  outputs?: Record<string, unknown> | null;
 }
 
 export interface ProgressBody {

@@ -20,8 +20,9 @@ class Prediction(TypedDict, total=False):
 
     label: Any
     probability: float | None
-    probabilities: list[Any] | None
-    values: list[Any] | None
+    probabilities: list[Any]
+    values: list[Any]
+    top: dict[str, list[Any]]
     outputs: dict[str, Any]
     version: int
     id: int

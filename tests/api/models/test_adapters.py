@@ -47,10 +47,9 @@ def test_adapters_alone_train_and_the_base_stays_as_it_is(served: Served, model:
     x = np.ones((1, FEATURES), np.float32)
     (logits,) = open_session(content, threads=1).run(None, {"x": x})
     asked = {"instances": [{"inputs": {"x": x[0].tolist()}}]}
-    answer = served.http.post(f"/v1/models/{model}/predict", json=asked).json()
-    assert answer["predictions"][0]["outputs"]["logits"] == pytest.approx(
-        logits[0].tolist(), abs=1e-4
-    )
+    url = f"/v1/models/{model}/predict?output=logits"
+    (said,) = served.http.post(url, json=asked).json()["predictions"]
+    assert said["outputs"]["logits"] == pytest.approx(logits[0].tolist(), abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,11 @@ def expected(model: bytes, x: np.ndarray) -> np.ndarray:
     return session.run(None, {"x": x})[0]
 
 
+def softmax(logits: np.ndarray) -> np.ndarray:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
+    return powers / powers.sum(axis=1, keepdims=True)
+
+
 @pytest.fixture(scope="module")
 def fruit(served: Served) -> bytes:
     model = mlp(8, 16, 3)
@@ -30,14 +35,12 @@ def fruit(served: Served) -> bytes:
 def test_a_classifier_names_the_class_and_its_probability(served: Served, fruit: bytes) -> None:
     answer = ask(served, "fruit", *X)
 
-    logits = expected(fruit, X)
-    powers = np.exp(logits - logits.max(axis=1, keepdims=True))
-    probabilities = powers / powers.sum(axis=1, keepdims=True)
+    probabilities = softmax(expected(fruit, X))
     body = answer.json()
     assert (body["model"], body["version"]) == ("fruit", 1)
     assert body["classes"] == ["apple", "pear", "plum"]
     for row, prediction in enumerate(body["predictions"]):
-        assert prediction["outputs"]["logits"] == pytest.approx(logits[row], abs=1e-5)
+        assert set(prediction) == {"label", "probability", "probabilities"}
         assert prediction["probabilities"] == pytest.approx(probabilities[row], abs=1e-5)
         assert prediction["label"] == body["classes"][probabilities[row].argmax()]
         assert prediction["probability"] == pytest.approx(probabilities[row].max(), abs=1e-5)
@@ -49,9 +52,9 @@ def test_one_instance_and_npz_get_the_same_answers(served: Served, fruit: bytes)
     one = served.http.post(url, json={"inputs": {"x": X[0].tolist()}}).json()
     zipped = served.http.post(url, content=npz(x=X), headers=NPZ).json()
 
-    logits = [each["outputs"]["logits"] for each in batch]
-    assert one["predictions"][0]["outputs"]["logits"] == pytest.approx(logits[0], abs=1e-6)
-    assert one["predictions"][0]["label"] == batch[0]["label"]
+    (alone,) = one["predictions"]
+    assert alone["probabilities"] == pytest.approx(batch[0]["probabilities"], abs=1e-6)
+    assert alone["label"] == batch[0]["label"]
     assert zipped["predictions"] == batch
 
 
@@ -64,7 +67,7 @@ def test_binary_cross_entropy_gives_probabilities(served: Served) -> None:
     assert prediction["probabilities"] == pytest.approx(
         1 / (1 + np.exp(-expected(model, X[:1])[0]))
     )
-    assert "label" not in prediction
+    assert set(prediction) == {"probabilities"}
 
 
 def test_regression_gives_values(served: Served) -> None:
@@ -73,7 +76,7 @@ def test_regression_gives_values(served: Served) -> None:
 
     (prediction,) = ask(served, "heights", X[0]).json()["predictions"]
 
-    assert prediction["values"] == pytest.approx(expected(model, X[:1])[0], abs=1e-5)
+    assert prediction == {"values": pytest.approx(expected(model, X[:1])[0], abs=1e-5)}
 
 
 def test_every_bad_instance_is_told(served: Served, fruit: bytes) -> None:
@@ -203,10 +206,11 @@ def test_a_model_that_ends_in_softmax_is_read_alike_in_every_version(served: Ser
         served.http.put("/v1/models/softmax/aliases/latest", json={"version": version})
 
         def swapped_in(wanted: int = version) -> dict[str, Any] | None:
-            body = ask(served, "softmax", x[0]).json()
+            body = ask(served, "softmax", x[0], output=["logits", "probs"]).json()
             return body if body["version"] == wanted else None
 
         answer = wait_until(swapped_in, "the version to be swapped in")
         (said,) = answer["predictions"]
-        np.testing.assert_allclose(said["probabilities"], probs[0], rtol=1e-5)
+        np.testing.assert_allclose(said["outputs"]["probs"], probs[0], rtol=1e-5)
         np.testing.assert_allclose(said["outputs"]["logits"], logits[0], rtol=1e-5)
+        np.testing.assert_allclose(said["probability"], probs.max(), rtol=1e-5)

@@ -1,13 +1,11 @@
-"""Outputs become classes, probabilities and values."""
+"""Logits become probabilities."""
 
 from __future__ import annotations
-
-import json
 
 import numpy as np
 import pytest
 
-from service.prediction.results import numbers, sigmoid, softmax
+from service.prediction.results import sigmoid, softmax
 
 
 def test_softmax_does_not_overflow() -> None:
@@ -24,10 +22,3 @@ def test_softmax_is_over_the_axis_behind_the_batch() -> None:
 
 def test_sigmoid_does_not_overflow() -> None:
     assert sigmoid(np.array([-1e4, 0, 1e4])) == pytest.approx([0, 0.5, 1])
-
-
-def test_numbers_that_json_lacks_are_null() -> None:
-    array = np.array([[1, np.nan], [np.inf, -np.inf]], np.float32)
-
-    assert numbers(array) == [[1.0, None], [None, None]]
-    assert json.loads(json.dumps(numbers(array), allow_nan=False)) == [[1.0, None], [None, None]]

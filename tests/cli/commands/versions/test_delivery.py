@@ -102,6 +102,17 @@ def test_a_table_is_predicted_row_by_row(
 def test_every_kind_of_body_that_the_route_takes_has_its_file_ending() -> None:
     """Of recordings the route knows two names for one kind."""
     assert {*predict.KINDS.values(), "audio/x-wav"} == {*READERS, *FILES}
+def test_likeliest_classes_and_outputs_are_printed(
+    honed: Callable[..., Any], trained: str, tmp_path: Path
+) -> None:
+    np.savez(tmp_path / "inputs.npz", image=digits.kept_back()[0][300:302])
+    asked = ("predict", trained, tmp_path / "inputs.npz", "--top", 3, "--output", "logits")
+    found = json.loads(honed(*asked, "--json").stdout)["predictions"]
+    assert [len(each["top"]["label"]) for each in found] == [3, 3]
+    _, _, first, _ = honed(*asked).stdout.splitlines()
+    likeliest = f"{found[0]['top']['label'][0]} {found[0]['top']['probability'][0]:.4g}, "
+    assert first.startswith(likeliest)
+    assert f"logits={found[0]['outputs']['logits'][0]:.4g}, " in first
 
 
 def test_predictions_are_kept_and_corrected(
