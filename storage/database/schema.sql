@@ -103,6 +103,8 @@ CREATE INDEX samples_quarantined ON samples (model_id) WHERE quarantine IS NOT N
 
 CREATE INDEX samples_validation ON samples (model_id) WHERE split = 'validation';
 
+CREATE INDEX samples_base ON samples (model_id) WHERE split = 'base';
+
 CREATE INDEX samples_trainable ON samples (model_id, split)
 WHERE label IS NOT NULL AND quarantine IS NULL;
 

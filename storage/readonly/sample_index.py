@@ -27,23 +27,31 @@ if TYPE_CHECKING:
 _ROWS_PER_FETCH = 8192
 _CHECKED_PER_TICK = 256
 _WORTH_A_THREAD_BYTES = 1 << 14
-_SELECT = """
-SELECT id, pack, offset, length, label, weight, substr(sha256, 1, 8) FROM samples
-WHERE model_id = :model_id AND {split} AND label IS NOT NULL AND quarantine IS NULL
-  AND id <= :watermark ORDER BY id
-"""
-_OF_SPLIT = "split = :split"
-_WITH_BASE = (
-    "(split = :split OR split = 'base' AND (sha256 < :validation) = (:split = 'validation'))"
-)
+_COLUMNS = "id, pack, offset, length, label, weight, substr(sha256, 1, 8) AS beginning"
+# One search of an index for each split: by OR, SQLite reads every sample of the model.
+_OF_SPLIT = f"""
+SELECT {_COLUMNS} FROM samples
+WHERE model_id = :model_id AND split = :split AND label IS NOT NULL AND quarantine IS NULL
+  AND id <= :watermark
+"""  # noqa: S608 - our own names
+_OF_BASE = f"""
+SELECT {_COLUMNS} FROM samples
+WHERE model_id = :model_id AND split = 'base' AND label IS NOT NULL AND quarantine IS NULL
+  AND id <= :watermark AND (sha256 < :validation) = (:split = 'validation')
+"""  # noqa: S608 - our own names
 _IDS = {
     "reference": "SELECT sample_id FROM reference_samples WHERE model_id = ? ORDER BY sample_id",
     "base": "SELECT id FROM samples WHERE model_id = ? AND split = 'base' ORDER BY id",
 }
-_NEWEST = """
-SELECT id, pack, offset, length, substr(sha256, 1, 8), label FROM samples
-WHERE model_id = ? AND (label IS NOT NULL) = ? AND quarantine IS NULL ORDER BY id DESC LIMIT ?
-"""
+_NEWEST_LABELLED = " UNION ALL ".join(
+    f"SELECT {_COLUMNS} FROM samples WHERE model_id = :model_id AND split = '{split.value}'"  # noqa: S608
+    " AND label IS NOT NULL AND quarantine IS NULL"
+    for split in Split
+)
+_NEWEST_UNLABELLED = f"""
+SELECT {_COLUMNS} FROM samples
+WHERE model_id = :model_id AND label IS NULL AND quarantine IS NULL
+"""  # noqa: S608 - our own names
 _BROKEN = "the labels of model {} do not fit its target {!r} ({} {}); restore a backup"
 
 
@@ -108,7 +116,7 @@ def read_sample_index(
     base: include the base set's samples: those that jobs train on, or for validation the others.
     Raises StorageBroken, also if a label does not fit the target, and Busy.
     """
-    select = _SELECT.format(split=_WITH_BASE if base else _OF_SPLIT)
+    select = f"{_OF_SPLIT} UNION ALL {_OF_BASE}" if base else _OF_SPLIT
     parameters = {
         "model_id": model_id,
         "split": split.value,
@@ -118,7 +126,7 @@ def read_sample_index(
     numbers, labels = [np.empty((0, 4), np.int64)], [_to_labels([], target)]
     weights, digests = [np.empty(0, np.float32)], [b""]
     with _reading(database) as connection:
-        for rows in _chunks(connection.execute(select, parameters)):
+        for rows in _chunks(connection.execute(f"{select} ORDER BY id", parameters)):
             ids, packs, offsets, lengths, values, given, beginnings = zip(*rows, strict=True)
             digests.append(b"".join(beginnings))
             weights.append(np.array(given, np.float32))
@@ -201,13 +209,16 @@ def read_newest(
 
     Raises StorageBroken, Busy.
     """
+    select = _NEWEST_LABELLED if labelled else _NEWEST_UNLABELLED
+    parameters = {"model_id": model_id, "newest": newest}
     with _reading(database) as connection:
-        rows = connection.execute(_NEWEST, (model_id, labelled, newest)).fetchall()
+        newest_first = f"{select} ORDER BY id DESC LIMIT :newest"
+        rows = connection.execute(newest_first, parameters).fetchall()
     table = np.array([row[:4] for row in rows[::-1]], np.int64).reshape(-1, 4)
     labels = np.zeros((len(table), *target.shape), target.dtype)
     if labelled:
-        labels = _to_labels([row[5] for row in rows[::-1]], target)
-    digests = b"".join(row[4] for row in rows[::-1])
+        labels = _to_labels([row[4] for row in rows[::-1]], target)
+    digests = b"".join(row[6] for row in rows[::-1])
     return _index(table, labels, packs_dir / str(model_id), digests)
 
 
