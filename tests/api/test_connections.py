@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import psutil
 import pytest
+from hostile_http import slow_reader
 from support import DEADLINE_S, Served, blobs, client, mlp, wait_until
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptor limits are POSIX")
@@ -152,10 +153,7 @@ def left(served: Served) -> Iterator[dict[str, socket.socket]]:
 
 def stall(served: Served, said: bytes) -> socket.socket:
     """A connection that the daemon holds and whose client has room for few bytes of the answer."""
-    connection = socket.socket()
-    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-    connection.connect(("127.0.0.1", urlsplit(served.url).port))
-    connection.sendall(said)
+    connection = slow_reader(served.url, said)
     wait_until(lambda: holds(served, connection), "the connection")
     return connection
 

@@ -134,6 +134,7 @@ def test_a_page_that_nobody_sees_asks_nothing_and_comes_back_where_it_left(
     tab: Callable[..., Tab], served: Served
 ) -> None:
     page = tab(served).open("/models")
+    other = tab(served, viewport={"width": 800, "height": 600}).open("/models")
     served.register("seen", mlp(4, 3))
     page.get_by_role("link", name="seen").wait_for()
     asked: list[Any] = []
@@ -141,6 +142,7 @@ def test_a_page_that_nobody_sees_asks_nothing_and_comes_back_where_it_left(
 
     page.evaluate(SET_HIDDEN, True)
     served.register("unseen", mlp(4, 3))
+    other.get_by_role("link", name="unseen").wait_for()
     assert page.get_by_role("link", name="unseen").count() == 0
     assert not asked
     page.evaluate(SET_HIDDEN, False)

@@ -98,11 +98,13 @@ def test_what_is_not_saved_can_be_discarded(tab: Callable[..., Tab], served: Ser
     form = page.get_by_role("region", name="Policy")
     before = form.get_by_label("Niceness").input_value()
 
+    save = form.get_by_role("button", name="Save")
     form.get_by_label("Niceness").fill("3")
+    wait_until(save.is_enabled, "a change to save")
     form.get_by_role("button", name="Discard").click()
 
     wait_until(lambda: form.get_by_label("Niceness").input_value() == before, "the value before")
-    wait_until(form.get_by_role("button", name="Save").is_disabled, "nothing to save")
+    wait_until(save.is_disabled, "nothing to save")
 
 
 def test_gate_quota_and_retention_are_changed(tab: Callable[..., Tab], served: Served) -> None:

@@ -1,15 +1,18 @@
-"""Hostile requests: what a client may say before its body, and bodies that nearly fit a schema."""
+"""Hostile requests: what a client may say before its body, bodies that nearly fit a schema; and a
+client that takes next to nothing of an answer.
+"""
 
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from functools import cache
 from random import Random
 from typing import Any
-from urllib.parse import quote, quote_from_bytes
+from urllib.parse import quote, quote_from_bytes, urlsplit
 
 from hostile import as_body, changed, flip, json_value, odd_text, one_of, raw, text
 
@@ -256,3 +259,16 @@ def upload(r: Random) -> tuple[str, bytes]:
         said = f"; boundary={boundary}" if r.random() < 0.9 else ""
         return "multipart/form-data" + said, form(r, boundary)
     return r.choice(TYPES), r.choice((raw(r), as_body(json_value(r))))
+
+
+def slow_reader(url: str, said: bytes) -> socket.socket:
+    """A connection on which this was said, with room for few bytes of the answer.
+
+    By default the system takes up to 32 MiB of it, whether anybody reads it or not.
+    """
+    place = urlsplit(url)
+    connection = socket.socket()
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.connect((place.hostname, place.port))
+    connection.sendall(said)
+    return connection

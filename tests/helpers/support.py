@@ -125,20 +125,22 @@ class Served:
     def register(self, name: str, model: bytes, **spec: object) -> dict[str, Any]:
         """Register a forward model; cross entropy unless the spec says otherwise."""
         body = json.dumps({"name": name, "loss": "cross_entropy", **spec})
-        answer = self.http.post(
-            "/v1/models", data={"spec": body}, files={"model": ("model.onnx", model)}
-        )
+        files = {"model": ("model.onnx", model)}
+        answer = self.http.post("/v1/models", data={"spec": body}, files=files)
         assert answer.status_code == 201, answer.text
         return answer.json()
 
     def upload(self, name: str, split: str | None = None, **arrays: Any) -> httpx.Response:
-        """Upload samples as npz."""
-        return self.http.post(
-            f"/v1/models/{name}/samples",
-            content=npz(**arrays),
-            params={"split": split} if split else {},
-            headers={"Content-Type": "application/x-npz"},
-        )
+        """Upload samples as npz, which are stored."""
+        answer = self.offer(name, split, **arrays)
+        assert answer.status_code == 201, answer.text
+        return answer
+
+    def offer(self, name: str, split: str | None = None, **arrays: Any) -> httpx.Response:
+        """Upload samples as npz, which may be refused."""
+        path = f"/v1/models/{name}/samples" + (f"?split={split}" if split else "")
+        headers = {"Content-Type": "application/x-npz"}
+        return self.http.post(path, content=npz(**arrays), headers=headers)
 
     def ask_for_job(self, name: str, **request: object) -> dict[str, Any]:
         """Queue a job."""
@@ -269,8 +271,7 @@ def mlp(*sizes: int, seed: int = 0, inputs: str = "x") -> bytes:
         scale = np.sqrt(2 / rows)
         matrix = (generator.standard_normal((rows, columns)) * scale).astype(np.float32)
         weights.append(numpy_helper.from_array(matrix, f"layer{layer}.weight"))
-        bias = np.zeros(columns, np.float32)
-        weights.append(numpy_helper.from_array(bias, f"layer{layer}.bias"))
+        weights.append(numpy_helper.from_array(np.zeros(columns, "f4"), f"layer{layer}.bias"))
         is_last = layer == len(sizes) - 2
         out = "logits" if is_last else f"hidden{layer}"
         parameters = [last, f"layer{layer}.weight", f"layer{layer}.bias"]

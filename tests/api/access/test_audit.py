@@ -179,13 +179,14 @@ def test_a_quota_that_is_used_up_is_told(served: Served) -> None:
 
 
 def test_no_key_label_or_secret_gets_into_the_log(served: Served, model: str) -> None:
+    began = since()
     secret, _ = make_token(served, "looks", "samples:write", models=[model])
     path = f"/v1/models/{model}/samples"
     with client(served.url, token=secret) as app:
         app.post(path, json={"inputs": {"x": [72.8125, 4]}, "key": KEY + "b", "label": 1})
         app.get(path, params={"key": KEY})
     served.tokenless.get(path, headers={"Authorization": f"Bearer {SECRET}"})
-    wait_until(lambda: entries(served, who="nobody", kind="refusal"), "the refusal")
+    wait_until(lambda: entries(served, kind="refusal", **began), "the refusal")
     text = json.dumps(entries(served))
     for hidden in (KEY, SECRET, secret, served.token, "72.8125"):
         assert hidden not in text

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any
@@ -176,18 +176,17 @@ def test_an_open_event_stream_ends_when_its_token_expires(app: Make) -> None:
 def test_a_long_poll_ends_with_its_token(served: Served, app: Make, model: str) -> None:
     asking, path = app("models:read")
     latest = f"/v1/models/{model}/latest"
-    tag = asking.get(latest).headers["etag"]
+    tag = served.http.get(latest).headers["etag"]
 
     def wait() -> None:
-        with suppress(httpx.TransportError):
+        with pytest.raises(httpx.TransportError):
             asking.get(latest, params={"wait": 120}, headers={"If-None-Match": tag})
 
-    waiting = threading.Thread(target=wait)
-    waiting.start()
-    wait_until(lambda: served.http.get(path).json()["last_used_at"], "the poll to have begun")
-    served.http.delete(path).raise_for_status()
-    waiting.join(30)
-    assert not waiting.is_alive()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(wait)
+        wait_until(lambda: served.http.get(path).json()["last_used_at"], "the poll to have begun")
+        served.http.delete(path).raise_for_status()
+        waiting.result(30)
 
 
 def test_a_half_sent_upload_ends_with_its_token(served: Served, app: Make, model: str) -> None:

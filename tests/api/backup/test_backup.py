@@ -11,10 +11,12 @@ from collections.abc import Callable
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx
 import numpy as np
 import pytest
+from hostile_http import slow_reader
 from support import DEADLINE_S, Served, blobs, mlp, npz, wait_until
 
 from api.routes.backup import BackupAnswer
@@ -53,6 +55,12 @@ def samples(served: Served, name: str) -> list[dict[str, Any]]:
 
 def nothing_is_held(data_dir: Path) -> bool:
     return not list((data_dir / "tmp").glob("backup-*"))
+
+
+def ask_for_backup(url: str, token: str) -> socket.socket:
+    """A client that takes next to nothing of it."""
+    head = f"GET /v1/backup HTTP/1.1\r\nHost: {urlsplit(url).netloc}\r\n"
+    return slow_reader(url, f"{head}Authorization: Bearer {token}\r\n\r\n".encode())
 
 
 def test_a_restored_daemon_goes_on_where_the_other_was(
@@ -156,8 +164,8 @@ def test_a_reader_that_goes_away_leaves_nothing_behind(
     served.register("m", mlp(1280, 2))
     served.upload("m", **blobs(5000, 1280, 2))
 
-    with served.http.stream("GET", "/v1/backup") as answer:
-        next(answer.iter_raw())
+    with ask_for_backup(served.url, served.token) as silent:
+        assert silent.recv(1)
         assert not nothing_is_held(served.data_dir)
 
     wait_until(lambda: nothing_is_held(served.data_dir), "the snapshot to be let go")
@@ -177,15 +185,13 @@ def test_a_reader_that_stalls_is_cut_off(
         base_url=inside.url, headers=headers, trust_env=False, timeout=DEADLINE_S
     ) as http:
         spec = json.dumps({"name": "m", "loss": "cross_entropy"})
-        http.post("/v1/models", data={"spec": spec}, files={"model": mlp(1280, 2)})
-        kind = {"Content-Type": "application/x-npz"}
-        http.post("/v1/models/m/samples", content=npz(**blobs(5000, 1280, 2)), headers=kind)
+        model = {"model": mlp(1280, 2)}
+        http.post("/v1/models", data={"spec": spec}, files=model).raise_for_status()
+        kind, content = {"Content-Type": "application/x-npz"}, npz(**blobs(5000, 1280, 2))
+        http.post("/v1/models/m/samples", content=content, headers=kind).raise_for_status()
     data_dir = tmp_path / "inside"
-    host, port = inside.url.removeprefix("http://").split(":")
 
-    with socket.create_connection((host, int(port))) as silent:
-        request = f"GET /v1/backup HTTP/1.1\r\nHost: {host}:{port}\r\n"
-        silent.sendall(f"{request}Authorization: Bearer {inside.token}\r\n\r\n".encode())
+    with ask_for_backup(inside.url, inside.token) as silent:
         assert silent.recv(1)
         wait_until(lambda: nothing_is_held(data_dir), "the reader to be cut off")
     assert "backup.reader_stalled" in caplog.text

@@ -43,7 +43,7 @@ def test_a_daemon_that_cannot_write_ends_without_what_its_tokens_have_used(
         trigger.touch()
         app.post("/v1/models", json={})  # refused, which the audit log has to write down
 
-    broken.upload("m", **blobs(20, 8, 2))
+    broken.offer("m", **blobs(20, 8, 2))
 
     assert broken.process.wait(DEADLINE_S) == 3
     broken.stop()
@@ -60,7 +60,7 @@ def test_a_daemon_that_cannot_write_ends_with_its_own_exit_code_and_starts_again
     broken.upload("m", **blobs(20, 8, 2))
     trigger.touch()
 
-    refused = broken.upload("m", **blobs(20, 8, 2, seed=1))
+    refused = broken.offer("m", **blobs(20, 8, 2, seed=1))
 
     assert (refused.status_code, refused.json()["code"]) == (500, "storage_broken")
     assert broken.process.wait(DEADLINE_S) == 3

@@ -45,7 +45,7 @@ def test_the_daemon_lives_through_a_full_disk(disk: Path, serve: Callable[..., S
     url = "/v1/models/m/samples"
     fill(disk)
 
-    refused = served.upload("m", **blobs(5000, 64, 2, seed=1))
+    refused = served.offer("m", **blobs(5000, 64, 2, seed=1))
     with (disk / "filler").open("r+b") as file:
         file.truncate(file.seek(0, 2) - 3 * 2**20)  # for the model, and not for what is made of it
     spec = json.dumps({"name": "large", "loss": "mse"})
@@ -80,5 +80,5 @@ def test_a_daemon_starts_on_a_full_disk(disk: Path, serve: Callable[..., Served]
     second = serve(disk / "data")
 
     assert second.http.delete(f"/v1/models/m/samples/{number}").status_code == 204
-    assert second.upload("m", **blobs(5, 64, 2)).status_code == 507
+    assert second.offer("m", **blobs(5, 64, 2)).status_code == 507
     assert second.stop() == 0

@@ -148,8 +148,9 @@ def test_a_deleted_model_is_in_no_backup(serve: Callable[..., Served], data_dir:
     first.upload("m", x=np.eye(3, dtype=np.float32), key=np.array(["a", SECRET, "c"]))
     assert first.stop() == 0
     second = serve(data_dir)
+    assert f"backups/{backups(data_dir)[0].name}" in files_with(data_dir, SECRET.encode())
 
-    second.http.delete("/v1/models/m")
+    second.http.delete("/v1/models/m").raise_for_status()
 
     wait_until(
         lambda: not [name for name in files_with(data_dir, SECRET.encode()) if "backups" in name],

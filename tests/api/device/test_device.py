@@ -127,7 +127,8 @@ def test_pausing_all_holds_every_job_over_a_restart(
     first.stop()
 
     second = serve()
-    wait_until(lambda: conditions(second.job(job_id)) == ["paused"], "the reason")
+    assert conditions(second.http.get("/v1/device").json()) == ["paused"]
+    assert second.job(job_id)["state"] == "queued"
     verdict = second.http.post("/v1/resume").json()
     second.wait_for_job(job_id, "succeeded")
 

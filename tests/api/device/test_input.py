@@ -129,6 +129,7 @@ def test_a_helper_that_is_killed_makes_idle_unknown_and_blocks(
 ) -> None:
     anna = watch("anna", 600)
     wait_until(lambda: 600 <= (idle_s(inside) or 0) < 660, "the helper to report")
+    wait_until(lambda: device(inside)["eligible"], "the verdict")
 
     anna.process.kill()
     anna.process.wait()

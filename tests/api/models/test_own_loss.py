@@ -96,7 +96,7 @@ def test_samples_of_a_loss_without_a_label_need_none(served: Served) -> None:
     assert refused.json()["errors"][0]["detail"] == (
         "label: the model's loss takes none; leave it out"
     )
-    assert served.upload("unsupervised", x=x, label=np.zeros(20)).status_code == 422
+    assert served.offer("unsupervised", x=x, label=np.zeros(20)).status_code == 422
 
 
 def test_labels_of_integers_that_are_no_classes_are_kept(served: Served) -> None:

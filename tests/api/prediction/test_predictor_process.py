@@ -143,7 +143,8 @@ def test_the_predictor_starts_at_first_use_and_ends_when_idle(
     assert predictor_of(served) is None
 
     assert ask(served, "idle", X[0]).status_code == 200
-    wait_until(lambda: predictor_of(served) is None, "the predictor to be dropped")
+    wait_until(lambda: "predictor.dropped" in served.said(), "the predictor to be dropped")
+    wait_until(lambda: predictor_of(served) is None, "its end")
 
     assert ask(served, "idle", X[0]).status_code == 200
 

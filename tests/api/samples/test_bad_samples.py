@@ -261,7 +261,7 @@ def test_a_body_past_the_limit_is_refused_before_it_is_read(
     too_long = served.http.post(
         "/v1/models/m/samples", content=long_json, headers={"Content-Type": "application/json"}
     )
-    unpacked = served.upload("m", x=np.zeros((20_000, 3), np.float32))
+    unpacked = served.offer("m", x=np.zeros((20_000, 3), np.float32))
     announced = served.http.post(
         "/v1/models/m/samples",
         content=b"x" * 300_000,

@@ -109,7 +109,7 @@ def test_pinned_and_validation_samples_stay_and_fill_the_quota(served: Served, m
     served.http.patch(f"{url}/samples/{first}", json={"pinned": True})
     served.upload(model, split="validation", x=rows(2, 1))
 
-    full = served.upload(model, split="validation", x=rows(1, 3))
+    full = served.offer(model, split="validation", x=rows(1, 3))
 
     assert full.status_code == 507
     assert "pinned" in full.json()["detail"]
@@ -277,7 +277,7 @@ def test_a_disk_without_room_takes_no_uploads(serve: Callable[..., Served], tmp_
     round_of: dict[str, Any] = {"data": {"spec": "{}"}, "files": {"parameters": ("p", b"{}")}}
 
     for answer in (
-        served.upload("m", **blobs(2, 3, 2)),
+        served.offer("m", **blobs(2, 3, 2)),
         served.http.post("/v1/models", **form),
         served.http.post("/v1/diagnosis", **form),
         served.http.put("/v1/models/m/parameters", **tensors),

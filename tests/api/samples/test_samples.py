@@ -172,7 +172,7 @@ def test_binary_targets_lie_between_0_and_1(served: Served) -> None:
     served.register("binary", mlp(3, 4, 1), loss="bce_with_logits")
 
     good = served.upload("binary", x=np.zeros((2, 3)), label=np.array([0.0, 1.0]))
-    bad = served.upload("binary", x=np.zeros((2, 3)), label=np.array([0.0, 1.5]))
+    bad = served.offer("binary", x=np.zeros((2, 3)), label=np.array([0.0, 1.5]))
 
     assert good.status_code == 201, good.text
     assert "from 0 to 1" in bad.json()["errors"][0]["detail"]

@@ -100,9 +100,9 @@ def test_bad_rows_of_an_array_are_named_and_others_are_kept_if_asked(
     served: Served, model: str
 ) -> None:
     arrays = {"x": rows(3, 5), "label": [0, 1, 2], "weight": [1, np.nan, np.inf]}
-    refused = served.upload(model, **arrays).json()
+    refused = served.offer(model, **arrays).json()
     assert [each["pointer"] for each in refused["errors"]] == ["/weight/1", "/weight/2"]
-    wrong = served.upload(model, x=rows(3, 5), label=[0, 1, 2], weight=["a", "b", "c"]).json()
+    wrong = served.offer(model, x=rows(3, 5), label=[0, 1, 2], weight=["a", "b", "c"]).json()
     assert wrong["errors"][0]["detail"] == "array 'weight' holds one number a sample"
     answer = served.http.post(PATH, json={}, params={"weight": "nan"})
     assert answer.json()["errors"][0]["pointer"] == "/query/weight"
@@ -111,7 +111,7 @@ def test_bad_rows_of_an_array_are_named_and_others_are_kept_if_asked(
 def test_a_model_whose_loss_is_of_the_batch_takes_no_weights(served: Served) -> None:
     served.register("of-batch", own_loss(*squared()).SerializeToString(), loss={"output": "loss"})
     arrays = {"x": np.ones((2, 6), np.float32), "label": np.ones((2, 3), np.float32)}
-    refused = served.upload("of-batch", **arrays, weight=[1.0, 2.0]).json()
+    refused = served.offer("of-batch", **arrays, weight=[1.0, 2.0]).json()
     assert "one number for a batch" in refused["errors"][0]["detail"]
     assert served.upload("of-batch", **arrays, weight=[1.0, 1.0]).status_code == 201
     headers = {"Content-Type": "application/x-npz"}

@@ -174,15 +174,16 @@ def test_a_grandchild_that_holds_the_output_does_not_hold_the_stop(
     leave = f"import subprocess; command = [sys.executable, '-c', {sleep!r}]"
     leave += "; grandchild = subprocess.Popen(command, start_new_session=True)"
     leave += "; pathlib.Path(sys.argv[1] + '.pid').write_text(str(grandchild.pid))"
+    pid = log.with_name("notes.pid")
 
     async def scenario(_: PromotionHook, feed: Feed) -> None:
         feed.announce("version.promoted", "a", {})
-        await until(lambda: log.with_name("notes.pid").exists(), "the grandchild")
+        await until(lambda: pid.exists() and pid.read_text(), "the grandchild")
 
     try:
         play(store, [sys.executable, "-c", f"{NOTE}; {leave}", str(log)], scenario)
     finally:
-        os.kill(int(log.with_name("notes.pid").read_text()), signal.SIGKILL)
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from support import DEADLINE_S
+from support import DEADLINE_S, wait_until
 
 from storage.errors import AlreadyExists, Busy, StorageBroken, StorageFull
 from storage.store import Store
@@ -41,7 +41,7 @@ def test_a_full_queue_is_busy_and_then_works_again(data_dir):
         running = pool.submit(store._writer.write, occupy)
         assert started.wait(DEADLINE_S)
         waiting = pool.submit(store.events.append, "waiting", None, {})
-        wait_until(store._writer._tasks.full)
+        wait_until(store._writer._tasks.full, "the queue to be full")
         with pytest.raises(Busy, match="try again"):
             store.events.append("refused", None, {})
         release.set()
@@ -63,7 +63,7 @@ def test_what_is_queued_is_written_before_the_store_closes(data_dir):
         pool.submit(store._writer.write, occupy)
         assert started.wait(DEADLINE_S)
         queued = pool.submit(store.events.append, "queued", None, {})
-        wait_until(lambda: store._writer._tasks.qsize() == 1)
+        wait_until(lambda: store._writer._tasks.qsize() == 1, "the write to wait")
         closing = pool.submit(store.close)
         release.set()
         queued.result(DEADLINE_S)
@@ -139,15 +139,6 @@ def test_a_subscriber_that_writes_is_told_not_to(store, caplog):
     store.events.append("once", None, {})
     store.events.since(0, 1)
     assert "must not write" in caplog.text
-
-
-def wait_until(condition):
-    deadline = threading.Event()
-    for _ in range(int(DEADLINE_S) * 1000):
-        if condition():
-            return
-        deadline.wait(0.001)
-    raise AssertionError("the condition was not met in time")
 
 
 def test_one_sqlite_library_serves_the_whole_process():
