@@ -6,12 +6,12 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from service.prediction.frames import Array
 from service.prediction.results import LABEL, TOP
 from service.samples.ingest.tensors import little_endian
+from storage.database.codec import encode
 
 Fields = Mapping[str, Array]
 DIGITS = {"float16": 5, "float32": 9}
@@ -38,7 +38,7 @@ def as_json(fields: Fields, *, names: Sequence[str] | None, **about: Any) -> byt
                 row.setdefault(name, {})[inner] = value
             else:
                 row[name] = value
-    return msgspec.json.encode({**about, "predictions": rows})
+    return encode({**about, "predictions": rows})
 
 
 def as_npz(fields: Fields, ids: Sequence[int] | None) -> bytes:

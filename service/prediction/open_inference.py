@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -18,6 +17,7 @@ from service.prediction.answers import as_bytes, numbers
 from service.prediction.frames import Array, Tensors
 from service.samples.ingest import tensors
 from service.samples.ingest.json_value import read_array, read_json
+from storage.database.codec import encode
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
@@ -112,7 +112,7 @@ def write_answer(
     answer = {"model_name": model, "model_version": str(version), "outputs": entries}
     if request.id is not None:
         answer["id"] = request.id
-    header = msgspec.json.encode(answer)
+    header = encode(answer)
     return [header, *binary], len(header) if binary else None
 
 

@@ -102,6 +102,8 @@ def test_a_table_is_predicted_row_by_row(
 def test_every_kind_of_body_that_the_route_takes_has_its_file_ending() -> None:
     """Of recordings the route knows two names for one kind."""
     assert {*predict.KINDS.values(), "audio/x-wav"} == {*READERS, *FILES}
+
+
 def test_likeliest_classes_and_outputs_are_printed(
     honed: Callable[..., Any], trained: str, tmp_path: Path
 ) -> None:
