@@ -17,7 +17,7 @@ BENCHMARKS = {
     "training": ("throughput", "frameworks", "growth", "start", "lora"),
     "device": ("footprint", "jobs", "day", "scale", "images", "preemption", "politeness"),
     "requests": ("upload", "samples", "crowd", "load", "prediction", "console", "delivery"),
-    "learning": ("defaults", "skew", "classes", "heads", "augmentation"),
+    "learning": ("defaults", "skew", "classes", "heads", "augmentation", "forgetting"),
     "federation": ("federated",),
 }
 """By folder."""

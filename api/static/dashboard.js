@@ -4351,7 +4351,7 @@ function baseSetView(app, model2) {
   );
 }
 function baseFacts({ samples, held_out: held, labels, changed_at: changed2 }) {
-  if (samples === 0) return h("p", { "data-key": "none" }, "None.");
+  if (samples === 0) return h("p", { "data-key": "none" }, "None. While it learns from this device, the model forgets part of what it could do before, unless it has samples of its original task.");
   return [
     h("dl", { class: "facts" }, fact("samples", count(samples)), fact("held out", count(held)), changed2 !== null && fact("changed", when(changed2))),
     labels.length > 0 && h("p", { class: "quiet", "data-key": "labels" }, labels.map(({ name, label: label2, count: number2 }) => `${name ?? label2} ${count(number2)}`).join(", "))
@@ -4421,7 +4421,7 @@ function referenceView(app, model2) {
   );
 }
 function referenceFacts(set) {
-  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None.");
+  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. While it learns from this device, the model forgets part of what it could do before, unless it has samples of its original task.");
   return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
 }
 function askRemoveReference(app, model2) {

@@ -42,7 +42,7 @@ export function baseSetView(app: App, model: Model): HTMLElement {
 }
 
 function baseFacts({ samples, held_out: held, labels, changed_at: changed }: BaseSet): Child {
-  if (samples === 0) return h("p", { "data-key": "none" }, "None.");
+  if (samples === 0) return h("p", { "data-key": "none" }, "None. While it learns from this device, the model forgets part of what it could do before, unless it has samples of its original task.");
   return [
     h("dl", { class: "facts" }, fact("samples", count(samples)), fact("held out", count(held)), changed !== null && fact("changed", when(changed))),
     labels.length > 0 && h("p", { class: "quiet", "data-key": "labels" }, labels.map(({ name, label, count: number }) => `${name ?? label} ${count(number)}`).join(", ")),
@@ -117,7 +117,7 @@ export function referenceView(app: App, model: Model): HTMLElement {
 }
 
 function referenceFacts(set: ReferenceSet | null): Child {
-  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None.");
+  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. While it learns from this device, the model forgets part of what it could do before, unless it has samples of its original task.");
   return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
 }
 
