@@ -22,7 +22,8 @@ from storage.tables.model_rows import model_name
 
 _SAMPLES_AT_ONCE = 500
 _SIZE = """
-SELECT coalesce(sum(size_bytes), 0) + (SELECT coalesce(sum(sample_bytes), 0) FROM models) AS size
+SELECT
+  coalesce(sum(size_bytes), 0) + (SELECT coalesce(sum(size_bytes), 0) FROM sample_owners) AS size
 FROM files WHERE sha256 NOT IN (SELECT sha256 FROM assembled_files)
 """
 _LAST = "SELECT created_at FROM events WHERE type = 'storage.verified' ORDER BY id DESC LIMIT 1"

@@ -142,7 +142,8 @@ def change_sample_by_key(
 ) -> SampleBody:
     """Sets its label (null removes it), its split or its weight, or pins it.
 
-    A token without the scope `models:admin` changes only what it has added itself.
+    A token without the scope `models:admin` changes only what it has added itself, and
+    pins nothing.
     """
     sample = store.samples.by_key(model.id, key, owner=principal.owner)
     return _change(store, model, sample.id, patch, principal)
@@ -238,7 +239,8 @@ def change_sample(
 ) -> SampleBody:
     """Sets its label (null removes it), its split or its weight, or pins it.
 
-    A token without the scope `models:admin` changes only what it has added itself.
+    A token without the scope `models:admin` changes only what it has added itself, and
+    pins nothing.
     """
     return _change(store, model, sample_id, patch, principal)
 
@@ -275,5 +277,7 @@ def _change(
     store: Store, model: Model, sample_id: int, patch: SamplePatch, principal: Principal
 ) -> SampleBody:
     changes = patch.model_dump(exclude_unset=True)
+    if "pinned" in changes:
+        principal.require(Scope.MODELS_ADMIN, model.name)
     changed = sample_updates.change_sample(store, model, sample_id, changes, owner=principal.owner)
     return present.sample(changed, model)

@@ -71,7 +71,7 @@ def read_archive(
 
     Those that it lists as damaged count as rejected. max_bytes: of everything, unpacked. Raises
     AlreadyExists, InvalidInput if it is damaged or does not fit the model; InsufficientScope if it
-    holds a base set and the samples have an owner; TooLarge.
+    holds a base set or pins and the samples have an owner; TooLarge.
     """
     with open_zip(path, max_bytes=max_bytes, title=TITLE, advice="send the whole zip") as archive:
         with ArchiveEntry(archive, MANIFEST) as manifest:

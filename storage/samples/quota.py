@@ -1,9 +1,13 @@
-"""Quotas: evicts samples when a model exceeds its limits. The base set does not count."""
+"""Quotas: evicts samples when a model exceeds its limits. The base set does not count.
+
+Samples of the owner that holds most go first, so that no app, whatever it uploads, replaces samples
+of another that holds no more than an equal share.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from heapq import heapify, heapreplace
+from collections.abc import Generator, Iterator
+from heapq import heapify, heappop, heapreplace
 from typing import Any
 
 from storage.database.codec import load
@@ -13,96 +17,151 @@ from storage.erasure.sample_rows import delete_samples
 from storage.errors import StorageFull
 from storage.records.models import Quota
 
+NOBODY = ""
+"""In `sample_owners`, the owner of samples that only an administrator of the model may change."""
 # An eviction frees a hundredth of the quota more than necessary, so that a full model does not
 # evict at every upload.
 _SLACK = 100
-_STATE = """
-SELECT quota, sample_bytes,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND split <> 'base') AS samples,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND split = 'base') AS base
-FROM models WHERE id = ?
+_QUOTA = "SELECT quota FROM models WHERE id = ?"
+_HELD = """
+SELECT
+  owner, sum(count) AS samples, sum(size_bytes) AS size_bytes,
+  sum(CASE split WHEN 'validation' THEN count ELSE 0 END) AS validation
+FROM sample_owners WHERE model_id = ? AND split <> 'base' GROUP BY owner HAVING sum(count) > 0
 """
-_BASE_BYTES = "SELECT coalesce(sum(length), 0) FROM samples WHERE model_id = ? AND split = 'base'"
-_EVICTABLE = "FROM samples WHERE model_id = ? AND split = 'train' AND NOT pinned"
-_OLDEST = f"SELECT id, length {_EVICTABLE} ORDER BY id"
+_TRAINING = """
+FROM samples WHERE model_id = :model_id AND split = 'train' AND NOT pinned AND {of_owner}
+"""
+_OLDEST = "SELECT id, length {training} ORDER BY id"
 # The id's place in a uniform, fixed shuffle (the multiplier of PCG's 32-bit output steps): the
 # lowest stay, so that every sample that ever came had the same chance.
 _RESERVOIR = (
-    f"SELECT id, length {_EVICTABLE} ORDER BY ((id * 747796405 + 2891336453) % 4294967296) DESC, id"
+    "SELECT id, length {training} ORDER BY ((id * 747796405 + 2891336453) % 4294967296) DESC, id"
 )
 _CLASS = "CASE typeof(label) WHEN 'integer' THEN label WHEN 'null' THEN -1 ELSE -2 END"
-_CLASSES = f"SELECT {_CLASS} AS class, count(*) AS count {_EVICTABLE} GROUP BY 1"
-_OF_CLASS = f"SELECT id, length {_EVICTABLE} AND {_CLASS} = ? ORDER BY id"
+_CLASSES = f"SELECT {_CLASS} AS class, count(*) AS count {{training}} GROUP BY 1"
+_OF_CLASS = f"SELECT id, length {{training}} AND {_CLASS} = :class ORDER BY id"
 _VALIDATION = """
-SELECT coalesce(sum(count), 0) FROM sample_counts WHERE model_id = ? AND split = 'validation'
+SELECT id, length FROM samples
+WHERE model_id = :model_id AND owner = :owner AND split = 'validation' AND NOT pinned
+  AND id NOT IN (SELECT sample_id FROM reference_samples)
+ORDER BY id
 """
 
+Victims = Generator[tuple[int, int], None, None]
+"""(id, length) of samples that may be evicted, in the order of eviction."""
 
-def enforce_quota(transaction: Transaction, model_id: int) -> int:
+
+def enforce_quota(transaction: Transaction, model_id: int, *, added_by: str | None = None) -> int:
     """Evict samples until the quota holds; returns how many.
 
-    Raises StorageFull if validation and pinned samples, which must stay, exceed the quota.
+    added_by: the owner of new samples, or NOBODY; None if the quota was changed. Raises StorageFull
+    if what must stay exceeds the quota, or the share of that owner: validation samples, except
+    those of other owners, and pinned ones.
     """
-    row = transaction.execute(_STATE, (model_id,)).fetchone()
-    quota = Quota(**load(row["quota"]))
-    samples, spare_samples = _excess(row["samples"], quota.max_samples)
-    held_bytes = row["sample_bytes"]
-    if row["base"] and quota.max_bytes is not None and held_bytes > quota.max_bytes:
-        held_bytes -= transaction.execute(_BASE_BYTES, (model_id,)).fetchone()[0]
-    size_bytes, spare_bytes = _excess(held_bytes, quota.max_bytes)
-    if samples <= 0 and size_bytes <= 0:
+    quota = _quota(transaction, model_id)
+    if quota.max_samples is None and quota.max_bytes is None:
         return 0
-    gone = []
-    for sample_id, length in _victims(transaction.connection, model_id, quota):
-        gone.append(sample_id)
-        samples -= 1
-        size_bytes -= length
-        if samples <= -spare_samples and size_bytes <= -spare_bytes:
-            break
-    if samples > 0 or size_bytes > 0:
-        raise StorageFull(
-            "the model's quota is full of validation samples and pinned ones, which stay; raise "
-            "the quota, or delete some of them"
-        )
-    return delete_samples(transaction, model_id, gone)
+    eviction = _Eviction(transaction.connection, model_id, quota, added_by=added_by)
+    try:
+        eviction.meet("samples", quota.max_samples)
+        eviction.meet("size_bytes", quota.max_bytes)
+    finally:
+        eviction.close()
+    return delete_samples(transaction, model_id, eviction.gone) if eviction.gone else 0
 
 
-def validation_is_full(transaction: Transaction, model_id: int) -> bool:
-    """Whether validation samples, which are never evicted, already take a tenth of the quota."""
-    row = transaction.execute("SELECT quota FROM models WHERE id = ?", (model_id,)).fetchone()
-    limit = Quota(**load(row["quota"])).max_samples
+def validation_is_full(transaction: Transaction, model_id: int, owner: str) -> bool:
+    """Whether an owner's validation samples, which seldom go, take a tenth of its share."""
+    limit = _quota(transaction, model_id).max_samples
     if limit is None:
         return False
-    held = int(transaction.execute(_VALIDATION, (model_id,)).fetchone()[0])
-    return held >= max(1, limit // 10)
+    rows = transaction.execute(_HELD, (model_id,))
+    validation = {owner: 0} | {row["owner"]: row["validation"] for row in rows}
+    return bool(validation[owner] >= max(1, limit // len(validation) // 10))
 
 
-def _excess(held: int, limit: int | None) -> tuple[int, int]:
-    """How much must be evicted, and how much more should be; zeros within the limit."""
-    if limit is None or held <= limit:
-        return 0, 0
-    return held - limit, limit // _SLACK
+def _quota(transaction: Transaction, model_id: int) -> Quota:
+    return Quota(**load(transaction.execute(_QUOTA, (model_id,)).fetchone()["quota"]))
 
 
-def _victims(
-    connection: sqlite3.Connection, model_id: int, quota: Quota
-) -> Iterator[tuple[int, int]]:
-    """(id, length) of samples that may be evicted, in the order of eviction."""
-    if quota.when_full == "balanced":
-        yield from _from_the_largest(connection, model_id)
-        return
-    query = _OLDEST if quota.when_full == "oldest" else _RESERVOIR
-    yield from connection.execute(query, (model_id,))
+class _Eviction:
+    """Chooses the samples that go, of the owner that holds most. gone: their ids."""
+
+    def __init__(
+        self,
+        connection: sqlite3.Connection,
+        model_id: int,
+        quota: Quota,
+        *,
+        added_by: str | None,
+    ) -> None:
+        self.gone: list[int] = []
+        self._connection = connection
+        self._model_id = model_id
+        self._when_full = quota.when_full
+        self._added_by = added_by
+        self._held = {row["owner"]: dict(row) for row in connection.execute(_HELD, (model_id,))}
+        self._victims = {owner: self._of(owner) for owner in self._held}
+
+    def meet(self, measure: str, limit: int | None) -> None:
+        """Evict until the owners hold no more than the limit. Raises StorageFull."""
+        total = sum(held[measure] for held in self._held.values())
+        if limit is None or total <= limit:
+            return
+        largest = [(-held[measure], owner) for owner, held in self._held.items()]
+        heapify(largest)
+        while largest and total > limit - limit // _SLACK:
+            owner = largest[0][1]
+            victim = next(self._victims[owner], None)
+            if victim is not None:
+                total -= self._evict(owner, *victim)[measure]
+                heapreplace(largest, (-self._held[owner][measure], owner))
+            elif owner == self._added_by and owner != NOBODY:
+                break  # its own share is full
+            else:
+                heappop(largest)
+        if total > limit:
+            raise StorageFull(
+                "the model's quota is full of validation samples and pinned ones, which stay; "
+                "raise the quota, or delete some of them"
+            )
+
+    def close(self) -> None:
+        """Close the cursors: the log cannot be truncated while one is open."""
+        for victims in self._victims.values():
+            victims.close()
+
+    def _evict(self, owner: str, sample_id: int, length: int) -> dict[str, int]:
+        """Returns how much that frees, by measure."""
+        freed = {"samples": 1, "size_bytes": length}
+        for measure, amount in freed.items():
+            self._held[owner][measure] -= amount
+        self.gone.append(sample_id)
+        return freed
+
+    def _of(self, owner: str) -> Victims:
+        """An owner's samples. Its validation samples must not keep out what others add."""
+        parameters = {"model_id": self._model_id, "owner": owner}
+        of_owner = "owner IS NULL" if owner == NOBODY else "owner = :owner"
+        training = _TRAINING.format(of_owner="1" if len(self._held) == 1 else of_owner)
+        if self._when_full == "balanced":
+            yield from _from_the_largest(self._connection, training, parameters)
+        else:
+            query = _OLDEST if self._when_full == "oldest" else _RESERVOIR
+            yield from self._connection.execute(query.format(training=training), parameters)
+        if self._added_by is not None and owner not in (NOBODY, self._added_by):
+            yield from self._connection.execute(_VALIDATION, parameters)
 
 
-def _from_the_largest(connection: sqlite3.Connection, model_id: int) -> Iterator[tuple[int, int]]:
+def _from_the_largest(
+    connection: sqlite3.Connection, training: str, parameters: dict[str, Any]
+) -> Victims:
     """Repeatedly the oldest of what is then the largest class; unlabelled samples are a class."""
-    rows = connection.execute(_CLASSES, (model_id,)).fetchall()
+    of_class = _OF_CLASS.format(training=training)
     heap: list[tuple[int, int, Iterator[Any]]] = [
-        (-row["count"], row["class"], connection.execute(_OF_CLASS, (model_id, row["class"])))
-        for row in rows
+        (-count, kind, connection.execute(of_class, {**parameters, "class": kind}))
+        for kind, count in connection.execute(_CLASSES.format(training=training), parameters)
     ]
     heapify(heap)
     while heap and heap[0][0] < 0:

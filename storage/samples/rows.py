@@ -12,7 +12,7 @@ from storage.database.connection import insert_rows, sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
 from storage.records.samples import SAMPLE_COLUMNS, VALIDATION_BELOW, Sample, Split
-from storage.samples.quota import validation_is_full
+from storage.samples.quota import NOBODY, validation_is_full
 from storage.samples.staged_rows import StagedRows
 
 _NEXT_ID = "SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'samples'), 0) + 1"
@@ -30,7 +30,11 @@ _COUNT_SAMPLES = """
 INSERT INTO sample_counts (model_id, split, class, count) VALUES (?, ?, ?, ?)
 ON CONFLICT DO UPDATE SET count = count + excluded.count
 """
-_WEIGH_SAMPLES = "UPDATE models SET sample_bytes = sample_bytes + ? WHERE id = ?"
+_COUNT_BY_OWNER = """
+INSERT INTO sample_owners (model_id, owner, split, count, size_bytes) VALUES (?, ?, ?, ?, ?)
+ON CONFLICT DO UPDATE SET
+  count = count + excluded.count, size_bytes = size_bytes + excluded.size_bytes
+"""
 BASE_SET_CHANGED = "UPDATE models SET base_set_at = ? WHERE id = ?"
 _PACK_SIZE = """
 INSERT INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)
@@ -54,17 +58,19 @@ def insert_samples(
         "pack": placement.pack,
         "created_at": dump_time(transaction.now),
     }
-    below = b"" if validation_is_full(transaction, model_id) else VALIDATION_BELOW
-    counts: Counter[tuple[str, int]] = Counter()
+    holder = owner or NOBODY
+    below = b"" if validation_is_full(transaction, model_id, holder) else VALIDATION_BELOW
+    counts, sizes = Counter[tuple[str, int]](), Counter[str]()
     rows = staged.select(_SELECT, (below,))
-    placed = _placed(rows, counts, first_id=first_id, offset=placement.offset_bytes)
+    placed = _placed(rows, counts, sizes, first_id=first_id, offset=placement.offset_bytes)
     insert_rows(transaction.connection, "samples", _COLUMNS, placed, constant=constant)
     counted = ((model_id, *kind, count) for kind, count in counts.items())
     transaction.executemany(_COUNT_SAMPLES, counted)
-    added_bytes = placement.size_bytes - placement.offset_bytes
-    transaction.execute(_WEIGH_SAMPLES, (added_bytes, model_id))
+    splits = Counter(split for split, _ in counts.elements())
+    owned = ((model_id, holder, split, splits[split], size) for split, size in sizes.items())
+    transaction.executemany(_COUNT_BY_OWNER, owned)
     transaction.execute(_PACK_SIZE, (model_id, placement.pack, placement.size_bytes))
-    if any(split == Split.BASE for split, _ in counts):
+    if Split.BASE in splits:
         transaction.execute(BASE_SET_CHANGED, (constant["created_at"], model_id))
     return first_id
 
@@ -109,17 +115,19 @@ _READ: dict[str, Callable[[Any], Any]] = {
 def _placed(
     rows: Iterable[tuple[Any, ...]],
     counts: Counter[tuple[str, int]],
+    sizes: Counter[str],
     *,
     first_id: int,
     offset: int,
 ) -> Iterator[tuple[Any, ...]]:
     """rows: (split, length, digest, label, …), in the order of the bytes in the pack.
 
-    counts: by split and class, updated while iterating.
+    counts: by split and class. sizes: bytes by split. Both are updated while iterating.
     """
     for sample_id, row in enumerate(rows, first_id):
         split, length, _, label, *_ = row
         kind = label if isinstance(label, int) else -1 if label is None else -2
         counts[split, kind] += 1
+        sizes[split] += length
         yield (sample_id, offset, *row)
         offset += length

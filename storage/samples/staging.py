@@ -19,7 +19,7 @@ from storage.errors import HoneError, StorageBroken
 from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, Split, StageResult
 from storage.records.signatures import TargetSpec
 from storage.samples.base_sets import take_into_base_set
-from storage.samples.quota import enforce_quota
+from storage.samples.quota import NOBODY, enforce_quota
 from storage.samples.rows import insert_samples
 from storage.samples.staged_rows import FEW_ROWS, SmallTables, StagedRows
 from storage.samples.twins import apply_merges, drop_repeated, drop_stored
@@ -131,8 +131,8 @@ class Staging:
         earlier in this upload. So is one with the inputs of another, unless duplicates are kept or
         both have labels that differ. Damaged samples do not count, and lose their keys. Stored
         samples that equal duplicates in a base set's upload join the base set. If the model exceeds
-        its quota, samples are evicted in the same transaction. Samples of an owner merge only with
-        the owner's.
+        its quota, samples of the owner that holds most are evicted in the same transaction.
+        Samples of an owner merge only with the owner's.
 
         Raises AlreadyExists if a sample of another owner has the key, NotFound if the model was
         deleted, StateConflict if its classes have changed since the labels were checked, Busy,
@@ -234,7 +234,7 @@ class Staging:
             duplicates=duplicates,
             first_id=first_id,
             last_id=first_id + accepted - 1,
-            evicted=enforce_quota(transaction, self._model_id),
+            evicted=enforce_quota(transaction, self._model_id, added_by=self._owner or NOBODY),
             conflicts=self._rows.conflicts(),
             twins=twins,
         )

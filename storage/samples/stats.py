@@ -26,7 +26,8 @@ SELECT split, class, count FROM sample_counts
 WHERE model_id = ? AND class >= -1 AND count > 0 ORDER BY split, class
 """
 _SIZES = """
-SELECT sample_bytes AS size_bytes,
+SELECT
+  (SELECT coalesce(sum(size_bytes), 0) FROM sample_owners WHERE model_id = models.id) AS size_bytes,
   (SELECT count(*) FROM samples WHERE model_id = models.id AND quarantine IS NOT NULL)
     AS quarantined
 FROM models WHERE id = ?

@@ -154,12 +154,8 @@ class Intake:
             columns["weight"] = [self._weight if each is None else each for each in weights]
         elif self._weight != 1:
             columns["weight"] = [self._weight] * len(labels)
-        splits = columns.get("split")
-        if self._owner is not None and isinstance(splits, list) and Split.BASE in splits:
-            raise InsufficientScope(
-                "some of these are samples of a base set, which needs the scope models:admin",
-                scope="models:admin",
-            )
+        if self._owner is not None:
+            _require_evictable(columns)
         if self._base_set and None in labels:
             _refuse_unlabelled(self._added + labels.index(None))
         self._added += len(labels)
@@ -205,6 +201,16 @@ def stage(
         target=target,
         base_set=options.base_set,
     )
+
+
+def _require_evictable(columns: SampleColumns) -> None:
+    """Raises InsufficientScope: what no quota evicts could fill it, and keep other apps out."""
+    splits = columns.get("split")
+    if any(columns.get("pinned", ())) or (isinstance(splits, list) and Split.BASE in splits):
+        raise InsufficientScope(
+            "some of these are pinned or belong to a base set, which needs the scope models:admin",
+            scope="models:admin",
+        )
 
 
 def _refuse_unlabelled(row: int) -> NoReturn:

@@ -70,6 +70,33 @@ def test_it_changes_nothing_of_others(served: Served, pets: str, camera: httpx.C
     assert served.http.get(f"{path}/{theirs['id']}").json() == theirs
 
 
+def test_it_evicts_nothing_of_others_by_quota_and_pins_nothing(served: Served) -> None:
+    model = "app-full"
+    path = f"/v1/models/{model}/samples"
+    served.register(model, mlp(2, 4, 3))
+    served.http.patch(f"/v1/models/{model}", json={"quota": {"max_samples": 40}})
+    flood = {"samples": [sample(0, n, split="train") for n in range(500)]}
+    with (
+        client(served.url, token=token(served, "door", "samples:write")) as door,
+        client(served.url, token=token(served, "flood", "samples:write")) as flooding,
+    ):
+        door.post(path, json={"samples": [sample(1, n, key=f"door {n}") for n in range(20)]})
+        assert flooding.post(path, json=flood).json()["evicted"] >= 480
+        keys = [row["key"] for row in served.http.get(path, params={"limit": 99}).json()["items"]]
+        assert keys == [f"door {n}" for n in range(20)] + [None] * 20
+
+        for pinned in (True, False):
+            by_key = door.patch(path, params={"key": "door 1"}, json={"pinned": pinned})
+            assert (by_key.status_code, by_key.json()["code"]) == (403, "insufficient_scope")
+        served.http.patch(path, params={"key": "door 1"}, json={"pinned": True})
+        archive = served.http.get(f"{path}/archive").content
+        taken = flooding.post(
+            f"{path}/archive", content=archive, headers={"Content-Type": "application/zip"}
+        )
+    assert (taken.status_code, taken.json()["code"]) == (403, "insufficient_scope")
+    assert "pinned" in taken.json()["detail"]
+
+
 def test_everything_else_is_closed(pets: str, camera: httpx.Client) -> None:
     opened = []
     for method, path, _ in TABLE:

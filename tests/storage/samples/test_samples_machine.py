@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from stored import adopt, new_model, set_quota, split_of
 
-from storage.errors import StorageFull
+from storage.errors import AlreadyExists, StorageFull
 from storage.records.models import Quota, SampleCounts
 from storage.records.samples import Split
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
@@ -24,6 +24,7 @@ from storage.store import Store
 LABELS = st.sampled_from([None, 0, 1, 2])
 SPLITS = st.sampled_from([None, Split.TRAIN, Split.VALIDATION])
 KEYS = st.sampled_from([None, "a", "b", "c", "d"])
+OWNERS = st.sampled_from([None, None, "token 1", "token 2"])
 UPLOAD = st.lists(st.tuples(LABELS, KEYS, SPLITS, st.integers(0, 9)), min_size=1, max_size=6)
 QUOTAS = st.builds(
     Quota,
@@ -41,34 +42,54 @@ class Row:
     key: str | None
     split: Split
     content: bytes
+    owner: str | None = None
     pinned: bool = False
 
 
 Rows = dict[int, Row]
 
 
-def evicted(rows: Rows, quota: Quota) -> Rows | None:
-    """The rows that a quota leaves, None if what must stay is too much."""
+def evicted(rows: Rows, quota: Quota, *, added_by: str | None = None) -> Rows | None:
+    """The rows that a quota leaves, None if what must stay is too much.
+
+    added_by: the owner of new rows, "" for none; None if the quota has changed.
+    """
     rows = dict(rows)
-    while _over(rows, quota):
-        free = [n for n, row in rows.items() if row.split is Split.TRAIN and not row.pinned]
-        if not free:
-            return None
-        if quota.when_full == "oldest":
-            del rows[min(free)]
-        elif quota.when_full == "reservoir":
-            del rows[max(free, key=lambda n: ((n * 747796405 + 2891336453) % 2**32, -n))]
-        else:
-            counts = Counter(_class(rows[n]) for n in free)
-            most = max(counts, key=lambda kind: (counts[kind], -kind))
-            del rows[min(n for n in free if _class(rows[n]) == most)]
+    for size, limit in ((lambda _: 1, quota.max_samples), (len, quota.max_bytes)):
+        emptied: set[str] = set()
+        while limit is not None and sum(size(row.content) for row in rows.values()) > limit:
+            held = Counter[str]()
+            for row in rows.values():
+                held[row.owner or ""] += size(row.content)
+            owners = sorted(held.keys() - emptied, key=lambda owner: (-held[owner], owner))
+            if not owners:
+                return None
+            others = added_by is not None and owners[0] not in ("", added_by)
+            gone = _next(
+                {n: r for n, r in rows.items() if (r.owner or "") == owners[0]}, quota, others
+            )
+            if gone is not None:
+                del rows[gone]
+            elif owners[0] == added_by != "":
+                return None
+            else:
+                emptied.add(owners[0])
     return rows
 
 
-def _over(rows: Rows, quota: Quota) -> bool:
-    size_bytes = sum(len(row.content) for row in rows.values())
-    too_many = quota.max_samples is not None and len(rows) > quota.max_samples
-    return too_many or (quota.max_bytes is not None and size_bytes > quota.max_bytes)
+def _next(rows: Rows, quota: Quota, others: bool) -> int | None:
+    """Which of an owner's rows goes first. others: another owner needs the room."""
+    free = [n for n, row in rows.items() if row.split is Split.TRAIN and not row.pinned]
+    if not free:
+        spare = (n for n, row in rows.items() if others and not row.pinned)
+        return min(spare, default=None)
+    if quota.when_full == "oldest":
+        return min(free)
+    if quota.when_full == "reservoir":
+        return max(free, key=lambda n: ((n * 747796405 + 2891336453) % 2**32, -n))
+    counts = Counter(_class(rows[n]) for n in free)
+    most = max(counts, key=lambda kind: (counts[kind], -kind))
+    return min(n for n in free if _class(rows[n]) == most)
 
 
 def _class(row: Row) -> int:
@@ -92,21 +113,25 @@ class SamplesMachine(RuleBasedStateMachine):
         new, base = new_model(signature=signature), adopt(self.store, b"base")
         self.model_id = self.store.models.add(new, base).id
 
-    @rule(samples=UPLOAD)
-    def ingest(self, samples: list[tuple[int | None, str | None, Split | None, int]]) -> None:
+    @rule(samples=UPLOAD, owner=OWNERS)
+    def ingest(
+        self, samples: list[tuple[int | None, str | None, Split | None, int]], owner: str | None
+    ) -> None:
         contents = [bytes([7]) * (4 + size) + bytes([n]) for n, (*_, size) in enumerate(samples)]
         new, next_id = dict(self.rows), self.next_id
-        held = sum(row.split is Split.VALIDATION for row in self.rows.values())
-        most = self.quota.max_samples
-        all_train = most is not None and held >= max(1, most // 10)
+        mine = [row for row in self.rows.values() if row.owner == owner]
+        held = sum(row.split is Split.VALIDATION for row in mine)
+        all_train = self.quota.max_samples is not None and held >= 1
+        taken = {row.key for row in self.rows.values() if row.owner != owner} - {None}
+        refused = owner is not None and any(key in taken for _, key, *_ in samples)
         for (label, key, split, _), content in zip(samples, contents, strict=True):
             if key is not None and key in {row.key for row in new.values()}:
                 continue
             derived = Split.TRAIN if all_train else split_of(hashlib.sha256(content).digest())
-            new[next_id] = Row(label, key, split or derived, content)
+            new[next_id] = Row(label, key, split or derived, content, owner)
             next_id += 1
-        kept = evicted(new, self.quota)
-        with self.store.samples.stage(self.model_id, None) as staging:
+        kept = evicted(new, self.quota, added_by=owner or "")
+        with self.store.samples.stage(self.model_id, None, owner=owner) as staging:
             staging.add(
                 b"".join(contents),
                 [label for label, *_ in samples],
@@ -119,6 +144,10 @@ class SamplesMachine(RuleBasedStateMachine):
             except StorageFull:
                 assert kept is None
                 return
+            except AlreadyExists:
+                assert refused
+                return
+        assert not refused
         assert kept is not None
         assert stored.evicted == len(new) - len(kept)
         self.store.eraser.erase_at_rest(self.model_id)
@@ -177,7 +206,7 @@ class SamplesMachine(RuleBasedStateMachine):
             return
         samples, stats, model_id = self.store.samples, self.store.sample_stats, self.model_id
         stored = {
-            s.id: Row(s.label, s.key, s.split, samples.content(model_id, s.id), s.pinned)
+            s.id: Row(s.label, s.key, s.split, samples.content(model_id, s.id), s.owner, s.pinned)
             for s in samples.list(model_id, limit=1000)
         }
         assert stored == self.rows
