@@ -9,7 +9,7 @@ from fastapi import Depends, Query, Request
 
 from api.schemas import Page
 from service.daemon import Daemon
-from service.errors import InvalidInput, NotReady
+from service.errors import InvalidInput
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.store import Store
@@ -21,8 +21,7 @@ Body = TypeVar("Body")
 async def daemon_of(request: Request) -> Daemon:
     """The running daemon. Raises NotReady while it starts or stops."""
     daemon: Daemon = request.app.state.daemon
-    if not daemon.is_ready:
-        raise NotReady("the daemon is starting or stopping; ask again in a moment")
+    daemon.require_ready()
     return daemon
 
 

@@ -172,8 +172,10 @@ def _headers(error: HoneError) -> dict[str, str]:
 
 
 async def _os_error(request: Request, error: Exception) -> JSONResponse:
-    """A full or failing disk, or too many open files, outside the code that handles them."""
+    """A full or failing disk, too many open files, or a data folder that is gone."""
     assert isinstance(error, OSError)
+    if (broken := request.app.state.daemon.storage_fault()) is not None:
+        return await _hone_error(request, broken)
     if not is_of_disk(error):
         return await _unexpected(request, error)
     logger.error("request.failed", exc_info=error, extra={"fields": {"path": request.url.path}})

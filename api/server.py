@@ -169,6 +169,7 @@ class Server(uvicorn.Server):
         if counter % TICKS_A_SECOND == 0:
             now = asyncio.get_running_loop().time()
             close_overdue(self.server_state.connections, now=now)  # type: ignore[arg-type]
+            self._daemon.storage_fault()  # a database that is gone ends the daemon, idle or not
         return await super().on_tick(counter) or self._asked_to_stop.is_set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -20,6 +20,7 @@ from service.access.usage import Usages
 from service.background import BackgroundTasks
 from service.backup.daily_backups import DailyBackups
 from service.backup.verification import Verifier
+from service.errors import NotReady
 from service.events import Feed
 from service.federation.deadlines import Deadlines
 from service.federation.measuring import Measuring
@@ -45,7 +46,7 @@ from service.samples.thumbnails import Thumbnails
 from service.settings import Settings
 from service.supervision import Supervisor
 from service.triggers.schedule import Schedule
-from storage.errors import Busy
+from storage.errors import Busy, StorageBroken, StorageFull
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -98,11 +99,20 @@ class Daemon:
         self._sleep: asyncio.Task[None] | None = None
         self._rounds: asyncio.Task[None] | None = None
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether it takes work: started, the scheduler lives, and the storage can be written."""
-        alive = self._training is not None and not self._training.done()
-        return alive and self.store.broken is None
+    def require_ready(self) -> None:
+        """Raises NotReady unless it takes work: the scheduler lives, the storage can be written."""
+        if self._training is None or self._training.done():
+            raise NotReady("the daemon is starting or stopping; ask again in a moment")
+        if self.store.broken is not None:
+            raise NotReady(f"the storage failed, and the daemon ends: {self.store.broken}")
+
+    def storage_fault(self) -> StorageBroken | None:
+        """Why nothing can be written any more; notices a database that was removed or replaced."""
+        try:
+            self.store.require_sound()
+        except StorageBroken as fault:
+            return fault
+        return None
 
     @property
     def storage_is_broken(self) -> bool:
@@ -212,7 +222,10 @@ class Daemon:
         rest.start(self.usages.save(), name="usage")
         rest.start(self.audit.stop(), name="audit")
         await rest.wait()
-        await asyncio.to_thread(self.store.close)
+        try:
+            await asyncio.to_thread(self.store.close)
+        except (StorageBroken, StorageFull) as error:  # the next start finds all in the log
+            event(logger, logging.ERROR, "store.not_closed", detail=error.detail)
         event(logger, logging.INFO, "daemon.stopped")
 
     async def _writer_works(self) -> None:
@@ -240,6 +253,10 @@ class Daemon:
         return task
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        if not task.cancelled() and (error := task.exception()) is not None:
+        if task.cancelled() or (error := task.exception()) is None:
+            return
+        if isinstance(error, StorageBroken):
+            self.store.refuse(error.detail)
+        else:
             logger.critical("%s.ended", task.get_name(), exc_info=error)
-            self._on_fatal()
+        self._on_fatal()

@@ -36,7 +36,7 @@ from storage.disk.permissions import close_to_others, require_own
 from storage.erasure.deletion import Eraser
 from storage.erasure.lineage import Lineage
 from storage.erasure.unlearning import Unlearning
-from storage.errors import DatabaseDamaged, HoneError
+from storage.errors import DatabaseDamaged, HoneError, StorageBroken
 from storage.integrity import Integrity
 from storage.samples.base_sets import BaseSets
 from storage.samples.reference_sets import ReferenceSets
@@ -94,9 +94,11 @@ class Store:
             connection,
             now=now,
             queue_size=write_queue_size,
+            path=self.database,
             ballast=self._ballast,
             on_broken=on_broken,
         )
+        self.require_sound, self.refuse = self._writer.require_sound, self._writer.refuse
         self._readers = Readers(self.database, size=_READERS, on_broken=self._writer.refuse)
         self._writer.when_at_rest(self._readers.shrink)
         self._packs = Packs(
@@ -169,7 +171,7 @@ class Store:
         """
         data_dir = data_dir.absolute()
         with file_faults(f"cannot make the data folder {data_dir}"):
-            make_folder(data_dir)
+            make_folder(data_dir, parents=True)
             require_own(data_dir)
             Ballast(data_dir / "ballast").drop_if_low()
             lock = DataDirLock(data_dir / "hone.lock")
@@ -221,11 +223,17 @@ class Store:
         self._writer.write(lambda _: None)
 
     def close(self) -> None:
-        """Finish the queued writes, checkpoint the WAL, and release the folder."""
+        """Finish the queued writes, checkpoint the WAL, and release the folder.
+
+        Raises StorageBroken, StorageFull; then the next start recovers what is in the log.
+        """
         clean = False
         try:
             self.disconnect()
             clean = self._writer.broken is None
+        except StorageBroken as error:
+            self.refuse(error.detail)
+            raise
         finally:
             self._lock.release(clean=clean)
 

@@ -66,7 +66,7 @@ def restore(
     """
     data_dir = data_dir.absolute()
     with file_faults(f"cannot make the data folder {data_dir}"):
-        make_folder(data_dir)
+        make_folder(data_dir, parents=True)
     with _alone(data_dir):
         swap.finish(data_dir)
         if swap.holds_data(data_dir) and not set_aside:
@@ -118,7 +118,7 @@ def _unpack(
             continue
         path = folder / entry.name
         with file_faults(f"cannot unpack {entry.name}"):
-            make_folder(path.parent)
+            make_folder(path.parent, parents=True)
             folders.add(path.parent)
             with create_private(path) as target:
                 _copy(archive, entry, target, advance=advance)

@@ -27,7 +27,9 @@ def confine(task: Task) -> None:
     """Restrict this process to the task's files, for good."""
     folders = list(own_folders(task))
     for folder in folders:
-        make_folder(Path(folder))  # Landlock cannot allow a folder that does not exist
+        make_folder(
+            Path(folder), parents=True
+        )  # Landlock cannot allow a folder that does not exist
     sandbox.enter(
         readable=readable(task),
         writable=[*folders, *log_index(task)],

@@ -85,7 +85,7 @@ def restore_newest(data_dir: Path, reason: str, *, now: datetime) -> Restoration
         with draft.open("r+b") as file:
             sync_file(file.fileno())
         aside = data_dir / "broken" / now.astimezone(timezone.utc).strftime(_STAMP)
-        make_folder(aside)
+        make_folder(aside, parents=True)
         restoration = Restoration(
             restored_at=dump_time(now),
             backup_from=dump_time(made_at(backup)),

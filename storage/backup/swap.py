@@ -38,7 +38,7 @@ def begin(data_dir: Path) -> Path:
         if folder.exists():
             shutil.rmtree(folder)
         for name in ("files", "packs"):
-            make_folder(folder / name)
+            make_folder(folder / name, parents=True)
     return folder
 
 
@@ -80,7 +80,7 @@ def _carry_out(data_dir: Path, folder: Path, aside: Path | None) -> None:
         if aside is None:
             _discard(data_dir / name)
         else:
-            make_folder(aside)
+            make_folder(aside, parents=True)
             (data_dir / name).replace(aside / name)
     if aside is not None and aside.is_dir():
         sync_folder(aside)

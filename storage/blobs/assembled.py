@@ -18,7 +18,7 @@ from storage.blobs import recipes
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.disk.digest import sha256_of
-from storage.disk.durable import file_faults
+from storage.disk.durable import file_faults, make_folder
 from storage.errors import StorageBroken
 
 KEPT, HELD_S = 4, 600.0
@@ -91,7 +91,7 @@ class AssembledFiles:
         """Assemble a new copy. Raises StorageBroken if its content differs, StorageFull."""
         path = self._folder / f"{sha256}-{secrets.token_hex(4)}"
         with file_faults("cannot put a file together"):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_folder(self._folder)
             steps = recipes.load(self._path_of(parts.recipe))
             recipes.put_together(steps, recipes.map_file(self._path_of(parts.base)), path)
             if sha256_of(path) == sha256:

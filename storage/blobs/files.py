@@ -20,7 +20,7 @@ from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.disk.digest import sha256_of
-from storage.disk.durable import file_faults, publish, sync_file
+from storage.disk.durable import file_faults, make_folder, publish, sync_file
 from storage.errors import HoneError, NotFound
 from storage.records.models import FileRecord
 from storage.records.versions import FileRecipe
@@ -95,7 +95,7 @@ class FileStore:
                 if destination.exists() and self.is_whole(record.sha256):
                     path.unlink()
                     return record
-                destination.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_folder(destination.parent)
                 publish(path, destination)
         return record
 

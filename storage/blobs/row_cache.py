@@ -81,7 +81,7 @@ class RowCache:
         capacity = 0 if max_bytes is None else max(0, max_bytes) // row_bytes
         cache = cls(folder, key=key, row_bytes=row_bytes, capacity=capacity)
         with file_faults(_FAULT):
-            make_folder(folder)
+            make_folder(folder, parents=True)
             cache._open(None if max_bytes is None else capacity, tick)
         return cache
 

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 from storage.database.audited import current
@@ -23,6 +24,7 @@ from storage.database.commits import Commits, Write, guarded
 from storage.database.connection import BUSY_TIMEOUT_MS, SHRINK, sqlite3
 from storage.database.transaction import Event, Transaction
 from storage.disk.ballast import Ballast
+from storage.disk.presence import Presence
 from storage.errors import Busy, DiskFull, StorageBroken
 
 _T = TypeVar("_T")
@@ -44,8 +46,8 @@ _END = Write(lambda _: None, Future(), None, may_use_ballast=False, shares=False
 class Writer:
     """Runs writes one after the other. queue_size: how many may wait before Busy is raised.
 
-    ballast: removed when the disk is full. on_broken: called once, with the reason, when the
-    database can no longer be written.
+    path: of the database. ballast: removed when the disk is full. on_broken: called once, with the
+    reason, when the database can no longer be written.
     """
 
     def __init__(
@@ -54,12 +56,14 @@ class Writer:
         *,
         now: Clock,
         queue_size: int,
+        path: Path,
         ballast: Ballast,
         on_broken: Callable[[str], None],
         put_timeout_s: float = _PUT_TIMEOUT_S,
     ) -> None:
         self._connection = connection
         self._ballast = ballast
+        self._presence = Presence(path)
         self._on_broken = on_broken
         self._put_timeout_s = put_timeout_s
         self._tasks: queue.Queue[Write] = queue.Queue(queue_size)
@@ -131,7 +135,15 @@ class Writer:
         guarded("on_broken_failed", lambda: self._on_broken(reason))
 
     def require_sound(self) -> None:
-        """Raises StorageBroken once writes are refused: the last commit may or may not be kept."""
+        """Raises StorageBroken once writes are refused: the last commit may or may not be kept.
+
+        From any thread. They are refused once the database is no longer at its path.
+        """
+        if self._broken is None:
+            try:
+                self._presence.require()
+            except StorageBroken as gone:
+                self.refuse(gone.detail)
         if self._broken is not None:
             raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
 
@@ -232,6 +244,7 @@ class Writer:
     def _transact(self, writes: list[Write]) -> list[_Result]:
         self.require_sound()
         done = self._commits.run(writes)
+        self.require_sound()  # or what was committed is lost
         for _, transaction, _ in done:
             self._conclude(transaction)
         return [(write, result) for write, _, result in done]

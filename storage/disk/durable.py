@@ -97,14 +97,16 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, *, parents: bool = False) -> None:
     """Create a folder that only its owner can enter, and flush its entry; it may exist already.
 
-    The same for each folder above it.
+    parents: the same for each folder above it; never in a data folder that is open, which must not
+    appear anew once it was removed. Raises OSError.
     """
     if folder.is_dir():
         return
-    make_folder(folder.parent)
+    if parents:
+        make_folder(folder.parent, parents=True)
     folder.mkdir(mode=0o700, exist_ok=True)
     sync_folder(folder.parent)
 
@@ -128,6 +130,5 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
 
 def publish(source: Path, destination: Path) -> None:
     """Rename a flushed file to its final name and flush the folder."""
-    make_folder(destination.parent)
     source.replace(destination)
     sync_folder(destination.parent)
