@@ -23,7 +23,7 @@ from api.protocol import METHODS, READS
 from service.errors import InsufficientScope, QuotaExceeded
 from service.logs import event
 from storage.disk.durable import fault_of, is_of_disk
-from storage.errors import HoneError, Problem
+from storage.errors import HoneError, Problem, ReadOnlyDisk
 
 logger = logging.getLogger(__name__)
 
@@ -151,6 +151,8 @@ def install(app: FastAPI) -> None:
 
 async def _hone_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HoneError)
+    if isinstance(error, ReadOnlyDisk):
+        request.app.state.daemon.store.refuse(error.detail)
     if isinstance(error, (InsufficientScope, QuotaExceeded)):
         note_refusal(request.scope, error.code)
     return refusal(error)
@@ -178,8 +180,10 @@ async def _os_error(request: Request, error: Exception) -> JSONResponse:
         return await _hone_error(request, broken)
     if not is_of_disk(error):
         return await _unexpected(request, error)
-    logger.error("request.failed", exc_info=error, extra={"fields": {"path": request.url.path}})
-    return await _hone_error(request, fault_of(error, "the request failed"))
+    fault = fault_of(error, "the request failed")
+    if not isinstance(fault, ReadOnlyDisk):
+        logger.error("request.failed", exc_info=error, extra={"fields": {"path": request.url.path}})
+    return await _hone_error(request, fault)
 
 
 async def _not_unicode(_: Request, error: Exception) -> JSONResponse:

@@ -144,6 +144,8 @@ class LocalSocket:
                 self.path.unlink()
         except FileNotFoundError:
             return
+        except OSError as error:  # the next start replaces it
+            event(logger, logging.WARNING, "socket.left", detail=in_words(error))
 
     def _open_to_group(self) -> None:
         group = group_id()

@@ -7,7 +7,7 @@ import gc
 import socket
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 
 import uvicorn
 from fastapi import FastAPI
@@ -76,7 +76,8 @@ def run(
         for each in listeners:
             open_sockets.enter_context(each)
             require_private(each, settings)
-        server.run(sockets=listeners)
+        with suppress(KeyboardInterrupt):  # uvicorn has shut down, and raises its signal again
+            server.run(sockets=listeners)
     if daemon.storage_is_broken:
         return STORAGE_BROKEN
     return 1 if failed or not server.started else 0

@@ -89,6 +89,10 @@ class StorageBroken(HoneError):
     code = "storage_broken"
 
 
+class ReadOnlyDisk(StorageBroken):
+    """The file system takes no more writes, as after an error of its disk."""
+
+
 class DatabaseDamaged(StorageBroken):
     """The content of the database is damaged; the disk may be intact."""
 

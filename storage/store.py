@@ -22,7 +22,6 @@ from storage.backup.restoring import (
     open_sound_database,
     unreconciled,
 )
-from storage.backup.swap import finish
 from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs
 from storage.database.codec import Clock, utc_now
@@ -30,9 +29,7 @@ from storage.database.connection import Readers, sqlite3, translate
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.disk.ballast import Ballast
-from storage.disk.durable import file_faults, make_folder
 from storage.disk.lock import DataDirLock
-from storage.disk.permissions import close_to_others, require_own
 from storage.erasure.deletion import Eraser
 from storage.erasure.lineage import Lineage
 from storage.erasure.unlearning import Unlearning
@@ -42,7 +39,14 @@ from storage.samples.base_sets import BaseSets
 from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
-from storage.startup import clear_folder, finish_erasures, finish_moves, sweep_packs
+from storage.startup import (
+    clear_folder,
+    finish_erasures,
+    finish_moves,
+    lock_folder,
+    prepare_folder,
+    sweep_packs,
+)
 from storage.tables.audit import Audit
 from storage.tables.device_history import DeviceHistory
 from storage.tables.events import Events
@@ -77,6 +81,7 @@ class Store:
         lock: DataDirLock,
         connection: sqlite3.Connection,
         *,
+        ballast: Ballast,
         now: Clock,
         write_queue_size: int,
         on_broken: Callable[[str], None],
@@ -89,13 +94,13 @@ class Store:
         self.cache_dir = data_dir / "cache"
         self._lock = lock
         self._connection = connection
-        self._ballast = Ballast(data_dir / "ballast")
+        self._ballast = ballast
         self._writer = Writer(
             connection,
             now=now,
             queue_size=write_queue_size,
             path=self.database,
-            ballast=self._ballast,
+            ballast=ballast,
             on_broken=on_broken,
         )
         self.require_sound, self.refuse = self._writer.require_sound, self._writer.refuse
@@ -170,19 +175,13 @@ class Store:
         DataDirLocked, UnknownSchema, StorageBroken, StorageFull.
         """
         data_dir = data_dir.absolute()
-        with file_faults(f"cannot make the data folder {data_dir}"):
-            make_folder(data_dir, parents=True)
-            require_own(data_dir)
-            Ballast(data_dir / "ballast").drop_if_low()
-            lock = DataDirLock(data_dir / "hone.lock")
-        make = partial(cls, now=now, write_queue_size=write_queue_size, on_broken=on_broken)
+        lock, ballast = lock_folder(data_dir)
+        make = partial(
+            cls, ballast=ballast, now=now, write_queue_size=write_queue_size, on_broken=on_broken
+        )
         opened = partial(_open, make, data_dir, lock, is_partial=is_partial, now=now())
         try:
-            _make_private(data_dir)
-            finish(data_dir)
-            with file_faults(f"cannot make the data folder {data_dir}"):
-                for name in ("files", "packs", "tmp", "cache", "backups"):
-                    make_folder(data_dir / name)
+            prepare_folder(data_dir, now=now())
             try:
                 return opened(check=lock.unclean)
             except DatabaseDamaged:
@@ -279,6 +278,8 @@ class Store:
             raise translate(error) from error
         finally:
             self._connection.close()
+        if self._writer.broken is None:
+            self._ballast.restore()
 
 
 def _open(
@@ -299,10 +300,3 @@ def _open(
             store.disconnect()
         raise
     return store
-
-
-def _make_private(data_dir: Path) -> None:
-    """Close the folder to others, and log what was open."""
-    if repaired := close_to_others(data_dir):
-        told = {"paths": len(repaired), "first": str(repaired[0])}
-        _logger.warning("permissions.repaired", extra={"fields": told})

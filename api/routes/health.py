@@ -11,6 +11,9 @@ from api.access.scopes import ScopedRoute
 from api.dependencies import TheDaemon
 from api.openapi import open_answers
 from api.schemas import Health, Readiness, RestoredBody
+from service.daemon import Daemon
+from service.samples.disk_reserve import require_room
+from storage.errors import StorageFull
 
 router = APIRouter(tags=["health"], route_class=ScopedRoute)
 
@@ -26,7 +29,7 @@ def readyz(daemon: TheDaemon) -> Readiness:
     """The store is open and the scheduler runs.
 
     `database_restored` tells of a damaged database that was replaced by a backup, `damaged` of
-    samples and files that are set aside.
+    samples and files that are set aside, `storage_full` of a disk without room for uploads.
     """
     found = daemon.store.restoration
     restored = found and RestoredBody.model_validate(
@@ -34,5 +37,19 @@ def readyz(daemon: TheDaemon) -> Readiness:
     )
     damaged = present.damage(daemon.store.integrity.known())
     return Readiness(
-        status="ok", version=version("honed"), database_restored=restored, damaged=damaged
+        status="ok",
+        version=version("honed"),
+        database_restored=restored,
+        damaged=damaged,
+        storage_full=_shortage(daemon),
     )
+
+
+def _shortage(daemon: Daemon) -> str | None:
+    """Why uploads are refused for want of room, None if they are not."""
+    reserve_bytes = daemon.settings.disk_reserve_bytes
+    try:
+        require_room(daemon.store.tmp_dir, reserve_bytes=reserve_bytes, incoming_bytes=1)
+    except StorageFull as full:
+        return full.detail
+    return None

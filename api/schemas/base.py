@@ -160,11 +160,13 @@ class EventBody(Body):
 class Readiness(Health):
     """The daemon takes work. database_restored: until its note below `broken` is removed.
 
-    damaged: what was found damaged and set aside; the rest works.
+    damaged: what was found damaged and set aside; the rest works. storage_full: why uploads are
+    refused, null if there is room; reads and deletions work.
     """
 
     database_restored: RestoredBody | None = None
     damaged: DamageBody | None = None
+    storage_full: str | None = None
 
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=256)]

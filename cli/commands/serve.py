@@ -43,7 +43,7 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     with termination_as_interrupt():
         try:
             exit_code = run_daemon(settings, on_listening=announce)
-        except KeyboardInterrupt:  # uvicorn has shut down cleanly, and raises its signal again
+        except KeyboardInterrupt:  # before there was anything to shut down
             exit_code = 0
     sys.exit(exit_code)
 

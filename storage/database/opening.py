@@ -75,6 +75,20 @@ def check_database(connection: sqlite3.Connection) -> None:
         raise DatabaseDamaged(f"the database is damaged ({findings[0]})")
 
 
+def is_sound_at_rest(path: Path) -> bool:
+    """Whether a closed database is sound; it is read without the shared memory of open ones."""
+    log = path.with_name(f"{path.name}-wal")
+    if not path.exists() or (log.exists() and log.stat().st_size):
+        return False
+    uri = f"{path.absolute().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            check_database(connection)
+    except (sqlite3.Error, DatabaseDamaged):
+        return False
+    return True
+
+
 def is_lost(data_dir: Path) -> bool:
     """Whether the database is missing, but files or packs exist whose rows it held."""
     path = data_dir / "hone.db"

@@ -220,16 +220,18 @@ class Writer:
     def _write(self, writes: list[Write]) -> list[_Result]:
         """Results of the committed writes; the futures of those that failed alone have failed."""
         try:
-            results = self._transact(writes)
+            return self._transact(writes)
         except DiskFull:
             if not writes[0].may_use_ballast:
                 raise
             self._make_room()
-            results = self._transact(writes)
-            self._give_room_back()
-        if self._ballast.is_out:
-            guarded("ballast_not_restored", self._ballast.restore)
-        return results
+            try:
+                return self._transact(writes)
+            finally:
+                self._give_room_back()
+        finally:
+            if self._broken is None and self._ballast.is_out:
+                guarded("ballast_not_restored", self._ballast.restore)
 
     def _make_room(self) -> None:
         self._ballast.drop()

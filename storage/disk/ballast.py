@@ -1,7 +1,8 @@
 """The ballast: a file that is deleted to make room when the disk is full.
 
-On a full disk even a DELETE fails, because it needs room in the log. The ballast is then removed,
-and put back once there is room for it.
+On a full disk even a DELETE fails, because it needs room in the log, and without any room a
+database cannot be opened. The ballast is then removed for as long as the one write takes, and what
+is still free is held again: other programs would take it, and the next write would find nothing.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from storage.errors import StorageFull
 SIZE_BYTES = 8 << 20
 _CHUNK_BYTES = 1 << 20
 _LOW_BYTES = 1 << 20
+_LEAST_BYTES = 1 << 16
 _logger = logging.getLogger(__name__)
 
 
@@ -27,34 +29,44 @@ class Ballast:
     def __init__(self, path: Path, *, size_bytes: int = SIZE_BYTES) -> None:
         self._path = path
         self._size_bytes = size_bytes
+        self._was_dropped = False
 
     @property
     def is_out(self) -> bool:
-        """Whether it was removed."""
-        return not self._path.exists()
+        """Whether it was removed, or is there in part."""
+        return not self._path.exists() or self._path.stat().st_size < self._size_bytes
 
     def drop(self) -> None:
         """Delete the ballast."""
-        if not self.is_out:
+        if self._path.exists():
             with file_faults("cannot remove the ballast"):
+                size_bytes = self._path.stat().st_size
                 self._path.unlink()
-            _logger.warning("ballast.dropped", extra={"fields": {"size_bytes": self._size_bytes}})
+            self._was_dropped = True
+            _logger.warning("ballast.dropped", extra={"fields": {"size_bytes": size_bytes}})
 
     def drop_if_low(self) -> None:
         """Delete it if the disk is almost full: start-up must write before it can report errors."""
         if _free(self._path.parent) < _LOW_BYTES:
             self.drop()
 
-    def restore(self) -> bool:
-        """Put it back if as much again stays free; returns whether it exists."""
-        if not self.is_out:
-            return True
-        if _free(self._path.parent) < 2 * self._size_bytes:
-            return False
+    def restore(self) -> None:
+        """Put it back if as much again stays free; after `drop`, as much of it as there is room."""
+        free = _free(self._path.parent)
+        if self.is_out and free >= 2 * self._size_bytes:
+            self._make(self._size_bytes)
+        elif self._was_dropped and not self._path.exists():
+            size_bytes = min(free, self._size_bytes)
+            # File systems need some of what is free for themselves.
+            while size_bytes >= _LEAST_BYTES and not self._make(size_bytes):
+                size_bytes //= 2
+
+    def _make(self, size_bytes: int) -> bool:
+        """Returns whether there was room for it."""
         draft = self._path.with_suffix(".new")
         try:
             with file_faults("cannot make the ballast"):
-                _allocate(draft, self._size_bytes)
+                _allocate(draft, size_bytes)
                 draft.replace(self._path)
                 sync_folder(self._path.parent)
         except StorageFull:
@@ -67,8 +79,8 @@ def _allocate(path: Path, size_bytes: int) -> None:
     """Write bytes that no filesystem can leave out: allocated explicitly, or incompressible."""
     with path.open("wb") as file:
         if not _allocated(file.fileno(), size_bytes):
-            for _ in range(0, size_bytes, _CHUNK_BYTES):
-                file.write(os.urandom(_CHUNK_BYTES))
+            for start in range(0, size_bytes, _CHUNK_BYTES):
+                file.write(os.urandom(min(_CHUNK_BYTES, size_bytes - start)))
             file.flush()
         sync_file(file.fileno())
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from io import BufferedWriter
 from pathlib import Path
 
-from storage.errors import Busy, HoneError, StorageBroken, StorageFull
+from storage.errors import Busy, HoneError, ReadOnlyDisk, StorageBroken, StorageFull
 
 if sys.platform == "darwin":
     from fcntl import F_FULLFSYNC, fcntl
@@ -49,7 +49,8 @@ def fault_of(error: OSError, what: str) -> HoneError:
         return StorageFull(f"{what}: {reason}; free some space and try again")
     if error.errno in _SHORT_OF:
         return Busy(f"{what}: {reason}; try again in a moment")
-    return StorageBroken(f"{what}: {reason}; check the disk and the data folder")
+    fault = ReadOnlyDisk if error.errno == errno.EROFS else StorageBroken
+    return fault(f"{what}: {reason}; check the disk and the data folder")
 
 
 def is_of_disk(error: OSError) -> bool:

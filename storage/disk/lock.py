@@ -1,8 +1,8 @@
 """One daemon per data folder, and whether the last one shut down cleanly.
 
 The lock is the operating system's, so it ends with its process, however that ends. The file
-holds the owner's process id while the folder is open; a clean close empties it. A file with an id
-but no lock means that the last owner died.
+holds the owner's process id while the folder is open; a clean close blanks it. A file with an id
+but no lock means that the last owner died. It is written in place, which a full disk allows.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage.disk.durable import sync_file
+from storage.disk.durable import file_faults, sync_file
 from storage.errors import DataDirLocked
+
+_OWNER_BYTES = 32
 
 if sys.platform == "win32":
     import msvcrt
@@ -72,17 +74,22 @@ class DataDirLock:
         self._write(str(os.getpid()))
 
     def release(self, *, clean: bool) -> None:
-        """Release the folder to other processes; clean: nothing is left to be repaired."""
-        if clean:
-            self._write("")
-        os.close(self._descriptor)
+        """Release the folder to other processes; clean: nothing is left to be repaired.
+
+        Raises StorageBroken, StorageFull if that cannot be noted; it is released all the same.
+        """
+        try:
+            with file_faults("cannot note that the data folder was closed"):
+                if clean:
+                    self._write("")
+        finally:
+            os.close(self._descriptor)
 
     def _read(self) -> str:
         os.lseek(self._descriptor, 0, os.SEEK_SET)
-        return os.read(self._descriptor, 32).decode("ascii", "replace")
+        return os.read(self._descriptor, _OWNER_BYTES).decode("ascii", "replace").strip()
 
     def _write(self, owner: str) -> None:
-        os.ftruncate(self._descriptor, 0)
         os.lseek(self._descriptor, 0, os.SEEK_SET)
-        os.write(self._descriptor, owner.encode("ascii"))
+        os.write(self._descriptor, owner.encode("ascii").ljust(_OWNER_BYTES))
         sync_file(self._descriptor)

@@ -32,6 +32,7 @@ def status(client: Client, *, as_json: bool) -> None:
             ("daemon", f"honed {health.get('version', '')} at {client.endpoint}"),
             ("database", restored_line(health)),
             ("data", damage_line(health)),
+            ("disk", health.get("storage_full")),
             ("trains", verdict_line(device)),
             *((job["state"], _job(job)) for job in jobs),
             *(("model", _model(model)) for model in models),

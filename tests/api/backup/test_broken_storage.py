@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from disk_faults import failing_sync
+from small_disks import break_disk, of_blocks
 from support import DEADLINE_S, Served, blobs, client, mlp
 
 
@@ -18,6 +21,12 @@ def trigger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in faults.items():
         monkeypatch.setenv(name, value)
     return trigger
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[Path]:
+    with of_blocks(tmp_path / "disk", size_mib=64) as folder:
+        yield folder
 
 
 def test_a_daemon_that_cannot_write_is_not_ready_from_then_on(
@@ -70,4 +79,34 @@ def test_a_daemon_that_cannot_write_ends_with_its_own_exit_code_and_starts_again
     again = serve()
     counts = again.http.get("/v1/models/m").json()["samples"]
     assert counts["train"] + counts["validation"] in (20, 40)
-    assert again.upload("m", **blobs(20, 8, 2, seed=2)).status_code == 201
+    again.upload("m", **blobs(20, 8, 2, seed=2))
+
+
+def test_a_disk_that_became_read_only_ends_the_daemon_as_other_faults_of_it_do(
+    disk: Path, serve: Callable[..., Served]
+) -> None:
+    broken = serve(disk, disk_reserve_bytes=0)
+    broken.register("m", mlp(8, 8, 2))
+    broken.upload("m", **blobs(20, 8, 2))
+    break_disk(disk)
+
+    refused = broken.offer("m", **blobs(20, 8, 2, seed=1))
+
+    assert (refused.status_code, refused.json()["code"]) == (500, "storage_broken")
+    assert broken.process.wait(DEADLINE_S) == 3
+    broken.stop()
+    log = broken.log.read_text()
+    assert "Traceback" not in log
+    assert "Read-only file system; check the disk and the data folder" in log
+
+
+def test_a_daemon_does_not_start_on_a_read_only_disk_and_says_why(
+    disk: Path, serve: Callable[..., Served]
+) -> None:
+    serve(disk).stop()
+    break_disk(disk)
+    command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", disk]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)  # noqa: PLW1510 - the code is looked at below
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert "Read-only file system; check the disk and the data folder" in done.stderr

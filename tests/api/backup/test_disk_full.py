@@ -2,40 +2,22 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import subprocess
-import sys
+import shutil
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from small_disks import FILLER, fill, in_memory
 from support import Served, blobs, mlp, wait_until
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A filesystem of 48 MiB."""
-    if sys.platform != "linux":
-        pytest.skip("mounts a tmpfs")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("may not mount")
-    yield folder
-    # The daemon writes its log beside its data until it ends.
-    wait_until(
-        lambda: not subprocess.run(["umount", str(folder)], check=False).returncode, "the daemon"
-    )
-
-
-def fill(disk: Path) -> None:
-    with (disk / "filler").open("ab", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            with contextlib.suppress(OSError):
-                while file.write(bytes(size)):
-                    pass
+    with in_memory(tmp_path / "disk", size_mib=48) as folder:
+        yield folder
 
 
 def test_the_daemon_lives_through_a_full_disk(disk: Path, serve: Callable[..., Served]) -> None:
@@ -46,7 +28,7 @@ def test_the_daemon_lives_through_a_full_disk(disk: Path, serve: Callable[..., S
     fill(disk)
 
     refused = served.offer("m", **blobs(5000, 64, 2, seed=1))
-    with (disk / "filler").open("r+b") as file:
+    with (disk / FILLER).open("r+b") as file:
         file.truncate(file.seek(0, 2) - 3 * 2**20)  # for the model, and not for what is made of it
     spec = json.dumps({"name": "large", "loss": "mse"})
     model = {"model": ("model.onnx", mlp(512, 900, 8))}
@@ -61,7 +43,7 @@ def test_the_daemon_lives_through_a_full_disk(disk: Path, serve: Callable[..., S
     assert many.json()["deleted"] > 1000
     assert served.http.get("/readyz").status_code == 200
 
-    (disk / "filler").unlink()
+    (disk / FILLER).unlink()
     again = served.upload("m", **blobs(500, 64, 2, seed=2))
     assert again.status_code == 201
     wait_until((disk / "data" / "ballast").exists, "the ballast to be back")
@@ -82,3 +64,36 @@ def test_a_daemon_starts_on_a_full_disk(disk: Path, serve: Callable[..., Served]
     assert second.http.delete(f"/v1/models/m/samples/{number}").status_code == 204
     assert second.offer("m", **blobs(5, 64, 2)).status_code == 507
     assert second.stop() == 0
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
+def test_a_daemon_starts_without_one_byte_of_room_and_its_ballast_spent(
+    disk: Path, serve: Callable[..., Served], how: signal.Signals
+) -> None:
+    first = serve(disk / "data", disk_reserve_bytes=0)
+    first.register("m", mlp(64, 8, 2))
+    number, _ = first.upload("m", **blobs(500, 64, 2)).json()["ids"]
+    samples = "/v1/models/m/samples"
+    fill(disk)
+    assert first.http.delete(f"{samples}/{number}").status_code == 204
+    fill(disk)
+    first.stop(how)
+    fill(disk)
+    assert shutil.disk_usage(disk).free == 0
+
+    second = serve(disk / "data")
+
+    ready = second.http.get("/readyz")
+    assert (ready.status_code, ready.json()["storage_full"][:8]) == (200, "the disk")
+    assert second.http.get(f"{samples}/{number + 1}").status_code == 200
+    assert second.http.delete(f"{samples}/{number + 1}").status_code == 204
+    assert second.offer("m", **blobs(5, 64, 2)).status_code == 507
+    assert second.http.get(f"{samples}/{number + 1}").status_code == 404
+
+    (disk / FILLER).unlink()
+    assert second.stop() == 0
+    third = serve(disk / "data", disk_reserve_bytes=0)
+    assert third.http.get("/readyz").json()["storage_full"] is None
+    third.upload("m", **blobs(5, 64, 2, seed=1))
+    counts = third.http.get(f"{samples}/stats").json()
+    assert counts["train"] + counts["validation"] == 503

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from small_disks import FILLER, fill, in_memory
 
+from storage.database.codec import utc_now
 from storage.disk import ballast
 from storage.errors import StorageFull
 from storage.samples.filter import SampleFilter
@@ -22,24 +21,8 @@ RECORD = 1024
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A filesystem of 40 MiB."""
-    if sys.platform != "linux":
-        pytest.skip("mounts a tmpfs")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=40m", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("may not mount")
-    yield folder
-    subprocess.run(["umount", str(folder)], check=True)
-
-
-def fill(disk: Path) -> None:
-    """Write until not one byte more fits."""
-    with (disk / "filler").open("ab", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            with contextlib.suppress(OSError):
-                while file.write(bytes(size)):
-                    pass
+    with in_memory(tmp_path / "disk", size_mib=40) as folder:
+        yield folder
 
 
 def upload(store: Store, count: int) -> None:
@@ -83,16 +66,16 @@ def test_a_full_disk_refuses_uploads_and_takes_deletions(full: Store, disk: Path
     gone = full.samples.delete_where(1, SampleFilter(up_to=1500))
 
     assert len(gone) == 1499
-    assert not (disk / "data" / "ballast").exists()
+    assert 0 < (disk / "data" / "ballast").stat().st_size < ballast.SIZE_BYTES
     assert full.broken is None
     assert list(full.tmp_dir.iterdir()) == []
     assert full.eraser.pending_models() == []
 
 
 def test_an_upload_does_not_use_the_ballast(full: Store, disk: Path) -> None:
-    (disk / "filler").write_bytes(b"")
+    (disk / FILLER).write_bytes(b"")
     room = 3 << 20
-    with (disk / "filler").open("ab") as file:
+    with (disk / FILLER).open("ab") as file:
         file.write(bytes(os.statvfs(disk).f_bavail * os.statvfs(disk).f_frsize - room))
     with pytest.raises(StorageFull):
         upload_without_end(full)
@@ -104,13 +87,12 @@ def test_an_upload_does_not_use_the_ballast(full: Store, disk: Path) -> None:
 
 def test_once_there_is_room_all_goes_on_and_the_ballast_is_back(full: Store, disk: Path) -> None:
     full.samples.delete(1, 1)
-    assert not (disk / "data" / "ballast").exists()
-    (disk / "filler").unlink()
+    (disk / FILLER).unlink()
 
     upload(full, 2000)
 
     assert len(full.samples.list(1, limit=10_000)) == 3999
-    assert (disk / "data" / "ballast").exists()
+    assert (disk / "data" / "ballast").stat().st_size == ballast.SIZE_BYTES
 
 
 def test_deleting_everything_gives_the_disk_its_room_back(full: Store, disk: Path) -> None:
@@ -132,8 +114,33 @@ def test_a_store_on_a_full_disk_opens_and_deletes(disk: Path, add_model) -> None
     store.samples.delete(1, 1)
     store.close()
 
-    (disk / "filler").unlink()
+    (disk / FILLER).unlink()
     store = Store.open(disk / "data")
     assert len(store.samples.list(1, limit=1000)) == 99
     assert (disk / "data" / "ballast").exists()
+    store.close()
+
+
+def test_deletions_go_on_however_often_others_fill_the_disk(full: Store, disk: Path) -> None:
+    for number in range(1, 31):
+        full.samples.delete(1, number)
+        fill(disk)
+    assert len(full.samples.list(1, limit=10_000)) == 1970
+
+
+def test_a_store_without_ballast_opens_where_its_own_backup_makes_room(
+    disk: Path, add_model
+) -> None:
+    store = Store.open(disk / "data")
+    add_model(store)
+    upload(store, 100)
+    assert store.backups.make(utc_now()) is not None
+    store.close()
+    (disk / "data" / "ballast").unlink()
+    fill(disk)
+
+    store = Store.open(disk / "data")
+
+    store.samples.delete(1, 1)
+    assert len(store.samples.list(1, limit=1000)) == 99
     store.close()

@@ -33,9 +33,9 @@ def test_the_lock_ends_with_a_process_that_is_killed(data_dir, start_child):
     assert child.stdout.readline() == "open\n"
     child.kill()
     child.wait()
-    assert (data_dir / "hone.lock").read_text() == str(child.pid)
+    assert (data_dir / "hone.lock").read_text().strip() == str(child.pid)
     Store.open(data_dir).close()
-    assert (data_dir / "hone.lock").read_text() == ""
+    assert (data_dir / "hone.lock").read_text().strip() == ""
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no mode bits")
