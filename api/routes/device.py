@@ -7,7 +7,6 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query, Request
-from msgspec.structs import asdict
 
 from api.access.scopes import needs
 from api.dependencies import TheDaemon
@@ -208,7 +207,7 @@ def _verdict(look: Look) -> VerdictBody:
 
 
 def _blockers(blockers: Iterable[Blocker]) -> list[BlockerBody]:
-    return [BlockerBody(**asdict(blocker)) for blocker in blockers]
+    return [BlockerBody.of(blocker) for blocker in blockers]
 
 
 def _signal(reading: Reading, now: Moment) -> SignalBody:

@@ -7,7 +7,6 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
-from msgspec.structs import asdict
 
 from api import present
 from api.access.scopes import ThePrincipal, needs
@@ -149,7 +148,7 @@ def job_log(job_id: JobId, daemon: TheDaemon) -> JobLogBody:
     their ends; no sample, label or token is in it.
     """
     lines = daemon.scheduler.log(job_id)
-    return JobLogBody(lines=[LogLineBody.model_validate(asdict(line)) for line in lines])
+    return JobLogBody(lines=[LogLineBody.of(line) for line in lines])
 
 
 @router.get(

@@ -172,11 +172,8 @@ async def delete_samples(
 async def sample_stats(model: KnownModel, store: TheStore) -> SampleStatsBody:
     """By split, and by class for a model with classes."""
     found = await run_in_threadpool(store.sample_stats.totals, model.id)
-    return SampleStatsBody(
-        **asdict(found.counts),
-        labels=present.label_counts(model, found.labels),
-        size_bytes=found.size_bytes,
-        quarantined=found.quarantined,
+    return SampleStatsBody.of(
+        found, **asdict(found.counts), labels=present.label_counts(model, found.labels)
     )
 
 

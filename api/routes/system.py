@@ -6,7 +6,6 @@ import asyncio
 from datetime import datetime, timezone
 
 from fastapi import APIRouter
-from msgspec.structs import asdict
 
 from api import present
 from api.access.scopes import needs
@@ -33,7 +32,7 @@ async def show_system(daemon: TheDaemon) -> SystemBody:
     return SystemBody(
         versions=dict(found.versions),
         data_dir=str(daemon.settings.data_dir),
-        checks=[CheckBody.model_validate(asdict(check)) for check in found.checks],
+        checks=[CheckBody.of(check) for check in found.checks],
         backups=[BackupBody(made_at=at, size_bytes=size) for at, size in backups],
     )
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import ConfigDict, Field, JsonValue, StringConstraints
 
-from api.schemas.base import Body, Name, Request, Time
+from api.schemas.base import Body, Name, Request, Time, shows
 from service.access.principal import Scope
-from storage.records.access import EntryKind
+from storage.records.access import AuditEntry, Token
 
 EXAMPLE: dict[str, JsonValue] = {
     "name": "camera",
@@ -65,18 +65,14 @@ class TokenPatch(Request):
     expires_at: Time | None = None
 
 
+@shows(
+    Token,
+    without=("sha256", "used_on", "used_bytes", "session_of"),
+    scopes=list[Scope],
+    limits=LimitSettings,
+)
 class TokenBody(Body):
     """A token. last_used_at: within the hour, after a crash."""
-
-    id: int
-    name: str
-    scopes: list[Scope]
-    models: list[str] | None
-    limits: LimitSettings
-    created_at: datetime
-    last_used_at: datetime | None
-    expires_at: datetime | None
-    revoked_at: datetime | None
 
 
 class NewTokenBody(TokenBody):
@@ -100,6 +96,7 @@ class SignInRequest(Request):
     code: Annotated[str, StringConstraints(min_length=1, max_length=256)]
 
 
+@shows(AuditEntry, previous=str, hash=str)
 class AuditBody(Body):
     """An entry of the audit log. who: a token or uid; `nobody` had no valid token.
 
@@ -107,17 +104,3 @@ class AuditBody(Body):
     requests the entry stands for. facts: of what left in federated training: sizes, norms, epsilon.
     previous: the hash of the entry before, hash: its own (SHA-256, hexadecimal).
     """
-
-    id: int
-    at: datetime
-    kind: EntryKind
-    who: str
-    address: str
-    action: str
-    path: str
-    model: str | None
-    code: str | None
-    count: int
-    facts: dict[str, Any] | None
-    previous: str
-    hash: str

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime, timezone
-from typing import Annotated, Any, Generic, Literal, TypeVar
+from enum import Enum
+from functools import reduce
+from operator import or_
+from types import UnionType
+from typing import Annotated, Any, Generic, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from msgspec import Struct
 from pydantic import (
     AfterValidator,
     AwareDatetime,
@@ -19,8 +24,10 @@ from pydantic import (
 )
 from pydantic.warnings import UnsupportedFieldAttributeWarning
 from pydantic_core import PydanticCustomError
+from typing_extensions import Self
 
 from service.logs import hidden_in
+from storage.records.models import FileRecord
 
 # FastAPI names a route's body by an alias and ignores this warning about it, but not where the
 # validator is built later, as here.
@@ -55,7 +62,17 @@ B = TypeVar("B", bound="Body")
 class Body(BaseModel):
     """The base of every body. Its validator is built when first needed, which saves memory."""
 
-    model_config = ConfigDict(defer_build=True)
+    model_config = ConfigDict(defer_build=True, from_attributes=True)
+
+    @classmethod
+    def of(cls, record: Struct, **others: Any) -> Self:
+        """The body that shows a record. others: fields with other values than the record's."""
+        for name in cls.model_fields.keys() - others.keys():
+            if hasattr(record, name):
+                others[name] = getattr(record, name)
+            elif name in _OF_FILES:
+                others[name] = getattr(record.file, name, None)  # type: ignore[attr-defined]
+        return cls.model_validate(others)
 
 
 class Request(Body):
@@ -81,6 +98,56 @@ def with_fields(fields: Mapping[str, tuple[Any, Any]]) -> Callable[[type[B]], ty
         )
 
     return extend
+
+
+def shows(
+    record: type[Struct], *, without: Collection[str] = (), **others: Any
+) -> Callable[[type[B]], type[B]]:
+    """Give a body the fields of a record, in their order, with lists for tuples.
+
+    without: fields that it leaves out. others: types of fields that differ from the record's, or
+    (type, default); one that the record lacks stands behind the one named before it. A record's
+    file is shown as its digest and size.
+    """
+    kinds: dict[str, Any] = {}
+    for name, kind in get_type_hints(record, include_extras=True).items():
+        if name == "file":
+            kinds |= {each: _or_none(each_kind, kind) for each, each_kind in _OF_FILES.items()}
+        elif name not in without:
+            kinds[name] = in_json(kind)
+    before: str | None = None
+    for name, kind in others.items():
+        if name not in kinds:
+            kinds = _inserted(kinds, name, behind=before)
+        kinds[name], before = kind, name
+    return with_fields(
+        {name: kind if isinstance(kind, tuple) else (kind, ...) for name, kind in kinds.items()}
+    )
+
+
+_OF_FILES = get_type_hints(FileRecord)
+
+
+def _or_none(kind: Any, other: Any) -> Any:
+    return kind | None if type(None) in get_args(other) else kind
+
+
+def _inserted(kinds: dict[str, Any], name: str, *, behind: str | None) -> dict[str, Any]:
+    """With a place for a name behind another, by default before all."""
+    at = [*kinds].index(behind) + 1 if behind else 0
+    items = [*kinds.items()]
+    return dict([*items[:at], (name, None), *items[at:]])
+
+
+def in_json(kind: Any) -> Any:
+    """A type as JSON has it: with lists for tuples, and texts for an enumeration."""
+    if isinstance(kind, UnionType):
+        return reduce(or_, map(in_json, get_args(kind)))
+    if get_origin(kind) is tuple:
+        return list[in_json(get_args(kind)[0])]  # type: ignore[misc]
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return Literal[tuple(each.value for each in kind)]
+    return kind
 
 
 class Page(Body, Generic[T]):

@@ -8,7 +8,8 @@ from typing import Any, Literal, get_type_hints
 from pydantic import ConfigDict, Field, JsonValue
 
 from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
-from api.schemas.base import Body, Name, Time, with_fields
+from api.schemas.base import Body, Name, Time, shows, with_fields
+from service.installation.checks import Check
 from service.policy import Policy
 from service.policy.judge import LONGEST_SNOOZE
 
@@ -80,13 +81,9 @@ class PolicyCheckBody(Body):
     blocked_by: list[BlockerBody]
 
 
+@shows(Check, remedy=str | None)
 class CheckBody(Body):
     """One thing looked at. remedy: what to do unless it is ok."""
-
-    name: str
-    status: Literal["ok", "warn", "fail"]
-    detail: str
-    remedy: str | None
 
 
 class BackupBody(Body):

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from api.schemas.base import Body, FaultBody, Text
+from api.schemas.base import Body, FaultBody, Text, shows
 from api.schemas.models import LossOutput, ModelSpecBody, TargetBody
-from service.training.protocol.messages.diagnosis import WhyNot
+from service.training.protocol.messages.diagnosis import (
+    HeadInfo,
+    Initializer,
+    RefusedNode,
+    TensorInfo,
+    WhyNot,
+)
+from service.training.protocol.messages.preparation import Cut
 from storage.records.models import NamedLoss
 
 
@@ -20,28 +27,24 @@ class DiagnosisSpecBody(ModelSpecBody):
     loss: NamedLoss | LossOutput | None = None  # type: ignore[assignment]
 
 
+@shows(TensorInfo)
 class TensorBody(Body):
     """An input or output. shape: of one sample; null where it is not fixed or not known."""
 
-    name: str
-    dtype: str
-    shape: list[int | None] | None
 
-
+@shows(
+    Initializer,
+    shape=list[int],
+    count=int,
+    below=bool,
+    why_not=WhyNot | None,
+    detail=str | None,
+)
 class InitializerBody(Body):
     """What may be a parameter. why_not, detail: null where it trains.
 
     below: whether it lies below the cut, in the frozen part that runs once for each sample.
     """
-
-    name: str
-    dtype: str
-    shape: list[int]
-    count: int
-    trains: bool
-    below: bool
-    why_not: WhyNot | None
-    detail: str | None
 
 
 class ParametersFound(Body):
@@ -52,6 +55,7 @@ class ParametersFound(Body):
     items: list[InitializerBody]
 
 
+@shows(Cut)
 class CutBody(Body):
     """Where the frozen part of a model ends. Bytes and milliseconds are of one sample.
 
@@ -59,30 +63,15 @@ class CutBody(Body):
     made: features are then read sooner than they are computed.
     """
 
-    tensors: list[str]
-    nodes: int
-    parameters: int
-    feature_bytes: int
-    input_bytes: int
-    milliseconds: float
-    pays: bool
 
-
+@shows(HeadInfo)
 class HeadBody(Body):
     """The layer that has a row of weights for each class, which classes can be added to."""
 
-    weight: str
-    bias: str | None
-    features: str
-    classes: int
 
-
+@shows(RefusedNode)
 class RefusedNodeBody(Body):
     """A node that keeps the model from being trained."""
-
-    node: str
-    operator: str
-    detail: str
 
 
 class SuggestedBody(Body):

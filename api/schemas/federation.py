@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from api.schemas.base import Body, Name, Request
+from api.schemas.base import Body, Name, Request, shows
 from api.schemas.jobs import BlockerBody, JobErrorBody, MetricsBody, ProgressBody, State
 from service.federation.accounting import LEAST_NOISE
+from service.federation.consent import Consent
 
 NoiseMultiplier = (
     Annotated[float, Field(ge=0, le=0, allow_inf_nan=False)]
@@ -51,18 +52,9 @@ class FederationSettings(Request):
     personalize: Personalization | None = None
 
 
+@shows(Consent)
 class ConsentBody(Body):
     """What holds of FederationSettings."""
-
-    allowed: bool
-    superlink: str | None
-    epsilon: float | None
-    delta: float
-    min_samples: int
-    max_rounds_per_day: int | None
-    clip_norm: float | None
-    noise_multiplier: float
-    personalize: dict[str, Any] | None
 
 
 class SpentBody(Body):

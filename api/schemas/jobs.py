@@ -2,32 +2,22 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from functools import reduce
-from operator import or_
-from types import UnionType
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import ConfigDict, Field
 
-from api.schemas.base import Body, Request, with_fields
+from api.schemas.base import Body, Request, in_json, shows, with_fields
 from service.training.hyperparameters import declared
-from storage.records.versions import Role
+from storage.records.jobs import Blocker, Job, JobState, LogLine, MetricPoint
+from storage.records.versions import Checkpoint
 
-State = Literal["queued", "running", "paused", "succeeded", "failed", "cancelled"]
+State = in_json(JobState)
 
 
 def _optional(kind: Any, bounds: dict[str, Any]) -> tuple[Any, Any]:
     """A field of this type; a number must be finite, though JSON as Python reads it has NaN."""
     finite = False if float in (kind, *get_args(kind)) else None
-    return _in_json(kind) | None, Field(None, allow_inf_nan=finite, **bounds)
-
-
-def _in_json(kind: Any) -> Any:
-    """A type as JSON has it: with lists for tuples."""
-    if isinstance(kind, UnionType):
-        return reduce(or_, map(_in_json, get_args(kind)))
-    return list[get_args(kind)[0]] if get_origin(kind) is tuple else kind  # type: ignore[misc]
+    return in_json(kind) | None, Field(None, allow_inf_nan=finite, **bounds)
 
 
 @with_fields({each.name: _optional(each.kind, each.about.bounds) for each in declared()})
@@ -72,11 +62,9 @@ class ResumeRequest(Request):
     )
 
 
+@shows(Blocker)
 class BlockerBody(Body):
     """One condition that a job waits for."""
-
-    condition: str
-    detail: str
 
 
 class ProgressBody(Body):
@@ -113,6 +101,14 @@ class JobErrorBody(Body):
     detail: str
 
 
+@shows(
+    Job,
+    without=("model_id", "start"),
+    blocked_by=list[BlockerBody],
+    progress=ProgressBody,
+    metrics=MetricsBody,
+    error=JobErrorBody | None,
+)
 class JobBody(Body):
     """One training run of one model. engine: what trained it last, null before its first start.
 
@@ -120,41 +116,15 @@ class JobBody(Body):
     begun, they are missing in hyperparameters.
     """
 
-    id: int
-    model: str
-    state: State
-    blocked_by: list[BlockerBody]
-    trigger: str
-    priority: int
-    ignore_policy: bool
-    hyperparameters: dict[str, Any]
-    choices: dict[str, str]
-    watermark: int
-    progress: ProgressBody
-    metrics: MetricsBody
-    version: int | None
-    engine: str | None
-    restarts: int
-    error: JobErrorBody | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
 
-
+@shows(MetricPoint)
 class MetricPointBody(Body):
     """Values by name at a step: train_loss, learning_rate, validation_loss, …"""
 
-    step: int
-    epoch: int
-    values: dict[str, float]
 
-
+@shows(LogLine)
 class LogLineBody(Body):
     """One line. source: `child` for what a child of the job wrote, `daemon` for what it knows."""
-
-    at: datetime
-    source: Literal["child", "daemon"]
-    text: str
 
 
 class JobLogBody(Body):
@@ -163,21 +133,9 @@ class JobLogBody(Body):
     lines: list[LogLineBody]
 
 
+@shows(Checkpoint, without=("model_id", "state"), id=int, model=str)
 class CheckpointBody(Body):
     """Training state of a job after `step`. engine: what wrote it."""
-
-    id: int
-    model: str
-    job_id: int
-    role: Role
-    step: int
-    epoch: int
-    engine: str
-    sha256: str
-    size_bytes: int
-    pinned: bool
-    note: str
-    created_at: datetime
 
 
 class CheckpointPatch(Request):

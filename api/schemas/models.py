@@ -8,10 +8,19 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Discriminator, Field, Tag
 from pydantic_core import PydanticCustomError
 
-from api.schemas.base import Body, Name, Request, Text
+from api.schemas.base import Body, Name, Request, Text, shows
 from api.schemas.federation import ConsentBody, FederationSettings
 from api.schemas.jobs import JobHyperparameters
-from storage.records.models import BatchNorm, Engine, NamedLoss, OptimizerName, WhenFull
+from service.models.classes import ModelClass
+from storage.records.models import (
+    BatchNorm,
+    Model,
+    NamedLoss,
+    OptimizerName,
+    SampleCounts,
+    WhenFull,
+)
+from storage.records.signatures import TargetSpec, TensorSpec
 
 
 class ModelHyperparameters(JobHyperparameters):
@@ -195,35 +204,25 @@ class ClassMerge(Request):
     into: Text
 
 
+@shows(ModelClass)
 class ClassBody(Body):
     """A class as it is now. train, validation: its samples. index: in labels and outputs.
 
     in_latest: whether the version that `latest` names tells it apart.
     """
 
-    index: int
-    name: str
-    train: int
-    validation: int
-    in_latest: bool
 
-
+@shows(TensorSpec)
 class InputBody(Body):
     """One input. shape: of one sample, without the batch axis."""
 
-    name: str
-    dtype: str
-    shape: list[int]
 
-
+@shows(TargetSpec, without=("class_ids", "classes_made", "may_ignore"))
 class TargetBody(InputBody):
     """What a label is. num_classes: class indices run from 0 to num_classes - 1.
 
     A shape that holds 0: the loss takes no label.
     """
-
-    num_classes: int | None
-    classes: list[str] | None
 
 
 class ParameterCounts(Body):
@@ -234,13 +233,9 @@ class ParameterCounts(Body):
     names: list[str]
 
 
+@shows(SampleCounts)
 class SampleCountsBody(Body):
     """Labelled samples by split, and unlabelled samples. base: those of the base set."""
-
-    train: int
-    validation: int
-    unlabelled: int
-    base: int
 
 
 class GateBody(Body):
@@ -256,6 +251,25 @@ class GateBody(Body):
     hold_on_drift: bool
 
 
+@shows(
+    Model,
+    without=(
+        *("id", "signature", "loss_output", "trainable", "trainable_parameters", "files"),
+        *("frozen_parameters", "reference_frozen_at", "base_set_at", "keeps_duplicates"),
+    ),
+    created_at=datetime,
+    inputs=list[InputBody],
+    target=TargetBody,
+    loss=NamedLoss | LossOutput,
+    output=str,
+    parameters=ParameterCounts,
+    samples=SampleCountsBody,
+    gate=GateBody,
+    retention=RetentionSettings,
+    quota=QuotaSettings,
+    duplicates=Duplicates,
+    federation=ConsentBody,
+)
 class ModelBody(Body):
     """A registered model. notes: what was changed in the graph so that it trains.
 
@@ -264,25 +278,3 @@ class ModelBody(Body):
     `augment` concerns training alone.
     features: names of CSV columns, in the order of the inputs; null until a CSV has named them.
     """
-
-    name: str
-    created_at: datetime
-    inputs: list[InputBody]
-    target: TargetBody
-    loss: NamedLoss | LossOutput
-    optimizer: OptimizerName
-    engine: Engine
-    output: str
-    parameters: ParameterCounts
-    hyperparameters: dict[str, Any]
-    samples: SampleCountsBody
-    latest_version: int | None
-    gate: GateBody
-    retention: RetentionSettings
-    held_since: datetime | None
-    notes: list[str]
-    preprocess: list[dict[str, Any]]
-    quota: QuotaSettings
-    duplicates: Duplicates
-    features: list[str] | None
-    federation: ConsentBody

@@ -8,7 +8,8 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from api.schemas import FaultBody, JobBody, Request, SampleCountsBody
-from api.schemas.base import Body
+from api.schemas.base import Body, shows
+from storage.records.samples import Sample
 
 OrdinarySplit = Literal["train", "validation"]
 SplitName = Literal[OrdinarySplit, "base"]
@@ -72,6 +73,15 @@ class BaseSetChanged(SamplesAccepted):
     base_set: BaseSetBody
 
 
+@shows(
+    Sample,
+    without=("model_id", "owner"),
+    label=Any,
+    quarantine=str | None,
+    uncertainty=(float | None, None),
+    doubt=(float | None, None),
+    predicted=(Any, None),
+)
 class SampleBody(Body):
     """A stored sample, without its content.
 
@@ -80,20 +90,6 @@ class SampleBody(Body):
     ordered by it. doubt, predicted: 1 less the probability that the current version gives the
     label, and the label that it would give, in lists of suspects.
     """
-
-    id: int
-    key: str | None
-    split: SplitName
-    label: Any
-    sha256: str
-    size_bytes: int
-    created_at: datetime
-    pinned: bool
-    weight: float
-    quarantine: str | None
-    uncertainty: float | None = None
-    doubt: float | None = None
-    predicted: Any = None
 
 
 class SamplePatch(Request):

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
-from api.schemas.base import Body, Request
-from storage.records.versions import VariantName
+from api.schemas.base import Body, Request, shows
+from service.training.protocol.messages.versions import ChangedSample
+from storage.records.versions import Variant, VariantName, Version
 
 
 class AliasBody(Body):
@@ -33,22 +34,21 @@ class ReferenceBody(Body):
     frozen_at: datetime | None
 
 
+@shows(Variant, without=("name",), variant=VariantName)
 class VariantBody(Body):
     """Another form of a version's model. sha256, size_bytes: null if it was refused.
 
     metrics: on the samples on which `reason` compares it with the version's own model.
     """
 
-    variant: VariantName
-    sha256: str | None
-    size_bytes: int | None
-    method: str
-    metrics: dict[str, Any]
-    verdict: dict[str, Any]
-    reason: str
-    created_at: datetime
 
-
+@shows(
+    Version,
+    without=("model_id", "checkpoint_id", "target"),
+    provenance=dict[str, Any],
+    classes=list[str] | None,
+    variants=list[VariantBody],
+)
 class VersionBody(Body):
     """An exported inference model, immutable. baseline: what `latest` reached on the same samples.
 
@@ -58,37 +58,14 @@ class VersionBody(Body):
     that apps fetch. stored_bytes: what the version takes on disk beside what it shares with others.
     """
 
-    model: str
-    version: int
-    sha256: str
-    size_bytes: int
-    stored_bytes: int
-    created_at: datetime
-    job_id: int | None
-    metrics: dict[str, Any]
-    baseline: dict[str, Any]
-    aliases: list[str]
-    promoted: bool
-    reason: str
-    verdict: dict[str, Any]
-    provenance: dict[str, Any]
-    classes: list[str] | None
-    variants: list[VariantBody]
 
-
+@shows(ChangedSample)
 class ChangedSampleBody(Body):
     """A validation sample of which two versions say something else.
 
     label, before, after: a class index, or the first eight numbers; null where a sample has no one
     answer. before_error, after_error: what `by` of the comparison names.
     """
-
-    id: int
-    label: Any
-    before: Any
-    after: Any
-    before_error: float | None
-    after_error: float | None
 
 
 class ChangedSamples(Body):

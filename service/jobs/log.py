@@ -7,6 +7,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Literal
 
 from service.errors import ChildDied
 from service.logs import event
@@ -95,7 +96,7 @@ class JobLog:
         except HoneError as error:
             event(logger, logging.WARNING, "job.log_not_written", detail=error.detail)
 
-    def _add(self, source: str, text: str) -> None:
+    def _add(self, source: Literal["child", "daemon"], text: str) -> None:
         text = _CONTROL.sub("", _PATH.sub("…", text)).rstrip()[:LONGEST_LINE]
         if not text:
             return

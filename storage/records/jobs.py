@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, field
 
@@ -56,7 +56,7 @@ class Blocker(Struct, frozen=True):
     detail: str
 
 
-class Job(Struct, frozen=True):
+class Job(Struct, frozen=True, kw_only=True):
     """A job's row. watermark: highest sample id that it reads. progress, metrics: as the API
     shows them. engine: the last one that trained it, None before its first start. choices:
     hyperparameter → why the job chose its value. error: `{"code", "detail", …}` of a failed job.
@@ -66,23 +66,23 @@ class Job(Struct, frozen=True):
     model_id: int
     model: str
     state: JobState
-    trigger: str
-    hyperparameters: dict[str, Any]
-    start: str
-    ignore_policy: bool
-    watermark: int
-    created_at: datetime
     blocked_by: tuple[Blocker, ...] = ()
+    trigger: str
+    start: str
+    priority: int = 0
+    ignore_policy: bool
+    hyperparameters: dict[str, Any]
+    choices: dict[str, str] = field(default_factory=dict)
+    watermark: int
     progress: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     version: int | None = None
     engine: str | None = None
     restarts: int = 0
     error: dict[str, Any] | None = None
+    created_at: datetime
     started_at: datetime | None = None
     finished_at: datetime | None = None
-    priority: int = 0
-    choices: dict[str, str] = field(default_factory=dict)
 
 
 class NewTrigger(Struct, frozen=True):
@@ -134,7 +134,7 @@ class LogLine(Struct, frozen=True):
     """One line of a job's log. source: written by the `child`, or by the `daemon` about it."""
 
     at: datetime
-    source: str
+    source: Literal["child", "daemon"]
     text: str
 
 

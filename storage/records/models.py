@@ -69,7 +69,7 @@ class NewModel(Struct, frozen=True):
     loss_output: str | None = None
 
 
-class Model(Struct, frozen=True):
+class Model(Struct, frozen=True, kw_only=True):
     """A registered model. engine: the one that it was prepared for.
 
     trainable: names of the initializers that train. trainable_parameters, frozen_parameters: counts
@@ -85,17 +85,17 @@ class Model(Struct, frozen=True):
     id: int
     name: str
     created_at: datetime
+    signature: Signature
     loss: Loss
+    loss_output: str | None = None
     optimizer: OptimizerName
     engine: Engine
     output: str
-    signature: Signature
     trainable: tuple[str, ...]
     trainable_parameters: int
     frozen_parameters: int
     hyperparameters: dict[str, Any]
     files: dict[str, FileRecord]
-    notes: tuple[str, ...]
     samples: SampleCounts
     latest_version: int | None
     gate: dict[str, Any]
@@ -103,9 +103,9 @@ class Model(Struct, frozen=True):
     held_since: datetime | None
     reference_frozen_at: datetime | None
     base_set_at: datetime | None
+    notes: tuple[str, ...]
     preprocess: tuple[dict[str, Any], ...] = ()
     quota: Quota = Quota()
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
-    loss_output: str | None = None
     federation: dict[str, Any] = field(default_factory=dict)

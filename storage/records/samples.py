@@ -53,7 +53,7 @@ SAMPLE_COLUMNS: dict[str, object] = {"key": None, "split": None, "pinned": False
 """The names of SampleColumns → their defaults."""
 
 
-class Sample(Struct, frozen=True):
+class Sample(Struct, frozen=True, kw_only=True):
     """A sample's row; the fields are columns, except size_bytes.
 
     pinned: no quota evicts it. quarantine: why training leaves it out, None if it does not.
@@ -70,9 +70,9 @@ class Sample(Struct, frozen=True):
     size_bytes: int
     created_at: datetime
     pinned: bool = False
+    weight: float = 1.0
     quarantine: str | None = None
     owner: str | None = None
-    weight: float = 1.0
 
 
 class StageResult(Struct, frozen=True):

@@ -121,9 +121,9 @@ class Version(Struct, frozen=True):
     checkpoint_id: int | None
     metrics: dict[str, Any]
     baseline: dict[str, Any]
+    aliases: tuple[str, ...]
     promoted: bool
     reason: str
-    aliases: tuple[str, ...]
     verdict: dict[str, Any]
     provenance: dict[str, Any]
     target: TargetSpec

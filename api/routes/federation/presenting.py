@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from api import present
 from api.schemas.federation import FederationBody, RoundBody, SpentBody, TermsBody
@@ -24,8 +24,8 @@ OF_JOBS = (
 def federation_body(row: Model, spent: PrivacySpent, rounds_today: int) -> FederationBody:
     """A model's consent, and the privacy that was spent."""
     consent = consent_of(row)
-    return FederationBody(
-        **asdict(consent),
+    return FederationBody.of(
+        consent,
         spent=SpentBody(
             epsilon=None if spent.unnoised else epsilon_spent(spent, delta=consent.delta),
             rounds=spent.rounds,
@@ -52,11 +52,8 @@ def round_body(row: Round, *, has_update: bool) -> RoundBody:
         federation=row.federation,
         round=row.number,
         deadline=row.deadline,
-        metrics=shown.metrics.model_copy(
-            update={
-                name: figures(getattr(shown.metrics, name)) for name in ("validation", "baseline")
-            }
-        ),
+        metrics=row.job.metrics
+        | {name: figures(row.job.metrics.get(name)) for name in ("validation", "baseline")},
         terms=TermsBody(**row.terms),
         **{name: row.outcome.get(name) for name in ("samples", "bytes", "raw_bytes", "epsilon")},
         has_update=has_update,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Literal
 
 from msgspec import field
@@ -59,6 +60,11 @@ class Initializer(Serialized, frozen=True):
     below: bool = False
     why_not: WhyNot | None = None
     detail: str | None = None
+
+    @property
+    def count(self) -> int:
+        """Number of values."""
+        return prod(self.shape)
 
 
 class HeadInfo(Serialized, frozen=True):
