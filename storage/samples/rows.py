@@ -66,7 +66,9 @@ def insert_samples(
     insert_rows(transaction.connection, "samples", _COLUMNS, placed, constant=constant)
     counted = ((model_id, *kind, count) for kind, count in counts.items())
     transaction.executemany(_COUNT_SAMPLES, counted)
-    splits = Counter(split for split, _ in counts.elements())
+    splits = Counter[str]()
+    for (split, _), count in counts.items():
+        splits[split] += count
     owned = ((model_id, holder, split, splits[split], size) for split, size in sizes.items())
     transaction.executemany(_COUNT_BY_OWNER, owned)
     transaction.execute(_PACK_SIZE, (model_id, placement.pack, placement.size_bytes))
