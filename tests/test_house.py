@@ -36,7 +36,6 @@ SHORT = {
     "storage/database/migrations.py": "grows with each migration, and brings a library",
     "storage/disk/digest.py": "four rooms hash files",
     "tests/helpers/models/pictures.py": "a kind of model",
-    "tests/helpers/models/predictions.py": "a request that two files of tests make",
     "tests/helpers/policies.py": "a policy that one room's tests share",
     "tests/helpers/processes/programs.py": "tests of two rooms run programs",
     "tests/helpers/training/training_api.py": "asked before the engine is imported",

@@ -18,7 +18,10 @@ from service.settings import Settings
 from storage.errors import Busy
 
 LANES = 3
-"""Number of lanes. The last is reserved for questions expected to be answered quickly."""
+"""Number of lanes. The last is reserved for questions expected to be answered quickly, and all but
+the first for files that have answered each time: one that once did not is no longer trusted, as its
+duration may depend on what it is asked.
+"""
 QUICK_S = 0.2
 """Maximum duration of a quick answer."""
 REMEMBERED = 4
@@ -42,10 +45,13 @@ class _Lane(Struct, eq=False):
 
 
 class _Turn(Struct, eq=False):
-    """A question that waits for a lane. may_start: whether a process may be started for it."""
+    """A question that waits for one of the first `lanes`.
+
+    may_start: whether a process may be started for it.
+    """
 
     model: str
-    is_quick: bool
+    lanes: int
     may_start: bool = False
     granted: asyncio.Future[_Lane] = field(default_factory=asyncio.Future)
 
@@ -53,8 +59,9 @@ class _Turn(Struct, eq=False):
 class Lanes:
     """Sends questions in order of arrival, those of one model to one lane at a time.
 
-    So a slow model takes one lane, however many questions it has; and however many models are slow,
-    one lane is left for quick ones. Belongs to the event loop.
+    So a slow model takes one lane, however many questions it has; however many models are slow, one
+    lane is left for quick ones; and those that do not answer take one together.
+    Belongs to the event loop.
     on_idle: called when the last process ends because it is idle.
     """
 
@@ -75,7 +82,9 @@ class Lanes:
         self._turns: deque[_Turn] = deque()
         self._answering: set[asyncio.Task[Frame]] = set()
         self._took: dict[str, deque[tuple[float, int]]] = {}
-        """File → seconds and bytes of its last questions that ran alone."""
+        """File → seconds and bytes of its last questions that ran alone; of one that did not answer
+        in time, nothing, and no more is added.
+        """
 
     @property
     def pids(self) -> list[int]:
@@ -91,7 +100,7 @@ class Lanes:
         """The answer, which may be an error. Raises Busy, PredictionTimeout, ChildDied."""
         may_start = True
         while True:
-            turn = _Turn(model, is_quick=self._is_quick(question) or not may_start)
+            turn = _Turn(model, lanes=self._open_to(question) if may_start else LANES)
             lane = await self._turn(turn, may_start=may_start)
             is_new = lane.worker.pid is None
             answering = asyncio.create_task(self._answer(lane, question))
@@ -123,6 +132,9 @@ class Lanes:
             if alone and question.tensors:
                 self._remember(question, time.monotonic() - began)
             return answer
+        except PredictionTimeout:
+            self._keep(_file(question), deque(maxlen=0))
+            raise
         finally:
             lane.asking -= 1
             self._grant()
@@ -133,18 +145,24 @@ class Lanes:
             answering.exception()  # the caller may be gone
 
     def _remember(self, question: Frame, seconds: float) -> None:
-        file = _file(question)
-        took = self._took.pop(file, None) or deque(maxlen=REMEMBERED)
+        took = self._took.get(_file(question), deque(maxlen=REMEMBERED))
         took.append((seconds, _size_bytes(question)))
+        self._keep(_file(question), took)
+
+    def _keep(self, file: str, took: deque[tuple[float, int]]) -> None:
+        self._took.pop(file, None)
         self._took[file] = took
         while len(self._took) > FILES_REMEMBERED:
             self._took.pop(next(iter(self._took)))
 
-    def _is_quick(self, question: Frame) -> bool:
-        """Whether the answer is expected soon; larger questions take longer."""
+    def _open_to(self, question: Frame) -> int:
+        """How many lanes, by how soon the answer is expected; larger questions take longer."""
         size = _size_bytes(question)
-        took = self._took.get(_file(question), ())
-        return any(seconds * max(1, size / max(1, known)) <= QUICK_S for seconds, known in took)
+        took = self._took.get(_file(question))
+        if took is not None and took.maxlen == 0:
+            return 1
+        scaled = (seconds * max(1, size / max(1, known)) for seconds, known in took or ())
+        return LANES if any(each <= QUICK_S for each in scaled) else LANES - 1
 
     async def _turn(self, turn: _Turn, *, may_start: bool) -> _Lane:
         if self.waiting >= MAX_WAITING:
@@ -191,8 +209,7 @@ class Lanes:
         for lane in self._lanes:
             if lane.asking and lane.model == turn.model:
                 return lane if alone and lane.asking < DEPTH else None
-        lanes = self._lanes if turn.is_quick else self._lanes[:-1]
-        free = [lane for lane in lanes if not lane.asking]
+        free = [lane for lane in self._lanes[: turn.lanes] if not lane.asking]
         running = [lane for lane in free if lane.worker.pid is not None]
         if not running and (turn.may_start or not any(lane.asking for lane in self._lanes)):
             return next(iter(free), None)

@@ -14,7 +14,7 @@ import numpy as np
 import psutil
 import pytest
 from daemon_process import start_program
-from predictions import X, ask
+from predictions import X, ask, never_ending
 from support import DEADLINE_S, Served, blobs, mlp, wait_until
 
 MUCH = np.zeros((8192, 8), dtype=np.float32)
@@ -133,6 +133,37 @@ def test_a_predictor_that_hangs_is_replaced(serve: Callable[..., Served]) -> Non
     assert answer.status_code == 504
     assert answer.json()["code"] == "prediction_timeout"
     assert ask(served, "hangs", X[0]).status_code == 200
+
+
+def test_models_that_sometimes_never_answer_take_one_process_of_three(
+    serve: Callable[..., Served],
+) -> None:
+    served = serve(prediction_timeout_s=5)
+    endless = [f"endless{number}" for number in range(3)]
+    for number, name in enumerate(endless):
+        served.register(name, never_ending(number))
+    served.register("other", mlp(8, 3))
+    quick, forever = np.ones(8, np.float32), np.full(8, 4000, np.float32)
+    for name in endless:
+        assert ask(served, name, quick).status_code == 200
+        assert ask(served, name, forever).json()["code"] == "prediction_timeout"
+        assert ask(served, name, quick).status_code == 200, (
+            "it can be quick, and so is not to be told"
+        )
+    answers: list[httpx.Response] = []
+    asking = [
+        threading.Thread(target=lambda name=name: answers.append(ask(served, name, forever)))
+        for name in endless
+    ]
+    for thread in asking:
+        thread.start()
+    wait_until(lambda: busy_connections(served) >= len(endless), "the endless ones to be asked")
+    for _ in range(5):
+        assert ask(served, "other", X[0]).status_code == 200
+    assert not answers
+    for thread in asking:
+        thread.join()
+    assert {each.json()["code"] for each in answers} == {"prediction_timeout"}
 
 
 def test_the_predictor_starts_at_first_use_and_ends_when_idle(

@@ -6,11 +6,38 @@ from typing import Any
 
 import httpx
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper, parser
 from support import Served
 
 X = np.random.default_rng(3).standard_normal((5, 8)).astype(np.float32)
 """Five samples of eight features."""
+
+PRODUCTS = 400
+
+
+def never_ending(bias: float) -> bytes:
+    """A model of inputs (n, 8) that multiplies square matrices, as large as its first input says.
+
+    bias: makes the files differ.
+    """
+    products = "\n".join(f"a{n + 1} = MatMul(a{n}, a0)" for n in range(PRODUCTS))
+    text = f"""
+    <ir_version: 8, opset_import: ["" : 17]>
+    slow (float[batch, 8] x) => (float[batch, 3] logits)
+    <float[8, 3] w = {{{"1, " * 23} 1}}, float[3] b = {{{bias}, 0, 0}}, int64[1] one = {{1}}>
+    {{
+        largest = ReduceMax<keepdims = 0>(x)
+        as_integer = Cast<to = 7>(largest)
+        size = Reshape(as_integer, one)
+        shape = Concat<axis = 0>(size, size)
+        a0 = ConstantOfShape<value = float[1] {{0.0001}}>(shape)
+        {products}
+        mean = ReduceMean<keepdims = 0>(a{PRODUCTS})
+        moved = Add(x, mean)
+        logits = Gemm(moved, w, b)
+    }}
+    """
+    return parser.parse_model(text).SerializeToString()
 
 
 def ask(served: Served, name: str, *rows: np.ndarray, **query: Any) -> httpx.Response:
