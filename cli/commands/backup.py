@@ -6,7 +6,7 @@ import os
 from contextlib import closing
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import click
 from msgspec.structs import asdict
@@ -18,6 +18,9 @@ from cli.output import echo_json, echo_text, file_size
 from cli.progress import bar
 from service.backup.contents import Contents, open_backup, read_contents
 from storage.disk.durable import create_private
+
+if TYPE_CHECKING:
+    from service.backup.restore import Restored
 
 PAYLOAD = "Hone-Payload-Bytes"
 
@@ -89,11 +92,17 @@ def restore(
             "models": done.models,
             "samples": done.samples,
             "interrupted_jobs": done.interrupted_jobs,
+            "tokens": done.tokens,
             "set_aside": None if done.set_aside is None else str(done.set_aside),
             "lost": asdict(done.lost),
         }
         echo_json({**told, **_told(contents)})
-        return
+    else:
+        _show(done, data_dir)
+
+
+def _show(done: Restored, data_dir: Path) -> None:
+    contents = done.contents
     echo_text(
         f"{data_dir}: {_count(done.models, 'model')} and {_count(done.samples, 'sample')}, "
         f"as they were at {contents.created_at}"
@@ -101,6 +110,11 @@ def restore(
     if done.interrupted_jobs:
         jobs = _count(done.interrupted_jobs, "job")
         echo_text(f"{jobs} in training then; honed serve goes on from the last checkpoint")
+    if done.tokens:
+        tokens = _count(done.tokens, "token")
+        echo_text(
+            f"{tokens} of the backup may be used again, also if revoked since: honed tokens list"
+        )
     if done.set_aside is not None:
         echo_text(f"what was there before is in {done.set_aside}; erasure does not reach it")
     _warn(contents)

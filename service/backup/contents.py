@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 import stat
 import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import DecodeError, Meta, Struct, field, json
 
 from service.backup.backup import FORMAT, MANIFEST, VERSION
 from service.errors import InvalidInput
@@ -23,15 +22,21 @@ MAX_MANIFEST_BYTES = 64 * 2**20
 _NAME = re.compile(
     r"hone\.db|files/([0-9a-f]{2})/\1[0-9a-f]{62}|packs/[1-9]\d{0,17}/[1-9]\d{0,17}\.pack", re.ASCII
 )
-_SHA256 = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+class _Kind(Struct):
+    """What a manifest says of itself; the rest is read once that is known."""
+
+    format: str = ""
+    version: int = 0
 
 
 class BackupFile(Struct, frozen=True):
     """A file of the backup, with its expected size and digest."""
 
     name: str
-    size_bytes: int
-    sha256: str
+    size_bytes: Annotated[int, Meta(ge=0)]
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
 class Contents(Struct, frozen=True):
@@ -40,7 +45,7 @@ class Contents(Struct, frozen=True):
     honed: str
     schema: str
     created_at: str
-    entries: tuple[BackupFile, ...]
+    entries: tuple[BackupFile, ...] = field(name="files")
     missing: tuple[str, ...]
     damaged: tuple[str, ...]
 
@@ -109,54 +114,20 @@ def _manifest(archive: zipfile.ZipFile) -> Contents:
         info = archive.getinfo(MANIFEST)
         if info.file_size > MAX_MANIFEST_BYTES:
             raise _wrong(f"/{MANIFEST}", f"it has {info.file_size} bytes; that is no manifest")
-        given = json.loads(archive.read(info))
+        text = archive.read(info)
+        kind = json.decode(text, type=_Kind)
     except KeyError as error:
         raise _wrong(f"/{MANIFEST}", "it is missing; this is no backup of Hone") from error
-    except (*ZIP_FAULTS, RecursionError, OSError) as error:
+    except (*ZIP_FAULTS, OSError) as error:
         raise _wrong(f"/{MANIFEST}", f"it cannot be read: {error}") from error
-    if not isinstance(given, dict) or given.get("format") != FORMAT:
+    if kind.format != FORMAT:
         raise _wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; this is no backup of Hone")
-    if given.get("version") != VERSION:
-        raise _wrong(
-            f"/{MANIFEST}", f"it has version {given.get('version')}, this Hone reads {VERSION}"
-        )
-    return _contents(given)
-
-
-def _contents(given: dict[str, Any]) -> Contents:
+    if kind.version != VERSION:
+        raise _wrong(f"/{MANIFEST}", f"it has version {kind.version}, this Hone reads {VERSION}")
     try:
-        return Contents(
-            honed=_text(given["honed"]),
-            schema=_text(given["schema"]),
-            created_at=_text(given["created_at"]),
-            entries=tuple(_entry(each) for each in given["files"]),
-            missing=tuple(_text(each) for each in given["missing"]),
-            damaged=tuple(_text(each) for each in given["damaged"]),
-        )
-    except (KeyError, TypeError, ValueError) as error:
-        raise _wrong(f"/{MANIFEST}", f"it is not one that Hone wrote: {error!r}") from error
-
-
-def _entry(given: dict[str, Any]) -> BackupFile:
-    name = _text(given["name"])
-    entry = BackupFile(name=name, size_bytes=given["size_bytes"], sha256=given["sha256"])
-    well = (
-        type(entry.size_bytes) is int
-        and entry.size_bytes >= 0
-        and isinstance(entry.sha256, str)
-        and _SHA256.fullmatch(entry.sha256)
-    )
-    if not well:
-        raise ValueError(f"{given!r} is no file")
-    return entry
-
-
-def _text(given: object) -> str:
-    """Raises ValueError if it is not a text, or contains a lone surrogate."""
-    if not isinstance(given, str):
-        raise ValueError(f"{given!r} is no text")
-    given.encode()
-    return given
+        return json.decode(text, type=Contents)
+    except (DecodeError, UnicodeDecodeError) as error:
+        raise _wrong(f"/{MANIFEST}", f"it is not one that Hone wrote: {error}") from error
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from service.backup.backup import CHUNK_BYTES
 from service.backup.contents import BackupFile, Contents
@@ -36,17 +37,19 @@ Advance = Callable[[int], None]
 
 
 class Restored(Struct, frozen=True):
-    """What was restored. set_aside: where the previous data were moved.
+    """What was restored. tokens: those that are neither revoked nor expired.
 
     lost: rows deleted because the backup's manifest lists their files as missing or damaged.
+    set_aside: where the previous data were moved.
     """
 
     contents: Contents
     models: int
     samples: int
     interrupted_jobs: int
-    set_aside: Path | None
+    tokens: int
     lost: Lost
+    set_aside: Path | None = None
 
 
 def restore(
@@ -78,13 +81,12 @@ def restore(
         folder = swap.begin(data_dir)
         try:
             _unpack(archive, contents, folder, advance=advance)
-            models, samples, interrupted, lost = _prove(folder, contents)
+            restored = _prove(folder, contents, now)
             _give_to_owner(folder, data_dir)
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        aside = swap.swap_in(data_dir, now=now)
-    return Restored(contents, models, samples, interrupted, aside, lost)
+        return replace(restored, set_aside=swap.swap_in(data_dir, now=now))
 
 
 @contextmanager
@@ -147,18 +149,19 @@ def _copy(
         raise _wrong(f"/{entry.name}", "its SHA-256 is not the one that the manifest gives")
 
 
-def _prove(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
-    """Open what was unpacked as a daemon would; counts models, samples and interrupted jobs."""
-    check_copy(folder / DATABASE)
+def _prove(folder: Path, contents: Contents, now: datetime) -> Restored:
+    """Open what was unpacked as a daemon would, and count what is in it."""
+    # Before anything evaluates its constraints, as the check for damage does.
     if (foreign := foreign_contents(folder / DATABASE)) is not None:
         raise _wrong(f"/{DATABASE}", foreign)
+    check_copy(folder / DATABASE)
     try:
-        return _count(folder, contents)
+        return _count(folder, contents, now)
     except (ValueError, KeyError, TypeError) as error:
         raise _wrong(f"/{DATABASE}", f"Hone did not write its rows: {error!r}") from error
 
 
-def _count(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
+def _count(folder: Path, contents: Contents, now: datetime) -> Restored:
     store = Store.open(folder, is_partial=True)
     try:
         lost = store.lost
@@ -174,9 +177,13 @@ def _count(folder: Path, contents: Contents) -> tuple[int, int, int, Lost]:
                 each.train + each.validation + each.base + each.unlabelled for each in counts
             )
         interrupted = store.jobs.counts().get(JobState.RUNNING, 0)
+        tokens = sum(
+            each.revoked_at is None and (each.expires_at is None or each.expires_at > now)
+            for each in store.tokens.list()
+        )
     finally:
         store.close()
-    return models, samples, interrupted, lost
+    return Restored(contents, models, samples, interrupted, tokens, lost)
 
 
 def _give_to_owner(folder: Path, data_dir: Path) -> None:

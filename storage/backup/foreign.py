@@ -1,7 +1,8 @@
 """Checks a database for content that Hone did not write: a backup may come from anybody.
 
-A trigger would run with the next write, a view or a virtual table with the next read, and a name
-that is not a digest could lead out of the data folder.
+A trigger would run with the next write, a view, an index or a virtual table with the next read, and
+a name that is not a digest could lead out of the data folder. Whoever writes sqlite_schema himself
+can call a virtual table or a trigger what he likes, so nothing but Hone's own objects is taken.
 """
 
 from __future__ import annotations
@@ -12,10 +13,7 @@ from pathlib import Path
 from storage.database.connection import sqlite3, translate
 from storage.database.schema import create_tables
 
-_PROGRAMS = """
-SELECT type, name, sql FROM sqlite_schema
-WHERE type IN ('trigger', 'view') OR sql LIKE 'CREATE VIRTUAL%'
-"""
+_OBJECTS = "SELECT type, name, sql FROM sqlite_schema"
 _NO_DIGEST = """
 SELECT sha256 FROM files WHERE length(sha256) <> 64 OR sha256 GLOB '*[^0-9a-f]*' LIMIT 1
 """
@@ -23,17 +21,18 @@ _BROKEN_REFERENCE = "PRAGMA foreign_key_check"
 
 
 def foreign_contents(path: Path) -> str | None:
-    """The first object in a database that is not Hone's own, or None.
+    """What in a database is not as Hone makes it, or None.
 
     Raises StorageBroken.
     """
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
-            own = _own_programs()
-            for kind, name, sql in connection.execute(_PROGRAMS).fetchall():
-                if (kind, name, sql) not in own:
-                    return f"it holds a {kind} that is not Hone's: {name!r}"
+            own, there = _own_objects(), set(connection.execute(_OBJECTS))
+            for kind, name, _ in there - own:
+                return f"it holds a {kind} that is not Hone's: {name!r}"
+            for kind, name, _ in own - there:
+                return f"it lacks the {kind} {name!r}"
             if (row := connection.execute(_NO_DIGEST).fetchone()) is not None:
                 return f"a file is named {row[0]!r}, which is no SHA-256"
             if (row := connection.execute(_BROKEN_REFERENCE).fetchone()) is not None:
@@ -43,7 +42,7 @@ def foreign_contents(path: Path) -> str | None:
     return None
 
 
-def _own_programs() -> set[tuple[str, str, str]]:
+def _own_objects() -> set[tuple[str, str, str | None]]:
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         create_tables(connection)
-        return {(kind, name, sql) for kind, name, sql in connection.execute(_PROGRAMS)}
+        return set(connection.execute(_OBJECTS))

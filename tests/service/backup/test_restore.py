@@ -9,10 +9,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from backups import back_up, cut_short, fill, flipped, kept, put_back
+from backups import NOW, back_up, cut_short, fill, flipped, kept, put_back
 
 from storage.backup.reconciling import Lost
 from storage.errors import AlreadyExists, DataDirLocked
+from storage.records.access import NewToken
 from storage.store import Store
 
 
@@ -38,6 +39,18 @@ def test_only_the_owner_may_read_what_is_restored(source: Path, tmp_path: Path) 
         for path in (tmp_path / "target", *(tmp_path / "target").rglob("*"))
     }
     assert modes == {(True, 0o700), (False, 0o600)}
+
+
+def test_the_tokens_of_a_backup_are_counted_if_they_may_be_used(
+    source: Path, tmp_path: Path
+) -> None:
+    store = Store.open(source)
+    for name in ("valid", "revoked"):
+        token = store.tokens.add(NewToken(name, name.encode().ljust(32), ("predict",)))
+    store.tokens.revoke(token.id)
+    store.tokens.add(NewToken("past", b"past".ljust(32), ("predict",), expires_at=NOW))
+    store.close()
+    assert put_back(back_up(source), tmp_path / "target").tokens == 1
 
 
 def test_data_that_are_there_are_kept_beside_the_folder(source: Path, tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import io
 import json
 import sqlite3
 import tempfile
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from contextlib import closing
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from backups import back_up, fill, flipped, kept, put_back
 
+from service.backup.contents import open_backup, read_contents
 from service.errors import InvalidInput
 from storage.errors import HoneError, StorageBroken, UnknownSchema
 from storage.store import Store
@@ -202,6 +204,28 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
         altered("DROP TABLE triggers; CREATE VIEW triggers AS SELECT 1 AS id"),
         "view that is not Hone's",
     ),
+    "virtual table under another name": (
+        altered(
+            "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema VALUES"
+            "('table', 'more', 'more', 0, 'CREATE/**/VIRTUAL TABLE more USING fts5(x)')"
+        ),
+        "table that is not Hone's: 'more'",
+    ),
+    "index that runs a function": (
+        altered("CREATE INDEX more ON events (abs(id))"),
+        "index that is not Hone's: 'more'",
+    ),
+    "constraint that takes memory": (
+        altered(
+            "PRAGMA writable_schema = ON; UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', "
+            "', CHECK (length(zeroblob(300000000)) = 1)) STRICT') WHERE name = 'events'"
+        ),
+        "table that is not Hone's: 'events'",
+    ),
+    "trigger gone": (
+        altered("DROP TRIGGER samples_uncounted"),
+        "lacks the trigger 'samples_uncounted'",
+    ),
     "file that climbs": (
         altered(f"INSERT INTO files VALUES ('{CLIMBING}', 1)"),
         "which is no SHA-256",
@@ -214,7 +238,7 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "name that is not UTF-8": (not_utf8, "no whole zip"),
     "half a character": (
         lambda data: with_manifest(data, lambda m: m.update(missing=["\ud800"])),
-        "not one that Hone wrote",
+        "cannot be read",
     ),
     "no database": (
         lambda data: with_content(data, "hone.db", lambda _: b"text " * 2000),
@@ -253,6 +277,23 @@ def test_an_entry_that_is_there_twice_is_refused(source: Path, tmp_path: Path) -
         put_back(rewritten(archive, same, (entry("hone.db"), database)), tmp_path / "target")
 
     assert "it is there twice" in [each.detail for each in raised.value.problems]
+
+
+def test_a_manifest_is_not_made_into_objects_before_it_is_known_to_be_one(tmp_path: Path) -> None:
+    content = b'{"format": "hone-backup", "version": 1, "files": [' + b"[]," * 10_000_000 + b"[]]}"
+    file = tmp_path / "bomb.zip"
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("manifest.json", content)
+    assert file.stat().st_size < 100_000
+    tracemalloc.start()
+    try:
+        with open_backup(file) as opened, pytest.raises(InvalidInput) as raised:
+            read_contents(opened, archive_bytes=file.stat().st_size)
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert "not one that Hone wrote" in raised.value.problems[0].detail
+    assert peak_bytes < 3 * len(content)
 
 
 def test_a_backup_of_a_newer_hone_is_refused(source: Path, tmp_path: Path) -> None:
