@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from programs import printed
 from support import DEADLINE_S, Served
+
+from cli.demo import digits
 
 CLIENT = Path(__file__).parents[2] / "clients" / "js"
 
@@ -28,7 +32,21 @@ def test_its_own_tests_pass(served: Served, bell: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "# pass 6" in done.stdout
+    assert "# pass 13" in done.stdout
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
+def test_the_examples_of_its_readme_run(served: Served) -> None:
+    """All but the last, which needs a runtime of ONNX."""
+    served.register("digits", (digits.folder() / "base.onnx").read_bytes())
+    images, labels = (array[:40] for array in digits.kept_back())
+    served.upload("digits", image=images, label=labels)
+    blocks = re.findall(r"```js\n(.*?)```", (CLIENT / "README.md").read_text("utf-8"), re.S)
+    assert "watch()" in blocks.pop()
+    command = ("node", "--input-type=module", "--eval", "\n".join(blocks))
+    told = printed(*command, cwd=CLIENT, HONED_URL=served.url, HONED_TOKEN=served.token)
+    assert served.http.delete("/v1/policy").is_success
+    assert re.search(r"^succeeded \d$", told, re.M), told
 
 
 def test_its_types_are_those_of_the_api(served: Served) -> None:

@@ -129,23 +129,15 @@ def test_the_same_works_in_an_event_loop(
     asyncio.run(use())
 
 
-def test_both_clients_have_the_same_methods() -> None:
-    def names(kind: type) -> set[str]:
-        return {name for name in vars(kind) if not name.startswith("_")}
-
-    assert names(honed_client.Model) == names(honed_client.AsyncModel)
-    assert names(Client) - {"close"} == names(AsyncClient) - {"aclose"}
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such socket")
 def test_this_machines_daemon_is_found_by_its_socket_without_a_token(
-    served: Served, monkeypatch: pytest.MonkeyPatch
+    served: Served, bell: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HONED_URL", "HONED_TOKEN", "HONED_SOCKET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HONED_DATA_DIR", str(served.data_dir))
     with Client() as client:
-        assert client.get("/v1/models")["items"]
+        assert bell in [model["name"] for model in client.models()]
 
 
 def test_no_runtime_is_loaded_unless_a_model_is_watched() -> None:
@@ -167,3 +159,5 @@ def test_the_examples_of_its_readme_run(served: Served, monkeypatch: pytest.Monk
     for block in re.findall(r"```python\n(.*?)```", page.read_text("utf-8"), re.S):
         exec(block, names)
     assert names["job"]["state"] == "succeeded"  # type: ignore[index]
+    assert names["logits"].shape == names["probabilities"].shape == (100, 10)  # type: ignore[attr-defined]
+    assert served.http.delete("/v1/policy").is_success

@@ -51,12 +51,14 @@ async function ownSocket(places) {
 
 /** What fetch does, by a Unix socket. */
 function fetchBy(socketPath) {
-  return (url, { method, headers, body, signal }) =>
-    new Promise((resolve, reject) => {
+  return async (url, { method, headers, body, signal }) => {
+    const encoded = body === undefined ? null : new Response(body);
+    const content = encoded && Buffer.from(await encoded.arrayBuffer());
+    const about = content ? { "content-type": encoded.headers.get("content-type"), "content-length": content.length } : {};
+    return new Promise((resolve, reject) => {
       const { pathname, search } = new URL(url);
       const asked = { socketPath, method, path: pathname + search, signal };
-      const length = body === undefined ? {} : { "content-length": Buffer.byteLength(body) };
-      const request = http.request({ ...asked, headers: { ...headers, host: "localhost", ...length } }, (answer) => {
+      const request = http.request({ ...asked, headers: { ...about, ...headers, host: "localhost" } }, (answer) => {
         const chunks = [];
         answer.on("data", (chunk) => chunks.push(chunk));
         answer.on("error", reject);
@@ -67,6 +69,7 @@ function fetchBy(socketPath) {
         });
       });
       request.on("error", reject);
-      request.end(body);
+      request.end(content);
     });
+  };
 }

@@ -1,12 +1,13 @@
 """A client of Hone, the daemon that trains models on this device."""
 
 from honed_client.aio import AsyncClient, AsyncModel
-from honed_client.calls import Job, Prediction, Sample, Version
+from honed_client.calls import Added, Job, Prediction, Sample, Trigger, Version
 from honed_client.connection import HonedError, Unreachable
 from honed_client.sync import Client, Model
 from honed_client.watching import Watch
 
 __all__ = [
+    "Added",
     "AsyncClient",
     "AsyncModel",
     "Client",
@@ -15,6 +16,7 @@ __all__ = [
     "Model",
     "Prediction",
     "Sample",
+    "Trigger",
     "Unreachable",
     "Version",
     "Watch",

@@ -1,31 +1,35 @@
-"""The client for programs with an asyncio event loop."""
+"""The client for programs with an asyncio event loop; its methods do what those of `sync` do."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
-from honed_client import calls, connection
-from honed_client.calls import Call, Job, Prediction, Sample, Version
+from honed_client import connection, operations
+from honed_client.calls import Added, Call, Job, Prediction, Sample, Trigger, Version
+from honed_client.operations import ModelOperations, Operation
 from honed_client.watching import AsyncWatch, session_of
 
-POLL_S = 0.5
+T = TypeVar("T")
 
 
 class AsyncClient:
     """Connects to one daemon. url, token: None for this machine's, as `honed` finds it.
 
-    Use it in an `async with` block, or close it.
+    Use it in an `async with` block, or close it. Its methods and those of its models are those of
+    `Client` and `Model`, to be awaited; lists are for `async for`.
     """
 
     def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
-        given = connection.options(url, token)
-        uds = given.pop("uds")
-        self._http = httpx.AsyncClient(transport=uds and httpx.AsyncHTTPTransport(uds=uds), **given)
+        options = connection.options(url, token)
+        uds = options.pop("uds")
+        self._http = httpx.AsyncClient(
+            transport=uds and httpx.AsyncHTTPTransport(uds=uds), **options
+        )
 
     async def __aenter__(self) -> AsyncClient:
         return self
@@ -47,9 +51,49 @@ class AsyncClient:
         """The JSON answer to a GET of any route."""
         return (await self.send(Call("GET", path, params=params))).json()
 
+    async def items(self, path: str, **params: Any) -> AsyncIterator[Any]:
+        """All items of a list of any route, page by page."""
+        page = await self.get(path, **params)
+        while True:
+            for item in page["items"]:
+                yield item
+            if page["next"] is None:
+                return
+            page = await self.get(path, **params, cursor=page["next"])
+
+    async def run(self, operation: Operation[T]) -> T:
+        """Carry out what `honed_client.operations` describes."""
+        answer = None
+        while True:
+            try:
+                step = operation.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Call):
+                answer = await self.send(step)
+            else:
+                await asyncio.sleep(step)
+
     def model(self, name: str) -> AsyncModel:
         """A model by its name; no request is made until it is used."""
         return AsyncModel(self, name)
+
+    def models(self) -> AsyncIterator[dict[str, Any]]:
+        """As `Client.models`."""
+        return self.items("/v1/models")
+
+    async def register(self, name: str, model: str | Path | bytes, **spec: Any) -> AsyncModel:
+        """As `Client.register`."""
+        return self.model(await self.run(operations.register(name, model, spec)))
+
+    def jobs(self, *, model: str | None = None, state: str | None = None) -> AsyncIterator[Job]:
+        """As `Client.jobs`."""
+        return self.items("/v1/jobs", model=model, state=state)
+
+    async def policy(self, **changes: Any) -> dict[str, Any]:
+        """As `Client.policy`."""
+        return await self.run(operations.policy(changes))
 
 
 class AsyncModel:
@@ -58,78 +102,98 @@ class AsyncModel:
     def __init__(self, client: AsyncClient, name: str) -> None:
         self.client = client
         self.name = name
-        self._described: dict[str, Any] | None = None
+        self._operations = ModelOperations(name)
 
     async def describe(self) -> dict[str, Any]:
-        """Signature, settings and counts of samples, as they are now."""
-        found: dict[str, Any] = await self.client.get(calls.model_path(self.name))
-        self._described = found
-        return found
+        """As `Model.describe`."""
+        return await self.client.run(self._operations.describe())
 
-    async def predict(self, x: Any, *, keep: bool = False) -> Prediction:
-        """The promoted version's prediction for one instance.
+    async def predict(
+        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
+    ) -> Prediction:
+        """As `Model.predict`."""
+        return await self.client.run(self._operations.predict(x, keep=keep, top=top, output=output))
 
-        x: inputs by name, or the only input; lists or arrays, without a batch axis. keep: store it
-        as a sample without a label; the answer then has its `id`, for `label`.
-        """
-        inputs = calls.inputs_of(x, None if isinstance(x, Mapping) else await self._known())
-        answer = await self.client.send(calls.predict(self.name, inputs, keep=keep))
-        return calls.predicted(answer.json())
+    async def predict_all(
+        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
+    ) -> list[Prediction]:
+        """As `Model.predict_all`."""
+        return await self.client.run(
+            self._operations.predict_all(x, keep=keep, top=top, output=output)
+        )
 
-    async def add(self, x: Any, label: Any = None, *, key: str | None = None) -> int | None:
-        """Store a sample; returns its id, None for a duplicate. key: the app's own id for it."""
-        inputs = calls.inputs_of(x, None if isinstance(x, Mapping) else await self._known())
-        call = calls.add(self.name, inputs, await self._label(label), key)
-        ids = (await self.client.send(call)).json()["ids"]
-        return ids[0] if ids else None
+    async def predict_array(self, x: Any, *, output: str | None = None) -> Any:
+        """As `Model.predict_array`."""
+        return await self.client.run(self._operations.predict_array(x, output=output))
 
-    async def label(self, sample: int, label: Any) -> Sample:
-        """Label a stored sample: a class name or number, or values; None removes the label."""
-        call = calls.relabel(self.name, sample, await self._label(label))
-        answer: Sample = (await self.client.send(call)).json()
-        return answer
+    async def add(self, x: Any, label: Any = None, **about: Any) -> int | None:
+        """As `Model.add`."""
+        return await self.client.run(self._operations.add(x, label, about))
+
+    async def add_all(
+        self,
+        x: Any,
+        labels: Sequence[Any] | None = None,
+        *,
+        keys: Sequence[str | None] | None = None,
+        weights: Sequence[float] | None = None,
+        split: str | None = None,
+    ) -> Added:
+        """As `Model.add_all`."""
+        about = {"key": keys, "weight": weights}
+        return await self.client.run(self._operations.add_all(x, labels, split=split, **about))
+
+    async def label(self, sample: int | str, label: Any) -> Sample:
+        """As `Model.label`."""
+        return await self.change(sample, label=label)
+
+    async def change(self, sample: int | str, **changes: Any) -> Sample:
+        """As `Model.change`."""
+        return await self.client.run(self._operations.change(sample, changes))
+
+    def samples(self, **conditions: Any) -> AsyncIterator[Sample]:
+        """As `Model.samples`."""
+        return self.client.items(self._operations.path("samples"), **conditions)
 
     async def train(self, *, wait: bool = False, **hyperparameters: Any) -> Job:
-        """Queue a job. wait: until it has ended, successfully or not."""
-        job: Job = (await self.client.send(calls.train(self.name, hyperparameters))).json()
-        while wait and job["state"] not in calls.ENDED:
-            await asyncio.sleep(POLL_S)
-            job = await self.client.get(f"/v1/jobs/{job['id']}")
-        return job
+        """As `Model.train`."""
+        return await self.client.run(self._operations.train(hyperparameters, wait=wait))
+
+    def triggers(self) -> AsyncIterator[Trigger]:
+        """As `Model.triggers`."""
+        return self.client.items(self._operations.path("triggers"))
+
+    async def add_trigger(self, **fields: Any) -> Trigger:
+        """As `Model.add_trigger`."""
+        return await self.client.run(self._operations.trigger(None, fields))
+
+    async def change_trigger(self, trigger: int, **fields: Any) -> Trigger:
+        """As `Model.change_trigger`."""
+        return await self.client.run(self._operations.trigger(trigger, fields))
+
+    async def remove_trigger(self, trigger: int) -> None:
+        """As `Model.remove_trigger`."""
+        await self.client.send(Call("DELETE", self._operations.path("triggers", trigger)))
+
+    def versions(self) -> AsyncIterator[Version]:
+        """As `Model.versions`."""
+        return self.client.items(self._operations.path("versions"))
 
     async def latest(self) -> Version:
-        """The version that apps get."""
-        found: Version = await self.client.get(calls.model_path(self.name, "latest"))
-        return found
+        """As `Model.latest`."""
+        version: Version = await self.client.get(self._operations.path("latest"))
+        return version
 
     async def fetch(self, file: str | Path, *, wait_s: int = 0) -> bool:
-        """Update `file` to the newest model; returns whether it was replaced.
-
-        wait_s: how long to wait for a newer one if the file is the newest, at most 300.
-        """
-        path = Path(file)
-        found = await self.newest(known=calls.digest_of(path), wait_s=wait_s)
-        if found is not None:
-            calls.put(path, found[0])
-        return found is not None
+        """As `Model.fetch`."""
+        return await self.client.run(self._operations.fetch(Path(file), wait_s=wait_s))
 
     async def newest(
         self, *, known: str | None = None, wait_s: int = 0
     ) -> tuple[bytes, str] | None:
-        """The newest model's file and its SHA-256; None if that is `known`."""
-        call = calls.newest(self.name, known=known, wait_s=wait_s)
-        return calls.file_of(await self.client.send(call))
+        """As `Model.newest`."""
+        return await self.client.run(self._operations.newest(known=known, wait_s=wait_s))
 
     def watch(self, make: Callable[[bytes], Any] = session_of) -> AsyncWatch:
-        """Keep a session of the newest model, swapped by a task; docs in `AsyncWatch`.
-
-        make: makes a session from the file's bytes. Default: onnxruntime.InferenceSession.
-        """
+        """As `Model.watch`."""
         return AsyncWatch(self.newest, make)
-
-    async def _known(self) -> dict[str, Any]:
-        return self._described or await self.describe()
-
-    async def _label(self, label: Any) -> Any:
-        known = await self._known() if calls.is_numeric_text(label) else None
-        return calls.label_of(label, known)

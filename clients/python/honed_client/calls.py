@@ -1,4 +1,4 @@
-"""Requests and their answers without a connection, shared by both clients."""
+"""Requests and what comes back: no connection, no model."""
 
 from __future__ import annotations
 
@@ -39,6 +39,16 @@ class Sample(TypedDict, total=False):
     weight: float
 
 
+class Added(TypedDict):
+    """What became of an upload. ids: the first and the last new one, None if all were there."""
+
+    accepted: int
+    duplicates: int
+    conflicts: int
+    ids: list[int] | None
+    warnings: list[str]
+
+
 class Version(TypedDict, total=False):
     """An exported inference model."""
 
@@ -61,6 +71,17 @@ class Job(TypedDict, total=False):
     error: dict[str, str] | None
 
 
+class Trigger(TypedDict, total=False):
+    """What queues jobs of a model; docs/triggers.md."""
+
+    id: int
+    name: str
+    enabled: bool
+    next_at: str | None
+    job_id: int | None
+    outcome: str
+
+
 @dataclass(frozen=True)
 class Call:
     """A request. At most one of json, content (bytes) and files (a form's parts) is its body."""
@@ -74,79 +95,16 @@ class Call:
     files: Mapping[str, Any] | None = None
 
     def options(self) -> dict[str, Any]:
-        """The arguments for httpx."""
+        """The arguments for httpx; parameters of None are left out."""
         bodies = {"json": self.json, "content": self.content, "files": self.files}
         body = {name: value for name, value in bodies.items() if value is not None}
-        return {"params": dict(self.params), "headers": dict(self.headers), **body}
+        params = {name: value for name, value in self.params.items() if value is not None}
+        return {"params": params, "headers": dict(self.headers), **body}
 
 
 def model_path(name: str, *parts: object) -> str:
     """`/v1/models/digits/samples/3`."""
     return "/".join(["/v1/models", *(quote(str(part), safe="") for part in (name, *parts))])
-
-
-def plain(value: Any) -> Any:
-    """NumPy arrays and tensors as nested lists."""
-    return value.tolist() if hasattr(value, "tolist") else value
-
-
-def inputs_of(x: Any, description: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Inputs by name. description: of the model, needed if x is not a mapping.
-
-    Raises ValueError if the model takes several inputs and x does not name them.
-    """
-    if isinstance(x, Mapping):
-        return {name: plain(value) for name, value in x.items()}
-    assert description is not None
-    names = [each["name"] for each in description["inputs"]]
-    if len(names) != 1:
-        raise ValueError(f"the model takes {', '.join(names)}: give a dict of these")
-    return {names[0]: plain(x)}
-
-
-def label_of(label: Any, description: Mapping[str, Any] | None) -> Any:
-    """The label to send: text of a number becomes one if the model's classes have no names."""
-    if is_numeric_text(label) and description is not None:
-        return label if description["target"]["classes"] else int(label)
-    return plain(label)
-
-
-def is_numeric_text(label: Any) -> bool:
-    """Whether the label is a number as text, whose meaning depends on the model."""
-    return isinstance(label, str) and label.isascii() and label.isdecimal()
-
-
-def predict(name: str, inputs: dict[str, Any], *, keep: bool) -> Call:
-    params = {"keep": "true"} if keep else {}
-    return Call("POST", model_path(name, "predict"), {"inputs": inputs}, params)
-
-
-def predicted(answer: Any) -> Prediction:
-    found: Prediction = answer["predictions"][0]
-    found["version"] = answer["version"]
-    if answer.get("ids"):
-        found["id"] = answer["ids"][0]
-    return found
-
-
-def add(name: str, inputs: dict[str, Any], label: Any, key: str | None) -> Call:
-    sample = {"inputs": inputs, "label": label, **({"key": key} if key is not None else {})}
-    return Call("POST", model_path(name, "samples"), sample)
-
-
-def relabel(name: str, sample: int, label: Any) -> Call:
-    return Call("PATCH", model_path(name, "samples", sample), {"label": label})
-
-
-def train(name: str, hyperparameters: Mapping[str, Any]) -> Call:
-    return Call("POST", model_path(name, "jobs"), dict(hyperparameters))
-
-
-def newest(name: str, *, known: str | None, wait_s: int) -> Call:
-    """Requests the file of `latest`. known: SHA-256 of the caller's file."""
-    headers = {"If-None-Match": f'"{known}"'} if known else {}
-    params = {"wait": wait_s} if wait_s and known else {}
-    return Call("GET", model_path(name, "latest", "model.onnx"), None, params, headers)
 
 
 def file_of(response: httpx.Response) -> tuple[bytes, str] | None:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
-from honed_client import calls, connection
-from honed_client.calls import Call, Job, Prediction, Sample, Version
+from honed_client import connection, operations
+from honed_client.calls import Added, Call, Job, Prediction, Sample, Trigger, Version
+from honed_client.operations import ModelOperations, Operation
 from honed_client.watching import Watch, session_of
 
-POLL_S = 0.5
+T = TypeVar("T")
 
 
 class Client:
@@ -23,9 +24,9 @@ class Client:
     """
 
     def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
-        given = connection.options(url, token)
-        uds = given.pop("uds")
-        self._http = httpx.Client(transport=uds and httpx.HTTPTransport(uds=uds), **given)
+        options = connection.options(url, token)
+        uds = options.pop("uds")
+        self._http = httpx.Client(transport=uds and httpx.HTTPTransport(uds=uds), **options)
 
     def __enter__(self) -> Client:
         return self
@@ -47,9 +48,50 @@ class Client:
         """The JSON answer to a GET of any route."""
         return self.send(Call("GET", path, params=params)).json()
 
+    def items(self, path: str, **params: Any) -> Iterator[Any]:
+        """All items of a list of any route, page by page."""
+        page = self.get(path, **params)
+        yield from page["items"]
+        while page["next"] is not None:
+            page = self.get(path, **params, cursor=page["next"])
+            yield from page["items"]
+
+    def run(self, operation: Operation[T]) -> T:
+        """Carry out what `honed_client.operations` describes."""
+        answer = None
+        while True:
+            try:
+                step = operation.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            if isinstance(step, Call):
+                answer = self.send(step)
+            else:
+                time.sleep(step)
+
     def model(self, name: str) -> Model:
         """A model by its name; no request is made until it is used."""
         return Model(self, name)
+
+    def models(self) -> Iterator[dict[str, Any]]:
+        """Every model, as `describe` shows it."""
+        return self.items("/v1/models")
+
+    def register(self, name: str, model: str | Path | bytes, **spec: Any) -> Model:
+        """Register an ONNX file, or a zip of artifacts, by its path or bytes.
+
+        spec: `loss`, and more fields of POST /v1/models: `classes`, `preprocess`, `gate`, …
+        """
+        return self.model(self.run(operations.register(name, model, spec)))
+
+    def jobs(self, *, model: str | None = None, state: str | None = None) -> Iterator[Job]:
+        """Jobs, newest first."""
+        return self.items("/v1/jobs", model=model, state=state)
+
+    def policy(self, **changes: Any) -> dict[str, Any]:
+        """When jobs may train (docs/policy.md), with these settings changed."""
+        return self.run(operations.policy(changes))
 
 
 class Model:
@@ -58,64 +100,110 @@ class Model:
     def __init__(self, client: Client, name: str) -> None:
         self.client = client
         self.name = name
-        self._described: dict[str, Any] | None = None
+        self._operations = ModelOperations(name)
 
     def describe(self) -> dict[str, Any]:
         """Signature, settings and counts of samples, as they are now."""
-        found: dict[str, Any] = self.client.get(calls.model_path(self.name))
-        self._described = found
-        return found
+        return self.client.run(self._operations.describe())
 
-    def predict(self, x: Any, *, keep: bool = False) -> Prediction:
+    def predict(
+        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
+    ) -> Prediction:
         """The promoted version's prediction for one instance.
 
         x: inputs by name, or the only input; lists or arrays, without a batch axis. keep: store it
-        as a sample without a label; the answer then has its `id`, for `label`.
+        as a sample without a label; the answer then has its `id`, for `label`. top: only so many of
+        the likeliest classes. output: names of the model's outputs to add.
         """
-        inputs = calls.inputs_of(x, None if isinstance(x, Mapping) else self._known())
-        return calls.predicted(self.client.send(calls.predict(self.name, inputs, keep=keep)).json())
+        return self.client.run(self._operations.predict(x, keep=keep, top=top, output=output))
 
-    def add(self, x: Any, label: Any = None, *, key: str | None = None) -> int | None:
-        """Store a sample; returns its id, None for a duplicate. key: the app's own id for it."""
-        inputs = calls.inputs_of(x, None if isinstance(x, Mapping) else self._known())
-        call = calls.add(self.name, inputs, self._label(label), key)
-        ids = self.client.send(call).json()["ids"]
-        return ids[0] if ids else None
+    def predict_all(
+        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
+    ) -> list[Prediction]:
+        """As `predict`, for many instances: lists or arrays with a batch axis, in one request."""
+        return self.client.run(self._operations.predict_all(x, keep=keep, top=top, output=output))
 
-    def label(self, sample: int, label: Any) -> Sample:
-        """Label a stored sample: a class name or number, or values; None removes the label."""
-        answer: Sample = self.client.send(
-            calls.relabel(self.name, sample, self._label(label))
-        ).json()
-        return answer
+    def predict_array(self, x: Any, *, output: str | None = None) -> Any:
+        """The numbers for many instances as one NumPy array, instances first.
+
+        output: of the model; None for the probabilities or values, or the classes of masks.
+        """
+        return self.client.run(self._operations.predict_array(x, output=output))
+
+    def add(self, x: Any, label: Any = None, **about: Any) -> int | None:
+        """Store a sample; returns its id, None for a duplicate.
+
+        about: `key`, the app's own id for it; `weight`; `split`.
+        """
+        return self.client.run(self._operations.add(x, label, about))
+
+    def add_all(
+        self,
+        x: Any,
+        labels: Sequence[Any] | None = None,
+        *,
+        keys: Sequence[str | None] | None = None,
+        weights: Sequence[float] | None = None,
+        split: str | None = None,
+    ) -> Added:
+        """Store many samples, all or none, in one request; x has a batch axis."""
+        about = {"key": keys, "weight": weights}
+        return self.client.run(self._operations.add_all(x, labels, split=split, **about))
+
+    def label(self, sample: int | str, label: Any) -> Sample:
+        """Label a stored sample: a class name or number, or values; None removes the label.
+
+        sample: its id, or its key as text.
+        """
+        return self.change(sample, label=label)
+
+    def change(self, sample: int | str, **changes: Any) -> Sample:
+        """Change `label`, `weight`, `split` or `pinned` of a sample, by its id or its key."""
+        return self.client.run(self._operations.change(sample, changes))
+
+    def samples(self, **conditions: Any) -> Iterator[Sample]:
+        """Samples by `label`, `split`, `unlabelled`, `key`, …: GET /v1/models/{name}/samples."""
+        return self.client.items(self._operations.path("samples"), **conditions)
 
     def train(self, *, wait: bool = False, **hyperparameters: Any) -> Job:
         """Queue a job. wait: until it has ended, successfully or not."""
-        job: Job = self.client.send(calls.train(self.name, hyperparameters)).json()
-        while wait and job["state"] not in calls.ENDED:
-            time.sleep(POLL_S)
-            job = self.client.get(f"/v1/jobs/{job['id']}")
-        return job
+        return self.client.run(self._operations.train(hyperparameters, wait=wait))
+
+    def triggers(self) -> Iterator[Trigger]:
+        """What queues jobs by itself."""
+        return self.client.items(self._operations.path("triggers"))
+
+    def add_trigger(self, **fields: Any) -> Trigger:
+        """Have jobs queued, such as by `new_samples=500`: docs/triggers.md."""
+        return self.client.run(self._operations.trigger(None, fields))
+
+    def change_trigger(self, trigger: int, **fields: Any) -> Trigger:
+        """Change fields of a trigger."""
+        return self.client.run(self._operations.trigger(trigger, fields))
+
+    def remove_trigger(self, trigger: int) -> None:
+        """Remove it; its jobs stay."""
+        self.client.send(Call("DELETE", self._operations.path("triggers", trigger)))
+
+    def versions(self) -> Iterator[Version]:
+        """Every version, newest first."""
+        return self.client.items(self._operations.path("versions"))
 
     def latest(self) -> Version:
         """The version that apps get."""
-        found: Version = self.client.get(calls.model_path(self.name, "latest"))
-        return found
+        version: Version = self.client.get(self._operations.path("latest"))
+        return version
 
     def fetch(self, file: str | Path, *, wait_s: int = 0) -> bool:
         """Update `file` to the newest model; returns whether it was replaced.
 
         wait_s: how long to wait for a newer one if the file is the newest, at most 300.
         """
-        path = Path(file)
-        found = self.newest(known=calls.digest_of(path), wait_s=wait_s)
-        if found is not None:
-            calls.put(path, found[0])
-        return found is not None
+        return self.client.run(self._operations.fetch(Path(file), wait_s=wait_s))
 
     def newest(self, *, known: str | None = None, wait_s: int = 0) -> tuple[bytes, str] | None:
         """The newest model's file and its SHA-256; None if that is `known`."""
-        return calls.file_of(self.client.send(calls.newest(self.name, known=known, wait_s=wait_s)))
+        return self.client.run(self._operations.newest(known=known, wait_s=wait_s))
 
     def watch(self, make: Callable[[bytes], Any] = session_of) -> Watch:
         """Keep a session of the newest model, swapped in a thread; docs in `Watch`.
@@ -123,10 +211,3 @@ class Model:
         make: makes a session from the file's bytes. Default: onnxruntime.InferenceSession.
         """
         return Watch(self.newest, make)
-
-    def _known(self) -> dict[str, Any]:
-        return self._described or self.describe()
-
-    def _label(self, label: Any) -> Any:
-        known = self._known() if calls.is_numeric_text(label) else None
-        return calls.label_of(label, known)

@@ -1,0 +1,204 @@
+// One model of the daemon: predictions, samples, jobs, triggers, versions.
+
+import { sessionOf, Watch } from "./watch.js";
+
+const ENDED = ["succeeded", "failed", "cancelled"];
+const POLL_MS = 500;
+const ARRAYS = {
+  float32: Float32Array,
+  float64: Float64Array,
+  uint8: Uint8Array,
+  uint16: Uint16Array,
+  uint32: Uint32Array,
+  int32: Int32Array,
+  int64: BigInt64Array,
+};
+
+export class Model {
+  #described;
+
+  constructor(client, name) {
+    Object.assign(this, { client, name });
+  }
+
+  /** Signature, settings and counts of samples, as they are now. */
+  async describe() {
+    this.#described = await this.client.get(this.#path());
+    return this.#described;
+  }
+
+  /**
+   * What the promoted version says of one instance. `keep`: store it; its `id` is in the answer.
+   * `top`: only so many of the likeliest classes. `output`: names of the model's outputs to add.
+   */
+  async predict(x, options) {
+    return (await this.#predict({ inputs: await this.#inputs(x) }, options))[0];
+  }
+
+  /** The same for many instances, in one request. */
+  async predictAll(xs, options) {
+    return this.#predict({ instances: await this.#instances(xs) }, options);
+  }
+
+  /**
+   * The numbers for many instances as one typed array, instances first, and its shape. `output`: of the
+   * model; without it the probabilities or values, or the classes of masks.
+   */
+  async predictArray(xs, { output } = {}) {
+    const answer = await this.client.request("POST", this.#path("predict"), {
+      json: { instances: await this.#instances(xs) },
+      params: { output },
+      headers: { accept: "application/octet-stream" },
+    });
+    const dtype = answer.headers.get("honed-dtype");
+    const shape = answer.headers.get("honed-shape").split(",").map(Number);
+    if (!(dtype in ARRAYS)) throw new TypeError(`there is no typed array of ${dtype}; use predictAll`);
+    return { data: new ARRAYS[dtype](await answer.arrayBuffer()), shape };
+  }
+
+  /** Stores a sample; its id, null if the model has it already. `about`: `key`, `weight`, `split`. */
+  async add(x, label = null, about = {}) {
+    const { ids } = await this.#post("samples", await this.#sample({ x, label, ...about }));
+    return ids ? ids[0] : null;
+  }
+
+  /** Stores many samples, all or none, in one request: a list of `{ x, label, key, weight, split }`. */
+  async addAll(samples) {
+    return this.#post("samples", { samples: await inTurn(samples, (sample) => this.#sample(sample)) });
+  }
+
+  /** Labels a stored sample: a class's name or number, or the values; null takes it away. */
+  async label(sample, label) {
+    return this.change(sample, { label });
+  }
+
+  /** Changes `label`, `weight`, `split` or `pinned`. `sample`: its id, or its key as text. */
+  async change(sample, { label, ...changes }) {
+    const json = { ...changes, ...(label !== undefined && { label: await this.#label(label) }) };
+    const isKey = typeof sample === "string";
+    const path = isKey ? this.#path("samples") : this.#path("samples", sample);
+    return (await this.client.request("PATCH", path, { json, params: isKey ? { key: sample } : {} })).json();
+  }
+
+  /** Samples by `label`, `split`, `unlabelled`, `key`, …: what GET …/samples takes. */
+  samples(conditions) {
+    return this.client.items(this.#path("samples"), conditions);
+  }
+
+  /** Queues a job. `wait`: until it has ended, however it ends. */
+  async train({ wait = false, ...hyperparameters } = {}) {
+    let job = await this.#post("jobs", hyperparameters);
+    while (wait && !ENDED.includes(job.state)) {
+      await new Promise((resolve) => setTimeout(resolve, POLL_MS));
+      job = await this.client.get(`/v1/jobs/${job.id}`);
+    }
+    return job;
+  }
+
+  /** What queues jobs by itself. */
+  triggers() {
+    return this.client.items(this.#path("triggers"));
+  }
+
+  /** Has jobs queued, such as by `{ new_samples: 500 }`. */
+  async addTrigger(fields) {
+    return this.#post("triggers", fields);
+  }
+
+  async changeTrigger(trigger, fields) {
+    return (await this.client.request("PATCH", this.#path("triggers", trigger), { json: fields })).json();
+  }
+
+  /** Its jobs stay. */
+  async removeTrigger(trigger) {
+    await this.client.request("DELETE", this.#path("triggers", trigger));
+  }
+
+  /** Every version, newest first. */
+  versions() {
+    return this.client.items(this.#path("versions"));
+  }
+
+  /** The version that apps get. */
+  async latest() {
+    return this.client.get(this.#path("latest"));
+  }
+
+  /** The newest model's bytes and SHA-256; null if that is `known`, after `waitS` seconds. */
+  async newest({ known, waitS = 0, signal } = {}) {
+    const answer = await this.client.request("GET", this.#path("latest", "model.onnx"), {
+      params: known && waitS ? { wait: waitS } : {},
+      headers: known ? { "if-none-match": `"${known}"` } : {},
+      signal,
+    });
+    if (answer.status === 304) return null;
+    const bytes = new Uint8Array(await answer.arrayBuffer());
+    const sha256 = await digest(bytes);
+    const wanted = answer.headers.get("etag");
+    if (wanted !== `"${sha256}"`) throw new Error(`the model's SHA-256 is ${sha256}, its ETag ${wanted}`);
+    return { bytes, sha256 };
+  }
+
+  /** A session of the newest model, replaced as soon as there is a newer one, until `close`. */
+  async watch(make = sessionOf) {
+    const live = new Watch(this, make);
+    await live.start();
+    return live;
+  }
+
+  #path(...parts) {
+    return ["/v1/models", ...[this.name, ...parts].map(encodeURIComponent)].join("/");
+  }
+
+  async #post(part, json) {
+    return (await this.client.request("POST", this.#path(part), { json })).json();
+  }
+
+  async #predict(json, { keep = false, top, output } = {}) {
+    const params = { keep: keep || undefined, top, output };
+    const answer = await this.client.request("POST", this.#path("predict"), { json, params });
+    const { predictions, version, ids } = await answer.json();
+    return predictions.map((prediction, place) => ({ ...prediction, version, ...(ids && { id: ids[place] }) }));
+  }
+
+  async #sample({ x, label = null, ...about }) {
+    return { inputs: await this.#inputs(x), label: await this.#label(label), ...about };
+  }
+
+  async #instances(xs) {
+    return inTurn(xs, async (x) => ({ inputs: await this.#inputs(x) }));
+  }
+
+  async #inputs(x) {
+    const isNamed = x !== null && typeof x === "object" && !Array.isArray(x) && !ArrayBuffer.isView(x);
+    if (isNamed) return Object.fromEntries(Object.entries(x).map(([name, value]) => [name, plain(value)]));
+    const { inputs } = this.#described ?? (await this.describe());
+    const names = inputs.map((input) => input.name);
+    if (names.length !== 1) throw new TypeError(`the model takes ${names.join(", ")}: give an object of these`);
+    return { [names[0]]: plain(x) };
+  }
+
+  /** A number that is given as text is one for a model whose classes have no names. */
+  async #label(label) {
+    if (typeof label !== "string" || !/^\d+$/.test(label)) return plain(label);
+    const { target } = this.#described ?? (await this.describe());
+    return target.classes ? label : Number(label);
+  }
+}
+
+/** One after the other: the first may ask for the model's description, which the others need too. */
+async function inTurn(values, make) {
+  const results = [];
+  for (const value of values) results.push(await make(value));
+  return results;
+}
+
+/** Typed arrays as arrays. */
+function plain(value) {
+  return ArrayBuffer.isView(value) ? Array.from(value) : value;
+}
+
+async function digest(bytes) {
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  return Array.from(hash, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}

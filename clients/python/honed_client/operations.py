@@ -1,0 +1,167 @@
+"""What each method of the clients asks, and what it makes of the answers; once for both clients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from honed_client import calls, values
+from honed_client.calls import Added, Call, Job, Prediction, Sample, Trigger
+
+T = TypeVar("T")
+Operation = Generator["Call | float", Any, T]
+"""Yields requests, whose answers are sent back, and pauses in seconds; returns the result."""
+
+POLL_S = 0.5
+ZIP = b"PK\x03\x04"
+
+
+def register(name: str, model: str | Path | bytes, spec: Mapping[str, Any]) -> Operation[str]:
+    content = model if isinstance(model, bytes) else Path(model).read_bytes()
+    part = "artifacts" if content.startswith(ZIP) else "model"
+    files = {
+        "spec": (None, json.dumps({"name": name, **spec}), "application/json"),
+        part: (part, content, "application/octet-stream"),
+    }
+    answer = yield Call("POST", "/v1/models", files=files)
+    return str(answer.json()["name"])
+
+
+def policy(changes: Mapping[str, Any]) -> Operation[dict[str, Any]]:
+    answer = yield Call("PUT", "/v1/policy", changes) if changes else Call("GET", "/v1/policy")
+    settings: dict[str, Any] = answer.json()
+    return settings
+
+
+class ModelOperations:
+    """Those of one model."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._described: dict[str, Any] | None = None
+
+    def path(self, *parts: object) -> str:
+        return calls.model_path(self.name, *parts)
+
+    def describe(self) -> Operation[dict[str, Any]]:
+        answer = yield Call("GET", self.path())
+        self._described = answer.json()
+        return self._described or {}
+
+    def predict(
+        self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
+    ) -> Operation[Prediction]:
+        inputs = yield from self._inputs(x)
+        instance = {"inputs": {name: values.plain(value) for name, value in inputs.items()}}
+        (prediction,) = yield from self._predict(
+            {"json": instance}, keep=keep, top=top, output=output
+        )
+        return prediction
+
+    def predict_all(
+        self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
+    ) -> Operation[list[Prediction]]:
+        body = values.instances_body((yield from self._inputs(x)))
+        return (yield from self._predict(body, keep=keep, top=top, output=output))
+
+    def predict_array(self, x: Any, *, output: str | None) -> Operation[Any]:
+        import numpy as np  # late: only who wants an array needs it
+
+        body = values.instances_body((yield from self._inputs(x)))
+        headers = {**body.pop("headers", {}), "Accept": "application/octet-stream"}
+        params = {"output": output}
+        answer = yield Call("POST", self.path("predict"), params=params, headers=headers, **body)
+        dtype = np.dtype(answer.headers["Honed-Dtype"]).newbyteorder("<")
+        shape = [int(size) for size in answer.headers["Honed-Shape"].split(",")]
+        return np.frombuffer(answer.content, dtype).reshape(shape)
+
+    def _predict(
+        self, body: Mapping[str, Any], *, keep: bool, top: int | None, output: Sequence[str]
+    ) -> Operation[list[Prediction]]:
+        params = {"keep": keep or None, "top": top, "output": list(output)}
+        answer = (yield Call("POST", self.path("predict"), params=params, **body)).json()
+        predictions: list[Prediction] = answer["predictions"]
+        for place, prediction in enumerate(predictions):
+            prediction["version"] = answer["version"]
+            if "ids" in answer:
+                prediction["id"] = answer["ids"][place]
+        return predictions
+
+    def add(self, x: Any, label: Any, about: Mapping[str, Any]) -> Operation[int | None]:
+        inputs = yield from self._inputs(x)
+        sample = {
+            "inputs": {name: values.plain(value) for name, value in inputs.items()},
+            "label": (yield from self._label(label)),
+            **about,
+        }
+        ids = (yield Call("POST", self.path("samples"), sample)).json()["ids"]
+        return int(ids[0]) if ids else None
+
+    def add_all(
+        self, x: Any, labels: Sequence[Any] | None, *, split: str | None, **about: Any
+    ) -> Operation[Added]:
+        columns = {name: column for name, column in about.items() if column is not None}
+        if labels is not None:
+            columns["label"] = yield from self._labels(labels)
+        body = values.samples_body((yield from self._inputs(x)), columns)
+        added: Added = (
+            yield Call("POST", self.path("samples"), params={"split": split}, **body)
+        ).json()
+        return added
+
+    def change(self, sample: int | str, changes: Mapping[str, Any]) -> Operation[Sample]:
+        changed = dict(changes)
+        if "label" in changed:
+            changed["label"] = yield from self._label(changed["label"])
+        by_key = isinstance(sample, str)
+        path = self.path("samples") if by_key else self.path("samples", sample)
+        params = {"key": sample} if by_key else {}
+        stored: Sample = (yield Call("PATCH", path, changed, params)).json()
+        return stored
+
+    def train(self, hyperparameters: Mapping[str, Any], *, wait: bool) -> Operation[Job]:
+        job: Job = (yield Call("POST", self.path("jobs"), dict(hyperparameters))).json()
+        while wait and job["state"] not in calls.ENDED:
+            yield POLL_S
+            job = (yield Call("GET", f"/v1/jobs/{job['id']}")).json()
+        return job
+
+    def trigger(self, trigger: int | None, fields: Mapping[str, Any]) -> Operation[Trigger]:
+        """Make one, or change it. trigger: its id."""
+        path = self.path("triggers") if trigger is None else self.path("triggers", trigger)
+        method = "POST" if trigger is None else "PATCH"
+        answer: Trigger = (yield Call(method, path, dict(fields))).json()
+        return answer
+
+    def newest(self, *, known: str | None, wait_s: int) -> Operation[tuple[bytes, str] | None]:
+        headers = {"If-None-Match": f'"{known}"'} if known else {}
+        params = {"wait": wait_s} if wait_s and known else {}
+        path = self.path("latest", "model.onnx")
+        return calls.file_of((yield Call("GET", path, params=params, headers=headers)))
+
+    def fetch(self, path: Path, *, wait_s: int) -> Operation[bool]:
+        newest = yield from self.newest(known=calls.digest_of(path), wait_s=wait_s)
+        if newest is not None:
+            calls.put(path, newest[0])
+        return newest is not None
+
+    def _inputs(self, x: Any) -> Operation[dict[str, Any]]:
+        known = None if isinstance(x, Mapping) else (yield from self._known())
+        return values.by_name(x, known)
+
+    def _label(self, label: Any) -> Operation[Any]:
+        known = (yield from self._known()) if values.is_numeric_text(label) else None
+        return values.label_of(label, known)
+
+    def _labels(self, labels: Any) -> Operation[Any]:
+        """Arrays of numbers as they are, all else as a list."""
+        if hasattr(labels, "__array__") and not values.holds_text(labels):
+            return labels
+        listed = values.plain(labels)
+        known = (yield from self._known()) if any(map(values.is_numeric_text, listed)) else None
+        return [values.label_of(label, known) for label in listed]
+
+    def _known(self) -> Operation[dict[str, Any]]:
+        return self._described or (yield from self.describe())

@@ -1,0 +1,94 @@
+"""What apps hold, as requests carry it: inputs, labels, many samples at once."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NPZ = "application/x-npz"
+
+
+def plain(value: Any) -> Any:
+    """NumPy arrays and tensors as nested lists."""
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+def by_name(x: Any, description: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Inputs by name. description: of the model, needed if x is not a mapping.
+
+    Raises ValueError if the model takes several inputs and x does not name them.
+    """
+    if isinstance(x, Mapping):
+        return dict(x)
+    assert description is not None
+    names = [part["name"] for part in description["inputs"]]
+    if len(names) != 1:
+        raise ValueError(f"the model takes {', '.join(names)}: give a dict of these")
+    return {names[0]: x}
+
+
+def are_arrays(inputs: Mapping[str, Any]) -> bool:
+    """Whether one of them is an array of NumPy or a tensor."""
+    return any(hasattr(value, "__array__") for value in inputs.values())
+
+
+def holds_text(array: Any) -> bool:
+    """Whether an array is NumPy's and of texts."""
+    return getattr(getattr(array, "dtype", None), "kind", None) == "U"
+
+
+def npz(arrays: Mapping[str, Any]) -> bytes:
+    """The arrays as a file of NumPy."""
+    import numpy as np  # late: who has arrays has it
+
+    buffer = io.BytesIO()
+    named: dict[str, Any] = {name: np.asarray(value) for name, value in arrays.items()}
+    np.savez(buffer, **named)
+    return buffer.getvalue()
+
+
+def rows(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Columns of equal length as one dict for each row. Raises ValueError if they differ."""
+    lists = {name: plain(column) for name, column in columns.items()}
+    if len({len(column) for column in lists.values()}) > 1:
+        lengths = ", ".join(f"{name} {len(column)}" for name, column in lists.items())
+        raise ValueError(f"the columns differ in length: {lengths}")
+    return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
+
+
+def label_of(label: Any, description: Mapping[str, Any] | None) -> Any:
+    """The label to send: text of a number becomes one if the model's classes have no names."""
+    if is_numeric_text(label) and description is not None:
+        return label if description["target"]["classes"] else int(label)
+    return plain(label)
+
+
+def is_numeric_text(label: Any) -> bool:
+    """Whether the label is a number as text, whose meaning depends on the model."""
+    return isinstance(label, str) and label.isascii() and label.isdecimal()
+
+
+def samples_body(inputs: Mapping[str, Any], about: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
+    """The body and headers of many samples. about: label, key and weight, as far as they are given.
+
+    Arrays go as npz; lists, and labels some of which are missing, as JSON.
+    """
+    if are_arrays(inputs) and not any(None in plain(column) for column in about.values()):
+        return {"content": npz({**inputs, **about}), "headers": {"Content-Type": NPZ}}
+    of_each = rows({f"inputs/{name}": value for name, value in inputs.items()} | dict(about))
+    samples = [
+        {
+            "inputs": {name: row[f"inputs/{name}"] for name in inputs},
+            **{name: row[name] for name in about},
+        }
+        for row in of_each
+    ]
+    return {"json": {"samples": samples}}
+
+
+def instances_body(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The body and headers of many instances to predict: npz for arrays, else JSON."""
+    if are_arrays(inputs):
+        return {"content": npz(inputs), "headers": {"Content-Type": NPZ}}
+    return {"json": {"instances": [{"inputs": row} for row in rows(inputs)]}}
