@@ -26,8 +26,8 @@ ZOO ?= /tmp/hone-zoo
 FLOWER ?= .venv-flower
 
 .PHONY: demo test test-arm64 test-python3.13 test-flower test-openapi check types compiled-tests \
-  check-release format dashboard screenshots bench zoo fuzz soak audit sbom release deb test-deb \
-  test-container test-systemd build/deb/honed clean
+  check-release format dashboard screenshots bench zoo fuzz soak audit sbom release client-packages \
+  deb test-deb test-container test-systemd build/deb/honed clean
 
 demo: $(INSTALLED)
 	$(BIN)/honed demo
@@ -159,11 +159,19 @@ release:
 	$(MAKE) sbom
 	$(BIN)/python -m hatchling build -t sdist -d dist
 	release/try.sh $(BIN)/python $(VERSION) dist/*.whl dist/*.tar.gz
+	$(MAKE) client-packages
+	.venv-release/bin/twine check --strict dist/*.whl dist/*.tar.gz
 	awk '/^## / { sections++ } sections == 1' CHANGELOG.md > dist/NOTES.md
-	cd dist && sha256sum honed-* > SHA256SUMS && ls -l
+	cd dist && sha256sum honed* > SHA256SUMS && ls -l
 	@grep -q '^## $(VERSION) ' dist/NOTES.md && \
-	  echo 'To upload: git tag v$(VERSION) && twine upload dist/*.whl dist/*.tar.gz' || \
+	  echo 'To upload: git tag v$(VERSION) && twine upload dist/*.whl dist/*.tar.gz && npm publish dist/*.tgz' || \
 	  echo 'A rehearsal: call the first section of CHANGELOG.md "## $(VERSION) - DATE" to release it.'
+
+# Those of the clients for Python, Flower and JavaScript, in dist/; needs npm.
+client-packages: $(INSTALLED)
+	cd clients/python && $(abspath $(BIN))/python -m hatchling build -d $(CURDIR)/dist
+	cd clients/flower && $(abspath $(BIN))/python -m hatchling build -d $(CURDIR)/dist
+	cd clients/js && npm pack --pack-destination $(CURDIR)/dist
 
 # dist/honed_VERSION_ARCHITECTURE.deb, for this Debian. Needs debhelper and python3-venv.
 deb: build/deb/honed
