@@ -25,7 +25,7 @@ ZOO ?= /tmp/hone-zoo
 # The environment of Flower, which needs an older FastAPI than ours; 300 MB.
 FLOWER ?= .venv-flower
 
-.PHONY: demo test test-arm64 test-python3.13 test-flower test-openapi check types compiled-tests \
+.PHONY: demo test test-arm64 test-python3.13 test-windows test-flower test-openapi check types compiled-tests \
   check-release format dashboard screenshots bench zoo fuzz soak audit sbom release client-packages \
   deb test-deb test-container test-systemd build/deb/honed clean
 
@@ -52,6 +52,10 @@ test-arm64: dist/.built
 
 test-python3.13: dist/.built
 	tests/platforms/run.sh $(ROOTS)/python3.13 $(ARCHITECTURE) trixie dist/*.whl $(IN_ROOT)
+
+# The same program on a Windows CPython under Wine: tests/platforms/windows. Needs root and debootstrap.
+test-windows: dist/.built
+	tests/platforms/windows/run.sh $(ROOTS)/windows $(BIN)/python dist/*.whl
 
 dist/.built: $(INSTALLED) pyproject.toml honed.py docs/honed.1 $(shell find api cli service storage examples systemd -type f \
   -not -path '*/__pycache__/*')
@@ -81,7 +85,7 @@ compiled-tests: $(INSTALLED)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
 check-release: check zoo fuzz test-openapi soak audit test-flower release test-deb test-container \
-  test-systemd test-arm64 test-python3.13 test-deb-arm64 test-container-arm64
+  test-systemd test-arm64 test-python3.13 test-windows test-deb-arm64 test-container-arm64
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .

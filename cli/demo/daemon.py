@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import re
 import signal
 import subprocess
@@ -69,7 +70,10 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
     if sys.platform == "win32":
-        process.send_signal(signal.CTRL_BREAK_EVENT)
+        # Without a console, as in a service or a task, it has no such event.
+        event, kernel = signal.CTRL_BREAK_EVENT, ctypes.windll.kernel32
+        if not kernel.GenerateConsoleCtrlEvent(event, process.pid):
+            process.terminate()
     else:
         process.terminate()
     try:

@@ -1,0 +1,51 @@
+"""Programs of Windows, started from this side by Wine in the root of tests/platforms/windows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from sources import ROOT
+
+PROGRAM = ROOT / "tests/platforms/windows/wine.sh"
+TIMEOUT_S = 300
+PYTHON = r"C:\honed\Scripts\python.exe"
+HONED = r"C:\honed\Scripts\honed.exe"
+
+
+class Windows:
+    """A machine with Hone's wheel in C:\\honed. drive: its C:, as Linux sees it."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self.drive = root / "debian/prefix/drive_c"
+
+    def start(
+        self, *arguments: str, folder: str = "/work", variables: str = "", **options: object
+    ) -> subprocess.Popen[bytes]:
+        """Start a program. folder: as named in the root. variables: `A=1 B=2`.
+
+        The process is the program's own: SIGKILL ends it as TerminateProcess does.
+        """
+        given = {**os.environ, "WITH": variables}
+        command = [PROGRAM, self._root, folder, *arguments]
+        return subprocess.Popen(command, env=given, stdin=subprocess.DEVNULL, **options)  # type: ignore[call-overload,no-any-return]
+
+    def run(
+        self, *arguments: str, timeout_s: float = TIMEOUT_S, fails: bool = False, **options: str
+    ) -> str:
+        """What a program printed, to stderr too; it must end with 0, or, if it fails, with more."""
+        process = self.start(
+            *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options
+        )
+        try:
+            output = process.communicate(timeout=timeout_s)[0].decode("utf-8", "replace")
+        finally:
+            process.kill()
+        assert (process.returncode != 0) == fails, f"exit code {process.returncode}\n{output}"
+        return output.replace("\r\n", "\n")
+
+    def honed(self, *arguments: str, **options: object) -> str:
+        """What a command of Hone printed."""
+        return self.run(HONED, *arguments, **options)  # type: ignore[arg-type]

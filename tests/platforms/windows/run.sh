@@ -1,0 +1,17 @@
+#!/bin/sh
+# Runs Hone under a Windows Python, with Wine: what the tests of this folder ask.
+#
+#     tests/platforms/windows/run.sh ROOT PYTHON WHEEL [PYTEST ARGUMENTS]
+#
+# Needs what ../root.sh tells. ROOT is made by make.sh, and kept. PYTHON: this machine's, with pytest and pip.
+set -eu
+root=$(readlink -m "$1") python=$2 wheel=$3
+shift 3
+here=$(dirname "$0")
+"$here/make.sh" "$root" "$wheel" "$python" -m pip
+rm -rf "$root/debian/src"
+mkdir "$root/debian/src"
+cp -r "$here/../../../tests" "$here/../../../pyproject.toml" "$root/debian/src"
+# Its processes end with it, Wine's own among them.
+exec unshare --mount --pid --fork --kill-child --mount-proc env "HONE_WINDOWS=$root" \
+    "$python" -m pytest -p no:cacheprovider "$here" "$@"
