@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
+import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -16,6 +19,33 @@ def termination_as_interrupt() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def console_ends(asked_to_stop: threading.Event) -> Iterator[None]:
+    """On Windows all that ends programs of a console sets the event instead, during the block.
+
+    That is Ctrl-C, Ctrl-Break, closing the window, logging off and a shutdown. After the last three
+    Windows ends the process as soon as it has been told, so that the block ends first.
+    """
+    if sys.platform != "win32":
+        yield
+        return
+    ended = threading.Event()
+
+    @ctypes.WINFUNCTYPE(ctypes.c_int, ctypes.c_ulong)
+    def told(what: int) -> int:
+        asked_to_stop.set()
+        if what not in {signal.CTRL_C_EVENT, signal.CTRL_BREAK_EVENT}:
+            ended.wait()
+        return True
+
+    ctypes.windll.kernel32.SetConsoleCtrlHandler(told, True)
+    try:
+        yield
+    finally:
+        ended.set()
+        ctypes.windll.kernel32.SetConsoleCtrlHandler(told, False)
 
 
 @contextmanager

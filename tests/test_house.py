@@ -19,7 +19,6 @@ LEAST_FILE_LINES = 40
 SHORT = {
     "cli/__main__.py": "an entry point",
     "service/preprocess/thumbnail.py": "an entry point: a process of its own",
-    "cli/signals.py": "how three commands end",
     "service/prediction/errors.py": "errors of a room",
     "service/late.py": "the start asks for it before any room is loaded",
     "service/preprocess/kinds.py": "loaded only for models that have one",

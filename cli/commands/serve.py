@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.output import echo_text
-from cli.signals import termination_as_interrupt
+from cli.signals import console_ends, termination_as_interrupt
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -40,9 +40,10 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
                 echo_text(f"the dashboard is at {each}/dashboard")
         echo_text(f"the admin token is in {settings.data_dir / 'admin.token'}")
 
-    with termination_as_interrupt():
+    asked_to_stop = threading.Event()
+    with termination_as_interrupt(), console_ends(asked_to_stop):
         try:
-            exit_code = run_daemon(settings, on_listening=announce)
+            exit_code = run_daemon(settings, on_listening=announce, asked_to_stop=asked_to_stop)
         except KeyboardInterrupt:  # before there was anything to shut down
             exit_code = 0
     sys.exit(exit_code)

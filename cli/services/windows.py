@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Protocol
 
 from cli.errors import Failure
+from service.processes.interpreter import own_interpreter
 
 NAME = "honed"
 ACCOUNT = rf"NT SERVICE\{NAME}"
@@ -60,7 +60,7 @@ class WindowsService:
             raise Failure(
                 "there is a service of Hone already: `honed service uninstall` comes first"
             )
-        program, environment = interpreter()
+        program, environment = own_interpreter()
         self._manager.create(
             NAME, command=self._command(program), environment=environment, account=ACCOUNT
         )
@@ -110,15 +110,3 @@ class WindowsService:
             raise Failure(f"cannot start icacls: {error.strerror}") from error
         if done.returncode:
             raise Failure(f"icacls {self.folder} failed: {done.stderr.strip() or done.stdout}")
-
-
-def interpreter() -> tuple[str, dict[str, str]]:
-    """The Python that Windows can start as a service, and the variables of our environment.
-
-    In a virtual environment python.exe starts the real one as its child, which Windows does not
-    accept as the service. The variable names the environment, as in multiprocessing.
-    """
-    if sys.prefix == sys.base_prefix:
-        return sys.executable, {}
-    real: str = sys._base_executable  # type: ignore[attr-defined]
-    return real, {"__PYVENV_LAUNCHER__": sys.executable}

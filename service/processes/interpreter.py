@@ -20,15 +20,33 @@ CHANGES_IMPORTS = frozenset(
 """Environment variables that change which code an interpreter runs."""
 
 
+WITHOUT_CONSOLE: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
+"""On Windows a child has no part in our console: Ctrl-C there would end it before it has saved its
+work, and a daemon without a console would open a window for each."""
+
+
 def command(module: str, *arguments: str) -> list[str]:
     """The command line that runs a module as `python -m` does; to be started in APPLICATION."""
-    return [sys.executable, "-m", module, *arguments]
+    return [own_interpreter()[0], "-m", module, *arguments]
 
 
 def environment() -> dict[str, str]:
     """The environment of a child: ours without secrets and without paths to other code."""
-    given = foreign_environment()
+    given = foreign_environment() | own_interpreter()[1]
     return {name: value for name, value in given.items() if name.upper() not in CHANGES_IMPORTS}
+
+
+def own_interpreter() -> tuple[str, dict[str, str]]:
+    """The program that runs as one process, and the variables that name our environment to it.
+
+    On Windows python.exe of a virtual environment starts the real one as its child: limits of the
+    process would miss it, and Windows does not accept it as a service. The variable is that of
+    multiprocessing.
+    """
+    if sys.platform != "win32" or sys.prefix == sys.base_prefix:
+        return sys.executable, {}
+    real: str = sys._base_executable
+    return real, {"__PYVENV_LAUNCHER__": sys.executable}
 
 
 def foreign_environment() -> dict[str, str]:
@@ -52,6 +70,7 @@ async def spawn(
         cwd=APPLICATION,
         env=environment(),
         limit=buffer_bytes,
+        creationflags=WITHOUT_CONSOLE,
     )
 
 
@@ -64,4 +83,5 @@ def start_silently(module: str, *arguments: str) -> subprocess.Popen[bytes]:
         stderr=subprocess.DEVNULL,
         cwd=APPLICATION,
         env=environment(),
+        creationflags=WITHOUT_CONSOLE,
     )

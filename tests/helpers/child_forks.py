@@ -16,7 +16,6 @@ import gc
 import json
 import os
 import pickle
-import resource
 import runpy
 import signal
 import socket
@@ -53,7 +52,10 @@ CLONE_PARENT, CLONE_CHILD_CLEARTID, CLONE_CHILD_SETTID = 0x8000, 0x200000, 0x100
 PR_GET_TID_ADDRESS = 40
 ARGUMENTS_AT, ARGUMENTS_END_AT = 48, 49
 """Fields of /proc/self/stat, counted from 1: where the command line lies in memory."""
-LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
+if sys.platform != "win32":  # where nothing is forked
+    import resource
+
+    LIMITS = [getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")]
 
 
 @dataclass(frozen=True)
@@ -131,12 +133,11 @@ def _started(import_path: list[str], preloaded: list[str]) -> Iterator[socket.so
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with ours:
         with theirs:
-            number = theirs.fileno()
-            given = json.dumps([number, import_path, preloaded])
+            given = json.dumps([theirs.fileno(), import_path, preloaded])
             process = subprocess.Popen(
                 [sys.executable, "-c", BESIDE, given],
                 stdin=subprocess.DEVNULL,
-                pass_fds=[number],
+                pass_fds=[theirs.fileno()],
                 env=environment_of_forks(),
             )
         try:
@@ -169,8 +170,7 @@ class _Forks:
     def __call__(self, command: list[Any], *rest: Any) -> int:
         _programs, _close, _keep, folder, environment, *pipes = rest
         arguments = [os.fsdecode(each) for each in command]
-        module = _module_of(arguments)
-        if module not in self.modules:
+        if _module_of(arguments) not in self.modules:
             return self.start(command, *rest)
         # -1: the child has the parent's own.
         given = [own if end == -1 else end for own, end in enumerate((*pipes[0:1], *pipes[3:6:2]))]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -17,7 +16,7 @@ from support import wait_until
 
 from cli.commands import serve
 from cli.errors import Failure
-from cli.services import windows, windows_host
+from cli.services import windows_host
 from cli.services.windows import ACCOUNT, WindowsService
 from cli.services.windows_host import HostedDaemon
 from service.settings import load_settings
@@ -100,17 +99,6 @@ def test_a_service_whose_folder_cannot_be_closed_is_taken_back(
     with pytest.raises(Failure, match=r"icacls .* failed: denied"):
         list(WindowsService(services).install())
     assert not services.states
-
-
-def test_windows_starts_the_python_behind_a_virtual_environment() -> None:
-    """Windows watches the process that it starts, which must be the one that serves."""
-    program, variables = windows.interpreter()
-    code = "import os, sys; print(os.getpid(), sys.executable)"
-    done = subprocess.run([program, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout
-    in_environment = sys.prefix != sys.base_prefix
-    assert (program != sys.executable) == in_environment
-    assert variables == ({"__PYVENV_LAUNCHER__": sys.executable} if in_environment else {})
 
 
 class Framework:

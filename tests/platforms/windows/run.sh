@@ -9,9 +9,10 @@ root=$(readlink -m "$1") python=$2 wheel=$3
 shift 3
 here=$(dirname "$0")
 "$here/make.sh" "$root" "$wheel" "$python" -m pip
-rm -rf "$root/debian/src"
-mkdir "$root/debian/src"
-cp -r "$here/../../../tests" "$here/../../../pyproject.toml" "$root/debian/src"
+sources=$root/debian/prefix/drive_c/src
+rm -rf "$sources"
+mkdir "$sources"
+cp -r "$here/../../../tests" "$here/../../../pyproject.toml" "$sources"
 # Its processes end with it, Wine's own among them.
 exec unshare --mount --pid --fork --kill-child --mount-proc env "HONE_WINDOWS=$root" \
     "$python" -m pytest -p no:cacheprovider "$here" "$@"

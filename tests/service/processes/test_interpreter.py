@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from service.processes.interpreter import spawn, start_silently
+from service.processes.interpreter import environment, own_interpreter, spawn, start_silently
 
 
 def test_a_child_answers_on_its_pipes() -> None:
@@ -18,6 +19,17 @@ def test_a_child_answers_on_its_pipes() -> None:
         return said, errors, process.returncode
 
     assert asyncio.run(run()) == (b'{"a":1}\n', b"", 0)
+
+
+def test_a_child_is_one_process_in_our_environment() -> None:
+    """Windows would count and stop python.exe of a virtual environment, which only starts it."""
+    child = subprocess.Popen(
+        [own_interpreter()[0], "-c", "import os, sys; print(os.getpid(), sys.prefix)"],
+        stdout=subprocess.PIPE,
+        env=environment(),
+        text=True,
+    )
+    assert child.communicate()[0] == f"{child.pid} {sys.prefix}\n"
 
 
 def test_a_child_takes_no_module_of_the_working_folder_or_of_a_variable(

@@ -1,5 +1,6 @@
 """A database that breaks gives way to its newest backup that is sound."""
 
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -285,10 +286,9 @@ def test_a_start_that_dies_while_it_restores_is_finished_by_the_next(
     end_badly(backed_up)
     for renames in range(20):
         folder = tmp_path / f"copy-{renames}"
-        subprocess.run(["cp", "-a", str(backed_up), str(folder)], check=True)
-        ended = subprocess.run(
-            [sys.executable, "-c", CRASH, str(folder), str(renames)], check=False
-        )
+        shutil.copytree(backed_up, folder)
+        crash = [sys.executable, "-c", CRASH, folder, str(renames)]
+        ended = subprocess.run(crash, check=False)
 
         store = Store.open(folder)
         assert contents(store) == [record_of(0), record_of(1)], renames
