@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from importlib import import_module
 from typing import Any
 
@@ -116,4 +118,13 @@ def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
 
 def main() -> None:
     """Entry point of the program."""
+    if sys.platform == "win32":
+        _write_utf8()
     honed(prog_name="honed")
+
+
+def _write_utf8() -> None:
+    """To pipes and files: the code page of Windows lacks characters that names and paths have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")

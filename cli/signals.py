@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+
+from service.processes.interpreter import own_interpreter
+
+_CTRL_C = """
+import ctypes, sys
+kernel = ctypes.windll.kernel32
+kernel.FreeConsole()
+is_sent = (
+    kernel.AttachConsole(int(sys.argv[1]))
+    and kernel.SetConsoleCtrlHandler(None, True)
+    and kernel.GenerateConsoleCtrlEvent(0, 0)
+)
+sys.exit(not is_sent)
+"""
 
 
 @contextmanager
@@ -46,6 +62,18 @@ def console_ends(asked_to_stop: threading.Event) -> Iterator[None]:
     finally:
         ended.set()
         ctypes.windll.kernel32.SetConsoleCtrlHandler(told, False)
+
+
+def press_ctrl_c(pid: int) -> bool:
+    """As Ctrl-C in the console of a process; whether Windows sent it.
+
+    By a process of its own, as one has one console at a time. Start the other with WITHOUT_CONSOLE:
+    it gets a console that nobody sees, and that nothing else is in.
+    """
+    program, variables = own_interpreter()
+    command = [program, "-c", _CTRL_C, str(pid)]
+    environment = {**os.environ, **variables}
+    return subprocess.run(command, env=environment, check=False).returncode == 0
 
 
 @contextmanager

@@ -274,7 +274,7 @@ def load_settings(**overrides: Any) -> Settings:
 def _refuse_missing_file() -> None:
     """A file that was named is meant; only the one in the usual place may be absent."""
     named = os.environ.get("HONED_CONFIG")
-    if named and named != os.devnull and not Path(named).is_file():
+    if named and os.path.normcase(named) != os.devnull and not Path(named).is_file():
         raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 import gc
 import os
 import shutil
-import signal
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from child_forks import children_forked
-from daemon_process import IMPORTED_BY_CHILDREN, import_path
+from daemon_process import IMPORTED_BY_CHILDREN, SIGKILL, import_path
 from support import Served
 
 from storage.store import Store
@@ -112,7 +111,7 @@ def serve(tmp_path: Path, database: Path) -> Iterator[Callable[..., Served]]:
     yield start
     for served in started:
         if served.process.poll() is None:
-            served.stop(signal.SIGKILL)
+            served.stop(SIGKILL)
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ctypes
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -16,8 +14,8 @@ from msgspec import Struct
 
 from cli.client import Client
 from cli.errors import Failure
-from cli.signals import interrupts_deferred
-from service.processes.interpreter import APPLICATION, command, environment
+from cli.signals import interrupts_deferred, press_ctrl_c
+from service.processes.interpreter import APPLICATION, WITHOUT_CONSOLE, command, environment
 
 START_TIMEOUT_S = 120.0
 """Emulated processors need more than half a minute."""
@@ -70,10 +68,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
     if process.poll() is not None:
         return
     if sys.platform == "win32":
-        # Without a console, as in a service or a task, it has no such event.
-        event, kernel = signal.CTRL_BREAK_EVENT, ctypes.windll.kernel32
-        if not kernel.GenerateConsoleCtrlEvent(event, process.pid):
-            process.terminate()
+        press_ctrl_c(process.pid)
     else:
         process.terminate()
     try:
@@ -95,7 +90,7 @@ def _spawn(folder: Path, log: Path) -> subprocess.Popen[bytes]:
             cwd=APPLICATION,
             env=_environment(config),
             start_new_session=True,
-            creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
+            creationflags=WITHOUT_CONSOLE,
         )
 
 

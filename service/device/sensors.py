@@ -115,7 +115,7 @@ class Device:
 
         power = WindowsPower() if sys.platform == "win32" else MacPower()
         return (
-            CachedSensor(power, OFTEN_S),
+            CachedSensor(power, EVERY_TIME),
             CachedSensor(PsutilForeignCpu(), NOW_AND_THEN_S),
             CachedSensor(NoPressure(), NOW_AND_THEN_S),
             CachedSensor(PsutilMemory(), OFTEN_S),

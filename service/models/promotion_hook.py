@@ -74,14 +74,18 @@ class PromotionHook:
                 event(logger, logging.ERROR, "hook.failed", model=model, detail=in_words(error))
 
     async def _run(self, latest: Latest) -> None:
-        process = await asyncio.create_subprocess_exec(
-            *self._command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
-            env=self._environment(latest),
-            start_new_session=sys.platform != "win32",
-        )
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *self._command,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                env=self._environment(latest),
+                start_new_session=sys.platform != "win32",
+            )
+        except OSError as error:
+            error.filename = self._command[0]  # Windows does not say which
+            raise
         ended = asyncio.gather(_last_words(process), process.wait())
         try:
             words, code = await asyncio.wait_for(asyncio.shield(ended), self._timeout_s)

@@ -31,12 +31,18 @@ class SharedMemoryCap:
     """Adjusts RLIMIT_DATA of living processes so that together they stay within the cap.
 
     RLIMIT_DATA counts private memory (Linux ≥ 4.7); files mapped read-only, such as packs, do not
-    count. Other systems have no such limit, and nothing is enforced there.
+    count. On Windows they share a job object, which has such a limit of its own, and which ends
+    them with this process. macOS has neither, and nothing is enforced there.
     """
 
     def __init__(self, cap_bytes: int | None) -> None:
         self._cap_bytes = cap_bytes
         self._pids: set[int] = set()
+        self._job = None
+        if sys.platform == "win32":
+            from service.processes.windows_job import WindowsJob
+
+            self._job = WindowsJob()
 
     def change(self, cap_bytes: int | None) -> None:
         """Change the cap, None for no limit; it applies to living processes at once."""
@@ -47,6 +53,8 @@ class SharedMemoryCap:
     def add(self, pid: int) -> None:
         """A process has started."""
         self._pids.add(pid)
+        if self._job is not None:
+            self._job.add(pid)
         self._share_out()
 
     def remove(self, pid: int) -> None:
@@ -62,6 +70,9 @@ class SharedMemoryCap:
         return max(0, self._cap_bytes - sum(self._used().values()))
 
     def _share_out(self) -> None:
+        if self._job is not None:
+            least_bytes = MIN_SHARE_BYTES * len(self._pids)
+            self._job.limit(self._cap_bytes and max(self._cap_bytes, least_bytes))
         if sys.platform != "linux":
             return
         used = self._used()

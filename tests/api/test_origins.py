@@ -107,7 +107,16 @@ def test_what_names_no_single_origin_ends_the_start(tmp_path: Path, origin: str)
     kept = {name: value for name, value in os.environ.items() if not name.startswith("HONED_")}
     given = {"HONED_CONFIG": os.devnull, "HONED_ALLOWED_ORIGINS": f'["{origin}"]'}
     done = subprocess.run(
-        [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", str(tmp_path / "data")],
+        [
+            sys.executable,
+            "-m",
+            "honed",
+            "serve",
+            "--port",
+            "0",
+            "--data-dir",
+            str(tmp_path / "data"),
+        ],
         env={**kept, **given},
         capture_output=True,
         text=True,

@@ -72,7 +72,7 @@ def program(variables: dict[str, str]) -> Callable[..., Completed]:
 
     def run(*arguments: object) -> Completed:
         return subprocess.run(
-            [sys.executable, "-m", "cli", *map(str, arguments)],
+            [sys.executable, "-m", "honed", *map(str, arguments)],
             capture_output=True,
             text=True,
             encoding="utf-8",

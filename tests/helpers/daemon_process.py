@@ -6,9 +6,11 @@ the command line is like, tests/cli and tests/installation ask of the program it
 
 from __future__ import annotations
 
+import ctypes
 import json
 import multiprocessing
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -18,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from cli.signals import press_ctrl_c
+from service.processes.interpreter import WITHOUT_CONSOLE
 from service.training.limits import THREAD_VARIABLES
 
 IMPORTED_BY_CHILDREN = [
@@ -35,6 +39,10 @@ PRELOADED = [
     *IMPORTED_BY_CHILDREN,
 ]
 """What daemons import, and what their children do."""
+WINE = sys.platform == "win32" and hasattr(ctypes.windll.ntdll, "wine_get_version")
+"""Whether this Windows is Wine."""
+SIGKILL: int = getattr(signal, "SIGKILL", 9)
+"""Which Windows has under another name."""
 FORKS_CHILDREN = "forks children"
 """The command line of the process beside a daemon that does."""
 DECIDED_AT_EXEC = "LD_PRELOAD"
@@ -58,15 +66,24 @@ def start_daemon(arguments: list[str], environment: Mapping[str, str], log: Path
     return start_program(arguments, environment, log)
 
 
+def end(process: Process, how: int) -> None:
+    """Send it a signal; on Windows SIGTERM is Ctrl-C in its console, any other kills."""
+    if sys.platform == "win32" and how == signal.SIGTERM:
+        press_ctrl_c(process.pid)
+    else:
+        process.send_signal(how if sys.platform != "win32" else signal.SIGTERM)
+
+
 def start_program(arguments: list[str], environment: Mapping[str, str], log: Path) -> Process:
     """As `start_daemon`, with an interpreter of its own, as its users start it."""
     with log.open("ab") as output:
         return subprocess.Popen(
-            [sys.executable, "-m", "cli", *arguments],
+            [sys.executable, "-m", "honed", *arguments],
             env=dict(environment),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
+            creationflags=WITHOUT_CONSOLE,
         )
 
 

@@ -19,7 +19,7 @@ import httpx
 import numpy as np
 import onnx
 import psutil
-from daemon_process import FORKS_CHILDREN, Process, start_daemon
+from daemon_process import FORKS_CHILDREN, Process, end, start_daemon
 from onnx import TensorProto, helper, numpy_helper
 from stored import begin
 
@@ -234,12 +234,12 @@ class Served:
                     with suppress(psutil.NoSuchProcess):
                         yield psutil.Process(int(pid))
 
-    def stop(self, how: signal.Signals = signal.SIGTERM) -> int:
+    def stop(self, how: int = signal.SIGTERM) -> int:
         """End it, and wait for the end."""
         if hasattr(self, "http"):
             self.http.close()
             self.tokenless.close()
-        self.process.send_signal(how)
+        end(self.process, how)
         return self.process.wait(DEADLINE_S)
 
     def _announced(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from sources import ROOT
@@ -12,6 +13,8 @@ PROGRAM = ROOT / "tests/platforms/windows/wine.sh"
 TIMEOUT_S = 300
 PYTHON = r"C:\honed\Scripts\python.exe"
 HONED = r"C:\honed\Scripts\honed.exe"
+ITSELF = (r"C:\Python311\python.exe", rf"__PYVENV_LAUNCHER__={PYTHON}")
+"""The interpreter, and the variable that names the environment to it: then it is one process."""
 
 
 class Windows:
@@ -49,3 +52,22 @@ class Windows:
     def honed(self, *arguments: str, **options: object) -> str:
         """What a command of Hone printed."""
         return self.run(HONED, *arguments, **options)  # type: ignore[arg-type]
+
+    def start_daemon(
+        self, arguments: list[str], environment: Mapping[str, str], log: Path
+    ) -> subprocess.Popen[bytes]:
+        """As `support.Served` starts one: with the paths and the settings of this side.
+
+        SIGINT reaches it as Ctrl-C.
+        """
+        program, variable = ITSELF
+        settings = [f"{k}={v}" for k, v in environment.items() if k.startswith("HONED_")]
+        variables = " ".join([variable, *settings]).replace(os.devnull, "NUL")
+        given = [self.path(each) if each.startswith("/") else each for each in arguments]
+        with log.open("ab") as output:
+            command = (program, "-m", "honed", *given)
+            return self.start(*command, variables=variables, stdout=output, stderr=output)
+
+    def path(self, path: str | Path) -> str:
+        """What Windows calls a path on its C:, as Linux sees it."""
+        return "C:\\" + "\\".join(Path(path).relative_to(self.drive).parts)

@@ -94,7 +94,7 @@ def restricted(tmp_path: Path) -> Iterator[Any]:
         process = subprocess.Popen(
             [
                 *(sys.executable, as_systemd.__file__, folder, path),
-                *(sys.executable, "-m", "cli", "serve"),
+                *(sys.executable, "-m", "honed", "serve"),
             ],
             env={**kept, **own, "PYTHONPATH": str(APPLICATION)},
             stdout=output,

@@ -89,7 +89,7 @@ def test_without_a_backup_the_start_is_refused_and_says_what_to_do(
     (data_dir / "hone.db-wal").unlink()
     (data_dir / "hone.db").write_bytes(b"no database " * 1000)
 
-    command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    command = [sys.executable, "-m", "honed", "serve", "--port", "0", "--data-dir", str(data_dir)]
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
 
     assert ended.returncode == 1

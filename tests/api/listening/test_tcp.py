@@ -89,7 +89,7 @@ for number, each in enumerate(kept):
     os.dup2(each, 3 + number)
     os.set_inheritable(3 + number, True)
 os.environ |= {"LISTEN_PID": str(os.getpid()), "LISTEN_FDS": str(len(kept))}
-os.execv(sys.executable, [sys.executable, "-m", "cli", "serve", "--data-dir", sys.argv[2]])
+os.execv(sys.executable, [sys.executable, "-m", "honed", "serve", "--data-dir", sys.argv[2]])
 """
 
 

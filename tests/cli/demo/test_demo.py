@@ -24,7 +24,7 @@ def demo(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[str]]]:
 
     def run(*arguments: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-u", "-m", "cli", "demo", *arguments],
+            [sys.executable, "-u", "-m", "honed", "demo", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -32,6 +32,8 @@ if ! made python "$here/python.txt"; then
     mv "$root/python/cp311" "$drive/Python311"
     rm -rf "$drive"/Python311/Lib/site-packages/*
     $windows / 'C:\Python311\python.exe' -m venv 'C:\honed'
+    # The same packages without the environment, for tests that count on one process for a program.
+    echo 'import site; site.addsitedir(r"C:\honed\Lib\site-packages")' >"$drive/Python311/Lib/site-packages/honed.pth"
     done_with python "$here/python.txt"
 fi
 if ! made packages "$here/requirements.txt"; then

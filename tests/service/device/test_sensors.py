@@ -32,6 +32,7 @@ def psi(avg10):
     )
 
 
+@linux
 def test_pressure_is_the_some_line_of_each_resource(tree, clock, by_name):
     root = tree(
         {
@@ -82,6 +83,7 @@ def test_psutil_tells_memory_elsewhere(clock):
     assert reading.value > 0
 
 
+@linux
 def test_the_hottest_sensor_counts_and_is_named(tree, clock):
     root = tree(
         {

@@ -157,5 +157,7 @@ def test_a_file_that_lies_elsewhere_is_not_taken(tmp_path: Path, name: str) -> N
     folder = tmp_path / "work"
     folder.mkdir()
     (folder / "link").symlink_to(tmp_path)
+    if not (folder / "link").is_symlink():
+        pytest.skip("Wine makes no symbolic links")
     with pytest.raises(ChildDied, match="named a file that is not its own"):
         hear(saved(folder / name), folder=folder)

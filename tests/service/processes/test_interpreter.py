@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ def test_a_child_answers_on_its_pipes() -> None:
         said, errors = await process.communicate(b'{"a":  1}')
         return said, errors, process.returncode
 
-    assert asyncio.run(run()) == (b'{"a":1}\n', b"", 0)
+    assert asyncio.run(run()) == (b'{"a":1}' + os.linesep.encode(), b"", 0)
 
 
 def test_a_child_is_one_process_in_our_environment() -> None:

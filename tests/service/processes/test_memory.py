@@ -7,14 +7,17 @@ import sys
 from collections.abc import Iterator
 
 import pytest
+from daemon_process import WINE
 from hypothesis import given
 from hypothesis import strategies as st
+from support import DEADLINE_S
 
 from service.processes.memory import MIN_SHARE_BYTES, SharedMemoryCap, shares
 
 GIB = 2**30
 MIB = 2**20
 linux = pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA is Linux's")
+windows = pytest.mark.skipif(sys.platform != "win32", reason="job objects are of Windows")
 
 
 @given(st.dictionaries(st.integers(1, 9), st.integers(MIN_SHARE_BYTES, 2 * GIB)), st.integers(0, 9))
@@ -91,6 +94,35 @@ def test_the_end_of_one_frees_its_share_for_the_other(
     cap.remove(second.pid)
 
     assert take(first, 800) == b"ok"
+
+
+@windows
+@pytest.mark.skipif(WINE, reason="Wine takes the limit of a job object and ignores it")
+def test_members_of_a_job_object_stay_within_the_cap_together(
+    processes: list[subprocess.Popen[bytes]],
+) -> None:
+    first, second = processes
+    cap = SharedMemoryCap(1000 * MIB)
+    cap.add(first.pid)
+    cap.add(second.pid)
+    assert take(first, 600) == b"ok"
+    assert take(second, 600) == b"no"
+
+    first.communicate()
+
+    assert take(second, 600) == b"ok"
+
+
+@windows
+def test_members_of_a_job_object_end_with_it(processes: list[subprocess.Popen[bytes]]) -> None:
+    cap = SharedMemoryCap(1000 * MIB)
+    for process in processes:
+        cap.add(process.pid)
+
+    del cap
+
+    for process in processes:
+        process.wait(DEADLINE_S)
 
 
 @linux

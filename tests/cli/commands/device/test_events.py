@@ -30,7 +30,7 @@ def test_events_are_followed_until_the_command_is_stopped(
 ) -> None:
     name = add_model()
     after = ("--after", str(newest_id(client)))
-    command = [sys.executable, "-m", "cli", "events", "--follow", *after, "--type", "alias."]
+    command = [sys.executable, "-m", "honed", "events", "--follow", *after, "--type", "alias."]
     environment = {**os.environ, **variables}
     with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as following:
         assert following.stdout is not None

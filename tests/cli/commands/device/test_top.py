@@ -29,7 +29,7 @@ class Terminal:
         self.before = termios.tcgetattr(self.ours)
         size = {"COLUMNS": str(columns), "LINES": "24", "TERM": "xterm-256color"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "cli", "top"],
+            [sys.executable, "-m", "honed", "top"],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

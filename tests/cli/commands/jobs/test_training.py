@@ -140,7 +140,7 @@ def test_ctrl_c_ends_the_watching_and_not_the_job(
 ) -> None:
     name = add_model(samples=50)
     watching = subprocess.Popen(
-        [sys.executable, "-m", "cli", "train", name, "--max-seconds", "300", "--watch"],
+        [sys.executable, "-m", "honed", "train", name, "--max-seconds", "300", "--watch"],
         stderr=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,

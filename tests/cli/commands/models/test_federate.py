@@ -79,7 +79,7 @@ def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
     program.write_text('#!/bin/sh\necho "$@"\necho "$HONED_URL $HONED_TOKEN"\n')
     program.chmod(0o700)
     (states / "environment" / ".installed").touch()
-    command = [sys.executable, "-m", "cli", *JOIN, model]
+    command = [sys.executable, "-m", "honed", *JOIN, model]
     environment = {**os.environ, **variables}
     told = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     arguments, (url, token) = told.stdout.splitlines()[0], told.stdout.splitlines()[1].split()

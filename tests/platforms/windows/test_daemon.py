@@ -1,0 +1,96 @@
+"""`honed serve` on Windows, asked from Linux: the whole way of a sample, and ends in mid-job."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import time
+
+import numpy as np
+import onnx
+import pytest
+from onnx import numpy_helper
+from support import Served, blobs, mlp, wait_until
+
+RECIPE = {"max_steps": 6_000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
+READY_S = 5.0
+
+
+@pytest.fixture
+def folder(windows):
+    """A folder of the test on C:, in whose name is what paths of people have."""
+    folder = windows.drive / "Größe & Maß, 日本"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def serve_there(windows, folder, database):
+    """Start daemons on the data folder of the test."""
+    started = []
+
+    def start(name="data", **settings):
+        served = Served(folder / name, database=database, start=windows.start_daemon, **settings)
+        started.append(served)
+        return served
+
+    yield start
+    for served in started:
+        if served.process.poll() is None:
+            served.stop(signal.SIGKILL)
+
+
+def prepared(served):
+    served.register("m", mlp(32, 64, 4))
+    assert served.upload("m", **blobs(500, 32, 4)).status_code == 201
+    return served
+
+
+def latest(served):
+    answer = served.http.get("/v1/models/m/latest/model.onnx")
+    assert answer.status_code == 200
+    return answer.content
+
+
+def weights(model):
+    graph = onnx.load_from_string(model).graph
+    return {each.name: numpy_helper.to_array(each) for each in graph.initializer}
+
+
+def test_it_is_ready_in_five_seconds(serve_there):
+    serve_there().stop(signal.SIGINT)
+    began = time.monotonic()
+    serve_there()
+    assert time.monotonic() - began <= READY_S
+
+
+def test_weights_that_it_trains_are_those_of_linux(serve_there, serve):
+    there, here = prepared(serve_there()), prepared(serve())
+    for served in (there, here):
+        served.train("m", **RECIPE)
+    expected = weights(latest(here))
+    trained = weights(latest(there))
+    assert trained.keys() == expected.keys()
+    for name, values in expected.items():
+        np.testing.assert_allclose(trained[name], values, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["killed", "Ctrl-C"])
+def test_a_daemon_that_ends_in_mid_job_finishes_it_after_the_restart_bit_for_bit(serve_there, how):
+    calm = prepared(serve_there("calm"))
+    calm.train("m", **RECIPE)
+    undisturbed = latest(calm)
+    calm.stop(signal.SIGINT)
+
+    first = prepared(serve_there(checkpoint_interval_s=0.1))
+    job_id = first.ask_for_job("m", **RECIPE)["id"]
+    saved = "/v1/models/m/checkpoints"
+    wait_until(lambda: first.http.get(saved).json()["items"], "a checkpoint")
+    assert first.stop(how) == (0 if how == signal.SIGINT else -how)
+    assert bool((first.data_dir / "hone.lock").read_text()) == (how == signal.SIGKILL)
+
+    second = serve_there()
+    job = second.wait_for_job(job_id, "succeeded")
+    assert job["progress"]["step"] == RECIPE["max_steps"]
+    assert latest(second) == undisturbed
