@@ -6,6 +6,7 @@ import os
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from sources import ROOT
 
@@ -18,10 +19,12 @@ ITSELF = (r"C:\Python311\python.exe", rf"__PYVENV_LAUNCHER__={PYTHON}")
 
 
 class Windows:
-    """A machine with Hone's wheel in C:\\honed. drive: its C:, as Linux sees it."""
+    """A machine with Hone's wheel in C:\\honed. drive: its C:, as Linux sees it. folder: where
+    programs start."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
+        self.folder = root / "debian/work"
         self.drive = root / "debian/prefix/drive_c"
 
     def start(
@@ -39,13 +42,16 @@ class Windows:
         self, *arguments: str, timeout_s: float = TIMEOUT_S, fails: bool = False, **options: str
     ) -> str:
         """What a program printed, to stderr too; it must end with 0, or, if it fails, with more."""
-        process = self.start(
-            *arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **options
-        )
-        try:
-            output = process.communicate(timeout=timeout_s)[0].decode("utf-8", "replace")
-        finally:
-            process.kill()
+        # Not a pipe: what a program leaves running would keep that open.
+        with TemporaryFile() as file:
+            process = self.start(*arguments, stdout=file, stderr=subprocess.STDOUT, **options)
+            try:
+                process.wait(timeout_s)
+            finally:
+                process.kill()
+                process.wait()
+            file.seek(0)
+            output = file.read().decode("utf-8", "replace")
         assert (process.returncode != 0) == fails, f"exit code {process.returncode}\n{output}"
         return output.replace("\r\n", "\n")
 

@@ -13,6 +13,8 @@ sources=$root/debian/prefix/drive_c/src
 rm -rf "$sources"
 mkdir "$sources"
 cp -r "$here/../../../tests" "$here/../../../pyproject.toml" "$sources"
-# Its processes end with it, Wine's own among them.
-exec unshare --mount --pid --fork --kill-child --mount-proc env "HONE_WINDOWS=$root" \
-    "$python" -m pytest -p no:cacheprovider "$here" "$@"
+# Its processes end with it, Wine's own among them, and its ports are its own.
+export HONE_WINDOWS="$root"
+exec unshare --mount --net --pid --fork --kill-child --mount-proc sh -euc '
+    ip link set lo up
+    exec "$@"' sh "$python" -m pytest -p no:cacheprovider "$here" "$@"
