@@ -49,6 +49,8 @@ ROLES = (
     "remainder_model",
     "class_step_model",
     "optimized_step_model",
+    "weights_model",
+    "gradients_model",
 )
 """Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
 a remainder_model; which of the others it has depends on its engine."""

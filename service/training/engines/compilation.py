@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from service.training.adapters.branches import merged_form
-from service.training.engines import checkpoint, manifest
+from service.training.engines import checkpoint, manifest, runtime
 from service.training.engines.manifest import (
     METADATA_PREFIX,
     Adapter,
@@ -21,7 +21,7 @@ from service.training.engines.manifest import (
     Manifest,
     TrainedTensor,
 )
-from service.training.engines.runtime import LOAD_ERRORS, check_memory, here, optimize
+from service.training.engines.runtime import LOAD_ERRORS, check_memory, optimize
 from service.training.engines.workload import workload
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
@@ -39,6 +39,7 @@ def compile_model(
     output: str,
     directory: Path,
     by_class: StepModel | None = None,
+    here: StepModel | None = None,
     classes: int | None = None,
     head: ClassHead | None = None,
     adapters: tuple[Adapter, ...] = (),
@@ -46,7 +47,8 @@ def compile_model(
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. by_class: the step with a by_class loss, for this many classes. head,
+    that is measured. by_class: the step with a by_class loss, for this many classes. here: the step
+    for this processor, by default the same. head,
     adapters: as in the manifest. Raises GraphRefused if a trained tensor is not a float32
     initializer of `inference`.
     """
@@ -54,7 +56,8 @@ def compile_model(
     files = Files.below(directory)
     _, values = without(inference, [*step.parameters, *step.updated])
     onnx.save_model(step.model, files.step_model)
-    optimized = _optimize(files)
+    own = here or step
+    optimized = _optimize(own, files)
     if by_class is not None and files.class_step_model is not None:
         onnx.save_model(by_class.model, files.class_step_model)
     onnx.save_model(evaluation, files.eval_model)
@@ -66,7 +69,8 @@ def compile_model(
         head=head,
         adapters=adapters,
         distills=by_class is not None,
-        optimized_for=here() if optimized else "",
+        optimized_for=runtime.here() if optimized else "",
+        optimized_rows=own.rows if optimized else None,
     )
     manifest.write(made, files.manifest)
     write_skeleton(inference, files)
@@ -91,22 +95,32 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
     )
 
 
-def _optimize(files: Files) -> bool:
+def _optimize(step: StepModel, files: Files) -> bool:
     """Keep the step as the runtime optimized it, which takes 45 of the 75 ms in which a session of
-    all of MobileNetV2 is opened.
+    all of MobileNetV2 is opened, and what runs once for a batch.
 
     Not if constants that it computed make it large, or it cannot be written: jobs then open the
     step itself, and what is written next tells that the disk is full.
     """
-    made = files.optimized_step_model
-    assert made is not None
+    once = step.once
+    models = [step.model] if once is None else [step.model, once.before, once.after]
+    paths = (files.optimized_step_model, files.weights_model, files.gradients_model)
+    graphs = [(model, path) for model, path in zip(models, paths, strict=False) if path]
+    draft = files.manifest.with_name("draft.onnx")
     try:
-        optimize(files.step_model, made)
-        if made.stat().st_size < 2 * files.step_model.stat().st_size + SMALL_BYTES:
+        for model, path in graphs:
+            onnx.save_model(model, draft)
+            optimize(draft, path)
+            if path.stat().st_size > 2 * draft.stat().st_size + SMALL_BYTES:
+                break
+        else:
             return True
     except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
-    made.unlink(missing_ok=True)
+    finally:
+        draft.unlink(missing_ok=True)
+    for _, path in graphs:
+        path.unlink(missing_ok=True)
     return False
 
 

@@ -30,7 +30,9 @@ class Files(Struct, frozen=True):
     step_model, eval_model: see service/training/graph/step.py. inference_model: the graph to export
     without the tensors of `parameters` and `statistics`; checkpoint: these tensors, as training
     starts. class_step_model: the step with a by_class loss, for cross entropy.
-    optimized_step_model: step_model as the runtime optimized it.
+    optimized_step_model: the step for one kind of processor, as its runtime optimized it; with
+    weights_model and gradients_model, which run once for a batch before it and after it, unless it
+    has nothing to compute from parameters alone.
     """
 
     manifest: Path
@@ -40,6 +42,8 @@ class Files(Struct, frozen=True):
     checkpoint: Path
     class_step_model: Path | None = None
     optimized_step_model: Path | None = None
+    weights_model: Path | None = None
+    gradients_model: Path | None = None
 
     @classmethod
     def below(cls, folder: Path) -> Files:
@@ -52,6 +56,8 @@ class Files(Struct, frozen=True):
             checkpoint=folder / "checkpoint.safetensors",
             class_step_model=folder / "class_step_model.onnx",
             optimized_step_model=folder / "optimized_step_model.onnx",
+            weights_model=folder / "weights_model.onnx",
+            gradients_model=folder / "gradients_model.onnx",
         )
 
 
@@ -126,7 +132,7 @@ class Manifest(Serialized, frozen=True):
     frozen: initializers of the exported model that the graphs are fed, so that they are in memory
     once. rounds: some of what it computes is quantized. distills: its step by classes takes what a
     teacher answers. optimized_for: the runtime and processor that optimized_step_model was written
-    for.
+    for. optimized_rows: how many rows it takes at most, None for any number.
     """
 
     engine: str
@@ -147,6 +153,7 @@ class Manifest(Serialized, frozen=True):
     rounds: bool = False
     distills: bool = False
     optimized_for: str = ""
+    optimized_rows: int | None = None
     format: int = FORMAT
 
 

@@ -9,6 +9,7 @@ import platform
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,12 @@ MAX_IR_VERSION = 10
 """Highest IR version that 1.19.2 loads."""
 MIN_OPSET, MAX_OPSET = 12, 21
 """Opsets of the default domain that 1.19.2 trains."""
+REORDERING = (
+    b'\x08\x08:U\n)\n\x01x\x12\x01y"\x0cReorderInput:\x13com.microsoft.nchwc\x12\x00Z\x1b\n\x01x'
+    b"\x12\x16\n\x14\x08\x01\x12\x10\n\x02\x08\x01\n\x02\x08\x04\n\x02\x08\x01\n\x02\x08\x01b\t\n\x01y"
+    b"\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x12B\x17\n\x13com.microsoft.nchwc\x10\x01"
+)
+"""One that reorders four channels into blocks."""
 IDENTITY = (
     b'\x08\x08:*\n\x10\n\x01x\x12\x01y"\x08Identity\x12\x00Z\t\n\x01x\x12\x04\n\x02\x08\x01'
     b"b\t\n\x01y\x12\x04\n\x02\x08\x01B\x04\n\x00\x10\x11"
@@ -68,6 +75,7 @@ def session_options(
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
+    options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = arena
     options.enable_mem_pattern = pattern
     options.enable_mem_reuse = reuse
@@ -86,15 +94,19 @@ def open_session(
     pattern: bool = True,
     reuse: bool = True,
     is_optimized: bool = False,
+    at_once: int = 1,
 ) -> Any:
     """An InferenceSession with the options of `session_options`.
 
     Raises one of LOAD_ERRORS, MemoryError.
 
     provider: execution provider, with the CPU's for unsupported operators. is_optimized: whether
-    `optimize` wrote the model.
+    `optimize` wrote the model. at_once: how many nodes run in parallel.
     """
     options = session_options(threads, arena=arena, pattern=pattern, reuse=reuse)
+    if at_once > 1:
+        options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
+        options.inter_op_num_threads = at_once
     if is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
@@ -121,6 +133,21 @@ def here() -> str:
     features = known["SIMD Extensions"]
     names = [*features.get("baseline", ()), *features.get("found", ())]
     return " ".join([onnxruntime.__version__, platform.machine(), *names])
+
+
+@cache
+def channel_block() -> int | None:
+    """The channels of a block in the runtime's own layout of convolutions on this processor, see
+    service/training/graph/blocks.py; None if it has none.
+    """
+    try:
+        session = open_session(REORDERING, threads=1)
+        (made,) = session.run(None, {"x": np.zeros((1, 4, 1, 1), np.float32)})
+    except (RuntimeError, *LOAD_ERRORS) as error:
+        check_memory(error)
+        return None
+    block = int(made.shape[1])
+    return block if block >= 4 else None
 
 
 def flush_denormals() -> None:

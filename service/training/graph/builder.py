@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,6 +42,10 @@ class Builder:
         self.constants = {t.name: t for t in model.graph.initializer}
         self.rules: dict[str, Any] = {}
         """Gradients of single nodes, by their output, instead of their operator's rule."""
+        self.layout: Any = None
+        """Of convolutions, see service/training/graph/blocks.py; None for ONNX's own."""
+        self.counts_rows = False
+        """Whether the graph is for a fixed number of samples at most, the layout's."""
         self.placed: dict[str, tuple[Tensor, int, int]] = {}
         """Zero-padded tensors by result: the original, with the axis and its offset on it."""
         self._tensors: dict[str, Tensor] = {}
@@ -117,18 +121,35 @@ class Builder:
     ) -> list[Tensor]:
         """All outputs of a standard operator's node; an equal existing node is reused."""
         names = [t.name if t is not None else "" for t in inputs]
+        while names and not names[-1]:
+            names.pop()
         node = helper.make_node(op_type, names, [""] * outputs, **attributes)
         key = key_of(node)
         found = self._written.get(key)
         if found is not None and len(found) >= outputs and all(found[:outputs]):
             return [self._tensors[name] for name in found[:outputs]]
-        node.name = self.fresh(op_type)
-        node.output[:] = [f"{node.name}:{i}" if i else node.name for i in range(outputs)]
+        self._name(node)
         self._infer(node, inputs)
         self.nodes.append(node)
         if op_type not in RANDOM:
             self._written[key] = tuple(node.output)
         return [self._tensors[name] for name in node.output]
+
+    def foreign(self, node: onnx.NodeProto, like: Tensor, shape: Shape) -> Tensor:
+        """The output of a node that ONNX does not know, of the shape given and the element type
+        of another tensor; an equal existing node is reused.
+        """
+        key = key_of(node)
+        found = self._written.get(key)
+        if found is not None:
+            return self._tensors[found[0]]
+        self._name(node)
+        self._written[key] = tuple(node.output)
+        return self.append(node, [(like.dtype, shape)])[0]
+
+    def _name(self, node: onnx.NodeProto) -> None:
+        node.name = self.fresh(node.op_type)
+        node.output[:] = [f"{node.name}:{i}" if i else node.name for i in range(len(node.output))]
 
     def append(
         self, node: onnx.NodeProto, types: Sequence[tuple[int, Shape | None]]
@@ -165,6 +186,14 @@ class Builder:
         )
         self._tensors[tensor.name] = known
         return known
+
+    def rename(self, tensors: Mapping[str, Tensor]) -> None:
+        """Read these tensors, which become inputs, by new names."""
+        names = {tensor.name: name for name, tensor in tensors.items()}
+        for name, tensor in tensors.items():
+            self.input(name, tensor.dtype, tensor.shape)
+        for node in self.nodes:
+            node.input[:] = [names.get(each, each) for each in node.input]
 
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> None:
         given = [t for t in inputs if t is not None]

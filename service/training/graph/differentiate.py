@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 
@@ -18,20 +18,25 @@ from storage.errors import Problem
 
 
 def backward(
-    graph: Builder, seeds: Mapping[str, Tensor], sources: Iterable[str]
+    graph: Builder,
+    seeds: Mapping[str, Tensor],
+    sources: Iterable[str],
+    *,
+    among: Sequence[onnx.NodeProto] | None = None,
 ) -> dict[str, Tensor]:
     """The gradient of each source; zeros where the loss does not depend on it.
 
-    seeds: the known gradients of the tensors that the loss reads.
-    Raises GraphRefused with every node that has no gradient.
+    seeds: the known gradients of the tensors that the loss reads. among: the nodes to go through,
+    all by default. Raises GraphRefused with every node that has no gradient.
     """
     sources = list(sources)
-    active = flow_from(graph, sources)
+    nodes = list(graph.nodes) if among is None else among
+    active = flow_from(graph, sources, nodes)
     gradients: dict[str, list[Tensor]] = defaultdict(list)
     for name, seed in seeds.items():
         gradients[name].append(seed)
     problems: list[Problem] = []
-    for proto in reversed(list(graph.nodes)):
+    for proto in reversed(nodes):
         outputs = [_total(gradients, graph, name) for name in proto.output]
         if not any(outputs) or not active.intersection(proto.output):
             continue

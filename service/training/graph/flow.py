@@ -15,9 +15,9 @@ from service.training.graph.tensor import FLOATS
 Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, onnx.TensorProto, onnx.ValueInfoProto)
 
 
-def flow_from(graph: Builder, sources: Iterable[str]) -> set[str]:
-    """The sources, and every float tensor computed from them, as `flow` defines it."""
-    return flow(graph.nodes, sources, lambda name: graph.tensor(name).dtype in (0, *FLOATS))
+def flow_from(graph: Builder, sources: Iterable[str], nodes: Iterable[onnx.NodeProto]) -> set[str]:
+    """The sources, and every float tensor that nodes compute from them, as `flow` defines it."""
+    return flow(nodes, sources, lambda name: graph.tensor(name).dtype in (0, *FLOATS))
 
 
 def flow(

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import onnx
 from msgspec import Struct
-from onnx import helper
 
+from service.training.graph.blocks import BlockLayout
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.flow import subgraphs
 from service.training.graph.losses import LossAndGradient, compare, total
-from service.training.graph.passes.accumulation import accumulate
-from service.training.graph.passes.canonical import stamp
+from service.training.graph.passes.blocked import rewritten
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
 from service.training.graph.passes.prepare import prepare
-from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.spatial_first import read_model
-from service.training.graph.passes.weights_first import put_weights_first, unpack_late
+from service.training.graph.passes.weights_apart import divide
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
+from service.training.graph.writing import write
 from service.training.loss import CLASS_VECTORS, TEACHER, Loss
 
 LOSS = "hone.loss"
@@ -31,13 +30,23 @@ OTHER_TARGET = "hone.target"
 """For models that have a tensor called that. Apps on phones feed artifacts by these names."""
 
 
+class Once(Struct, frozen=True):
+    """before: from the parameters to what the step is fed of them besides. after: from the sum of
+    what the step gives besides loss and gradients, and the parameters, to the other gradients.
+    """
+
+    before: onnx.ModelProto
+    after: onnx.ModelProto
+
+
 class StepModel(Struct, frozen=True):
     """A step, and the metadata that an executor needs.
 
     model: its inputs are `inputs`, `target`, `scalars`, `random`, `parameters` and the statistics
     of `updated` and `frozen`, its outputs the loss, `gradients` and the new statistics.
     updated: running statistic → the output that holds its new value.
-    batch_statistics: a row's results depend on other rows, so it takes whole batches.
+    batch_statistics: a row's results depend on other rows, so it takes whole batches. once: what is
+    run once for a batch. rows: how many it takes at most.
     """
 
     model: onnx.ModelProto
@@ -50,6 +59,8 @@ class StepModel(Struct, frozen=True):
     updated: dict[str, str]
     batch_statistics: bool
     frozen: tuple[str, ...] = ()
+    once: Once | None = None
+    rows: int | None = None
 
     @property
     def scale_rank(self) -> int:
@@ -76,41 +87,72 @@ def build_step(
     output: str | None = None,
     batch_statistics: bool = False,
     frozen: Collection[str] = (),
+    layout: BlockLayout | None = None,
 ) -> StepModel:
     """The training step of a forward model.
 
-    output: the tensor to compare, the only output if None. batch_statistics: BatchNormalization
-    uses the batch's own, and updates the running ones. frozen: initializers that become inputs.
-    Raises GraphRefused with every node that has no gradient.
+    output: the tensor to compare, by default the only output. batch_statistics: BatchNormalization
+    uses the batch's, and updates the running ones. frozen: initializers that become inputs. layout:
+    of convolutions, by default ONNX's. Raises GraphRefused with every node without a gradient.
     """
     output = output or model.graph.output[0].name
-    only = None if loss.tensor else output
-    prepared = prepare(model, only, training=True, parameters=parameters)
+    prepared = prepare(model, None if loss.tensor else output, training=True, parameters=parameters)
     users = tuple(v.name for v in prepared.graph.input if v.name != loss.target)
     prepared, draws, updated = _in_training(prepared, parameters, batch_statistics=batch_statistics)
-    graph = read_model(prepared)
+    graph = read_model(prepared) if layout is None else rewritten(prepared, layout)
     target = loss.target or _target_name(model)
     compared, fed = _append_loss(graph, output, loss, target)
-    found = backward(graph, {loss.tensor or output: compared.gradient}, parameters)
-    results = {LOSS: compared.loss}
-    results.update((gradient_of(name), found[name]) for name in parameters)
-    results.update((name, graph.tensor(name)) for name in updated.values())
-    names = [*users, *(t.name for t in fed), *(d.name for d in draws), *parameters, *updated]
+    changing = [*users, *(t.name for t in fed), *(d.name for d in draws)]
+    results = {LOSS: compared.loss, **{name: graph.tensor(name) for name in updated.values()}}
+    seeds = {loss.tensor or output: compared.gradient}
+    fixed, more, once = _differentiate(graph, prepared, seeds, parameters, rest=(changing, results))
     kept = tuple(name for name in frozen if name in graph.constants)
-    by_name = {t.name: t for t in fed}
+    names = [*changing, *fixed, *updated]
     return StepModel(
-        model=write(graph, prepared, inputs=names, frozen=kept, outputs=results),
+        model=write(graph, prepared, inputs=names, frozen=kept, outputs={**results, **more}),
         loss=loss,
         inputs=users,
-        target=target if loss.target or target in by_name else None,
+        target=target if loss.target or target in changing else None,
         scalars=(LOSS_SCALE,),
         random=draws,
         parameters=tuple(parameters),
         updated=updated,
         frozen=kept,
-        batch_statistics=bool(updated)
-        or (loss.name == "output" and not graph.tensor(loss.tensor or output).shape),
+        batch_statistics=bool(updated) or (loss.name == "output" and not compared.gradient.shape),
+        once=once,
+        rows=layout.rows if layout and graph.counts_rows else None,
     )
+
+
+def _differentiate(
+    graph: Builder,
+    origin: onnx.ModelProto,
+    seeds: Mapping[str, Tensor],
+    parameters: Sequence[str],
+    *,
+    rest: tuple[Sequence[str], Mapping[str, Tensor]],
+) -> tuple[Sequence[str], dict[str, Tensor], Once | None]:
+    """The inputs that parameters or their derivatives are, the step's further outputs, and what
+    is run once.
+
+    rest: the other inputs, and what the step gives anyway.
+    """
+    if graph.layout is None:
+        found = backward(graph, seeds, parameters)
+        return parameters, {gradient_of(name): found[name] for name in parameters}, None
+    others = [tensor.name for tensor in rest[1].values()]
+    divided = divide(graph, seeds, parameters, rest[0], others)
+    once, fixed = None, parameters
+    if divided.made:
+        remade = {gradient_of(name): tensor for name, tensor in divided.remade.items()}
+        once = Once(
+            before=write(graph, origin, inputs=parameters, outputs=divided.made),
+            after=write(graph, origin, inputs=[*parameters, *divided.parts], outputs=remade),
+        )
+        fixed = [*(name for name in parameters if name in divided.read), *divided.made]
+        graph.rename(divided.made)
+    direct = {gradient_of(name): tensor for name, tensor in divided.direct.items()}
+    return fixed, {**divided.parts, **direct}, once
 
 
 def _in_training(
@@ -158,45 +200,6 @@ def differentiate(
     results = {LOSS: value.sum()}
     results.update((gradient_of(name), found[name]) for name in parameters)
     return write(graph, prepared, inputs=[*users, *parameters], outputs=results)
-
-
-def write(
-    graph: Builder,
-    origin: onnx.ModelProto,
-    *,
-    inputs: Iterable[str],
-    outputs: dict[str, Tensor],
-    frozen: Iterable[str] = (),
-) -> onnx.ModelProto:
-    """The graph as a model with these inputs and outputs, without unused nodes.
-
-    frozen: initializers that also become inputs.
-    """
-    fed = list(inputs)
-    inputs = [*fed, *frozen]
-    names = [tensor.name for tensor in outputs.values()]
-    nodes = accumulate(graph.nodes, lambda name: graph.tensor(name).shape, names)
-    nodes = list(put_weights_first(graph, nodes, fed))
-    if len(inputs) > len(fed):
-        nodes = unpack_late(nodes, fed)
-    made = {name for node in nodes for name in node.output}
-    for name, tensor in outputs.items():
-        if name != tensor.name:
-            assert name not in made, f'the graph has a tensor "{name}" already'
-            nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
-    constants = [t for name, t in graph.constants.items() if name not in inputs]
-    body = helper.make_graph(
-        nodes,
-        origin.graph.name or "step",
-        [_value(name, graph.tensor(name)) for name in inputs],
-        [_value(name, tensor) for name, tensor in outputs.items()],
-        constants,
-    )
-    prune(body, outputs)
-    model = helper.make_model(body, opset_imports=origin.opset_import)
-    model.ir_version = origin.ir_version
-    stamp(model)
-    return model
 
 
 def _target_name(model: onnx.ModelProto) -> str:
@@ -257,7 +260,3 @@ def _batch(graph: Builder) -> Dim:
     """The name of the inputs' first axis."""
     shapes = [t.shape for t in graph.inputs if t.shape]
     return shapes[0][0] if shapes else "batch"
-
-
-def _value(name: str, tensor: Tensor) -> onnx.ValueInfoProto:
-    return helper.make_tensor_value_info(name, tensor.dtype, tensor.shape)

@@ -30,6 +30,8 @@ class GraphBuilder(Protocol):
     constants: dict[str, onnx.TensorProto]
     rules: dict[str, Any]
     placed: dict[str, tuple[Tensor, int, int]]
+    layout: Any
+    counts_rows: bool
 
     @property
     def inputs(self) -> list[Tensor]: ...
@@ -46,6 +48,7 @@ class GraphBuilder(Protocol):
     def numbers(self, value: Array | float, dtype: int) -> Tensor: ...
     def ints(self, values: Iterable[int]) -> Tensor: ...
     def vector(self, *parts: int | Tensor) -> Tensor: ...
+    def foreign(self, node: onnx.NodeProto, like: Tensor, shape: Shape) -> Tensor: ...
     def retype(self, tensor: Tensor, shape: Sequence[Dim] | None) -> Tensor: ...
 
 
@@ -153,21 +156,38 @@ class Tensor(Struct, frozen=True, eq=False):
 
     @property
     def rank(self) -> int:
-        """Raises NotDifferentiable if it is not known."""
-        if self.shape is None:
-            raise NotDifferentiable(f'the rank of "{self.name}" is not known')
-        return len(self.shape)
+        return len(self.ranked)
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
         """The shape if all of it is known."""
         known = tuple(d for d in self.shape or (None,) if isinstance(d, int))
-        return known if self.shape is not None and len(known) == len(self.shape) else None
+        return known if known == self.shape else None
+
+    @property
+    def whole(self) -> tuple[int, ...]:
+        """The shape, all of which must be known."""
+        return tuple(self.whole_from(0))
+
+    @property
+    def ranked(self) -> Shape:
+        """The shape, parts of which may be unknown. Raises NotDifferentiable if its rank is."""
+        if self.shape is None:
+            raise NotDifferentiable(f'the rank of "{self.name}" is not known')
+        return self.shape
 
     def sizes_of(self, axes: Iterable[int]) -> list[int]:
         """Sizes that are known; those of other axes are left out."""
         shape = self.shape or ()
         return [size for axis in axes if isinstance(size := shape[axis], int)]
+
+    def whole_from(self, axis: int) -> list[int]:
+        """Sizes from an axis on. Raises NotDifferentiable unless they are known."""
+        rest = self.ranked[axis:]
+        known = [size for size in rest if isinstance(size, int)]
+        if len(known) < len(rest):
+            raise NotDifferentiable(f'the shape of "{self.name}" is not known')
+        return known
 
     def axis(self, axis: int) -> int:
         """An axis counted from the front."""
@@ -180,23 +200,22 @@ class Tensor(Struct, frozen=True, eq=False):
     def dims(self, start: int = 0, end: int | None = None) -> Tensor:
         """Sizes of axes as an int64 vector: a constant where they are known."""
         part = self.shape[start:end] if self.shape is not None else (None,)
-        if all(isinstance(d, int) for d in part):
-            return self.graph.ints([d for d in part if isinstance(d, int)])
+        known = [d for d in part if isinstance(d, int)]
+        if len(known) == len(part):
+            return self.graph.ints(known)
         whole = (start, end) == (0, None)
         return self.op("Shape") if whole else self.op("Shape", start=start, end=end or self.rank)
 
     def size(self, axis: int) -> Tensor:
         """The size of one axis, a vector of one int64."""
-        at = self.axis(axis)
-        return self.dims(at, at + 1)
+        return self.dims(self.axis(axis), self.axis(axis) + 1)
 
     def transpose(self, *perm: int) -> Tensor:
         return self if list(perm) == sorted(perm) else self.op("Transpose", perm=list(perm))
 
     def swap(self, a: int, b: int) -> Tensor:
         """Two axes exchanged."""
-        perm = list(range(self.rank))
-        a, b = self.axis(a), self.axis(b)
+        perm, a, b = list(range(self.rank)), self.axis(a), self.axis(b)
         perm[a], perm[b] = b, a
         return self.transpose(*perm)
 
@@ -224,7 +243,6 @@ class Tensor(Struct, frozen=True, eq=False):
         return self.op("Reshape", other.dims(), allowzero=1).known_like(other)
 
     def expand_like(self, other: Tensor) -> Tensor:
-        """Broadcast to the shape of another tensor."""
         if self.shape is not None and self.shape == other.shape and None not in self.shape:
             return self
         return self.op("Expand", other.dims()).known_like(other)
@@ -254,8 +272,7 @@ class Tensor(Struct, frozen=True, eq=False):
 
     def slice(self, start: Sequence[int], end: Sequence[int], axes: Sequence[int]) -> Tensor:
         """From `start` to before `end` on each of the axes."""
-        ints = self.graph.ints
-        return self.op("Slice", ints(start), ints(end), ints(axes))
+        return self.op("Slice", *map(self.graph.ints, (start, end, axes)))
 
     def flip(self, *axes: int) -> Tensor:
         """Reversed along axes; mostly used for trained kernels."""
@@ -266,19 +283,17 @@ class Tensor(Struct, frozen=True, eq=False):
 
     def zeros(self) -> Tensor:
         """Zeros of this tensor's shape."""
-        zero = self.graph.numbers(0.0, self.dtype)
-        return zero.expand_like(self)
+        return self.graph.numbers(0.0, self.dtype).expand_like(self)
 
     def _like(self, other: Operand) -> Tensor:
         return other if isinstance(other, Tensor) else self.graph.numbers(other, self.dtype)
 
 
+product = math.prod
+
+
 class NotDifferentiable(Exception):
     """A rule's reason why this node has no gradient; the reverse pass adds the node's name."""
-
-
-def product(sizes: Sequence[int]) -> int:
-    return math.prod(sizes)
 
 
 def _is(operand: Operand, number: float) -> bool:

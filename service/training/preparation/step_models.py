@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from service.training.adapters.targets import fed_weights
 from service.training.engines.compilation import compile_model, write_skeleton
 from service.training.engines.manifest import ClassHead, Files
+from service.training.engines.runtime import channel_block
 from service.training.errors import GraphRefused, refusal, refuse
 from service.training.export.join import join
 from service.training.export.remainder import attach
@@ -17,6 +18,7 @@ from service.training.forward import head, trial
 from service.training.forward.load import load
 from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
+from service.training.graph.blocks import BlockLayout
 from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.loss import Loss
 from service.training.preparation.step_trial import rows_are_independent
@@ -25,6 +27,8 @@ from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
 from storage.errors import Problem
 
+ROWS = 8
+"""Rows that a step takes at once if their number is written into its graph."""
 OWN_LOSS = (
     "adapters do not train by a loss that the model computes itself; name a loss of Hone's, or "
     "train weights"
@@ -136,7 +140,20 @@ def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
     return Loss(task.loss, tensor=forward.loss_output, target=target)
 
 
-def _step(forward: ForwardModel, task: Prepare, loss: Loss) -> StepModel:
+def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -> StepModel:
+    """The step in the layout that the runtime's convolutions have on this processor."""
+    block = channel_block()
+    if block is None or step.batch_statistics or step.frozen:
+        return step
+    if not any(node.op_type in ("Conv", "ConvTranspose") for node in step.model.graph.node):
+        return step
+    made = _step(forward, task, step.loss, layout=BlockLayout(block, ROWS))
+    return replace(made, batch_statistics=False)
+
+
+def _step(
+    forward: ForwardModel, task: Prepare, loss: Loss, *, layout: BlockLayout | None = None
+) -> StepModel:
     return build_step(
         forward.model,
         loss=loss,
@@ -144,6 +161,7 @@ def _step(forward: ForwardModel, task: Prepare, loss: Loss) -> StepModel:
         output=forward.output,
         batch_statistics=task.batch_norm == "training" or _normalizes_by_batch(forward.model),
         frozen=fed_weights(forward.graph, forward.trainable) if forward.adapters else (),
+        layout=layout,
     )
 
 
@@ -160,6 +178,7 @@ def _compile(
         output=forward.output,
         directory=Path(task.work_dir),
         by_class=by_class,
+        here=_for_this_processor(forward, task, step),
         classes=classes,
         head=classifier,
         adapters=forward.adapters,
@@ -183,6 +202,8 @@ def _artifacts(files: Files) -> Artifacts:
         inference_model=str(files.inference_model),
         class_step_model=_existing(files.class_step_model),
         optimized_step_model=_existing(files.optimized_step_model),
+        weights_model=_existing(files.weights_model),
+        gradients_model=_existing(files.gradients_model),
     )
 
 

@@ -13,6 +13,7 @@ from onnx.numpy_helper import from_array
 
 from service.training.engines.compilation import compile_model
 from service.training.engines.manifest import Files
+from service.training.graph.blocks import BlockLayout
 from service.training.graph.step import build_evaluation, build_step
 from service.training.loss import Loss
 
@@ -60,8 +61,12 @@ def compiled(
     loss: Loss = CROSS_ENTROPY,
     parameters: tuple[str, ...] | None = None,
     by_class: bool = False,
+    layout: BlockLayout | None = None,
 ) -> Files:
-    """parameters: all initializers by default. by_class: with a step for options, too."""
+    """Write the files of a step of all initializers, or of the parameters.
+
+    by_class: with a step for options, too. layout: of the step for this processor.
+    """
     (output,) = (each.name for each in model.graph.output)
     names = parameters or tuple(each.name for each in model.graph.initializer)
     step = build_step(model, loss=loss, parameters=names)
@@ -70,6 +75,8 @@ def compiled(
     if by_class:
         step_by_class = build_step(model, loss=replace(loss, by_class=True), parameters=names)
         options = {"by_class": step_by_class, "classes": CLASSES}
+    if layout is not None:
+        options["here"] = build_step(model, loss=loss, parameters=names, layout=layout)
     return compile_model(step, evaluation, model, output=output, directory=directory, **options)
 
 

@@ -36,6 +36,16 @@ class Binding:
         self._binding = session.io_binding()
         self._held: dict[str, Array] = {}
 
+    @property
+    def inputs(self) -> list[str]:
+        """Names of the session's inputs."""
+        return [each.name for each in self._session.get_inputs()]
+
+    @property
+    def outputs(self) -> list[str]:
+        """Names of the session's outputs."""
+        return [each.name for each in self._session.get_outputs()]
+
     def read(self, name: str, array: Array) -> None:
         """Bind an input."""
         self._binding.bind_cpu_input(name, array)

@@ -16,7 +16,6 @@ from service.training.engines.names import RECORDED
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import CPU, foreign_errors, here, onnxruntime, open_session
 from service.training.engines.sessions.binding import Binding
-from service.training.engines.sessions.buffers import Vector
 from service.training.engines.sessions.chosen_loss import PLAIN, ChosenLoss
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.optimizer import Optimizer
@@ -32,10 +31,9 @@ from service.training.engines.sessions.shares import (
     scale_rank,
 )
 from service.training.engines.sessions.state import State
+from service.training.engines.sessions.step_memory import StepMemory
 from service.training.errors import ArtifactsUnreadable
 from service.training.optimizer.recipe import LossOptions, Recipe
-
-GRADIENT = "hone.gradient."
 
 
 class SessionsEngine:
@@ -61,7 +59,8 @@ class SessionsEngine:
         self._manifest = read(files.manifest)
         self._threads = threads
         self._shares = 1 if self._manifest.batch_statistics else threads
-        self._rows = rows_at_once(self._manifest)
+        self._is_here = self._manifest.optimized_for == here()
+        self._rows = rows_at_once(self._manifest, of_optimized=self._is_here)
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
         self._state.restore(checkpoint or files.checkpoint)
         self._frozen: dict[str, Array] = {}
@@ -81,6 +80,8 @@ class SessionsEngine:
                 self._manifest.updated, self._state.statistics.values(), strict=True
             )
         }
+        fixed = {**self._loss.class_vectors, **self._frozen}
+        self._memory = StepMemory(self._state, fixed=fixed, updated=self._updated)
         self._optimizer = Optimizer(recipe, self._state.buffers, threads=threads, crew=self._crew)
         if trains:
             self._training = self._open_training()
@@ -156,7 +157,12 @@ class SessionsEngine:
             feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
         feeds |= self._loss.feeds(target, teacher)
         scale = self._loss.scale(target)
+        once = self._memory.once
+        if once is not None:
+            once.before()
         loss, taken = runs.run(feeds, rows=rows, scale=scale, weights=weights)
+        if once is not None:
+            once.after(taken)
         for idle in self._state.buffers.gradients[taken:]:
             idle.fill(0)
         return loss
@@ -176,13 +182,19 @@ class SessionsEngine:
         most = steps_at_once(self._manifest, rows=rows)
         feeds_more = self._loss.class_vectors or self._manifest.draws or self._updated
         splits = self._shares > 1 or (self._rows is not None and rows > self._rows)
-        if most < 2 or feeds_more or splits or self._provider != CPU:
+        if (
+            most < 2
+            or feeds_more
+            or splits
+            or self._memory.once is not None
+            or self._provider != CPU
+        ):
             return None
         if self._series is None or self._series.rows != rows:
             self._series = StepSeries(
                 self._training.sessions[0],
-                self._step_inputs(),
-                self._step_outputs(self._state.buffers.gradients[0]),
+                self._memory.inputs,
+                self._memory.outputs(self._state.buffers.gradients[0]),
                 self._feeds,
                 self._update,
                 scale=self._loss.scale,
@@ -218,7 +230,7 @@ class SessionsEngine:
     def end_training(self) -> None:
         for name in ("_training", "_optimizer"):  # not opened if the engine never steps
             vars(self).pop(name, None)
-        self._series = None
+        self._series = self._memory.once = None
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._state.export(self._files.inference_model, path, metadata)
@@ -237,23 +249,19 @@ class SessionsEngine:
             return self._open(self._files.eval_model, self._bind_evaluation)
 
     def _open_step(self, provider: str = CPU) -> Shares:
-        buffers = self._state.buffers
-
-        def bind(binding: Binding, share: int) -> None:
-            self._bind_step(binding, buffers.gradients[share])
-
-        def bind_further(binding: Binding, share: int) -> None:
-            self._bind_step(binding, buffers.further_gradients(share))
-
+        model, optimized = self._loss.step_model, self._files.optimized_step_model
+        if model != self._files.step_model or provider != CPU or not self._is_here:
+            optimized = None
+        memory = self._memory
+        memory.once = None
+        if optimized is not None:
+            memory.divide(self._files, threads=self._threads, shares=self._shares, crew=self._crew)
         pieces = None
         if self._rows is not None:
-            pieces = Pieces(self._rows, bind_further, buffers.add_further_gradients)
-        model, optimized = self._loss.step_model, None
-        if model == self._files.step_model and provider == CPU:
-            optimized = self._files.optimized_step_model
-        if optimized is not None and self._manifest.optimized_for == here():
-            return self._open(optimized, bind, pieces=pieces, is_optimized=True)
-        return self._open(model, bind, pieces=pieces, provider=provider)
+            pieces = Pieces(self._rows, memory.bind_further, memory.add_further)
+        if optimized is not None:
+            return self._open(optimized, memory.bind, pieces=pieces, is_optimized=True)
+        return self._open(model, memory.bind, pieces=pieces, provider=provider)
 
     def _open(
         self, model: Path, bind: Bind, *, pieces: Pieces | None = None, **options: Any
@@ -264,20 +272,6 @@ class SessionsEngine:
         options["reuse"] = not (model.is_file() and model.stat().st_size > PLANNED_BYTES)
         sessions = [open_session(model, threads=threads, **options) for _ in range(self._shares)]
         return Shares(sessions, bind, crew=self._crew, pieces=pieces)
-
-    def _bind_step(self, binding: Binding, into: Vector) -> None:
-        for name, array in self._step_inputs().items():
-            binding.read(name, array)
-        for name, array in self._step_outputs(into).items():
-            binding.write(name, array)
-
-    def _step_inputs(self) -> dict[str, Array]:
-        state = self._state
-        return {**state.parameters, **state.statistics, **self._loss.class_vectors, **self._frozen}
-
-    def _step_outputs(self, into: Vector) -> dict[str, Array]:
-        views = self._state.buffers.views(into)
-        return {**{GRADIENT + name: view for name, view in views.items()}, **self._updated}
 
     def _bind_evaluation(self, binding: Binding, _share: int) -> None:
         for name, array in {**self._state.measured, **self._frozen}.items():

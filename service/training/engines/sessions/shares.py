@@ -41,16 +41,19 @@ def is_small(manifest: Manifest) -> bool:
     return manifest.work.elements < SMALL
 
 
-def rows_at_once(manifest: Manifest) -> int | None:
+def rows_at_once(manifest: Manifest, *, of_optimized: bool = False) -> int | None:
     """How many rows a run should take, None for any number.
 
     More if its results are smaller than its gradients, which are added up after each run.
+    of_optimized: whether the runs are of the model's optimized step.
     """
+    most = manifest.optimized_rows if of_optimized else None
     elements = manifest.work.elements
     if manifest.batch_statistics or not elements:
-        return None
+        return most
     parameters = sum(each.size for each in manifest.parameters)
-    return max(MIN_ROWS, ELEMENTS_AT_ONCE // elements, parameters // elements)
+    rows = max(MIN_ROWS, ELEMENTS_AT_ONCE // elements, parameters // elements)
+    return rows if most is None else min(rows, most)
 
 
 Bind = Callable[[Binding, int], None]

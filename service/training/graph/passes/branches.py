@@ -42,19 +42,19 @@ def _branch(model: onnx.ModelProto, node: onnx.NodeProto, which: str) -> list[on
     written = [duplicate(inner) for inner in graph.node]
     for inner in written:
         inner.name = f"{node.name}/{inner.name or inner.output[0]}"
-        _rename(inner, names)
+        rename(inner, names)
     for given, name in zip(graph.output, node.output, strict=True):
         source = names.get(given.name, given.name)
         written.append(helper.make_node("Identity", [source], [name], name=f"{node.name}:{name}"))
     return written
 
 
-def _rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
+def rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
     """Rename tensors of a node, including in subgraphs, which may read outer tensors."""
     node.input[:] = [names.get(name, name) for name in node.input]
     node.output[:] = [names.get(name, name) for name in node.output]
     for graph in subgraphs(node):
         for inner in graph.node:
-            _rename(inner, names)
+            rename(inner, names)
         for value in graph.output:
             value.name = names.get(value.name, value.name)

@@ -1,0 +1,69 @@
+"""The memory that the runs of a step read and write, by the names of its inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from service.training.engine import Array
+from service.training.engines.manifest import Files
+from service.training.engines.sessions.binding import Binding
+from service.training.engines.sessions.buffers import Vector
+from service.training.engines.sessions.crew import Crew
+from service.training.engines.sessions.once import OncePerBatch
+from service.training.engines.sessions.state import State
+
+GRADIENT = "hone.gradient."
+
+
+class StepMemory:
+    """fixed: inputs besides parameters and statistics. updated: outputs of new statistics. once:
+    what is run once for a batch, if the step is divided.
+    """
+
+    def __init__(
+        self, state: State, *, fixed: Mapping[str, Array], updated: Mapping[str, Array]
+    ) -> None:
+        self._buffers = state.buffers
+        self.inputs: dict[str, Array] = {**state.parameters, **state.statistics, **fixed}
+        self._updated = updated
+        self.once: OncePerBatch | None = None
+
+    def divide(self, files: Files, *, threads: int, shares: int, crew: Crew) -> None:
+        """Open what is run once for a batch, if the model has it."""
+        self.once = None
+        if files.weights_model is None or not files.weights_model.is_file():
+            return
+        into = self.outputs(self._buffers.gradients[0])
+        self.once = OncePerBatch(
+            files, self.inputs, into, threads=threads, shares=shares, crew=crew
+        )
+
+    def outputs(self, into: Vector) -> dict[str, Array]:
+        """into: flat memory of the gradients."""
+        views = self._buffers.views(into)
+        return {**{GRADIENT + name: view for name, view in views.items()}, **self._updated}
+
+    def bind(self, binding: Binding, share: int) -> None:
+        """To a share's first run."""
+        parts = None if self.once is None else self.once.parts[share].views
+        self._bind(binding, self._buffers.gradients[share], parts)
+
+    def bind_further(self, binding: Binding, share: int) -> None:
+        """To its further runs, whose results `add_further` adds to those of the first."""
+        parts = None if self.once is None else self.once.further(share).views
+        self._bind(binding, self._buffers.further_gradients(share), parts)
+
+    def add_further(self, share: int) -> None:
+        self._buffers.add_further_gradients(share)
+        if self.once is not None:
+            self.once.add_further(share)
+
+    def _bind(self, binding: Binding, into: Vector, parts: Mapping[str, Array] | None) -> None:
+        made = {} if self.once is None else self.once.made
+        read, written = {**self.inputs, **made}, {**self.outputs(into), **(parts or {})}
+        for name in binding.inputs:
+            if name in read:
+                binding.read(name, read[name])
+        for name in binding.outputs:
+            if name in written:
+                binding.write(name, written[name])

@@ -1,0 +1,173 @@
+"""Operators between convolutions, written in the runtime's own layout (passes/blocked.py).
+
+Each takes the rewriting and a node of the model, and returns the node's result in blocks, or None
+if the node has to read ONNX's layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import helper
+
+from service.training.graph.block_parts import repeat
+from service.training.graph.blocks import BlockWindows, block_op, sizes
+from service.training.graph.builder import Builder
+from service.training.graph.node import Node
+from service.training.graph.places import fixed
+from service.training.graph.rules.resize import interpolation
+from service.training.graph.tensor import Tensor, product
+from service.training.graph.windows import WindowShape, windows_of
+
+UNARY = (
+    *("Abs", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish"),
+    *("Neg", "Relu", "Selu", "Sigmoid", "Softplus", "Softsign", "Tanh"),
+)
+"""Operators of one tensor that work in any layout, and give a number for 0."""
+BINARY = ("Add", "Max", "Min", "Mul", "Sub")
+
+
+class Rewriting(Protocol):
+    """The model's graph, whose tensors are in blocks (`moved`), in ONNX's layout, or in both."""
+
+    old: Builder
+    new: Builder
+    moved: dict[str, Tensor]
+
+    def blocked(self, name: str) -> Tensor: ...
+    def plain(self, name: str) -> Tensor: ...
+    def rename(self, tensor: Tensor, name: str) -> None: ...
+
+
+def unary(to: Rewriting, node: Node) -> Tensor | None:
+    source = to.moved.get(node.x.name)
+    if source is None:
+        return None
+    others = [to.new.tensor(name) if name else None for name in node.proto.input[1:]]
+    given = {a.name: helper.get_attribute_value(a) for a in node.proto.attribute}
+    return source.op(node.proto.op_type, *others, **given)
+
+
+def binary(to: Rewriting, node: Node) -> Tensor | None:
+    """Of tensors of one shape, or of one and a number, or numbers for channels."""
+    if len(node.inputs) != 2:
+        return None
+    pair = (node.given(0), node.given(1))
+    if pair[0].ranked == pair[1].ranked:
+        left, right = (to.blocked(each.name) for each in pair)
+        return left.op(node.proto.op_type, right)
+    whole, small = pair if pair[0].name in to.moved else pair[::-1]
+    beside = _beside(to, small, whole)
+    if beside is None:
+        return None
+    moved = to.moved[whole.name]
+    left, right = (moved, beside) if whole is pair[0] else (beside, moved)
+    return left.op(node.proto.op_type, right)
+
+
+def _beside(to: Rewriting, small: Tensor, whole: Tensor) -> Tensor | None:
+    """A tensor that is broadcast to another: a number, or one for each channel of each sample."""
+    if small.sizes is not None and product(small.sizes) == 1:
+        return to.new.tensor(small.name) if small.name not in to.moved else None
+    if small.ranked != (*whole.ranked[:2], *[1] * (whole.rank - 2)):
+        return None
+    block, (batch, channels, rows, columns) = to.new.layout.block, sizes(to.moved[whole.name])
+    gate = to.moved.get(small.name) or _padded(to.plain(small.name), channels)
+    count = to.moved[whole.name].size(0) * (channels // block)
+    each = gate.reshape(-1, 1, block)
+    spread = each.op("Expand", to.new.vector(count, rows * columns, block))
+    return spread.reshape(batch, channels, rows, columns)
+
+
+def _padded(gate: Tensor, channels: int) -> Tensor:
+    more = channels - fixed(gate, 1)
+    zeros = [0] * gate.rank
+    return gate.op("Pad", gate.graph.ints([*zeros, 0, more, *zeros[2:]])) if more else gate
+
+
+def means(to: Rewriting, node: Node) -> Tensor | None:
+    """Over all places; few numbers, which leave the layout."""
+    x, y = node.x, node.y
+    if node.proto.op_type == "ReduceMean":
+        axes = node.numbers(1, "axes")
+        if axes is None or x.rank < 3 or sorted(x.axes(axes)) != list(range(2, x.rank)):
+            return None
+    source, channels = to.moved[x.name], fixed(x, 1)
+    batch, wide, *_ = sizes(source)
+    mean = block_op(to.new, "GlobalAveragePool", (batch, wide, 1, 1), source)
+    flat = mean.reshape(-1, wide)
+    flat = flat if channels == wide else flat.slice([0], [channels], [1])
+    to.rename(flat.reshape(-1, *y.ranked[1:]).known(*y.ranked), node.proto.output[0])
+    return mean
+
+
+def pool(to: Rewriting, node: Node) -> Tensor | None:
+    kernel = tuple(node.attribute("kernel_shape"))
+    windows = windows_of(node, kernel, node.x, node.y)
+    if len(kernel) > 2 or {*windows.dilations} != {1} or node.attribute("ceil_mode", 0):
+        return None
+    if node.proto.op_type == "AveragePool" and not _tiles(node, windows):
+        return None
+    if any(stride > k for stride, k in zip(windows.strides, kernel, strict=True)):
+        return None
+    source, places = to.moved[node.x.name], node.y.whole_from(2)
+    batch, channels, *_ = sizes(source)
+    shape = (batch, channels, *([1, *places] if len(places) == 1 else places))
+    given: dict[str, Any] = two_axes(windows).attributes
+    return block_op(to.new, node.proto.op_type, shape, source, **given)
+
+
+def _tiles(node: Node, windows: WindowShape) -> bool:
+    """Whether windows side by side fill the input."""
+    if any(windows.pads) or windows.strides != windows.kernel:
+        return False
+    whole = node.x.whole_from(2)
+    return not any(size % k for size, k in zip(whole, windows.kernel, strict=True))
+
+
+def concat(to: Rewriting, node: Node) -> Tensor | None:
+    """Of channels, where whole blocks stand side by side."""
+    parts = [node.given(index) for index in range(len(node.inputs))]
+    if node.x.axis(node.attribute("axis")) != 1:
+        return None
+    if any(fixed(each, 1) % to.new.layout.block for each in parts[:-1]):
+        return None
+    return to.new.op("Concat", *(to.blocked(each.name) for each in parts), axis=1)
+
+
+def resize(to: Rewriting, node: Node) -> Tensor | None:
+    """To multiples, by repetition."""
+    x, y = node.x, node.y
+    if node.attribute("mode", "nearest") != "nearest" or x.rank not in (3, 4):
+        return None
+    pairs = list(zip(x.whole_from(2), y.whole_from(2), strict=True))
+    if fixed(x, 1) != fixed(y, 1) or any(after % before for before, after in pairs):
+        return None
+    times = [after // before for before, after in pairs]
+    for (before, after), each in zip(pairs, times, strict=True):
+        matrix = interpolation(node, before, after, after / before)
+        if not (matrix == np.repeat(np.eye(before), each, 0)).all():
+            return None
+    return repeat(to.moved[x.name], times if len(times) == 2 else [1, *times])
+
+
+def two_axes(found: WindowShape) -> BlockWindows:
+    """Of rows and columns; those of a single axis have one row."""
+    if len(found.kernel) == 2:
+        return BlockWindows(found.kernel, tuple(found.pads), found.strides, found.dilations)
+    one, pads = (1,), (0, *found.befores, 0, *found.afters)
+    return BlockWindows(one + found.kernel, pads, one + found.strides, one + found.dilations)
+
+
+ANYWHERE: dict[str, Callable[[Rewriting, Node], Tensor | None]] = {
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+    "AveragePool": pool,
+    "Concat": concat,
+    "GlobalAveragePool": means,
+    "MaxPool": pool,
+    "ReduceMean": means,
+    "Resize": resize,
+}

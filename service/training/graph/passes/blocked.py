@@ -1,0 +1,283 @@
+"""Writes runs of convolutions in the runtime's own layout, see service/training/graph/blocks.py.
+
+A tensor is reordered where such a run begins and where it ends; operators between convolutions that
+work in any layout, poolings, concatenations and gates of channels stay in it. All gradients follow
+from the rules of these operators. A BatchNormalization with stored statistics becomes part of the
+convolution that it follows.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import onnx
+from msgspec import Struct, field
+from onnx import helper
+
+from service.training.graph.blocks import (
+    BlockLayout,
+    BlockWindows,
+    convolve,
+    from_blocks,
+    padded,
+    to_blocks,
+)
+from service.training.graph.builder import STANDARD, Builder
+from service.training.graph.flow import reads
+from service.training.graph.node import Gradients, Node
+from service.training.graph.passes.between_blocks import ANYWHERE, two_axes
+from service.training.graph.passes.plain_weights import as_columns, as_rows, is_heavy
+from service.training.graph.places import fixed
+from service.training.graph.rules.blocked import Form, find_phases, interleaved
+from service.training.graph.tensor import FLOAT, NotDifferentiable, Tensor, product
+from service.training.graph.windows import windows_of
+
+FUSED = frozenset(("Relu", "Sigmoid", "Tanh"))
+"""Activations that the runtime applies within a convolution, with a gradient from their result."""
+NORM = frozenset(("BatchNormalization",))
+FEW_PLACES = 4
+"""A kernel of more, side by side with the next, is a matrix product of what it covers."""
+
+
+def rewritten(model: onnx.ModelProto, layout: BlockLayout) -> Builder:
+    """A builder on the model's graph. model: with types."""
+    bare = onnx.ModelProto()
+    bare.CopyFrom(model)
+    del bare.graph.node[:]
+    new = Builder(bare)
+    new.layout = layout
+    return _BlockRewriting(model, Builder(model), new).run()
+
+
+class _BlockRewriting(Struct):
+    """moved: tensors in blocks, by their names in the model. both: those that also exist in ONNX's
+    layout. done: results of nodes that are part of others. readers: how many nodes read a tensor.
+    next: the last of them.
+    """
+
+    model: onnx.ModelProto
+    old: Builder
+    new: Builder
+    moved: dict[str, Tensor] = field(default_factory=dict)
+    both: set[str] = field(default_factory=set)
+    done: set[str] = field(default_factory=set)
+    readers: Counter[str] = field(default_factory=Counter)
+    next: dict[str, onnx.NodeProto] = field(default_factory=dict)
+
+    def run(self) -> Builder:
+        outputs = [value.name for value in self.model.graph.output]
+        self.readers = Counter([*outputs, *(n for node in self.old.nodes for n in reads(node))])
+        self.next = {name: node for node in self.old.nodes for name in reads(node)}
+        for node in self.old.nodes:
+            if node.output[0] not in self.done and not self._rewrite(node):
+                self._keep(node)
+        for name in outputs:
+            self.plain(name)
+        return self.new
+
+    def _rewrite(self, node: onnx.NodeProto) -> bool:
+        if node.domain not in STANDARD or any(node.output[1:]):
+            return False
+        if self.old.tensor(node.output[0]).dtype != FLOAT:
+            return False
+        try:
+            if node.op_type in ("Conv", "ConvTranspose"):
+                is_plain = node.op_type == "Conv"
+                return self._convolution(node) if is_plain else self._transposed(node)
+            return self._between(node)
+        except NotDifferentiable:  # it has sizes that are not known
+            return False
+
+    def _between(self, node: onnx.NodeProto) -> bool:
+        """Write a node that reads something in blocks."""
+        if self.moved.keys().isdisjoint(node.input):
+            return False
+        if node.op_type == "BatchNormalization":
+            self._normalize(node)
+            return True
+        rule = ANYWHERE.get(node.op_type)
+        result = None if rule is None else rule(self, self._node(node))
+        if result is None:
+            return False
+        if node.output[0] not in self.both:
+            self.moved[node.output[0]] = result
+        return True
+
+    def _node(self, proto: onnx.NodeProto) -> Node:
+        inputs = tuple(self.old.tensor(name) if name else None for name in proto.input)
+        return Node(self.old, proto, inputs, (self.old.tensor(proto.output[0]),), ())
+
+    def _follower(self, name: str, kinds: frozenset[str]) -> onnx.NodeProto | None:
+        """The only node that reads a tensor, if it is of these kinds."""
+        reader = self.next.get(name)
+        if reader is None or self.readers[name] > 1 or reader.op_type not in kinds:
+            return None
+        is_its_own = reader.domain in STANDARD and reader.input[0] == name
+        return reader if is_its_own and not any(reader.output[1:]) else None
+
+    def _taken(self, name: str, kinds: frozenset[str]) -> tuple[str, onnx.NodeProto | None]:
+        """The tensor that is written instead, with the node that follows it, if there is one."""
+        follower = self._follower(name, kinds)
+        if follower is None:
+            return name, None
+        self.done.add(follower.output[0])
+        return follower.output[0], follower
+
+    def _convolution(self, proto: onnx.NodeProto) -> bool:
+        node, weight = self._node(proto), self.new.tensor(proto.input[1])
+        if weight.sizes is None or proto.input[1] in self.moved or node.x.shape is None:
+            return False
+        bias = self.new.tensor(proto.input[2]) if len(proto.input) > 2 else None
+        fits = self._fits(node, weight)
+        last, norm = self._taken(proto.output[0], NORM)
+        affine = None if norm is None else self._affine(norm, bias)
+        if fits and is_heavy(node, weight, rows=self.new.layout.rows):
+            as_columns(self, node, weight, affine or (None, bias), last)
+            return True
+        if affine is not None:
+            weight, bias = _times(weight, affine[0]), affine[1]
+        if fits:
+            self._in_blocks(node, weight, bias, last)
+        elif not as_rows(self, node, weight, bias, last):
+            given = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
+            self.rename(self.plain(proto.input[0]).op("Conv", weight, bias, **given), last)
+        return True
+
+    def _fits(self, node: Node, weight: Tensor) -> bool:
+        """Whether the runtime's layout has kernels for a convolution, and they are faster."""
+        if weight.rank not in (3, 4) or not all(isinstance(d, int) for d in node.x.ranked[1:]):
+            return False
+        outs, ins, *kernel = weight.whole
+        block: int = self.new.layout.block
+        windows = windows_of(node, tuple(kernel), node.x, node.y)
+        tiles = windows.strides == windows.kernel and product(windows.kernel) > FEW_PLACES
+        if tiles or product(node.x.sizes_of(windows.axes)) == 1:
+            return False
+        groups: int = node.attribute("group", 1)
+        own = outs // groups
+        if groups == 1 or ins == own == 1:
+            return outs >= block // 2
+        is_whole = own % block == 0 and ins % block == 0
+        return is_whole or (own == ins and block % ins == 0 and outs % block == 0)
+
+    def _affine(self, norm: onnx.NodeProto, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """The factor and the summand of each channel. bias: of what is normalized."""
+        scale, shift, mean, variance = (self.new.tensor(name) for name in norm.input[1:5])
+        factor = scale / (variance + self._node(norm).attribute("epsilon", 1e-5)).sqrt()
+        mean = mean if bias is None else mean - bias
+        return factor, shift - mean * factor
+
+    def _in_blocks(self, node: Node, weight: Tensor, bias: Tensor | None, last: str) -> None:
+        block, groups, x = self.new.layout.block, node.attribute("group", 1), node.x
+        windows = two_axes(windows_of(node, weight.whole[2:], x, node.y))
+        if weight.rank == 3:
+            weight = weight.unsqueeze(2)
+        outs, ins, *_ = weight.whole
+        if groups == 1 and ins < block and x.name not in self.moved:
+            source = self.plain(x.name)
+            if source.rank == 3:
+                source = source.reshape(source.ranked[0], ins, 1, fixed(source, 2))
+        else:
+            source = self.blocked(x.name)
+        last, follower = self._taken(last, FUSED)
+        batch, _, *places = node.y.ranked
+        self.moved[last] = convolve(
+            source,
+            weight,
+            bias,
+            windows,
+            (batch, padded(outs, block), *([1, *places] if len(places) == 1 else places)),
+            groups=groups,
+            activation="" if follower is None else follower.op_type,
+        )
+
+    def _transposed(self, proto: onnx.NodeProto) -> bool:
+        """One whose windows tile the result: a convolution for each place of a window."""
+        node, weight = self._node(proto), self.new.tensor(proto.input[1])
+        if weight.rank != 4 or node.attribute("group", 1) > 1:
+            return False
+        ins, outs, *kernel = weight.whole
+        batch, places = node.y.ranked[0], [fixed(node.y, axis) for axis in (2, 3)]
+        tiles = list(node.attribute("strides") or [1, 1]) == kernel
+        odd = any(node.attribute("pads") or ()) or node.attribute("output_shape")
+        block = self.new.layout.block
+        if not tiles or odd or ins < block:
+            return False
+        source = self.blocked(proto.input[0])
+        windows = BlockWindows(tuple(kernel), (0, 0, 0, 0), tuple(kernel))
+        phases = find_phases(windows, places, source.sizes_of([2, 3]))
+        assert phases is not None
+        bias = self.new.tensor(proto.input[2]) if len(proto.input) > 2 else None
+
+        def part(own: BlockWindows, taken: Sequence[Sequence[int]], shape: Form) -> Tensor:
+            plain = weight
+            for axis, each in enumerate(taken, 2):
+                plain = plain.op("Gather", self.new.ints(reversed(each)), axis=axis)
+            return convolve(source, plain.swap(0, 1), bias, own, shape)
+
+        shape = (batch, padded(outs, block), places[0], places[1])
+        self.moved[proto.output[0]] = interleaved(source, shape, phases, part)
+        return True
+
+    def _normalize(self, proto: onnx.NodeProto) -> None:
+        """One that follows no convolution: a depthwise convolution of single places."""
+        factor, shift = self._affine(proto)
+        last, follower = self._taken(proto.output[0], FUSED)
+        source, (channels,) = self.moved[proto.input[0]], factor.whole
+        self.moved[last] = convolve(
+            source,
+            factor.reshape(channels, 1, 1, 1),
+            shift,
+            BlockWindows((1, 1), (0, 0, 0, 0)),
+            source.ranked,
+            groups=channels,
+            activation="" if follower is None else follower.op_type,
+        )
+
+    def blocked(self, name: str) -> Tensor:
+        """A tensor in blocks."""
+        if name not in self.moved:
+            self.moved[name] = to_blocks(self.plain(name), self.new.layout.block)
+            self.both.add(name)
+        return self.moved[name]
+
+    def plain(self, name: str) -> Tensor:
+        """A tensor in ONNX's layout."""
+        moved = self.moved.get(name)
+        if moved is not None and name not in self.both:
+            before = self.old.tensor(name)
+            plain = from_blocks(moved, fixed(before, 1))
+            self.rename(plain.reshape(*before.ranked) if before.rank == 3 else plain, name)
+        return self.new.tensor(name)
+
+    def _keep(self, node: onnx.NodeProto) -> None:
+        for name in reads(node):
+            self.plain(name)
+        types = [self.old.tensor(name) if name else None for name in node.output]
+        self.new.append(node, [(t.dtype, t.shape) if t else (0, None) for t in types])
+
+    def rename(self, tensor: Tensor, name: str) -> None:
+        """Give a tensor in ONNX's layout the name that it has in the model."""
+        self.both.add(name)
+        before = self.old.tensor(name)
+        node = helper.make_node("Identity", [tensor.name], [name], name=name)
+        self.new.append(node, [(before.dtype, before.shape)])
+
+
+def _times(weight: Tensor, factor: Tensor) -> Tensor:
+    """Weights times a factor for each output."""
+    scaled = weight * factor.unsqueeze(*range(1, weight.rank))
+    weight.graph.rules[scaled.name] = _times_gradient
+    return scaled
+
+
+def _times_gradient(node: Node, g: Tensor) -> Gradients:
+    """By the factors, the product of a row of weights and one of their gradients."""
+    weight, factor = node.given(0), node.given(1)
+    by_factor = None
+    if node.wants(1):
+        outs = fixed(weight, 0)
+        rows = g.reshape(outs, 1, -1) @ weight.reshape(outs, -1, 1)
+        by_factor = rows.reshape_like(factor)
+    return [g * factor if node.wants(0) else None, by_factor]

@@ -1,0 +1,158 @@
+"""Divides a step: what depends on the weights alone is computed once, not for each part of a batch.
+
+Weights that are reordered, turned or scaled by a norm before the samples meet them are results of
+the first graph. The second computes their gradients; those of the parts of a batch add up. The
+third goes on from the sums to the gradients of the parameters, which is linear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import onnx
+from msgspec import Struct
+
+from service.training.graph.blocks import lower
+from service.training.graph.builder import Builder
+from service.training.graph.differentiate import backward
+from service.training.graph.flow import duplicate, flow_from, reads
+from service.training.graph.tensor import Tensor
+
+MADE, PART = "hone.weights.", "hone.part."
+"""Prefixes of the names of the first graph's results, and of what the third graph is fed."""
+MOVES = frozenset(["Pad", "ReorderOutput", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"])
+"""Operators that only move numbers: those at a gradient's end are applied once, to the sum."""
+
+
+class Divided(Struct, frozen=True):
+    """made: results of the first graph, by the names of the second one's inputs. parts: results of
+    the second, by the names of the third one's inputs. direct, remade: gradients of parameters that
+    the second and the third graph give. read: what the second reads.
+    """
+
+    made: dict[str, Tensor]
+    read: frozenset[str]
+    parts: dict[str, Tensor]
+    direct: dict[str, Tensor]
+    remade: dict[str, Tensor]
+
+
+def moving(nodes: Iterable[onnx.NodeProto], fed: Iterable[str]) -> set[str]:
+    """The tensors that are fed, and all that depend on them."""
+    found = set(fed)
+    for node in nodes:
+        if not found.isdisjoint(reads(node)):
+            found.update(name for name in node.output if name)
+    return found
+
+
+def divide(
+    graph: Builder,
+    seeds: Mapping[str, Tensor],
+    parameters: Sequence[str],
+    fed: Collection[str],
+    results: Iterable[str],
+) -> Divided:
+    """Differentiate in two stages.
+
+    fed: the inputs that differ from sample to sample. results: what the second graph gives besides
+    gradients. Raises GraphRefused with every node that has no gradient.
+    """
+    of_samples = moving(graph.nodes, fed)
+    second = [node for node in graph.nodes if not of_samples.isdisjoint(node.output)]
+    first = [node for node in graph.nodes if of_samples.isdisjoint(node.output)]
+    active = flow_from(graph, parameters, first)
+    read = dict.fromkeys(name for node in second for name in reads(node) if name in active)
+    found = backward(graph, seeds, [*read, *(p for p in parameters if p not in read)], among=second)
+    behind = _behind(first, [name for name in read if name not in parameters])
+    direct: dict[str, Tensor] = {}
+    parts: dict[str, Tensor] = {}
+    starts: dict[str, Tensor] = {}
+    written = {name: node for node in graph.nodes for name in node.output}
+    for name, gradient in found.items():
+        moves = _moves(graph, gradient, written)
+        rearranges = any(node.op_type not in ("Reshape", "Unsqueeze") for node in moves)
+        if name in parameters and name not in behind and not rearranges:
+            direct[name] = gradient
+        elif name in read:
+            own = f"{PART}{len(parts)}"
+            parts[own], starts[name] = _before_moves(graph, gradient, moves, own)
+    remade = backward(graph, starts, [p for p in parameters if p not in direct], among=first)
+    if graph.layout is not None:
+        lower(graph)
+    last = [tensor.name for tensor in found.values()]
+    made, read_names = _made(graph, fed, parameters, [*results, *last])
+    if not made:  # then all parts are of parameters, and there is no other graph
+        return Divided({}, read_names, {}, found, {})
+    return Divided(made, read_names, parts, direct, remade)
+
+
+def _behind(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> set[str]:
+    """All tensors that some results depend on."""
+    found = set(results)
+    for node in reversed(nodes):
+        if not found.isdisjoint(node.output):
+            found.update(reads(node))
+    return found
+
+
+def _moves(
+    graph: Builder, gradient: Tensor, made: Mapping[str, onnx.NodeProto]
+) -> list[onnx.NodeProto]:
+    """The last nodes of a gradient that only move its numbers. made: nodes by their outputs."""
+    moves: list[onnx.NodeProto] = []
+    node = made.get(gradient.name)
+    while (
+        node is not None
+        and node.op_type in MOVES
+        and graph.tensor(node.input[0]).sizes is not None
+        and all(name in graph.constants for name in node.input[1:] if name)
+    ):
+        moves.insert(0, node)
+        node = made.get(node.input[0])
+    return moves
+
+
+def _before_moves(
+    graph: Builder, gradient: Tensor, moves: Sequence[onnx.NodeProto], own: str
+) -> tuple[Tensor, Tensor]:
+    """The tensor that is moved, and the gradient from an input of its shape."""
+    start = graph.tensor(moves[0].input[0]) if moves else gradient
+    moved = graph.input(own, start.dtype, start.shape)
+    for node in moves:
+        copy = duplicate(node)
+        copy.input[0] = moved.name
+        moved = graph.foreign(copy, moved, graph.tensor(node.output[0]).ranked)
+    return start, moved.known_like(gradient)
+
+
+def _made(
+    graph: Builder, fed: Collection[str], parameters: Sequence[str], results: Iterable[str]
+) -> tuple[dict[str, Tensor], frozenset[str]]:
+    """What nodes that depend on samples read of what depends on parameters alone."""
+    of_samples = moving(graph.nodes, fed)
+    fixed = moving(graph.nodes, parameters) - of_samples - set(parameters)
+    needed = _behind(graph.nodes, results)
+    second = [
+        node
+        for node in graph.nodes
+        if not of_samples.isdisjoint(node.output) and not needed.isdisjoint(node.output)
+    ]
+    written = {name: node for node in graph.nodes for name in node.output}
+    read = dict.fromkeys(
+        _before_reshape(graph, name, written) if name in fixed else name
+        for node in second
+        for name in reads(node)
+    )
+    made = [name for name in read if name in fixed]
+    named = {f"{MADE}{number}": graph.tensor(name) for number, name in enumerate(made)}
+    return named, frozenset(read)
+
+
+def _before_reshape(graph: Builder, name: str, made: Mapping[str, onnx.NodeProto]) -> str:
+    """What is reshaped: in the second graph that is free, at the end of the first a copy."""
+    node = made.get(name)
+    while node is not None and node.op_type == "Reshape" and node.input[1] in graph.constants:
+        name = node.input[0]
+        node = made.get(name)
+    return name

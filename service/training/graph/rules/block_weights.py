@@ -1,0 +1,184 @@
+"""Gradients of a convolution's weights in the runtime's own layout, see graph/blocks.py.
+
+Products contract samples and positions. Which form of them is fastest depends on the sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from service.training.graph.block_parts import bordered, shifted
+from service.training.graph.blocks import BlockWindows, block_op, from_blocks, is_merged, sizes
+from service.training.graph.places import fixed
+from service.training.graph.rules.matrix import multiply
+from service.training.graph.tensor import Tensor, product
+
+MANY_PLACES = 128
+"""From this many positions of a sample on, products of channels-first tensors are faster."""
+
+
+def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups: int) -> Tensor:
+    """(outs, ins / groups, rows, columns), by the form that is fastest for the sizes."""
+    outs, ins, *_ = weight.whole
+    if ins == 1 and outs == groups:
+        return _depthwise(x, g, weight, windows)
+    if groups > 1:
+        return _grouped(x, g, weight, windows, groups)
+    layout = g.graph.layout
+    if fixed(x, 1) == ins < layout.block:
+        return _few_inputs(x, g, weight, windows)
+    if set(windows.strides) == {1} and product(sizes(g)[2:]) >= MANY_PLACES:
+        return _channels_first(x, g, weight, windows)
+    flat = from_blocks(g, outs, last=True).reshape(-1, outs)
+    seen = bordered(from_blocks(x, ins, last=True), windows, first=1)
+    parts = [
+        multiply(each.reshape(-1, ins), flat, ta=True)
+        for each in shifted(seen, windows, sizes(g)[2:], first=1)
+    ]
+    return _as_weights(_stacked(parts, axis=0), weight)
+
+
+def _stacked(parts: Sequence[Tensor], *, axis: int) -> Tensor:
+    return parts[0] if len(parts) == 1 else parts[0].graph.op("Concat", *parts, axis=axis)
+
+
+def _as_weights(products: Tensor, weight: Tensor) -> Tensor:
+    """(places·ins, outs) as weights of a convolution."""
+    outs, ins, *kernel = weight.whole
+    block, places = weight.graph.layout.block, product(kernel)
+    if outs % block:
+        return products.reshape(places, ins, outs).transpose(2, 1, 0).reshape_like(weight)
+    split = products.reshape(places, ins, outs // block, block).transpose(2, 1, 0, 3)
+    rows = split.reshape(1, outs, ins * places, 1)
+    plain = block_op(weight.graph, "ReorderOutput", rows.whole, rows, channels=outs)
+    return plain.reshape_like(weight)
+
+
+def _channels_first(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+    outs, ins, *_ = weight.whole
+    left, right = from_blocks(g, outs), from_blocks(x, ins)
+    if windows.is_point:
+        rows = left.reshape(-1, outs, product(sizes(g)[2:]))
+        columns = right.reshape(-1, ins, product(sizes(g)[2:]))
+        return (rows @ columns.swap(1, 2)).sum([0]).reshape_like(weight)
+    flat = left.swap(0, 1).reshape(outs, -1)
+    seen = bordered(right.swap(0, 1), windows, first=2)
+    parts = [
+        multiply(flat, each.reshape(ins, -1), tb=True)
+        for each in shifted(seen, windows, sizes(g)[2:], first=2)
+    ]
+    joined = _stacked([each.unsqueeze(2) for each in parts], axis=2)
+    return joined.reshape_like(weight)
+
+
+def _few_inputs(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+    """A convolution of x with g as its kernel: channels as samples, and samples as channels.
+
+    The runtime takes fewer channels than a block as ONNX has them.
+    """
+    graph, layout = g.graph, g.graph.layout
+    outs, ins, *_ = weight.whole
+    _, wide, rows, columns = sizes(g)
+    graph.counts_rows = True
+    seen = bordered(x.swap(0, 1), windows, first=2)
+    blocks = g.reshape(-1, wide // layout.block, rows * columns * layout.block)
+    kernel = blocks.swap(0, 1).op("Reshape", graph.vector(wide, -1, rows, columns))
+    found = _found(windows, sizes(x)[2:], (rows, columns))
+    made = block_op(
+        graph,
+        "Conv",
+        (ins, wide, *found),
+        seen,
+        kernel,
+        kernel_shape=[rows, columns],
+        strides=list(windows.dilations),
+        dilations=list(windows.strides),
+        pads=[0, 0, 0, 0],
+    )
+    plain = from_blocks(made, outs)
+    if found != list(windows.kernel):
+        plain = plain.slice([0, 0], list(windows.kernel), [2, 3])
+    return plain.swap(0, 1).reshape_like(weight)
+
+
+def _found(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]) -> list[int]:
+    """Sizes of a convolution of x, with its pads, by g, whose strides and dilations are swapped."""
+    found = []
+    for i in range(2):
+        size = whole[i] + windows.pads[i] + windows.pads[2 + i]
+        span = (counts[i] - 1) * windows.strides[i] + 1
+        found.append((size - span) // windows.dilations[i] + 1)
+    return found
+
+
+def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups: int) -> Tensor:
+    """One product for each sample, group and pair of blocks, summed over samples."""
+    graph, block = g.graph, g.graph.layout.block
+    outs, ins, *kernel = weight.whole
+    places = product(kernel)
+    merges = is_merged(weight, groups, block)
+    count = outs // block if merges else groups
+    _, _, rows, columns = sizes(g)
+    ways, deep = outs // count // block, 1 if merges else ins // block
+    right = g.reshape(-1, count, ways, 1, rows * columns, block)
+    seen = bordered(x.reshape(-1, *sizes(x)[2:], block), windows, first=1)
+    parts = []
+    for each in shifted(seen, windows, (rows, columns), first=1):
+        left = each.reshape(-1, count, 1, deep, rows * columns, block).swap(-1, -2)
+        parts.append((left @ right).sum([0]).unsqueeze(0))
+    joined = _stacked(parts, axis=0)  # places, groups, ways, deep, ins, outs
+    if not merges:
+        return joined.transpose(1, 2, 5, 3, 4, 0).reshape_like(weight)
+    times = block // ins
+    pairs = joined.reshape(places, count, times, ins, times, ins)
+    own = np.eye(times).reshape(1, 1, times, 1, times, 1)
+    kept = (pairs * graph.numbers(own, g.dtype)).sum([2])
+    return kept.transpose(1, 3, 4, 2, 0).reshape_like(weight)
+
+
+def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+    """A depthwise convolution of x with g as its kernel, for each sample, summed over samples.
+
+    Samples and channels are its channels: their number is fixed, so that missing samples are zeros.
+    """
+    graph, layout = g.graph, g.graph.layout
+    block, (_, channels, rows, columns) = layout.block, sizes(g)
+    outs = weight.whole[0]
+    if windows.is_point:
+        return over_places(x * g, outs).reshape_like(weight)
+    graph.counts_rows = True
+    left, right = (each.reshape(-1, *sizes(each)[2:], block) for each in (x, g))
+    absent = graph.ints([layout.rows * channels // block]) - left.size(0)
+    pads = windows.pads
+    wide = left.op("Pad", graph.vector(0, *pads[:2], 0, absent, *pads[2:], 0))
+    kernels = right.op("Pad", graph.vector(0, 0, 0, 0, absent, 0, 0, 0))
+    tall, broad = (size + pads[i] + pads[2 + i] for i, size in enumerate(sizes(x)[2:]))
+    found = _found(windows, sizes(x)[2:], (rows, columns))
+    total = layout.rows * channels
+    made = block_op(
+        graph,
+        "Conv",
+        (1, total, *found),
+        wide.reshape(1, total, tall, broad),
+        kernels.reshape(total, 1, rows, columns),
+        kernel_shape=[rows, columns],
+        strides=list(windows.dilations),
+        dilations=list(windows.strides),
+        pads=[0, 0, 0, 0],
+        group=total,
+    )
+    parts = made.reshape(layout.rows, channels // block, *found, block).sum([0])
+    if found != list(windows.kernel):
+        parts = parts.slice([0, 0], list(windows.kernel), [1, 2])
+    plain = parts.transpose(0, 3, 1, 2).reshape(channels, 1, *windows.kernel)
+    return plain if outs == channels else plain.slice([0], [outs], [0])
+
+
+def over_places(g: Tensor, channels: int) -> Tensor:
+    """The sum over samples and places, for each channel."""
+    _, wide, rows, columns = sizes(g)
+    mean = block_op(g.graph, "GlobalAveragePool", (sizes(g)[0], wide, 1, 1), g)
+    total = mean.reshape(-1, wide).sum([0]) * (rows * columns)
+    return total if wide == channels else total.slice([0], [channels], [0])

@@ -1,0 +1,76 @@
+"""A built graph as a model, in the form that runtimes run fastest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx
+from onnx import helper
+
+from service.training.graph.blocks import DOMAIN
+from service.training.graph.builder import Builder
+from service.training.graph.flow import duplicate
+from service.training.graph.passes.accumulation import accumulate
+from service.training.graph.passes.branches import rename
+from service.training.graph.passes.canonical import stamp
+from service.training.graph.passes.simplify import prune
+from service.training.graph.passes.weights_first import put_weights_first, unpack_late
+from service.training.graph.tensor import Tensor
+
+
+def write(
+    graph: Builder,
+    origin: onnx.ModelProto,
+    *,
+    inputs: Iterable[str],
+    outputs: dict[str, Tensor],
+    frozen: Iterable[str] = (),
+) -> onnx.ModelProto:
+    """The graph as a model with these inputs and outputs, without unused nodes.
+
+    frozen: initializers that also become inputs.
+    """
+    fed = list(inputs)
+    inputs = [*fed, *frozen]
+    names = [tensor.name for tensor in outputs.values()]
+    copies = [duplicate(node) for node in graph.nodes if node.output[0] not in inputs]
+    nodes = accumulate(copies, lambda name: graph.tensor(name).shape, names)
+    nodes = list(put_weights_first(graph, nodes, fed))
+    if len(inputs) > len(fed):
+        nodes = unpack_late(nodes, fed)
+    renamed = _named(nodes, outputs)
+    constants = [t for name, t in graph.constants.items() if name not in inputs]
+    body = helper.make_graph(
+        nodes,
+        origin.graph.name or "step",
+        [_value(name, graph.tensor(name)) for name in inputs],
+        [_value(name, tensor) for name, tensor in outputs.items()],
+        constants,
+    )
+    for node in body.node:
+        rename(node, renamed)
+    prune(body, outputs)
+    model = helper.make_model(
+        body, opset_imports=[*origin.opset_import, helper.make_opsetid(DOMAIN, 1)]
+    )
+    model.ir_version = origin.ir_version
+    stamp(model)
+    return model
+
+
+def _named(nodes: list[onnx.NodeProto], outputs: dict[str, Tensor]) -> dict[str, str]:
+    """New names of tensors that become outputs; one that cannot be renamed passes an Identity."""
+    made = {name for node in nodes for name in node.output}
+    names = [tensor.name for tensor in outputs.values()]
+    renamed: dict[str, str] = {}
+    for name, tensor in outputs.items():
+        assert name == tensor.name or name not in made, f'the graph has a tensor "{name}" already'
+        if tensor.name in made and names.count(tensor.name) == 1:
+            renamed[tensor.name] = name
+        elif name != tensor.name:
+            nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
+    return renamed
+
+
+def _value(name: str, tensor: Tensor) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, tensor.dtype, tensor.shape)

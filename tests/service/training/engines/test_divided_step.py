@@ -1,0 +1,130 @@
+"""A step for one kind of processor: weights in blocks, and their gradients, once for a batch."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from msgspec.structs import replace
+from onnx.helper import make_node
+from onnx.numpy_helper import from_array
+from step_models import CLASSES, compiled, model_of
+
+from service.training.engines import manifest
+from service.training.engines.manifest import Files
+from service.training.engines.runtime import channel_block
+from service.training.engines.sessions.engine import SessionsEngine
+from service.training.graph.blocks import BlockLayout
+from service.training.optimizer.recipe import Recipe
+
+BLOCK = channel_block()
+pytestmark = pytest.mark.skipif(BLOCK is None, reason="the runtime has no layout of its own here")
+ROWS, SIDE = 4, 7
+RECIPE = Recipe("adamw")
+
+
+def network() -> onnx.ModelProto:
+    """Convolutions with weights in blocks, a depthwise one, and one with more than they meet."""
+    rng = np.random.default_rng(0)
+    shapes = {
+        "a": (32, 3, 3, 3),
+        "b": (32, 1, 3, 3),
+        "c": (64, 32, 3, 3),
+        "d": (256, 64, 3, 3),
+        "head": (CLASSES, 256),
+    }
+    weights = [
+        from_array((rng.standard_normal(shape) * 0.1).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    scale, shift, mean, variance = (f"norm.{each}" for each in ("s", "h", "m", "v"))
+    weights += [from_array(np.full(32, 0.9, np.float32), name) for name in (scale, shift, mean)]
+    weights.append(from_array(np.ones(32, np.float32), variance))
+    same = {"pads": [1, 1, 1, 1]}
+    nodes = [
+        make_node("Conv", ["x", "a"], ["a1"], "a", **same),
+        make_node("BatchNormalization", ["a1", scale, shift, mean, variance], ["a2"], "norm"),
+        make_node("Sigmoid", ["a2"], ["a3"], "sigmoid"),
+        make_node("Conv", ["a3", "b"], ["b1"], "b", group=32, **same),
+        make_node("Conv", ["b1", "c"], ["c1"], "c", strides=[2, 2]),
+        make_node("Tanh", ["c1"], ["c2"], "tanh"),
+        make_node("Conv", ["c2", "d"], ["d1"], "d", pads=[1, 1, 0, 0]),
+        make_node("GlobalAveragePool", ["d1"], ["d2"], "mean"),
+        make_node("Flatten", ["d2"], ["d3"], "flatten"),
+        make_node("Gemm", ["d3", "head"], ["logits"], "head", transB=1),
+    ]
+    inputs = {"x": ["batch", 3, SIDE, SIDE]}
+    return model_of(nodes, inputs, {"logits": ["batch", CLASSES]}, weights)
+
+
+TRAINED = ("a", "b", "c", "d", "head", "norm.s", "norm.h")
+
+
+def batch(number: int, size: int) -> tuple[list[Any], Any]:
+    rng = np.random.default_rng(number)
+    x = rng.standard_normal((size, 3, SIDE, SIDE)).astype(np.float32)
+    return [x], rng.integers(0, CLASSES, size)
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    folder = tmp_path_factory.mktemp("divided")
+    layout = BlockLayout(BLOCK or 1, ROWS)
+    return compiled(network(), folder, parameters=TRAINED, layout=layout)
+
+
+def trained(engine: SessionsEngine, sizes: list[int], path: Path) -> str:
+    """A digest of the checkpoint after a step on batches of these sizes, two to a step."""
+    for number, size in enumerate(sizes):
+        engine.train_batch(*batch(number, size))
+        engine.train_batch(*batch(number + 50, size))
+        engine.step(1e-3)
+    engine.save(path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def test_the_model_has_graphs_that_run_once_for_a_batch(files: Files) -> None:
+    assert files.weights_model is not None
+    assert files.weights_model.is_file()
+    assert manifest.read(files.manifest).optimized_rows == ROWS
+    assert files.optimized_step_model is not None
+    read = {each.name for each in onnx.load(files.optimized_step_model).graph.input}
+    assert "d" in read  # has more weights than what they meet
+    assert read.isdisjoint({"a", "b", "c", "norm.s"})
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("size", [1, 3, 4, 19])
+def test_it_trains_as_the_step_of_any_processor(
+    files: Files, tmp_path: Path, threads: int, size: int
+) -> None:
+    own = SessionsEngine(files, threads=threads, recipe=RECIPE)
+    elsewhere = replace(files, manifest=tmp_path / "manifest.json")
+    other = replace(manifest.read(files.manifest), optimized_for="another processor")
+    manifest.write(other, elsewhere.manifest)
+    plain = SessionsEngine(elsewhere, threads=threads, recipe=RECIPE)
+    for engine in (own, plain):
+        trained(engine, [size] * 3, tmp_path / "checkpoint")
+    inputs, labels = batch(99, 5)
+    found, expected = own.evaluate(inputs, labels), plain.evaluate(inputs, labels)
+    assert found[0] == pytest.approx(expected[0], rel=1e-4)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_job_that_goes_on_from_a_checkpoint_has_the_same_bits(
+    files: Files, tmp_path: Path, threads: int
+) -> None:
+    whole = trained(SessionsEngine(files, threads=threads, recipe=RECIPE), [9, 2], tmp_path / "a")
+    first = SessionsEngine(files, threads=threads, recipe=RECIPE)
+    trained(first, [9], tmp_path / "b")
+    second = SessionsEngine(files, threads=threads, recipe=RECIPE, checkpoint=tmp_path / "b")
+    second.train_batch(*batch(1, 2))
+    second.train_batch(*batch(51, 2))
+    second.step(1e-3)
+    second.save(tmp_path / "c")
+    assert hashlib.sha256((tmp_path / "c").read_bytes()).hexdigest() == whole

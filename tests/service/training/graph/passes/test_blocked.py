@@ -1,0 +1,247 @@
+"""The step in the runtime's own layout of convolutions computes what the step in ONNX's does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from gradients import FEW, Array
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from onnx import TensorProto, helper, numpy_helper
+
+from service.training.engines.runtime import channel_block, open_session
+from service.training.graph.blocks import DOMAIN, BlockLayout
+from service.training.graph.step import LOSS_SCALE, StepModel, build_step
+from service.training.loss import Loss
+
+BLOCK = channel_block()
+pytestmark = pytest.mark.skipif(BLOCK is None, reason="the runtime has no layout of its own here")
+ROWS = 4
+LAYOUT = BlockLayout(BLOCK or 1, ROWS)
+
+
+class Network:
+    """Nodes one after the other on `x`; each reads the last one's result, unless told otherwise."""
+
+    def __init__(self, *shape: int) -> None:
+        self._rng = np.random.default_rng(0)
+        self._shape = shape
+        self._nodes: list[onnx.NodeProto] = []
+        self._weights: list[onnx.TensorProto] = []
+        self._constants: list[onnx.TensorProto] = []
+        self.last = "x"
+
+    def weight(self, *shape: int, low: float | None = None) -> str:
+        name = f"w{len(self._weights)}"
+        value = (
+            self._rng.normal(size=shape) * 0.3
+            if low is None
+            else self._rng.uniform(low, 1.5, shape)
+        )
+        self._weights.append(numpy_helper.from_array(value.astype(np.float32), name))
+        return name
+
+    def constant(self, value: Array) -> str:
+        name = f"c{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(value, name))
+        return name
+
+    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        read = inputs or (self.last,)
+        self.last = f"t{len(self._nodes)}"
+        self._nodes.append(
+            helper.make_node(op_type, read, [self.last], name=self.last, **attributes)
+        )
+        return self.last
+
+    def conv(
+        self, outs: int, ins: int, *kernel: int, source: str = "", group: int = 1, **given: Any
+    ) -> str:
+        weight = self.weight(outs, ins // group, *kernel)
+        bias = self.weight(outs)
+        return self.add("Conv", source or self.last, weight, bias, group=group, **given)
+
+    def norm(self, channels: int) -> str:
+        """Two axes train, the statistics do not."""
+        mean, variance = (self._rng.uniform(0.5, 2, channels).astype(np.float32) for _ in range(2))
+        affine = self.weight(channels), self.weight(channels)
+        statistics = self.constant(mean), self.constant(variance)
+        return self.add("BatchNormalization", self.last, *affine, *statistics)
+
+    def model(self, opset: int = 18) -> onnx.ModelProto:
+        graph = helper.make_graph(
+            self._nodes,
+            "network",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, ["batch", *self._shape])],
+            [helper.make_tensor_value_info(self.last, TensorProto.FLOAT, None)],
+            [*self._weights, *self._constants],
+        )
+        return helper.make_model(
+            graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10
+        )
+
+    def check(self, *, rows: int = ROWS, blocked: bool = True) -> StepModel:
+        """Compare loss and gradients in both layouts."""
+        model, names = self.model(), [each.name for each in self._weights]
+        plain = build_step(model, loss=Loss("mse"), parameters=names)
+        step = build_step(model, loss=Loss("mse"), parameters=names, layout=LAYOUT)
+        assert blocked == any(node.domain == DOMAIN for node in step.model.graph.node)
+        feeds = self._feeds(plain, rows)
+        expected, found = results(plain, feeds), results(step, feeds)
+        assert found.keys() >= expected.keys()
+        for name, value in expected.items():
+            limit = 2e-5 * float(np.abs(value).max(initial=0)) + 1e-6
+            np.testing.assert_allclose(found[name], value, rtol=0, atol=limit, err_msg=name)
+        return step
+
+    def _feeds(self, step: StepModel, rows: int) -> dict[str, Array]:
+        feeds = {each.name: numpy_helper.to_array(each) for each in self._weights}
+        for value in step.model.graph.input:
+            if value.name in feeds:
+                continue
+            dims = value.type.tensor_type.shape.dim
+            shape = [each.dim_value or rows for each in dims]
+            feeds[value.name] = self._rng.normal(size=shape).astype(np.float32)
+            if value.name == LOSS_SCALE:
+                feeds[value.name] = np.full([1] * len(dims), 1 / rows, np.float32)
+        return feeds
+
+
+def results(step: StepModel, feeds: Mapping[str, Array]) -> dict[str, Array]:
+    """Loss and gradients, by name."""
+    known = dict(feeds)
+    once = step.once
+    for model in [step.model] if once is None else [once.before, step.model, once.after]:
+        session = open_session(model.SerializeToString(), threads=1)
+        read = {each.name: known[each.name] for each in session.get_inputs()}
+        names = [each.name for each in session.get_outputs()]
+        known.update(zip(names, session.run(None, read), strict=True))
+    return {
+        name: value for name, value in known.items() if name.startswith(("hone.loss", "hone.gr"))
+    }
+
+
+@given(st.data())
+@settings(max_examples=25, **FEW)
+def test_convolutions_of_any_form(data: st.DataObject) -> None:
+    axes = data.draw(st.sampled_from([1, 2, 2, 2]))
+    kind = data.draw(st.sampled_from(["whole", "whole", "depthwise", "narrow groups", "groups"]))
+    ins, outs, group = {
+        "whole": (
+            data.draw(st.sampled_from([1, 3, 9, 16, 20, 33])),
+            data.draw(st.integers(8, 40)),
+            1,
+        ),
+        "depthwise": (20, 20, 20),
+        "narrow groups": (32, 32, data.draw(st.sampled_from([4, 8]))),
+        "groups": (64, 32, 2),
+    }[kind]
+    network = Network(5, *(data.draw(st.integers(9, 13)) for _ in range(axes)))
+    network.conv(ins, 5, *[1] * axes)
+    network.add("Tanh")
+    network.conv(
+        outs,
+        ins,
+        *(data.draw(st.integers(1, 4)) for _ in range(axes)),
+        group=group,
+        strides=[data.draw(st.integers(1, 3)) for _ in range(axes)],
+        dilations=[data.draw(st.integers(1, 2)) for _ in range(axes)],
+        pads=[data.draw(st.integers(0, 2)) for _ in range(2 * axes)],
+    )
+    network.check(rows=data.draw(st.integers(1, ROWS)))
+
+
+@pytest.mark.parametrize("activation", ["Relu", "Sigmoid", "Tanh", "HardSwish", "LeakyRelu"])
+@pytest.mark.parametrize("ins", [3, 24])
+def test_an_activation_and_a_norm_become_part_of_the_convolution(activation: str, ins: int) -> None:
+    network = Network(ins, 8, 8)
+    network.conv(24, ins, 3, 3, pads=[1, 1, 1, 1])
+    network.norm(24)
+    network.add(activation)
+    network.conv(16, 24, 1, 1)
+    step = network.check()
+    kinds = {node.op_type for node in step.model.graph.node}
+    assert "BatchNormalization" not in kinds
+
+
+@pytest.mark.parametrize(
+    ("kernel", "strides", "pads"),
+    [([2, 2], [2, 2], [0] * 4), ([3, 3], [2, 2], [1] * 4), ([3, 2], [1, 2], [1, 0, 1, 1])],
+)
+@pytest.mark.parametrize("side", [8, 9])
+def test_a_pool_gives_its_gradient_to_the_first_of_the_largest(
+    kernel: list[int], strides: list[int], pads: list[int], side: int
+) -> None:
+    network = Network(3, side, side)
+    network.conv(16, 3, 3, 3, pads=[1, 1, 1, 1])
+    network.add("Relu")  # equal numbers: zeros
+    network.add("MaxPool", kernel_shape=kernel, strides=strides, pads=pads)
+    network.conv(16, 16, 1, 1)
+    network.check()
+
+
+def test_residuals_concatenations_and_resizes_stay_in_the_layout() -> None:
+    network = Network(3, 8, 8)
+    first = network.conv(32, 3, 3, 3, pads=[1, 1, 1, 1], strides=[2, 2])
+    second = network.conv(32, 32, 3, 3, pads=[1, 1, 1, 1])
+    joined = network.add("Concat", network.add("Add", first, second), first, axis=1)
+    scales = network.constant(np.array([1, 1, 2, 2], np.float32))
+    network.add(
+        "Resize", joined, "", scales, mode="nearest", coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )  # fmt: skip
+    network.norm(64)
+    network.add("Relu")
+    network.add("AveragePool", kernel_shape=[2, 2], strides=[2, 2])
+    network.conv(20, 64, 3, 3, pads=[1, 1, 1, 1])
+    step = network.check()
+    reordered = [node for node in step.model.graph.node if node.op_type == "ReorderInput"]
+    assert len(reordered) <= 1  # the gradient of the last result
+
+
+@pytest.mark.parametrize("channels", [16, 24])
+def test_gates_of_channels(channels: int) -> None:
+    """Squeeze and excitation: the gate's convolutions of single places are matrix products."""
+    network = Network(3, 9, 9)
+    whole = network.conv(channels, 3, 3, 3)
+    network.add("GlobalAveragePool")
+    network.conv(8, channels, 1, 1)
+    network.add("Relu")
+    network.conv(channels, 8, 1, 1)
+    gate = network.add("HardSigmoid")
+    network.add("Mul", whole, gate)
+    network.conv(16, channels, 1, 1)
+    step = network.check()
+    assert "Conv" not in {n.op_type for n in step.model.graph.node if n.domain != DOMAIN}
+
+
+@pytest.mark.parametrize("outs", [8, 20])
+def test_a_transposed_convolution_whose_windows_tile_the_result(outs: int) -> None:
+    network = Network(3, 5, 6)
+    network.conv(32, 3, 3, 3, pads=[1, 1, 1, 1])
+    weight, bias = network.weight(32, outs, 2, 2), network.weight(outs)
+    network.add("ConvTranspose", network.last, weight, bias, strides=[2, 2])
+    network.conv(16, outs, 3, 3)
+    network.check()
+
+
+def test_what_depends_on_weights_alone_is_not_part_of_the_step() -> None:
+    network = Network(3, 8, 8)
+    network.conv(32, 3, 3, 3)
+    network.norm(32)
+    network.conv(32, 32, 3, 3)
+    step = network.check()
+    assert step.once is not None
+    read = {value.name for value in step.model.graph.input}
+    assert read.isdisjoint({"w0", "w2", "w4"})  # weights and norm, which are fed in blocks
+    assert {value.name for value in step.once.before.graph.output} <= read
+
+
+def test_other_networks_have_no_such_layout() -> None:
+    network = Network(4, 5, 5, 5)
+    network.conv(16, 4, 3, 3, 3)
+    assert network.check(blocked=False).once is None
