@@ -14,7 +14,7 @@ from typing import Any
 from bench.table import show
 
 BENCHMARKS = {
-    "training": ("throughput", "frameworks", "growth", "start", "lora"),
+    "training": ("throughput", "frameworks", "architectures", "growth", "start", "lora"),
     "device": ("footprint", "jobs", "day", "scale", "images", "preemption", "politeness"),
     "requests": ("upload", "samples", "crowd", "load", "prediction", "console", "delivery"),
     "learning": ("defaults", "skew", "classes", "heads", "augmentation", "forgetting"),
@@ -22,8 +22,9 @@ BENCHMARKS = {
 }
 """By folder."""
 FOLDERS = {name: folder for folder, names in BENCHMARKS.items() for name in names}
-BY_NAME_ONLY = ("delivery", "console", "day")
-"""They need nginx, wrk and curl; chromium and the extra `browser`; 24 minutes."""
+BY_NAME_ONLY = ("architectures", "delivery", "console", "day")
+"""They take hours; need nginx, wrk and curl; chromium and the extra `browser`; 24 minutes."""
+WITH_ROWS = ("architectures",)
 
 
 def main() -> None:
@@ -31,7 +32,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FOLDERS)}")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    parser.add_argument("--rows", nargs="+", default=[], help=f"only these, of {WITH_ROWS[0]}")
     chosen = parser.parse_args()
+    if chosen.rows and tuple(chosen.names) != WITH_ROWS:
+        parser.error(f"--rows is for {WITH_ROWS[0]} alone")
     for name in chosen.names:
         if name not in FOLDERS:
             parser.error(f'no benchmark is named "{name}"')
@@ -42,7 +46,8 @@ def main() -> None:
     }
     print(f"{results['machine']}, load {results['load']}")
     for name in chosen.names or [each for each in FOLDERS if each not in BY_NAME_ONLY]:
-        rows = importlib.import_module(f"bench.{FOLDERS[name]}.{name}").run()
+        run = importlib.import_module(f"bench.{FOLDERS[name]}.{name}").run
+        rows = run(chosen.rows) if name in WITH_ROWS else run()
         show(name, rows)
         results[name] = rows
     if chosen.json:

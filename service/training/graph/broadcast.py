@@ -20,11 +20,12 @@ def unbroadcast(gradient: Tensor, result: Tensor, source: Tensor) -> Tensor:
     pairs = list(zip(source.shape, result.shape[lead:], strict=True))
     if not all(_is_told(own, other) for own, other in pairs):
         return _when_it_runs(gradient, source)
-    repeated = [i for i, (own, other) in enumerate(pairs) if own == 1 and other != 1]
-    axes = [*range(lead), *(lead + i for i in repeated)]
-    if not axes:
+    if not lead and all(own != 1 or other == 1 for own, other in pairs):
         return gradient
-    return _sum(gradient, axes).unsqueeze(*repeated).known_like(source)
+    # Axes of one number on both sides, too: a sum over (rows, n, 1) along n alone is slow.
+    single = [i for i, (own, _) in enumerate(pairs) if own == 1]
+    axes = [*range(lead), *(lead + i for i in single)]
+    return _sum(gradient, axes).unsqueeze(*single).known_like(source)
 
 
 def _sum(gradient: Tensor, axes: list[int]) -> Tensor:

@@ -25,7 +25,7 @@ from service.training.graph.blocks import (
 )
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import reads
-from service.training.graph.node import Gradients, Node
+from service.training.graph.node import Node
 from service.training.graph.passes.between_blocks import ANYWHERE, two_axes
 from service.training.graph.passes.plain_weights import as_columns, as_rows, is_heavy
 from service.training.graph.places import fixed
@@ -136,7 +136,8 @@ class _BlockRewriting(Struct):
             as_columns(self, node, weight, affine or (None, bias), last)
             return True
         if affine is not None:
-            weight, bias = _times(weight, affine[0]), affine[1]
+            weight = weight * affine[0].unsqueeze(*range(1, weight.rank))
+            bias = affine[1]
         if fits:
             self._in_blocks(node, weight, bias, last)
         elif not as_rows(self, node, weight, bias, last):
@@ -263,21 +264,3 @@ class _BlockRewriting(Struct):
         before = self.old.tensor(name)
         node = helper.make_node("Identity", [tensor.name], [name], name=name)
         self.new.append(node, [(before.dtype, before.shape)])
-
-
-def _times(weight: Tensor, factor: Tensor) -> Tensor:
-    """Weights times a factor for each output."""
-    scaled = weight * factor.unsqueeze(*range(1, weight.rank))
-    weight.graph.rules[scaled.name] = _times_gradient
-    return scaled
-
-
-def _times_gradient(node: Node, g: Tensor) -> Gradients:
-    """By the factors, the product of a row of weights and one of their gradients."""
-    weight, factor = node.given(0), node.given(1)
-    by_factor = None
-    if node.wants(1):
-        outs = fixed(weight, 0)
-        rows = g.reshape(outs, 1, -1) @ weight.reshape(outs, -1, 1)
-        by_factor = rows.reshape_like(factor)
-    return [g * factor if node.wants(0) else None, by_factor]
