@@ -49,6 +49,7 @@ ROLES = (
     "remainder_model",
     "class_step_model",
     "optimized_step_model",
+    "optimized_class_step_model",
     "weights_model",
     "gradients_model",
 )

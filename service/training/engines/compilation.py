@@ -40,6 +40,7 @@ def compile_model(
     directory: Path,
     by_class: StepModel | None = None,
     here: StepModel | None = None,
+    by_class_here: StepModel | None = None,
     classes: int | None = None,
     head: ClassHead | None = None,
     adapters: tuple[Adapter, ...] = (),
@@ -47,8 +48,8 @@ def compile_model(
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. by_class: the step with a by_class loss, for this many classes. here: the step
-    for this processor, by default the same. head,
+    that is measured. by_class: the step with a by_class loss, for this many classes. here,
+    by_class_here: the steps for this processor, by default the same. head,
     adapters: as in the manifest. Raises GraphRefused if a trained tensor is not a float32
     initializer of `inference`.
     """
@@ -57,7 +58,7 @@ def compile_model(
     _, values = without(inference, [*step.parameters, *step.updated])
     onnx.save_model(step.model, files.step_model)
     own = here or step
-    optimized = _optimize(own, files)
+    optimized = _optimize(own, by_class_here or by_class, files)
     if by_class is not None and files.class_step_model is not None:
         onnx.save_model(by_class.model, files.class_step_model)
     onnx.save_model(evaluation, files.eval_model)
@@ -95,20 +96,25 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
     )
 
 
-def _optimize(step: StepModel, files: Files) -> bool:
-    """Keep the step as the runtime optimized it, which takes 45 of the 75 ms in which a session of
-    all of MobileNetV2 is opened, and what runs once for a batch.
+def _optimize(step: StepModel, by_class: StepModel | None, files: Files) -> bool:
+    """Keep the steps as the runtime optimized them, which takes 45 of the 75 ms in which a session
+    of all of MobileNetV2 is opened, and what runs once for a batch.
 
-    Not if constants that it computed make it large, or it cannot be written: jobs then open the
+    Not if constants that it computed make one large, or it cannot be written: jobs then open the
     step itself, and what is written next tells that the disk is full.
     """
-    once = step.once
-    models = [step.model] if once is None else [step.model, once.before, once.after]
-    paths = (files.optimized_step_model, files.weights_model, files.gradients_model)
-    graphs = [(model, path) for model, path in zip(models, paths, strict=False) if path]
+    graphs = [(step.model, files.optimized_step_model)]
+    if step.once is not None:
+        graphs += [
+            (step.once.before, files.weights_model),
+            (step.once.after, files.gradients_model),
+        ]
+    if by_class is not None and _interface(by_class) == _interface(step):
+        graphs.append((by_class.model, files.optimized_class_step_model))
     draft = files.manifest.with_name("draft.onnx")
+    paths = [path for _, path in graphs if path is not None]
     try:
-        for model, path in graphs:
+        for (model, _), path in zip(graphs, paths, strict=True):
             onnx.save_model(model, draft)
             optimize(draft, path)
             if path.stat().st_size > 2 * draft.stat().st_size + SMALL_BYTES:
@@ -119,9 +125,16 @@ def _optimize(step: StepModel, files: Files) -> bool:
         check_memory(error)
     finally:
         draft.unlink(missing_ok=True)
-    for _, path in graphs:
+    for path in paths:
         path.unlink(missing_ok=True)
     return False
+
+
+def _interface(step: StepModel) -> list[onnx.ValueInfoProto]:
+    """What a step takes from what runs once for a batch, and gives to it."""
+    if step.once is None:
+        return []
+    return [*step.once.before.graph.output, *step.once.after.graph.input]
 
 
 def _beginning(head: ClassHead | None) -> checkpoint.CheckpointHead:

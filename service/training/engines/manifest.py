@@ -30,9 +30,9 @@ class Files(Struct, frozen=True):
     step_model, eval_model: see service/training/graph/step.py. inference_model: the graph to export
     without the tensors of `parameters` and `statistics`; checkpoint: these tensors, as training
     starts. class_step_model: the step with a by_class loss, for cross entropy.
-    optimized_step_model: the step for one kind of processor, as its runtime optimized it; with
-    weights_model and gradients_model, which run once for a batch before it and after it, unless it
-    has nothing to compute from parameters alone.
+    optimized_step_model, optimized_class_step_model: these steps for one kind of processor, as its
+    runtime optimized them; with weights_model and gradients_model, which run once for a batch,
+    before either and after it, unless they have nothing to compute from parameters alone.
     """
 
     manifest: Path
@@ -42,6 +42,7 @@ class Files(Struct, frozen=True):
     checkpoint: Path
     class_step_model: Path | None = None
     optimized_step_model: Path | None = None
+    optimized_class_step_model: Path | None = None
     weights_model: Path | None = None
     gradients_model: Path | None = None
 
@@ -56,6 +57,7 @@ class Files(Struct, frozen=True):
             checkpoint=folder / "checkpoint.safetensors",
             class_step_model=folder / "class_step_model.onnx",
             optimized_step_model=folder / "optimized_step_model.onnx",
+            optimized_class_step_model=folder / "optimized_class_step_model.onnx",
             weights_model=folder / "weights_model.onnx",
             gradients_model=folder / "gradients_model.onnx",
         )

@@ -66,6 +66,7 @@ def files_of(artifacts: Artifacts) -> Files:
         checkpoint=Path(artifacts.checkpoint),
         class_step_model=_path(artifacts.class_step_model),
         optimized_step_model=_path(artifacts.optimized_step_model),
+        optimized_class_step_model=_path(artifacts.optimized_class_step_model),
         weights_model=_path(artifacts.weights_model),
         gradients_model=_path(artifacts.gradients_model),
     )

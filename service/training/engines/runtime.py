@@ -138,7 +138,7 @@ def here() -> str:
 @cache
 def channel_block() -> int | None:
     """The channels of a block in the runtime's own layout of convolutions on this processor, see
-    service/training/graph/blocks.py; None if it has none.
+    service/training/graph/blocks/layout.py; None if it has none.
     """
     try:
         session = open_session(REORDERING, threads=1)

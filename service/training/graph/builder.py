@@ -43,7 +43,7 @@ class Builder:
         self.rules: dict[str, Any] = {}
         """Gradients of single nodes, by their output, instead of their operator's rule."""
         self.layout: Any = None
-        """Of convolutions, see service/training/graph/blocks.py; None for ONNX's own."""
+        """Of convolutions, see service/training/graph/blocks/layout.py; None for ONNX's own."""
         self.counts_rows = False
         """Whether the graph is for a fixed number of samples at most, the layout's."""
         self.placed: dict[str, tuple[Tensor, int, int]] = {}

@@ -26,6 +26,9 @@ the loss. `python -m service.training.graph.coverage` writes this page; a test c
   random or rounded, as the column says, the rest of the model trains. Any other such operator
   between a trained weight and the loss is refused, with the node's name.
 
+Operators that only later opsets have are written out if ONNX defines them by others: `Attention`,
+`RMSNormalization`, `RotaryEmbedding` and `Swish` among them.
+
 Below the trained weights, a model may contain every operator that the engine runs. The last column
 says which inputs are differentiable by ONNX's own definitions: `yes`, `no`, or `?` if they do not
 say.

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx
 
 from service.training.errors import pointer, refusal
+from service.training.graph.blocks import pool_rules, rules
 from service.training.graph.builder import Builder
 from service.training.graph.flow import flow_from, name_of
 from service.training.graph.node import Gradients, Node
@@ -15,6 +16,8 @@ from service.training.graph.places import total
 from service.training.graph.rules import RULES
 from service.training.graph.tensor import NotDifferentiable, Tensor
 from storage.errors import Problem
+
+BLOCK_RULES = {**rules.RULES, **pool_rules.RULES}
 
 
 def backward(
@@ -58,7 +61,8 @@ def backward(
 def _apply(node: Node, outputs: list[Tensor | None]) -> Gradients:
     """Runs the rule, and checks that it returned the wanted gradients."""
     own = node.graph.rules.get(node.proto.output[0])
-    rule = own or RULES.get(name_of(node.proto))
+    name = name_of(node.proto)
+    rule = own or RULES.get(name) or BLOCK_RULES.get(name)
     if rule is None:
         raise NotDifferentiable("this operator has no gradient here")
     given = [i for i, g in enumerate(outputs) if g is not None]

@@ -7,12 +7,12 @@ from collections.abc import Collection, Mapping, Sequence
 import onnx
 from msgspec import Struct
 
-from service.training.graph.blocks import BlockLayout
+from service.training.graph.blocks.layout import BlockLayout
+from service.training.graph.blocks.rewriting import rewritten
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.flow import subgraphs
 from service.training.graph.losses import LossAndGradient, compare, total
-from service.training.graph.passes.blocked import rewritten
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
 from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.spatial_first import read_model

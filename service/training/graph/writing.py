@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import onnx
 from onnx import helper
 
-from service.training.graph.blocks import DOMAIN
+from service.training.graph.blocks.layout import DOMAIN
 from service.training.graph.builder import Builder
 from service.training.graph.flow import duplicate
 from service.training.graph.passes.accumulation import accumulate

@@ -18,7 +18,7 @@ from service.training.forward import head, trial
 from service.training.forward.load import load
 from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
-from service.training.graph.blocks import BlockLayout
+from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.loss import Loss
 from service.training.preparation.step_trial import rows_are_independent
@@ -27,8 +27,6 @@ from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
 from storage.errors import Problem
 
-ROWS = 8
-"""Rows that a step takes at once if their number is written into its graph."""
 OWN_LOSS = (
     "adapters do not train by a loss that the model computes itself; name a loss of Hone's, or "
     "train weights"
@@ -147,7 +145,7 @@ def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -
         return step
     if not any(node.op_type in ("Conv", "ConvTranspose") for node in step.model.graph.node):
         return step
-    made = _step(forward, task, step.loss, layout=BlockLayout(block, ROWS))
+    made = _step(forward, task, step.loss, layout=BlockLayout(block, rows=block // 2))
     return replace(made, batch_statistics=False)
 
 
@@ -179,6 +177,7 @@ def _compile(
         directory=Path(task.work_dir),
         by_class=by_class,
         here=_for_this_processor(forward, task, step),
+        by_class_here=None if by_class is None else _for_this_processor(forward, task, by_class),
         classes=classes,
         head=classifier,
         adapters=forward.adapters,
@@ -202,6 +201,7 @@ def _artifacts(files: Files) -> Artifacts:
         inference_model=str(files.inference_model),
         class_step_model=_existing(files.class_step_model),
         optimized_step_model=_existing(files.optimized_step_model),
+        optimized_class_step_model=_existing(files.optimized_class_step_model),
         weights_model=_existing(files.weights_model),
         gradients_model=_existing(files.gradients_model),
     )

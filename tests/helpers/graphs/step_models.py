@@ -13,7 +13,7 @@ from onnx.numpy_helper import from_array
 
 from service.training.engines.compilation import compile_model
 from service.training.engines.manifest import Files
-from service.training.graph.blocks import BlockLayout
+from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.step import build_evaluation, build_step
 from service.training.loss import Loss
 

@@ -249,13 +249,17 @@ class SessionsEngine:
             return self._open(self._files.eval_model, self._bind_evaluation)
 
     def _open_step(self, provider: str = CPU) -> Shares:
-        model, optimized = self._loss.step_model, self._files.optimized_step_model
-        if model != self._files.step_model or provider != CPU or not self._is_here:
+        model, files = self._loss.step_model, self._files
+        optimized = files.optimized_step_model
+        if model != files.step_model:
+            made = files.optimized_class_step_model
+            optimized = made if made is not None and made.is_file() else None
+        if provider != CPU or not self._is_here:
             optimized = None
         memory = self._memory
         memory.once = None
         if optimized is not None:
-            memory.divide(self._files, threads=self._threads, shares=self._shares, crew=self._crew)
+            memory.divide(files, threads=self._threads, shares=self._shares, crew=self._crew)
         pieces = None
         if self._rows is not None:
             pieces = Pieces(self._rows, memory.bind_further, memory.add_further)

@@ -12,6 +12,7 @@ from service.training.errors import refuse
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
 from service.training.graph.passes.inference import bring_back, set_aside
+from service.training.graph.passes.lowering import lower, newer
 
 IR_VERSION = 10
 """The newest that onnxruntime 1.19.2 loads."""
@@ -33,6 +34,7 @@ def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto
     target = min(max(version, oldest), newest)
     if version == target:
         return model
+    model = lower(model, newer(model.graph.node, target))
     if _means_the_same(model, version, target):
         _import(model, target)
         return model

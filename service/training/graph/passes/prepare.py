@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 import onnx
-from onnx import defs, helper, inliner, shape_inference
+from onnx import helper, inliner
 
-from service.training.errors import refuse
-from service.training.graph.builder import STANDARD
 from service.training.graph.passes.branches import inline_decided
 from service.training.graph.passes.canonical import (
     convert,
     drop_listed_initializers,
     lift_constants,
     name_nodes,
-    opset,
     stamp,
 )
 from service.training.graph.passes.folding import fold
 from service.training.graph.passes.gather_first import gather_before_transpose
-from service.training.graph.passes.inference import bring_back, infer, set_aside
+from service.training.graph.passes.inference import infer
+from service.training.graph.passes.lowering import lower
 from service.training.graph.passes.microsoft import write_out
 from service.training.graph.passes.modes import switch_off
 from service.training.graph.passes.pads import spell_out_pads
@@ -64,7 +62,7 @@ def prepare(
         model.graph.output.extend(kept)
     model = write_out(convert(model, OLDEST, NEWEST))
     for names in (LOWERED[1:], LOWERED[:1]):  # The definition of CastLike needs its input's type.
-        model = _lower(model, names)
+        model = lower(model, names)
     del model.training_info[:]
     name_nodes(model)
     lift_constants(model)
@@ -88,45 +86,3 @@ def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     return copy
-
-
-def _lower(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
-    found = [n for n in model.graph.node if n.op_type in names and n.domain in STANDARD]
-    if not found:
-        return model
-    for node in found:
-        _spell_out(node, opset(model))
-    weights = set_aside(model)
-    inferred = shape_inference.infer_shapes(model, data_prop=True)
-    _declare_initializers(inferred.graph)
-    ids = [("", name) for name in names]
-    try:
-        lowered = inliner.inline_selected_functions(inferred, ids, inline_schema_functions=True)
-    except RuntimeError as error:
-        reason = " ".join(str(error).split())[:300]
-        nodes = ", ".join(f'"{node.name}" ({node.op_type})' for node in found)
-        raise refuse(
-            "/model/graph/node",
-            f"one of the nodes {nodes} cannot be written out by ONNX's definition of it: {reason}; "
-            "export the model with the shapes of its tensors",
-        ) from None
-    bring_back(lowered, weights)
-    return lowered
-
-
-def _declare_initializers(graph: onnx.GraphProto) -> None:
-    """Set their types, which the inliner does not read from them."""
-    known = {value.name for value in (*graph.value_info, *graph.input)}
-    graph.value_info.extend(
-        helper.make_tensor_value_info(t.name, t.data_type, t.dims)
-        for t in graph.initializer
-        if t.name not in known
-    )
-
-
-def _spell_out(node: onnx.NodeProto, version: int) -> None:
-    """Write the node's default attributes explicitly: the inliner needs them."""
-    there = {attribute.name for attribute in node.attribute}
-    for name, attribute in defs.get_schema(node.op_type, version, "").attributes.items():
-        if name not in there and attribute.default_value.name:
-            node.attribute.append(attribute.default_value)

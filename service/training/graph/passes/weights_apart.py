@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import onnx
 from msgspec import Struct
 
-from service.training.graph.blocks import lower
+from service.training.graph.blocks.layout import lower
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.flow import duplicate, flow_from, reads

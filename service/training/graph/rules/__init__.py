@@ -3,8 +3,6 @@
 from service.training.graph.node import GradientRule
 from service.training.graph.rules import (
     activation,
-    block_pools,
-    blocked,
     convolution,
     elementwise,
     fourier,
@@ -22,8 +20,6 @@ from service.training.graph.rules import (
 
 RULES: dict[str, GradientRule] = {
     **activation.RULES,
-    **block_pools.RULES,
-    **blocked.RULES,
     **convolution.RULES,
     **elementwise.RULES,
     **fourier.RULES,

@@ -37,6 +37,7 @@ class Artifacts(Serialized, frozen=True):
     remainder_model: str | None = None
     class_step_model: str | None = None
     optimized_step_model: str | None = None
+    optimized_class_step_model: str | None = None
     weights_model: str | None = None
     gradients_model: str | None = None
 

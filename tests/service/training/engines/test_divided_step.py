@@ -18,7 +18,7 @@ from service.training.engines import manifest
 from service.training.engines.manifest import Files
 from service.training.engines.runtime import channel_block
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.graph.blocks import BlockLayout
+from service.training.graph.blocks.layout import BlockLayout
 from service.training.optimizer.recipe import Recipe
 
 BLOCK = channel_block()

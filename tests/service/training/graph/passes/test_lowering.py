@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gradients import Array, check, gradients, one_node, run, weighted
+from gradients import Array, check, gradients, one_node, reference, run, weighted
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.graph.passes.prepare import LOWERED, prepare
@@ -73,3 +73,38 @@ def test_sizes_that_are_only_known_when_it_runs() -> None:
     feeds = {"x0": x, "x1": w, "shape": shape, "b": b}
     check(model, feeds)
     assert gradients(weighted(model, feeds), feeds, ["b"])["b"].shape == (3, 1)
+
+
+NEW = 23
+"""An opset of operators that no runtime of opset 21 knows."""
+
+
+def test_a_normalization_by_the_root_of_the_mean_square() -> None:
+    x, scale = normal(3, 4, 5), normal(5, seed=1)
+    model = prepare(one_node("RMSNormalization", [x, scale], opset=NEW, axis=-1, stash_type=11))
+    feeds = {"x0": x, "x1": scale}
+    (found,) = reference(model).run(None, feeds)
+    expected = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5) * scale
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    check(model, feeds, engine=False)  # it casts to float64
+
+
+@pytest.mark.parametrize("interleaved", [0, 1])
+def test_positions_as_rotations(interleaved: int) -> None:
+    x, places = normal(2, 3, 4, 6), np.array([[0, 1, 2, 3], [2, 3, 4, 5]])
+    turns = [normal(7, 3, seed=seed) for seed in (1, 2)]
+    model = one_node("RotaryEmbedding", [x, *turns, places], opset=NEW, interleaved=interleaved)
+    check(model, {"x0": x, "x1": turns[0], "x2": turns[1], "x3": places})
+
+
+@pytest.mark.parametrize(
+    ("attributes", "mask"), [({}, False), ({"is_causal": 1}, False), ({"scale": 0.3}, True)]
+)
+@pytest.mark.parametrize("heads", [2, 4])
+def test_attention_of_heads(attributes: dict[str, Any], mask: bool, heads: int) -> None:
+    """Four heads of queries, and as many or fewer of keys and values."""
+    query = normal(2, 4, 3, 6)
+    rest = [normal(2, heads, 5, 6, seed=seed) for seed in (1, 2)]
+    inputs = [query, *rest, *([normal(3, 5, seed=3)] if mask else [])]
+    model = one_node("Attention", inputs, opset=NEW, **attributes)
+    check(model, {f"x{place}": value for place, value in enumerate(inputs)})

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service.training.graph.block_parts import bordered, shifted
+from service.training.graph.blocks.between import Rewriting, two_axes
+from service.training.graph.blocks.parts import bordered, shifted
 from service.training.graph.node import Node
-from service.training.graph.passes.between_blocks import Rewriting, two_axes
 from service.training.graph.places import fixed
 from service.training.graph.tensor import Tensor, product
 from service.training.graph.windows import windows_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from service.training.graph.blocks import BlockWindows, sizes
+from service.training.graph.blocks.layout import BlockWindows, sizes
 from service.training.graph.passes.pads import all_pads
 from service.training.graph.tensor import Tensor
 

@@ -1,4 +1,4 @@
-"""Gradients of a convolution's weights in the runtime's own layout, see graph/blocks.py.
+"""Gradients of a convolution's weights in the runtime's own layout.
 
 Products contract samples and positions. Which form of them is fastest depends on the sizes.
 """
@@ -9,14 +9,21 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from service.training.graph.block_parts import bordered, shifted
-from service.training.graph.blocks import BlockWindows, block_op, from_blocks, is_merged, sizes
+from service.training.graph.blocks.layout import (
+    BlockWindows,
+    block_op,
+    from_blocks,
+    is_merged,
+    sizes,
+)
+from service.training.graph.blocks.parts import bordered, shifted
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
 
-MANY_PLACES = 128
-"""From this many positions of a sample on, products of channels-first tensors are faster."""
+MANY_PLACES, MOST_PLACES = 128, 256
+"""From this many positions of a sample on, a product for each sample is faster for kernels of one
+place; for larger ones a convolution whose kernels are the gradients."""
 
 
 def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups: int) -> Tensor:
@@ -26,11 +33,17 @@ def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, group
         return _depthwise(x, g, weight, windows)
     if groups > 1:
         return _grouped(x, g, weight, windows, groups)
-    layout = g.graph.layout
-    if fixed(x, 1) == ins < layout.block:
-        return _few_inputs(x, g, weight, windows)
-    if set(windows.strides) == {1} and product(sizes(g)[2:]) >= MANY_PLACES:
-        return _channels_first(x, g, weight, windows)
+    if fixed(x, 1) == ins < g.graph.layout.block:
+        return _swapped(x, g, weight, windows)
+    places = product(sizes(g)[2:])
+    if windows.is_point and places >= MANY_PLACES:
+        rows, columns = (
+            from_blocks(each, size).reshape(-1, size, places)
+            for each, size in ((g, outs), (x, ins))
+        )
+        return (rows @ columns.swap(1, 2)).sum([0]).reshape_like(weight)
+    if set(windows.strides) == {1} and places >= MOST_PLACES and not windows.is_point:
+        return _swapped(from_blocks(x, ins), g, weight, windows)
     flat = from_blocks(g, outs, last=True).reshape(-1, outs)
     seen = bordered(from_blocks(x, ins, last=True), windows, first=1)
     parts = [
@@ -56,27 +69,10 @@ def _as_weights(products: Tensor, weight: Tensor) -> Tensor:
     return plain.reshape_like(weight)
 
 
-def _channels_first(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
-    outs, ins, *_ = weight.whole
-    left, right = from_blocks(g, outs), from_blocks(x, ins)
-    if windows.is_point:
-        rows = left.reshape(-1, outs, product(sizes(g)[2:]))
-        columns = right.reshape(-1, ins, product(sizes(g)[2:]))
-        return (rows @ columns.swap(1, 2)).sum([0]).reshape_like(weight)
-    flat = left.swap(0, 1).reshape(outs, -1)
-    seen = bordered(right.swap(0, 1), windows, first=2)
-    parts = [
-        multiply(flat, each.reshape(ins, -1), tb=True)
-        for each in shifted(seen, windows, sizes(g)[2:], first=2)
-    ]
-    joined = _stacked([each.unsqueeze(2) for each in parts], axis=2)
-    return joined.reshape_like(weight)
-
-
-def _few_inputs(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+def _swapped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
     """A convolution of x with g as its kernel: channels as samples, and samples as channels.
 
-    The runtime takes fewer channels than a block as ONNX has them.
+    x: as ONNX has it, as the runtime reads fewer channels than a block. Samples are fewer.
     """
     graph, layout = g.graph, g.graph.layout
     outs, ins, *_ = weight.whole

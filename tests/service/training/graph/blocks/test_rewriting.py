@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.engines.runtime import channel_block, open_session
-from service.training.graph.blocks import DOMAIN, BlockLayout
+from service.training.graph.blocks.layout import DOMAIN, BlockLayout
 from service.training.graph.step import LOSS_SCALE, StepModel, build_step
 from service.training.loss import Loss
 

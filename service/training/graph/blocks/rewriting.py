@@ -1,4 +1,4 @@
-"""Writes runs of convolutions in the runtime's own layout, see service/training/graph/blocks.py.
+"""Writes runs of convolutions in the runtime's own layout.
 
 A tensor is reordered where such a run begins and where it ends; operators between convolutions that
 work in any layout, poolings, concatenations and gates of channels stay in it. All gradients follow
@@ -15,7 +15,8 @@ import onnx
 from msgspec import Struct, field
 from onnx import helper
 
-from service.training.graph.blocks import (
+from service.training.graph.blocks.between import ANYWHERE, two_axes
+from service.training.graph.blocks.layout import (
     BlockLayout,
     BlockWindows,
     convolve,
@@ -23,13 +24,12 @@ from service.training.graph.blocks import (
     padded,
     to_blocks,
 )
+from service.training.graph.blocks.plain_weights import as_columns, as_rows, is_heavy
+from service.training.graph.blocks.rules import Form, find_phases, interleaved
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import reads
 from service.training.graph.node import Node
-from service.training.graph.passes.between_blocks import ANYWHERE, two_axes
-from service.training.graph.passes.plain_weights import as_columns, as_rows, is_heavy
 from service.training.graph.places import fixed
-from service.training.graph.rules.blocked import Form, find_phases, interleaved
 from service.training.graph.tensor import FLOAT, NotDifferentiable, Tensor, product
 from service.training.graph.windows import windows_of
 

@@ -1,12 +1,11 @@
-"""Gradients of poolings and of reordering in the runtime's own layout, see graph/blocks.py."""
+"""Gradients of poolings and of reordering in the runtime's own layout."""
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
 
-from service.training.graph.block_parts import repeat, shifted, side_by_side
-from service.training.graph.blocks import (
+from service.training.graph.blocks.layout import (
     DOMAIN,
     block_op,
     block_windows,
@@ -14,6 +13,7 @@ from service.training.graph.blocks import (
     sizes,
     to_blocks,
 )
+from service.training.graph.blocks.parts import repeat, shifted, side_by_side
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.rules.activation import STEEP
 from service.training.graph.tensor import Tensor, product

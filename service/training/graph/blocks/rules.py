@@ -1,4 +1,4 @@
-"""Gradients of convolutions in the runtime's own layout, see service/training/graph/blocks.py."""
+"""Gradients of convolutions in the runtime's own layout."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from service.training.graph.block_parts import side_by_side
-from service.training.graph.blocks import (
+from service.training.graph.blocks.layout import (
     OWN,
     BlockWindows,
     block_windows,
@@ -18,10 +17,11 @@ from service.training.graph.blocks import (
     sizes,
     to_blocks,
 )
+from service.training.graph.blocks.parts import side_by_side
+from service.training.graph.blocks.weight_rules import by_weight, over_places
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import fixed
 from service.training.graph.rules.activation import STEEP
-from service.training.graph.rules.block_weights import by_weight, over_places
 from service.training.graph.tensor import Dim, Tensor
 
 Form: TypeAlias = tuple[Dim, int, int, int]

@@ -1,4 +1,4 @@
-"""Operators between convolutions, written in the runtime's own layout (passes/blocked.py).
+"""Operators between convolutions, written in the runtime's own layout (blocks/rewriting.py).
 
 Each takes the rewriting and a node of the model, and returns the node's result in blocks, or None
 if the node has to read ONNX's layout.
@@ -12,8 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from onnx import helper
 
-from service.training.graph.block_parts import repeat
-from service.training.graph.blocks import BlockWindows, block_op, sizes
+from service.training.graph.blocks.layout import BlockWindows, block_op, sizes
+from service.training.graph.blocks.parts import repeat
 from service.training.graph.builder import Builder
 from service.training.graph.node import Node
 from service.training.graph.places import fixed

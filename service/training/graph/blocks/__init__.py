@@ -1,0 +1,1 @@
+"""Convolutions in ONNX Runtime's own layout: written, differentiated, lowered to its operators."""
