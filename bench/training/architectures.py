@@ -1,0 +1,174 @@
+"""Real architectures at usual sizes, whole and with a frozen part, in the daemon and in PyTorch.
+
+The rows of `bench frameworks` come first. Of the others, rounds alternate a job on two threads, one
+on one thread, and PyTorch eager, channels last and compiled, each on one and on two threads, all in
+processes of their own; figures are medians, and the fastest of PyTorch's forms is the bar. Ours is
+the speed of the steady job. A row that fails does not end the others, but fails the bench.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from math import exp, log
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from bench import watched
+from bench.daemon import Served, served, train
+from bench.environment import ROOT
+from bench.table import Row
+from bench.training import frameworks, torch_env
+
+ROUNDS = 3
+SECONDS = 3.0
+"""Of steps, of each contender in a round."""
+FORMS = ("eager", "channels_last", "compiled")
+THREADS = (2, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Of one contender in one round."""
+
+    samples_per_second: float
+    peak_mb: float
+    seconds: float = 0.0
+
+
+def run(rows: Collection[str] = ()) -> list[Row]:
+    """rows: names of networks and of cases of `bench frameworks`; all by default."""
+    cases = [case for case in frameworks.CASES if not rows or case.name in rows]
+    networks: dict[str, list[str]] = _side("list")
+    unknown = {*rows} - {*networks, *(case.name for case in cases)}
+    if unknown:
+        raise SystemExit(f"no row is named {', '.join(sorted(unknown))}")
+    results, failed = frameworks.run(cases), []
+    for name, tail in networks.items():
+        if rows and name not in rows:
+            continue
+        for prefixes in [[], tail] if tail else [[]]:
+            try:
+                results.append(_row(name, prefixes))
+            except (AssertionError, OSError, subprocess.CalledProcessError) as error:
+                failed.append(f"{name}: {error}")
+                print(f"FAILED {failed[-1]}", flush=True)
+    results += _means(results)
+    if failed:
+        raise SystemExit("\n".join(["these rows failed:", *failed]))
+    return results
+
+
+def _side(*arguments: str) -> Any:
+    """PyTorch's side, see networks_side.py."""
+    said = subprocess.run(_command(*arguments), cwd=ROOT, check=True, stdout=subprocess.PIPE)
+    return json.loads(said.stdout.splitlines()[-1])
+
+
+def _command(*arguments: str) -> list[str]:
+    python = str(torch_env.ZOO.python())
+    return [python, "-W", "ignore", "-m", "bench.training.networks_side", *arguments]
+
+
+def _row(name: str, prefixes: Sequence[str]) -> Row:
+    with tempfile.TemporaryDirectory(prefix="honed-bench-") as path:
+        folder = Path(path)
+        about = _side("export", name, str(folder))
+        ours: dict[int, list[Found]] = defaultdict(list)
+        theirs: dict[tuple[str, int], list[Found]] = defaultdict(list)
+        prepare_s = []
+        for number in range(ROUNDS):
+            for threads in THREADS:
+                found, seconds = _ours(folder, about, prefixes, threads)
+                ours[threads].append(found)
+                prepare_s.append(seconds)
+            for form in FORMS:
+                for threads in THREADS:
+                    if form != "compiled" or number == 0:  # it takes a minute to compile
+                        theirs[form, threads].append(_theirs(name, form, prefixes, threads))
+    return _figures(name, prefixes, ours, theirs, prepare_s)
+
+
+def _ours(
+    folder: Path, about: dict[str, Any], prefixes: Sequence[str], threads: int
+) -> tuple[Found, float]:
+    """A job, and how long the model took to prepare."""
+    with (
+        np.load(folder / "data.npz") as data,
+        served(training_threads=threads, training_nice=0) as daemon,
+    ):
+        spec: dict[str, object] = {"loss": about["loss"]}
+        if prefixes:
+            spec["trainable"] = [f"{prefix}*" for prefix in prefixes]
+        began = time.perf_counter()
+        daemon.register("m", (folder / "model.onnx").read_bytes(), **spec)
+        prepare_s = time.perf_counter() - began
+        answer = daemon.upload("m", split="train", **data)
+        assert answer.status_code == 201, answer.text
+        rows, size = len(data["label"]), about["batch_size"]
+        pace = _job(daemon, size, epochs=1).samples_per_second
+        return _job(daemon, size, epochs=max(1, round(SECONDS * pace / rows))), prepare_s
+
+
+def _job(daemon: Served, batch_size: int, *, epochs: int) -> Found:
+    with watched.watching(lambda: watched.children(daemon.process.pid)) as peak:
+        done = train(
+            daemon,
+            "m",
+            epochs=epochs,
+            batch_size=batch_size,
+            learning_rate=1e-4,
+            **{"from": "base"},
+        )
+    pace = done["progress"]["samples_per_second"]
+    return Found(pace, peak.own, frameworks.seconds(done))
+
+
+def _theirs(name: str, form: str, prefixes: Sequence[str], threads: int) -> Found:
+    command = _command("train", name, form, str(threads), str(SECONDS), *prefixes)
+    found, peak = watched.run(command)
+    return Found(found["samples_per_second"], peak.own)
+
+
+def _figures(
+    name: str,
+    prefixes: Sequence[str],
+    ours: dict[int, list[Found]],
+    theirs: dict[tuple[str, int], list[Found]],
+    prepare_s: Sequence[float],
+) -> Row:
+    paces = {key: median(each.samples_per_second for each in of) for key, of in theirs.items()}
+    best = max(paces, key=lambda key: paces[key])
+    one = max(pace for (_, threads), pace in paces.items() if threads == 1)
+    own = {n: median(each.samples_per_second for each in of) for n, of in ours.items()}
+    peak = median(each.peak_mb for each in ours[2])
+    their_peak = median(each.peak_mb for each in theirs[best])
+    return {
+        "model": f"{name}, a part" if prefixes else name,
+        "honed samples/s": own[2],
+        "PyTorch samples/s": paces[best],
+        "samples/s ÷ PyTorch": own[2] / paces[best],
+        "on one thread": own[1] / one,
+        "PyTorch's best": f"{best[0]}, {best[1]}",
+        "honed request to version s": median(each.seconds for each in ours[2]),
+        "honed peak MB": peak,
+        "PyTorch peak MB": their_peak,
+        "peak ÷ PyTorch": peak / their_peak,
+        "prepare s": median(prepare_s),
+        "must reach": "≥ 0.9, on one thread ≥ 0.85, peak ≤ 0.6",
+    }
+
+
+def _means(results: Sequence[Row]) -> list[Row]:
+    """The geometric mean of the rows."""
+    ratios = [row["samples/s ÷ PyTorch"] for row in results]
+    mean = exp(sum(map(log, ratios)) / len(ratios))
+    return [{"model": "geometric mean", "samples/s ÷ PyTorch": mean, "must reach": "≥ 1.3"}]
