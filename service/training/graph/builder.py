@@ -48,6 +48,8 @@ class Builder:
         """Whether the graph is for a fixed number of samples at most, the layout's."""
         self.placed: dict[str, tuple[Tensor, int, int]] = {}
         """Zero-padded tensors by result: the original, with the axis and its offset on it."""
+        self.pads: dict[str, tuple[Tensor, list[int]]] = {}
+        """Zero-padded tensors by result: the original, and the pads of all axes."""
         self._tensors: dict[str, Tensor] = {}
         self._written: dict[bytes, tuple[str, ...]] = {}
         self._numbers: dict[tuple[bytes, str, tuple[int, ...]], Tensor] = {}

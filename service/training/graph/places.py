@@ -25,11 +25,31 @@ def put_back(g: Tensor, axis: int, places: Array, size: int) -> Tensor:
     count = len(places)
     if count == size and (places == np.arange(size)).all():
         return g
-    if count and (np.diff(places) == 1).all():
-        return padded(g, axis, int(places[0]), size - 1 - int(places[-1]))
+    steps = {*np.diff(places).tolist()} or {1}
+    if count and len(steps) == 1 and _can_spread(g) and (step := steps.pop()) >= 1:
+        first = int(places[0])
+        spread = _spread(g, axis, step)
+        end = first + fixed(spread, axis)
+        if end > size:
+            spread = spread.slice([0], [size - first], [axis])
+        return padded(spread, axis, first, max(0, size - end))
     source = np.full(size, count, np.int64)
     source[places] = np.arange(count)
     return padded(g, axis, 0, 1).op("Gather", g.graph.constant(source), axis=axis)
+
+
+def _can_spread(g: Tensor) -> bool:
+    return sum(not isinstance(size, int) for size in g.shape or (None, None)) <= 1
+
+
+def _spread(g: Tensor, axis: int, step: int) -> Tensor:
+    """With zeros after each slice, so that slices are `step` apart."""
+    if step == 1:
+        return g
+    count, shape = fixed(g, axis), [*g.ranked]
+    wide = padded(g.unsqueeze(axis + 1), axis + 1, 0, step - 1)
+    shape[axis] = count * step
+    return wide.reshape(*shape)
 
 
 def put_back_computed(g: Tensor, axis: int, places: Tensor, size: Tensor) -> Tensor:
@@ -60,11 +80,16 @@ def along(g: Tensor, axis: int, matrix: Array) -> Tensor:
 
 
 def padded(g: Tensor, axis: int, before: int, after: int) -> Tensor:
-    """With zeros before and after along one axis."""
+    """With zeros before and after along one axis; pads of several axes are one operator."""
     if not before and not after:
         return g
-    result = g.op("Pad", g.graph.ints(all_pads([before, after], [axis], g.rank)))
-    g.graph.placed[result.name] = (g, axis, before)
+    graph = g.graph
+    source, pads = graph.pads.get(g.name, (g, [0] * (2 * g.rank)))
+    own = all_pads([before, after], [axis], g.rank)
+    pads = [first + second for first, second in zip(pads, own, strict=True)]
+    result = source.op("Pad", graph.ints(pads))
+    graph.pads[result.name] = source, pads
+    graph.placed[result.name] = (g, axis, before)
     return result
 
 

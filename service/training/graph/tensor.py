@@ -30,6 +30,7 @@ class GraphBuilder(Protocol):
     constants: dict[str, onnx.TensorProto]
     rules: dict[str, Any]
     placed: dict[str, tuple[Tensor, int, int]]
+    pads: dict[str, tuple[Tensor, list[int]]]
     layout: Any
     counts_rows: bool
 
@@ -178,8 +179,7 @@ class Tensor(Struct, frozen=True, eq=False):
 
     def sizes_of(self, axes: Iterable[int]) -> list[int]:
         """Sizes that are known; those of other axes are left out."""
-        shape = self.shape or ()
-        return [size for axis in axes if isinstance(size := shape[axis], int)]
+        return [size for axis in axes if isinstance(size := (self.shape or ())[axis], int)]
 
     def whole_from(self, axis: int) -> list[int]:
         """Sizes from an axis on. Raises NotDifferentiable unless they are known."""
