@@ -65,13 +65,17 @@ def scan(
 def _as_graph(
     inner: Builder, name: str, fed: Sequence[Tensor], given: Sequence[Tensor]
 ) -> onnx.GraphProto:
-    """The body's graph. Every result needs its own name, so each passes through an Identity."""
+    """The body's graph. Every result needs its own name; one that has none passes an Identity."""
     nodes = list(inner.nodes)
-    results = [inner.fresh("result") for _ in given]
-    nodes += [
-        helper.make_node("Identity", [t.name], [result], name=result)
-        for t, result in zip(given, results, strict=True)
-    ]
+    made = {name: node for node in nodes for name in node.output}
+    names = [t.name for t in given]
+    results = []
+    for t in given:
+        if t.name in made and names.count(t.name) == 1:
+            results.append(t.name)
+            continue
+        results.append(inner.fresh("result"))
+        nodes.append(helper.make_node("Identity", [t.name], [results[-1]], name=results[-1]))
     return helper.make_graph(
         nodes,
         name,

@@ -72,6 +72,14 @@ class Direction(Struct, frozen=True):
         """The part of the previous state in the gates, (T, N, K)."""
         return self.before @ self.recurrent.transpose(1, 0) + self.recurrent_bias
 
+    def both(self) -> Tensor:
+        """The sum of both parts, (T, N, K), by one product."""
+        rows, bias = rows_of(_joined(self.x, self.before)), self.bias + self.recurrent_bias
+        found = rows.op("Gemm", _joined(self.weights, self.recurrent), bias, transB=1)
+        width = fixed(self.recurrent, 0)
+        shape = found.graph.vector(self.x.dims(0, 2), width)
+        return found.op("Reshape", shape).known(*self.x.ranked[:2], width)
+
     def gates(self, values: Tensor) -> list[Tensor]:
         """Split by gate, each (T, N, H)."""
         count = fixed(self.recurrent, 0) // self.hidden
@@ -89,13 +97,20 @@ class CellGradients(Struct, frozen=True):
     by_recurrent: Tensor | None = None
 
 
+def _carry(by_gates: Tensor, turned: Tensor) -> Tensor:
+    """by_gates·R, (N, H). turned: R transposed, which as the first matrix is not reordered again at
+    each step.
+    """
+    return turned.op("Gemm", by_gates, transB=1).transpose(1, 0)
+
+
 def _joined(*parts: Tensor) -> Tensor:
     return parts[0].graph.op("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0]
 
 
 def rnn_direction(d: Direction) -> CellGradients:
     """h = f(x·W + h₋·R)."""
-    y = ACTIVATIONS[d.activations[0]](d.inputs() + d.states())
+    y = ACTIVATIONS[d.activations[0]](d.both())
     slope = d.masked(SLOPES[d.activations[0]](y))
     past = [] if d.inside is None else [1 - d.inside]
 
@@ -103,14 +118,14 @@ def rnn_direction(d: Direction) -> CellGradients:
         by_y, slope, *past = now
         by_h = by_y + states[0]
         by_gate = by_h * slope
-        carried = by_gate @ captured[0]
+        carried = _carry(by_gate, captured[0])
         return [carried + by_h * past[0] if past else carried], [by_gate]
 
     (start,), (by_gate,) = scan(
         step,
         states=[d.by_last],
         slices=[d.by_y, slope, *past],
-        captured=[d.recurrent],
+        captured=[d.recurrent.transpose(1, 0)],
         backward=not d.backward,
     )
     return CellGradients(by_gate, by_gate, start)
@@ -151,13 +166,13 @@ def _gru_behind(d: Direction, factors: Tensor, keep: Tensor) -> tuple[Tensor, Te
         by_y, factors, keep = now
         by_h = by_y + states[0]
         by_state = _joined(by_h, by_h, by_h) * factors
-        return [by_state @ captured[0] + by_h * keep], [by_h, by_state]
+        return [_carry(by_state, captured[0]) + by_h * keep], [by_h, by_state]
 
     (start,), (by_h, by_state) = scan(
         step,
         states=[d.by_last],
         slices=[d.by_y, factors, keep],
-        captured=[d.recurrent],
+        captured=[d.recurrent.transpose(1, 0)],
         backward=not d.backward,
     )
     return by_h, by_state, start
@@ -171,15 +186,16 @@ def _gru_before(d: Direction, factors: list[Tensor]) -> tuple[Tensor, Tensor]:
         by_y, by_z, by_new, by_r, r, keep = now
         by_h = by_y + states[0]
         new = by_h * by_new
-        reset = new @ captured[1]
+        reset = _carry(new, captured[1])
         both = _joined(by_h * by_z, reset * by_r)
-        return [both @ captured[0] + reset * r + by_h * keep], [_joined(both, new)]
+        carried = _carry(both, captured[0])
+        return [carried + reset * r + by_h * keep], [_joined(both, new)]
 
     (start,), (by_state,) = scan(
         step,
         states=[d.by_last],
         slices=[d.by_y, *factors],
-        captured=[first, last],
+        captured=[first.transpose(1, 0), last.transpose(1, 0)],
         backward=not d.backward,
     )
     return by_state, start
@@ -188,7 +204,7 @@ def _gru_before(d: Direction, factors: list[Tensor]) -> tuple[Tensor, Tensor]:
 def lstm_direction(d: Direction, start: Tensor, by_last: Tensor) -> CellGradients:
     """c = f·c₋ + i·g, h = o·tanh c; start and by_last are the cell's. The gates are i, o, f, g."""
     gate, new, out = d.activations
-    gates = d.gates(d.inputs() + d.states())
+    gates = d.gates(d.both())
     i, o, f = (ACTIVATIONS[gate](a) for a in gates[:3])
     g = ACTIVATIONS[new](gates[3])
     keep = d.kept(f)
@@ -217,14 +233,14 @@ def lstm_direction(d: Direction, start: Tensor, by_last: Tensor) -> CellGradient
         by_h = by_y + states[0]
         by_c = states[1] + by_h * by_cell
         by_gates = _joined(by_c, by_h, by_c, by_c) * factors
-        carried = by_gates @ captured[0]
+        carried = _carry(by_gates, captured[0])
         return [carried + by_h * past[0] if past else carried, by_c * keep], [by_gates]
 
     (by_start, by_start_cell), (by_gates,) = scan(
         step,
         states=[d.by_last, by_last],
         slices=[d.by_y, by_cell, factors, keep, *past],
-        captured=[d.recurrent],
+        captured=[d.recurrent.transpose(1, 0)],
         backward=not d.backward,
     )
     return CellGradients(by_gates, by_gates, by_start, by_start_cell)
