@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import onnx
@@ -21,11 +22,13 @@ from service.training.forward.signature import specification_problems
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.loss import Loss
-from service.training.preparation.step_trial import rows_are_independent
+from service.training.preparation.step_trial import computes_the_same, rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
 from storage.errors import Problem
+
+logger = logging.getLogger(__name__)
 
 OWN_LOSS = (
     "adapters do not train by a loss that the model computes itself; name a loss of Hone's, or "
@@ -146,6 +149,9 @@ def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -
     if not any(node.op_type in ("Conv", "ConvTranspose") for node in step.model.graph.node):
         return step
     made = _step(forward, task, step.loss, layout=BlockLayout(block, rows=block // 2))
+    if not step.loss.by_class and not computes_the_same(made, step, forward):
+        logger.warning("step_of_processor_differs block=%d", block)
+        return step
     return replace(made, batch_statistics=False)
 
 

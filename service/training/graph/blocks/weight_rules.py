@@ -21,9 +21,9 @@ from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
 
-MANY_PLACES, MOST_PLACES = 128, 256
-"""From this many positions of a sample on, a product for each sample is faster for kernels of one
-place; for larger ones a convolution whose kernels are the gradients."""
+MANY_PLACES = 256
+"""From this many positions of a sample on, a convolution whose kernels are the gradients is faster
+than a product for each place of the kernel, if that has several."""
 
 
 def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups: int) -> Tensor:
@@ -36,13 +36,7 @@ def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, group
     if fixed(x, 1) == ins < g.graph.layout.block:
         return _swapped(x, g, weight, windows)
     places = product(sizes(g)[2:])
-    if windows.is_point and places >= MANY_PLACES:
-        rows, columns = (
-            from_blocks(each, size).reshape(-1, size, places)
-            for each, size in ((g, outs), (x, ins))
-        )
-        return (rows @ columns.swap(1, 2)).sum([0]).reshape_like(weight)
-    if set(windows.strides) == {1} and places >= MOST_PLACES and not windows.is_point:
+    if set(windows.strides) == {1} and places >= MANY_PLACES and not windows.is_point:
         return _swapped(from_blocks(x, ins), g, weight, windows)
     flat = from_blocks(g, outs, last=True).reshape(-1, outs)
     seen = bordered(from_blocks(x, ins, last=True), windows, first=1)

@@ -241,6 +241,12 @@ def test_what_depends_on_weights_alone_is_not_part_of_the_step() -> None:
     assert {value.name for value in step.once.before.graph.output} <= read
 
 
+def test_weights_that_are_only_reshaped_train_without_another_graph() -> None:
+    network = Network(12, 1, 1)
+    network.conv(5, 12, 1, 1)
+    assert network.check(blocked=False).once is None
+
+
 def test_other_networks_have_no_such_layout() -> None:
     network = Network(4, 5, 5, 5)
     network.conv(16, 4, 3, 3, 3)

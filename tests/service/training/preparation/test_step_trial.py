@@ -1,0 +1,79 @@
+"""A step for one kind of processor is taken only if it computes what the step for any does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from msgspec.structs import replace
+from onnx.helper import make_node
+from onnx.numpy_helper import from_array, to_array
+from step_models import CLASSES, model_of
+
+from service.training.engines.runtime import channel_block
+from service.training.forward.reading import ForwardModel
+from service.training.graph.blocks.layout import BlockLayout
+from service.training.graph.step import StepModel, build_step
+from service.training.loss import Loss
+from service.training.preparation.step_models import read
+from service.training.preparation.step_trial import computes_the_same
+from service.training.protocol.messages.preparation import Prepare
+
+BLOCK = channel_block()
+pytestmark = pytest.mark.skipif(BLOCK is None, reason="the runtime has no layout of its own here")
+
+
+@pytest.fixture
+def forward(tmp_path: Path) -> ForwardModel:
+    rng = np.random.default_rng(0)
+    shapes = {"w": (16, 3, 3, 3), "head": (CLASSES, 16)}
+    weights = [
+        from_array(rng.normal(size=shape).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        make_node("Conv", ["x", "w"], ["a"], "conv"),
+        make_node("Relu", ["a"], ["b"], "relu"),
+        make_node("GlobalAveragePool", ["b"], ["c"], "mean"),
+        make_node("Flatten", ["c"], ["d"], "flatten"),
+        make_node("Gemm", ["d", "head"], ["logits"], "head", transB=1),
+    ]
+    model = model_of(nodes, {"x": ["batch", 3, 8, 8]}, {"logits": ["batch", CLASSES]}, weights)
+    path = tmp_path / "model.onnx"
+    onnx.save_model(model, path)
+    return read(path, Prepare(str(path), "forward", str(tmp_path), "cross_entropy"))
+
+
+def steps(forward: ForwardModel) -> tuple[StepModel, StepModel]:
+    """For any processor, and for this one."""
+    choices = {"loss": Loss("cross_entropy"), "parameters": forward.trainable}
+    layout = BlockLayout(BLOCK or 1, 4)
+    return build_step(forward.model, **choices), build_step(forward.model, layout=layout, **choices)
+
+
+def test_a_step_of_this_processor_is_taken(forward: ForwardModel) -> None:
+    step, here = steps(forward)
+    assert here.once is not None
+    assert computes_the_same(here, step, forward)
+
+
+def test_one_that_computes_something_else_is_not(forward: ForwardModel) -> None:
+    step, here = steps(forward)
+    assert here.once is not None
+    after = onnx.ModelProto.FromString(here.once.after.SerializeToString())
+    end = after.graph.output[0].name
+    for node in after.graph.node:
+        node.output[:] = [f"{name}:half" if name == end else name for name in node.output]
+    after.graph.initializer.append(from_array(np.array(0.5, np.float32), "half"))
+    after.graph.node.append(make_node("Mul", [f"{end}:half", "half"], [end], "half"))
+    assert not computes_the_same(replace(here, once=replace(here.once, after=after)), step, forward)
+
+
+def test_one_that_the_runtime_cannot_run_is_not(forward: ForwardModel) -> None:
+    step, here = steps(forward)
+    model = onnx.ModelProto.FromString(here.model.SerializeToString())
+    shape = next(t for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT64)
+    shape.CopyFrom(from_array(to_array(shape) + 1, shape.name))
+    assert not computes_the_same(replace(here, model=model), step, forward)
