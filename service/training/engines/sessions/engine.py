@@ -80,8 +80,6 @@ class SessionsEngine:
                 self._manifest.updated, self._state.statistics.values(), strict=True
             )
         }
-        fixed = {**self._loss.class_vectors, **self._frozen}
-        self._memory = StepMemory(self._state, fixed=fixed, updated=self._updated)
         self._optimizer = Optimizer(recipe, self._state.buffers, threads=threads, crew=self._crew)
         if trains:
             self._training = self._open_training()
@@ -157,12 +155,7 @@ class SessionsEngine:
             feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
         feeds |= self._loss.feeds(target, teacher)
         scale = self._loss.scale(target)
-        once = self._memory.once
-        if once is not None:
-            once.before()
         loss, taken = runs.run(feeds, rows=rows, scale=scale, weights=weights)
-        if once is not None:
-            once.after(taken)
         for idle in self._state.buffers.gradients[taken:]:
             idle.fill(0)
         return loss
@@ -182,19 +175,15 @@ class SessionsEngine:
         most = steps_at_once(self._manifest, rows=rows)
         feeds_more = self._loss.class_vectors or self._manifest.draws or self._updated
         splits = self._shares > 1 or (self._rows is not None and rows > self._rows)
-        if (
-            most < 2
-            or feeds_more
-            or splits
-            or self._memory.once is not None
-            or self._provider != CPU
-        ):
+        is_divided = self._training.is_divided
+        if most < 2 or feeds_more or splits or is_divided or self._provider != CPU:
             return None
         if self._series is None or self._series.rows != rows:
+            memory = self._step_memory()
             self._series = StepSeries(
                 self._training.sessions[0],
-                self._memory.inputs,
-                self._memory.outputs(self._state.buffers.gradients[0]),
+                memory.inputs,
+                memory.outputs(self._state.buffers.gradients[0]),
                 self._feeds,
                 self._update,
                 scale=self._loss.scale,
@@ -230,7 +219,7 @@ class SessionsEngine:
     def end_training(self) -> None:
         for name in ("_training", "_optimizer"):  # not opened if the engine never steps
             vars(self).pop(name, None)
-        self._series = self._memory.once = None
+        self._series = None
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._state.export(self._files.inference_model, path, metadata)
@@ -256,26 +245,33 @@ class SessionsEngine:
             optimized = made if made is not None and made.is_file() else None
         if provider != CPU or not self._is_here:
             optimized = None
-        memory = self._memory
-        memory.once = None
+        memory = self._step_memory()
         if optimized is not None:
             memory.divide(files, threads=self._threads, shares=self._shares, crew=self._crew)
         pieces = None
         if self._rows is not None:
             pieces = Pieces(self._rows, memory.bind_further, memory.add_further)
-        if optimized is not None:
-            return self._open(optimized, memory.bind, pieces=pieces, is_optimized=True)
-        return self._open(model, memory.bind, pieces=pieces, provider=provider)
+        if optimized is None:
+            return self._open(model, memory.bind, pieces=pieces, provider=provider)
+        sessions = self._sessions(optimized, is_optimized=True)
+        return Shares(sessions, memory.bind, crew=self._crew, pieces=pieces, once=memory.once)
+
+    def _step_memory(self) -> StepMemory:
+        fixed = {**self._loss.class_vectors, **self._frozen}
+        return StepMemory(self._state, fixed=fixed, updated=self._updated)
 
     def _open(
-        self, model: Path, bind: Bind, *, pieces: Pieces | None = None, **options: Any
+        self, model: Path, bind: Bind, *, pieces: Pieces | None = None, provider: str = CPU
     ) -> Shares:
-        """Open a session for each share, so that its data stay in its processor's cache."""
+        sessions = self._sessions(model, provider=provider)
+        return Shares(sessions, bind, crew=self._crew, pieces=pieces)
+
+    def _sessions(self, model: Path, **options: Any) -> list[Any]:
+        """One for each share, so that its data stay in its processor's cache."""
         threads = self._threads if self._shares == 1 else 1
         options["pattern"] = is_small(self._manifest)
         options["reuse"] = not (model.is_file() and model.stat().st_size > PLANNED_BYTES)
-        sessions = [open_session(model, threads=threads, **options) for _ in range(self._shares)]
-        return Shares(sessions, bind, crew=self._crew, pieces=pieces)
+        return [open_session(model, threads=threads, **options) for _ in range(self._shares)]
 
     def _bind_evaluation(self, binding: Binding, _share: int) -> None:
         for name, array in {**self._state.measured, **self._frozen}.items():

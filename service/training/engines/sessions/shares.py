@@ -15,6 +15,7 @@ from service.training.engines.manifest import Manifest
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.buffers import Vector, edges
 from service.training.engines.sessions.crew import Call, Crew
+from service.training.engines.sessions.once import OncePerBatch
 
 LOSS, LOSS_SCALE = "hone.loss", "hone.loss_scale"
 ELEMENTS_AT_ONCE = 1 << 24
@@ -74,13 +75,21 @@ class Pieces(Struct, frozen=True):
 class Shares:
     """The runs of a step model or an eval model on batches.
 
-    sessions: one for each share. pieces: None if each share is run at once.
+    sessions: one for each share. pieces: None if each share is run at once. once: what is run once
+    for a batch.
     """
 
     def __init__(
-        self, sessions: Sequence[Any], bind: Bind, *, crew: Crew, pieces: Pieces | None = None
+        self,
+        sessions: Sequence[Any],
+        bind: Bind,
+        *,
+        crew: Crew,
+        pieces: Pieces | None = None,
+        once: OncePerBatch | None = None,
     ) -> None:
         self.sessions = sessions
+        self._once = once
         self._crew = crew
         self._pieces = pieces
         self._scale = np.zeros((1,) * scale_rank(sessions[0]), np.float32)
@@ -104,6 +113,8 @@ class Shares:
         if weights is not None:
             scales = (weights * np.float32(scale)).reshape(-1, *self._scale.shape[1:])
             feeds = {**feeds, LOSS_SCALE: scales}
+        if self._once is not None:
+            self._once.before()
         parts = edges(rows, len(self.bindings))
         calls: list[Call] = []
         for share, (first, last) in enumerate(parts):
@@ -112,10 +123,17 @@ class Shares:
             one = len(cuts) == 1
             calls.append(binding.run if one else partial(self._run_all, share, feeds, first, cuts))
         self._crew.run(calls)
+        if self._once is not None:
+            self._once.after(len(parts))
         if weights is not None:
             for binding in (*self.bindings, *self._further.values()):
                 binding.read(LOSS_SCALE, self._scale)
         return sum(self._losses[: len(parts)].tolist()), len(parts)
+
+    @property
+    def is_divided(self) -> bool:
+        """Whether some of a step is run once for a batch."""
+        return self._once is not None
 
     @property
     def takes_weights(self) -> bool:

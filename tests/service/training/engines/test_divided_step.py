@@ -16,7 +16,7 @@ from step_models import CLASSES, compiled, model_of
 
 from service.training.engines import manifest
 from service.training.engines.manifest import Files
-from service.training.engines.runtime import channel_block
+from service.training.engines.runtime import CPU, channel_block
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.optimizer.recipe import Recipe
@@ -128,3 +128,10 @@ def test_a_job_that_goes_on_from_a_checkpoint_has_the_same_bits(
     second.step(1e-3)
     second.save(tmp_path / "c")
     assert hashlib.sha256((tmp_path / "c").read_bytes()).hexdigest() == whole
+
+
+def test_it_trains_on_after_a_provider_was_refused(files: Files, tmp_path: Path) -> None:
+    asked, plain = (SessionsEngine(files, threads=2, recipe=RECIPE) for _ in range(2))
+    (x,), labels = batch(9, 3)
+    assert asked.use(CPU, [np.full_like(x, np.nan)], labels) is not None
+    assert trained(asked, [3], tmp_path / "a") == trained(plain, [3], tmp_path / "b")
