@@ -3558,8 +3558,9 @@ async function loadList(api, path, pages, limit2) {
   return { items, next };
 }
 function unread(id) {
-  const nothing = { key: null, split: "", label: void 0, size_bytes: 0, created_at: "" };
-  return { id, ...nothing, pinned: false, weight: 1, quarantine: null };
+  const nothing = { key: null, label: void 0, sha256: "", size_bytes: 0, created_at: "", quarantine: null };
+  const unranked = { uncertainty: null, doubt: null, predicted: null };
+  return { id, split: "train", pinned: false, weight: 1, ...nothing, ...unranked };
 }
 function loadMore(app, model2, listed) {
   const work = workOf(app, model2.name);
@@ -4257,7 +4258,7 @@ function federationView(app, { name }) {
     known != null && settingsForm(app, {
       name: `federation:${name}`,
       groups: [{ title: "Federation", settings: SETTINGS }],
-      values: known,
+      values: { ...known },
       pointer: "/federation",
       stale: staleOf({ name }),
       send: async (changed2) => {
@@ -4307,7 +4308,7 @@ function preprocessView(app, model2) {
     { id: "preprocess" },
     preprocess.length === 0 && h("p", { class: "quiet" }, "None: samples are sent as raw tensors."),
     preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions that depend on the rest, so only augment can be changed."),
-    preprocess.map((each2, place) => descriptionForm(app, model2, each2, place, isSettled))
+    preprocess.map((each2, place) => descriptionForm(app, model2, { kind: "", ...each2 }, place, isSettled))
   );
 }
 function descriptionForm(app, model2, description, place, isSettled) {

@@ -1,10 +1,8 @@
 /** What views read from the API. */
 
-import { type Api, type Fault, modelPath, Refused, withQuery } from "../daemon/api";
+import { type Api, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App } from "./app";
-import type { Comparison } from "../daemon/found";
-import type { Device, DeviceHistory, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, Sample, SampleStats, Told, Trigger, Version } from "../daemon/types";
-import type { Answer, Drift } from "../daemon/versions";
+import type { Answer, Comparison, Device, DeviceHistory, Drift, Fault, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, Sample, SampleStats, Told, Trigger, Version } from "../daemon/types";
 
 const CURVE_PAGE = 500;
 const HISTORY_MS = 55_000;

@@ -1,8 +1,7 @@
 /** A file that is being registered: the chosen settings, and the daemon's diagnosis. */
 
 import { Refused, Unreachable } from "../daemon/api";
-import type { Diagnosis } from "../daemon/found";
-import type { Model } from "../daemon/types";
+import type { Diagnosis, Model } from "../daemon/types";
 import { type App, resultOf } from "./app";
 
 export const NAME = "add-model";

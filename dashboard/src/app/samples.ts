@@ -5,7 +5,7 @@ import type { App, Said } from "./app";
 import { classesOf } from "./labels";
 import { plural } from "../page/format";
 import { to } from "./route";
-import type { Job, Model, Page, Sample } from "../daemon/types";
+import type { Deletion, Duplicates, Model, Page, Sample } from "../daemon/types";
 
 /** Which samples are shown: a filter of the API, or one of its rankings. */
 export const SHOWN = {
@@ -89,7 +89,7 @@ async function loadList(api: Api, path: string, pages: number, limit: number): P
   const items: Sample[] = [];
   let next: string | null = null;
   for (let page = 0; page < pages; page += 1) {
-    const answer: Page<Sample | Group> = await api.get(withQuery(path, { limit, cursor: next }));
+    const answer: Page<Sample | Duplicates> = await api.get(withQuery(path, { limit, cursor: next }));
     items.push(...answer.items.flatMap((each) => ("ids" in each ? each.ids.map(unread) : [each])));
     next = answer.next;
     if (next === null) break;
@@ -97,14 +97,11 @@ async function loadList(api: Api, path: string, pages: number, limit: number): P
   return { items, next };
 }
 
-interface Group {
-  ids: number[];
-}
-
 /** Lists of duplicates have only ids. */
 function unread(id: number): Sample {
-  const nothing = { key: null, split: "", label: undefined, size_bytes: 0, created_at: "" };
-  return { id, ...nothing, pinned: false, weight: 1, quarantine: null };
+  const nothing = { key: null, label: undefined, sha256: "", size_bytes: 0, created_at: "", quarantine: null };
+  const unranked = { uncertainty: null, doubt: null, predicted: null };
+  return { id, split: "train", pinned: false, weight: 1, ...nothing, ...unranked };
 }
 
 /** Loads the next page of the list, because its end is near. */
@@ -163,11 +160,6 @@ export async function remove(app: App, { name }: Model, ids: number[], retrain: 
   });
   Object.assign(work, { active: null, undo: [] });
   return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
-}
-
-interface Deletion {
-  deleted: number;
-  job: Job | null;
 }
 
 /** Deletes every sample of a filter, also those that are not loaded. */

@@ -1,6 +1,6 @@
 /** What the page shows besides what it has read from the API. */
 
-import type { Fault } from "../daemon/api";
+import type { Fault } from "../daemon/types";
 
 /** `live`: updated by events. `polling`: this daemon has no events. `lost`: it does not answer. */
 export type Connection = "connecting" | "live" | "polling" | "lost";

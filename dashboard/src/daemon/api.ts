@@ -1,17 +1,11 @@
 /** Requests to the daemon that served this page. The token travels in a header, never in a URL. */
 
-import type { Page } from "./types";
+import type { Fault, Page } from "./types";
 
 const TIMEOUT_MS = 15_000;
 
 /** Nobody answers, or the daemon is starting or stopping: try again later. */
 export class Unreachable extends Error {}
-
-/** One error of a body: where it is, as a JSON pointer, and what would be right. */
-export interface Fault {
-  pointer: string;
-  detail: string;
-}
 
 /** The daemon refuses; the message is the problem document's detail. */
 export class Refused extends Error {

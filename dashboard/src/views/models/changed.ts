@@ -3,8 +3,7 @@
 import type { App } from "../../app/app";
 import { labelText } from "../../app/labels";
 import { showsPictures } from "../../app/pictures";
-import type { Changed, Comparison } from "../../daemon/found";
-import type { Model } from "../../daemon/types";
+import type { Changed, Comparison, Model } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent } from "../../page/format";
 import { opener, section } from "../parts/parts";

@@ -3,19 +3,11 @@
 import type { App, Said } from "../../app/app";
 import { staleOf } from "../../app/queries";
 import { modelPath, withQuery } from "../../daemon/api";
-import type { Model, Page } from "../../daemon/types";
+import type { Model, ModelClass, Page } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count } from "../../page/format";
 import { settingsForm } from "../parts/form";
 import { badge, confirm, loading, opener, type Question, section } from "../parts/parts";
-
-interface ModelClass {
-  name: string;
-  train: number;
-  validation: number;
-  /** Whether the version that apps fetch tells it apart. */
-  in_latest: boolean;
-}
 
 const MOST_READ = 1000;
 const ROWS_SHOWN = 50;

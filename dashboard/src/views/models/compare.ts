@@ -3,8 +3,7 @@
 import type { App } from "../../app/app";
 import { comparison, versions } from "../../app/queries";
 import { to } from "../../app/route";
-import type { Comparison } from "../../daemon/found";
-import type { Metrics, Model, Version } from "../../daemon/types";
+import type { Comparison, Metrics, Model, Version } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent, plural } from "../../page/format";
 import { loading, scrolled, section } from "../parts/parts";
@@ -112,7 +111,7 @@ function quantiles(before: Metrics, after: Metrics): [string, unknown, unknown, 
   return Object.keys(then ?? {}).map((share) => [`${(Number(share) * 100).toFixed(0)} % of errors are at most`, then?.[share], now?.[share], false]);
 }
 
-function figures(title: string, [first, second]: [number, number], rows: [string, unknown, unknown, boolean][]): HTMLElement {
+function figures(title: string, [first, second]: number[], rows: [string, unknown, unknown, boolean][]): HTMLElement {
   return scrolled(
     title,
     h(

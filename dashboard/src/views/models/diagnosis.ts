@@ -2,7 +2,7 @@
 
 import { type Child, h, s } from "../../page/dom";
 import { bytes, count, decimal, plural } from "../../page/format";
-import type { Diagnosis, Parameter, Tensor } from "../../daemon/found";
+import type { Diagnosis, Parameter, Tensor } from "../../daemon/types";
 import { fact, section } from "../parts/parts";
 
 const LEAVES_SHOWN = 200;

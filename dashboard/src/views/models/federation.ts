@@ -3,19 +3,13 @@
 import type { App } from "../../app/app";
 import { staleOf } from "../../app/queries";
 import { modelPath } from "../../daemon/api";
-import type { Model } from "../../daemon/types";
+import type { Federation, Model } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { count, decimal } from "../../page/format";
 import { type Setting, settingsForm } from "../parts/form";
 import { fact, loading, section } from "../parts/parts";
 
 /** Consent, and what rounds have spent. */
-interface Federation extends Record<string, unknown> {
-  epsilon: number | null;
-  spent: { epsilon: number | null; rounds: number; rounds_without_noise: number };
-  rounds_today: number;
-}
-
 const number = (name: string, title: string, placeholder: string): Setting => ({ name, title, kind: "number", placeholder });
 const SETTINGS: readonly Setting[] = [
   { name: "allowed", title: "Take part in federated training", kind: "flag" },
@@ -40,7 +34,7 @@ export function federationView(app: App, { name }: Model): HTMLElement {
       settingsForm(app, {
         name: `federation:${name}`,
         groups: [{ title: "Federation", settings: SETTINGS }],
-        values: known,
+        values: { ...known },
         pointer: "/federation",
         stale: staleOf({ name }),
         send: async (changed) => {

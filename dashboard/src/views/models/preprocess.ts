@@ -8,7 +8,7 @@ import { h } from "../../page/dom";
 import { type Setting, settingsForm } from "../parts/form";
 import { section } from "../parts/parts";
 
-type Description = Model["preprocess"][number];
+type Description = Model["preprocess"][number] & { kind: string };
 
 /** Choices by kind and field. */
 const CHOICES: Record<string, Record<string, readonly string[]>> = {
@@ -38,7 +38,7 @@ export function preprocessView(app: App, model: Model): HTMLElement {
     { id: "preprocess" },
     preprocess.length === 0 && h("p", { class: "quiet" }, "None: samples are sent as raw tensors."),
     preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions that depend on the rest, so only augment can be changed."),
-    preprocess.map((each, place) => descriptionForm(app, model, each, place, isSettled)),
+    preprocess.map((each, place) => descriptionForm(app, model, { kind: "", ...each }, place, isSettled)),
   );
 }
 

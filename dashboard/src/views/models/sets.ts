@@ -5,28 +5,11 @@ import { fileKind } from "../../app/pictures";
 import { staleOf } from "../../app/queries";
 import { typed } from "../../app/uploads";
 import { modelPath } from "../../daemon/api";
-import type { Accepted, Model, SampleStats } from "../../daemon/types";
+import type { Accepted, BaseSet, Model, ReferenceSet, Removed } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, plural } from "../../page/format";
 import { settingsForm } from "../parts/form";
 import { confirm, fact, fileButton, loading, opener, outcome, press, section, when } from "../parts/parts";
-
-interface BaseSet {
-  samples: number;
-  held_out: number;
-  labels: SampleStats["labels"];
-  changed_at: string | null;
-}
-
-interface ReferenceSet {
-  samples: number;
-  frozen_at: string | null;
-}
-
-interface Removed {
-  given_back: number;
-  deleted: number;
-}
 
 export function baseSetView(app: App, model: Model): HTMLElement {
   const { name } = model;

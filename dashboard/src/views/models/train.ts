@@ -4,8 +4,7 @@ import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { to } from "../../app/route";
-import type { Model } from "../../daemon/types";
-import type { Checkpoint } from "../../daemon/versions";
+import type { Checkpoint, Model } from "../../daemon/types";
 import { outcome } from "../parts/parts";
 
 interface Field {

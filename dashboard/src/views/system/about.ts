@@ -1,16 +1,10 @@
 /** What the daemon runs on, and the findings of its doctor. */
 
 import type { App } from "../../app/app";
+import type { System } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { bytes, clock } from "../../page/format";
 import { loading, section } from "../parts/parts";
-
-interface System {
-  versions: Record<string, string>;
-  data_dir: string;
-  checks: { name: string; status: "ok" | "warn" | "fail"; detail: string; remedy: string | null }[];
-  backups: { made_at: string; size_bytes: number }[];
-}
 
 const SIGNS = { ok: "holds", warn: "warns", fail: "fails" };
 const WORDS = { ok: "ok", warn: "warning", fail: "failed" };

@@ -3,23 +3,11 @@
 import type { App } from "../../app/app";
 import { to } from "../../app/route";
 import { withQuery } from "../../daemon/api";
+import type { AuditEntry } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { clock, count } from "../../page/format";
 import { choice, filters, moreButton, pagesOf, text } from "../parts/filters";
 import { loading, scrolled, section } from "../parts/parts";
-
-interface Entry {
-  id: number;
-  at: string;
-  kind: string;
-  who: string;
-  address: string;
-  action: string;
-  path: string;
-  model: string | null;
-  code: string | null;
-  count: number;
-}
 
 const KINDS = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]] as const;
 const FIELDS = ["kind", "who", "action", "model"] as const;
@@ -28,7 +16,7 @@ const PAGE = 100;
 export function auditView(app: App): Child {
   const now = Object.fromEntries(FIELDS.map((name) => [name, app.route.query.get(name) || null]));
   const path = withQuery("/v1/audit", now);
-  const { items, isWhole } = pagesOf<Entry>(app, path, PAGE);
+  const { items, isWhole } = pagesOf<AuditEntry>(app, path, PAGE);
   const go = (change: Record<string, string>): void =>
     app.go(to(["system", "audit"], { ...now, ...change }), { isSame: true });
   return section(
@@ -45,7 +33,7 @@ export function auditView(app: App): Child {
   );
 }
 
-function table(items: Entry[]): HTMLElement {
+function table(items: AuditEntry[]): HTMLElement {
   const columns = ["When", "Who", "What", "Model", "Path", "From"];
   return scrolled(
     "Audit log",
@@ -58,7 +46,7 @@ function table(items: Entry[]): HTMLElement {
   );
 }
 
-function row({ id, at, who, address, action, path, model, code, count: times }: Entry): HTMLElement {
+function row({ id, at, who, address, action, path, model, code, count: times }: AuditEntry): HTMLElement {
   return h(
     "tr",
     { "data-key": `entry-${id}` },

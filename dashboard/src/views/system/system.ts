@@ -2,6 +2,7 @@
 
 import type { App } from "../../app/app";
 import { to } from "../../app/route";
+import type { Verification } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { bytes, clock } from "../../page/format";
 import { heading, loading, press, section } from "../parts/parts";
@@ -10,15 +11,6 @@ import { aboutView, backupsView, findingsView } from "./about";
 import { auditView } from "./audit";
 import { eventsView } from "./events";
 import { tokensView } from "./tokens";
-
-interface Verification {
-  running: boolean;
-  read_bytes: number;
-  total_bytes: number | null;
-  error: string | null;
-  verified_at: string | null;
-  damaged: { samples: Record<string, number>; files: Record<string, string[]> } | null;
-}
 
 /** Pages below it, by the second part of the address. */
 const TABS: readonly { key: string | undefined; name: string; view: (app: App) => Child }[] = [

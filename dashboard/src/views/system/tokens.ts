@@ -1,21 +1,11 @@
 /** Tokens: made, shown once, changed, rotated, revoked. */
 
 import type { App } from "../../app/app";
+import type { Token } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { clock } from "../../page/format";
 import { limit, type Setting, settingsForm } from "../parts/form";
 import { confirm, loading, opener, outcome, scrolled, section, when } from "../parts/parts";
-
-interface Token {
-  id: number;
-  name: string;
-  scopes: string[];
-  models: string[] | null;
-  limits: Record<string, number | null>;
-  last_used_at: string | null;
-  expires_at: string | null;
-  revoked_at: string | null;
-}
 
 /** docs/tokens.md explains what each allows; a test compares them. */
 const SCOPES = [

@@ -3,8 +3,7 @@
 import type { App } from "../../app/app";
 import { staleOf } from "../../app/queries";
 import { modelPath } from "../../daemon/api";
-import type { Model, Version } from "../../daemon/types";
-import type { Alias } from "../../daemon/versions";
+import type { Alias, Model, Version } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { settingsForm } from "../parts/form";
 import { loading, press, section } from "../parts/parts";

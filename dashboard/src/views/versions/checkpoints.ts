@@ -3,8 +3,7 @@
 import type { App } from "../../app/app";
 import { to } from "../../app/route";
 import { modelPath } from "../../daemon/api";
-import type { Model } from "../../daemon/types";
-import type { Checkpoint } from "../../daemon/versions";
+import type { Checkpoint, Model } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { bytes, count } from "../../page/format";
 import { openTraining } from "../models/train";

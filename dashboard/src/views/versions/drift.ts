@@ -2,8 +2,7 @@
 
 import type { App } from "../../app/app";
 import { drift, drifts, latest } from "../../app/queries";
-import type { Model, Version } from "../../daemon/types";
-import type { Drift, FeatureDrift } from "../../daemon/versions";
+import type { Drift, FeatureDrift, Model, Version } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal } from "../../page/format";
 import { badge, loading, press, scrolled, section } from "../parts/parts";
