@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from child_forks import children_forked
 from daemon_process import IMPORTED_BY_CHILDREN, SIGKILL, import_path
+from small_disks import keep_mounts_private
 from support import Served
 
 from storage.store import Store
@@ -41,6 +42,7 @@ def pytest_configure() -> None:
     """
     if MEMORY.is_dir() and "TMPDIR" not in os.environ and _is_fit(MEMORY):
         os.environ["TMPDIR"] = tempfile.tempdir = str(MEMORY)
+    keep_mounts_private()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -2,40 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from small_disks import FILLER, fill, in_memory
 from support import Served, blobs, mlp, wait_until
 
 
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A filesystem of 48 MiB."""
-    if sys.platform != "linux":
-        pytest.skip("mounts a tmpfs")
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", str(folder)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("may not mount")
-    yield folder
-    # The daemon writes its log beside its data until it ends.
-    wait_until(
-        lambda: not subprocess.run(["umount", str(folder)], check=False).returncode, "the daemon"
-    )
-
-
-def fill(disk: Path) -> None:
-    with (disk / "filler").open("ab", buffering=0) as file:
-        for size in (1 << 20, 4096, 1):
-            with contextlib.suppress(OSError):
-                while file.write(bytes(size)):
-                    pass
+    with in_memory(tmp_path / "disk", size_mib=48) as folder:
+        yield folder
 
 
 def test_a_job_that_meets_a_full_disk_waits_and_goes_on_when_there_is_room(
@@ -62,7 +42,7 @@ def test_a_job_that_meets_a_full_disk_waits_and_goes_on_when_there_is_room(
     wait_until(is_held_back, "the job to be held back")
     assert served.http.get("/readyz").status_code == 200
 
-    (disk / "filler").unlink()
+    (disk / FILLER).unlink()
     waiting = wait_until(
         lambda: (found := shown())["state"] == "paused" and found, "the pause to be written"
     )

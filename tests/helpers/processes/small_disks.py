@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,25 +11,34 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from support import wait_until
 
 FILLER = "filler"
+CLONE_NEWNS = 0x20000
 
 
 @contextmanager
 def mounted(folder: Path, *options: str) -> Iterator[Path]:
-    """Mount a file system at a new folder; options: of `mount`, without that folder."""
+    """Mount a file system at a new or empty folder; options: of `mount`, without that folder."""
     if sys.platform != "linux":
         pytest.skip("mounts a file system")
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     if subprocess.run(["mount", *options, folder], capture_output=True, check=False).returncode:
         pytest.skip("may not mount")
     try:
         yield folder
     finally:
-        # A daemon writes its log there until it ends.
-        unmount = ["umount", folder]
-        wait_until(lambda: not subprocess.run(unmount, check=False).returncode, "the daemon to end")
+        # A daemon of a test that failed may still use it: it is gone when that ends.
+        subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def keep_mounts_private() -> None:
+    """Give a process that may mount a namespace for it: however it ends, its mounts are gone too.
+
+    Before it starts threads, which stay in the namespace that they began in.
+    """
+    if sys.platform == "linux" and not ctypes.CDLL(None).unshare(CLONE_NEWNS):
+        # Where that is forbidden, so are mounts, and the tests that need one are skipped.
+        subprocess.run(["mount", "--make-rprivate", "/"], capture_output=True, check=False)
 
 
 def in_memory(folder: Path, *, size_mib: int) -> contextlib.AbstractContextManager[Path]:

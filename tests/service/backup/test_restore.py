@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from backups import NOW, back_up, cut_short, fill, flipped, kept, put_back
+from small_disks import in_memory
 
 from storage.backup.reconciling import Lost
 from storage.errors import AlreadyExists, DataDirLocked
@@ -84,14 +85,8 @@ def test_a_journal_of_the_old_database_is_moved_away_with_it(source: Path, tmp_p
     assert kept(done.set_aside) == before
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs")
 def test_in_a_mount_the_old_data_are_kept_within_it(source: Path, tmp_path: Path) -> None:
-    target = tmp_path / "mount"
-    target.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", "size=64m", "tmpfs", str(target)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("may not mount")
-    try:
+    with in_memory(tmp_path / "mount", size_mib=64) as target:
         fill(target, "old", 3)
         before = kept(target)
 
@@ -101,8 +96,6 @@ def test_in_a_mount_the_old_data_are_kept_within_it(source: Path, tmp_path: Path
         assert kept(done.set_aside) == before
         assert kept(target)[0] == ["new"]
         assert not list(tmp_path.glob("mount.replaced-*"))
-    finally:
-        subprocess.run(["umount", str(target)], check=True)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives away")

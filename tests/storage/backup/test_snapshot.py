@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from small_disks import in_memory
 
 from storage.backup.snapshot import Snapshot
 from storage.samples.filter import SampleFilter
@@ -121,13 +120,8 @@ def files_below(folder: Path) -> list[Path]:
 @pytest.fixture
 def elsewhere(store: Store) -> Iterator[Path]:
     """The folder of temporary files on a filesystem of its own: no hard link reaches it."""
-    if sys.platform != "linux":
-        pytest.skip("mounts a tmpfs")
-    command = ["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", str(store.tmp_dir)]
-    if subprocess.run(command, capture_output=True, check=False).returncode:
-        pytest.skip("may not mount")
-    yield store.tmp_dir
-    subprocess.run(["umount", str(store.tmp_dir)], check=True)
+    with in_memory(store.tmp_dir, size_mib=8) as folder:
+        yield folder
 
 
 def test_where_there_are_no_hard_links_open_files_hold_on(
