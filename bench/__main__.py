@@ -9,8 +9,10 @@ import os
 import platform
 from datetime import date
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+from bench.needs import prepare
 from bench.table import show
 
 BENCHMARKS = {
@@ -23,7 +25,7 @@ BENCHMARKS = {
 """By folder."""
 FOLDERS = {name: folder for folder, names in BENCHMARKS.items() for name in names}
 BY_NAME_ONLY = ("architectures", "delivery", "console", "day")
-"""They take hours; need nginx, wrk and curl; chromium and the extra `browser`; 24 minutes."""
+"""They take hours, need programs that few have, or take 24 minutes."""
 WITH_ROWS = ("architectures",)
 
 
@@ -39,19 +41,26 @@ def main() -> None:
     for name in chosen.names:
         if name not in FOLDERS:
             parser.error(f'no benchmark is named "{name}"')
+    usual = [name for name in FOLDERS if name not in BY_NAME_ONLY]
+    benches = {name: module_of(name) for name in chosen.names or usual}
+    prepare(benches)
     results: dict[str, Any] = {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "load": f"{os.getloadavg()[0]:.1f} at the start",
         "date": date.today().isoformat(),
     }
     print(f"{results['machine']}, load {results['load']}")
-    for name in chosen.names or [each for each in FOLDERS if each not in BY_NAME_ONLY]:
-        run = importlib.import_module(f"bench.{FOLDERS[name]}.{name}").run
-        rows = run(chosen.rows) if name in WITH_ROWS else run()
+    for name, bench in benches.items():
+        rows = bench.run(chosen.rows) if name in WITH_ROWS else bench.run()
         show(name, rows)
         results[name] = rows
     if chosen.json:
         chosen.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def module_of(name: str) -> ModuleType:
+    """The module of a benchmark."""
+    return importlib.import_module(f"bench.{FOLDERS[name]}.{name}")
 
 
 if __name__ == "__main__":

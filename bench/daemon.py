@@ -12,7 +12,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "dashboard"))
 
-from browser import launched
+from browser import CHROMIUM, launched
 from daemon_process import start_program
 from laptop import Laptop
 from support import ENDED, Served, mlp, npz, wait_until
@@ -20,6 +20,7 @@ from support import ENDED, Served, mlp, npz, wait_until
 from storage.store import Store
 
 __all__ = [
+    "CHROMIUM",
     "Laptop",
     "Served",
     "digits_cnn",

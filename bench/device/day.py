@@ -37,6 +37,7 @@ import numpy as np
 import psutil
 
 from bench.daemon import Served, mlp, served, wait_until
+from bench.needs import LINUX
 from bench.table import Row, text
 
 HOURS = 24
@@ -65,6 +66,8 @@ LISTS = (
     *(f"{_M}/{each}" for each in ("samples?limit=50", "samples/stats", "versions", "checkpoints")),
     *("/v1/models", "/v1/jobs?model=m", "/v1/device", "/v1/audit", "/metrics"),
 )
+
+NEEDS = (LINUX,)
 
 
 def run() -> list[Row]:

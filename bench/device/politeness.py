@@ -21,6 +21,7 @@ import numpy as np
 
 from bench import watched
 from bench.daemon import Served, mlp, served, wait_until
+from bench.needs import LINUX
 from bench.table import Row
 
 ROUNDS = 150
@@ -43,6 +44,7 @@ print("stepped back", flush=True)
 while True:
     pass
 """
+NEEDS = (LINUX,)
 
 
 def run() -> list[Row]:

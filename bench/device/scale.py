@@ -11,10 +11,12 @@ import numpy as np
 import psutil
 
 from bench.daemon import Served, mlp, served
+from bench.needs import LINUX
 from bench.table import Row
 
 SIZES = (10_000, 50_000, 200_000)
 CHUNK = 20_000
+NEEDS = (LINUX,)
 
 
 def run() -> list[Row]:

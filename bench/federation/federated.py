@@ -39,6 +39,7 @@ QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
+NEEDS = (FLOWER, torch_env.TORCH)
 
 
 def run() -> list[Row]:

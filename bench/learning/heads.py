@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.daemon import Served, digits_cnn, mlp, served, train
+from bench.needs import LINUX
 from bench.table import Row
 from cli.demo.digits import folder, kept_back
 from service.training.engines.runtime import onnxruntime
@@ -39,6 +40,7 @@ ASKED: dict[str, dict[str, Any]] = {
 OF_THREE = ("prototype", "linear", "full")
 TABLES = {"wine": (256, 64), "breast_cancer": (256, 64), "iris": (256, 64)}
 HURRIES = 3
+NEEDS = (LINUX,)
 
 
 @dataclass(frozen=True)

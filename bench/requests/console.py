@@ -1,7 +1,4 @@
-"""The console in Chromium: first paint with live data, what an open page costs, how soon it reacts.
-
-Needs chromium and the extra `browser`.
-"""
+"""The console in Chromium: first paint with live data, the cost of an open page, time to react."""
 
 from __future__ import annotations
 
@@ -19,6 +16,7 @@ import numpy as np
 import psutil
 
 from bench.daemon import Laptop, Served, launched, mlp, served, train
+from bench.needs import BROWSER, PLAYWRIGHT
 from bench.table import Row
 
 ROUNDS = 15
@@ -52,6 +50,7 @@ WATCH = """
 """
 LIVE = ".verdict, #conditions li"
 HELD, LOST = ".verdict.held", "#page.stale"
+NEEDS = (BROWSER, PLAYWRIGHT)
 
 
 def run() -> list[Row]:

@@ -1,13 +1,12 @@
 """What fetching a model costs: 304s and downloads compared with nginx, and 200 waiting polls.
 
-Needs nginx, wrk and curl. nginx serves the very file of the daemon's store, by sendfile.
+nginx serves the very file of the daemon's store, by sendfile.
 """
 
 from __future__ import annotations
 
 import re
 import selectors
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -21,6 +20,7 @@ import httpx
 import psutil
 
 from bench.daemon import Served, mlp, served
+from bench.needs import CURL, NGINX, WRK
 from bench.table import Row
 
 LARGE = (5000, 5000, 10)
@@ -29,7 +29,7 @@ SECONDS = 5
 DOWNLOADS = 9
 POLLS = 200
 PATH = "/v1/models/{}/latest/model.onnx"
-NGINX = """
+SETTINGS = """
 daemon off; worker_processes 1; pid {folder}/pid; error_log {folder}/log; user root;
 events {{}}
 http {{
@@ -39,15 +39,11 @@ http {{
   server {{ listen 127.0.0.1:{port}; root {root}; }}
 }}
 """
+NEEDS = (NGINX, WRK, CURL)
 
 
 def run() -> list[Row]:
     """Every figure with nginx's of the same run, if nginx has one."""
-    for program in ("nginx", "wrk", "curl"):
-        if shutil.which(program) is None:
-            raise SystemExit(
-                f"python -m bench delivery needs {program}: apt-get install nginx-light wrk curl"
-            )
     with served() as daemon:
         daemon.register("small", mlp(784, 128, 10))
         daemon.register("large", mlp(*LARGE))
@@ -137,7 +133,7 @@ def nginx(daemon: Served) -> Iterator[str]:
         probe.close()
         settings = Path(folder) / "nginx.conf"
         root = daemon.data_dir / "files"
-        settings.write_text(NGINX.format(folder=folder, port=port, root=root))
+        settings.write_text(SETTINGS.format(folder=folder, port=port, root=root))
         process = subprocess.Popen(["nginx", "-c", str(settings), "-e", f"{folder}/log"])
         url = f"http://127.0.0.1:{port}"
         try:

@@ -11,10 +11,12 @@ import psutil
 
 from bench.daemon import Served, mlp, served
 from bench.device.scale import seconds_to_first_step
+from bench.needs import LINUX
 from bench.table import Row
 
 FEATURES, CHUNK, LABELLED = 16, 50_000, 10_000
 SIZES = (10_000, 1_000_000)
+NEEDS = (LINUX,)
 ASKED = 100
 
 

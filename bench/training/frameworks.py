@@ -24,6 +24,7 @@ import onnxruntime
 
 from bench import watched
 from bench.daemon import Served, served, train
+from bench.needs import LINUX
 from bench.table import Row
 from bench.training import torch_env
 from bench.training.tasks import task
@@ -64,6 +65,7 @@ CASES = (
     Case("cnn", (1, 28, 28), 2_000, 2, 64, threads=(1,)),
     Case("transformer", (32, 64), 2_000, 2, 64, threads=(1,)),
 )
+NEEDS = (LINUX, torch_env.TORCH)
 
 
 def run(cases: Sequence[Case] = CASES) -> list[Row]:

@@ -16,12 +16,14 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from bench import watched
 from bench.daemon import served, train
+from bench.needs import LINUX
 from bench.table import Row
 from bench.training import torch_env
 
 VOCABULARY, CLASSES, TOKENS, BATCH, RANK = 1000, 10, 64, 8, 8
 """As in lora_torch.py, which cannot be imported without torch."""
 STEPS, THREADS, ROUNDS = 8, 2, 2
+NEEDS = (LINUX, torch_env.TORCH)
 
 
 def run() -> list[Row]:

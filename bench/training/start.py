@@ -22,7 +22,9 @@ import numpy as np
 from msgspec.structs import replace
 
 from bench.daemon import Served, served, train
+from bench.needs import LINUX
 from bench.table import Row
+from bench.training import torch_env
 from bench.training.frameworks import CASES, Case, job, material, seconds
 from service.jobs.tasks import train_task
 from service.processes.interpreter import APPLICATION, environment
@@ -37,6 +39,7 @@ FIRST_STEP_MS = 250
 BESIDES_MS = 500
 PARTS = ("interpreter", "sandbox", "modules", "samples", "engine", "rest")
 """Parts of a start, as bench/training/started_child.py tells their ends."""
+NEEDS = (LINUX, torch_env.TORCH)
 
 
 def run() -> list[Row]:
