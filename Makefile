@@ -25,7 +25,8 @@ ZOO ?= /tmp/hone-zoo
 # The environment of Flower, which needs an older FastAPI than ours; 300 MB.
 FLOWER ?= .venv-flower
 
-.PHONY: demo test test-arm64 test-python3.13 test-windows test-flower test-openapi check types compiled-tests \
+.PHONY: demo test test-arm64 test-python3.13 test-windows test-flower test-openapi test-bench check types \
+  compiled-tests \
   check-release format dashboard screenshots bench zoo fuzz soak audit sbom release client-packages \
   deb test-deb test-container test-systemd build/deb/honed clean
 
@@ -84,7 +85,7 @@ compiled-tests: $(INSTALLED)
 	-@$(BIN)/pytest --collect-only -qq $(TESTS) > /dev/null
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
-check-release: check zoo fuzz test-openapi soak audit test-flower release test-deb test-container \
+check-release: check test-bench zoo fuzz test-openapi soak audit test-flower release test-deb test-container \
   test-systemd test-arm64 test-python3.13 test-windows test-deb-arm64 test-container-arm64
 
 format: $(INSTALLED)
@@ -101,6 +102,10 @@ screenshots: $(INSTALLED)
 
 bench: $(INSTALLED)
 	$(BIN)/python -m bench --json bench/results.json
+
+# Whether each benchmark runs, also those that need PyTorch and Flower, which are installed.
+test-bench: $(INSTALLED)
+	$(BIN)/python -m bench --smallest
 
 # Real architectures as PyTorch exports and trains them; tests/zoo/README.md.
 zoo: $(INSTALLED) $(ZOO)/.made

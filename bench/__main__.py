@@ -1,4 +1,7 @@
-"""Runs the benchmarks named on the command line, or all of them; `make bench` keeps the figures."""
+"""Runs the benchmarks named on the command line, or all of them; `make bench` keeps the figures.
+
+A part of a benchmark that fails fails the benchmark, which ends the run.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from bench.needs import prepare
-from bench.table import show
+from bench.table import Row, show
 
 BENCHMARKS = {
     "training": ("throughput", "frameworks", "architectures", "growth", "start", "lora"),
@@ -35,13 +38,16 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(FOLDERS)}")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     parser.add_argument("--rows", nargs="+", default=[], help=f"only these, of {WITH_ROWS[0]}")
+    parser.add_argument(
+        "--smallest", action="store_true", help="as little work as shows that it runs; no figures"
+    )
     chosen = parser.parse_args()
     if chosen.rows and tuple(chosen.names) != WITH_ROWS:
         parser.error(f"--rows is for {WITH_ROWS[0]} alone")
     for name in chosen.names:
         if name not in FOLDERS:
             parser.error(f'no benchmark is named "{name}"')
-    usual = [name for name in FOLDERS if name not in BY_NAME_ONLY]
+    usual = [name for name in FOLDERS if chosen.smallest or name not in BY_NAME_ONLY]
     benches = {name: module_of(name) for name in chosen.names or usual}
     prepare(benches)
     results: dict[str, Any] = {
@@ -51,16 +57,29 @@ def main() -> None:
     }
     print(f"{results['machine']}, load {results['load']}")
     for name, bench in benches.items():
-        rows = bench.run(chosen.rows) if name in WITH_ROWS else bench.run()
-        show(name, rows)
-        results[name] = rows
-    if chosen.json:
-        chosen.json.write_text(json.dumps(results, indent=2) + "\n")
+        if chosen.rows:
+            bench.ROWS = chosen.rows  # type: ignore[attr-defined]
+        if chosen.smallest:
+            vars(bench).update(bench.SMALLEST)
+        results[name] = _shown(name, bench)
+        if chosen.json:
+            chosen.json.write_text(json.dumps(results, indent=2) + "\n")
 
 
 def module_of(name: str) -> ModuleType:
-    """The module of a benchmark."""
+    """The module of a benchmark: `run` yields its rows, `SMALLEST` are constants of a short run."""
     return importlib.import_module(f"bench.{FOLDERS[name]}.{name}")
+
+
+def _shown(name: str, bench: ModuleType) -> list[Row]:
+    """The rows of a run, which are printed if it fails on the way, too."""
+    rows: list[Row] = []
+    try:
+        rows.extend(bench.run())
+    finally:
+        if rows:
+            show(name, rows)
+    return rows
 
 
 if __name__ == "__main__":

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "dashboard"))
 
@@ -35,17 +37,27 @@ __all__ = [
 
 @contextmanager
 def served(**settings: object) -> Iterator[Served]:
-    """A running daemon with these settings; stopped and removed at the end."""
+    """A running daemon with these settings; stopped and removed at the end.
+
+    Its client fails the benchmark for every refusal, the time of which would say nothing.
+    """
     with tempfile.TemporaryDirectory(prefix="honed-bench-") as folder:
         empty = Path(folder) / "empty"
         Store.open(empty).close()
         running = Served(
             Path(folder) / "data", database=empty / "hone.db", start=start_program, **settings
         )
+        running.http.event_hooks = {"response": [_accepted]}
         try:
             yield running
         finally:
             running.stop()
+
+
+def _accepted(answer: httpx.Response) -> None:
+    if answer.is_error:
+        content = answer.read().decode()
+        raise AssertionError(f"{answer.request.method} {answer.request.url}: {content}")
 
 
 def train(daemon: Served, model: str, **asked: object) -> dict[str, Any]:

@@ -67,15 +67,40 @@ LISTS = (
     *("/v1/models", "/v1/jobs?model=m", "/v1/device", "/v1/audit", "/metrics"),
 )
 
+AN_HOUR = {
+    "uploads": 60,
+    "uploads of a batch": 4,
+    "predictions": 120,
+    "lists": 40,
+    "labels changed": 10,
+    "deletions": 10,
+    "fetches": 20,
+    "event streams dropped": 6,
+    "requests abandoned": 10,
+    "archives": 1,
+    "backups": 1,
+    "backups abandoned": 1,
+    "models registered and deleted": 1,
+    "predictors killed": 1,
+    "jobs": 2,
+    "jobs whose child is killed": 1,
+    "comparisons": 1,
+    "variants": 1,
+}
 NEEDS = (LINUX,)
+SMALLEST = {
+    "HOURS": 4,
+    "MINUTES": 0.0,
+    "LEAST_REST_S": 0.0,
+    "AN_HOUR": dict.fromkeys(AN_HOUR, 1),
+}
 
 
 def run() -> list[Row]:
     """The drift of each measure over the second half of the day; a line per hour is printed."""
     with _threads_named(), served(retry_backoff_s=0.1) as daemon:
         device = _Device(daemon)
-        of_an_hour = {**device.requests, **device.training}
-        print(", ".join(f"{each * HOURS:,} {what}" for what, (each, _) in of_an_hour.items()))
+        print(", ".join(f"{times * HOURS:,} {what}" for what, times in AN_HOUR.items()))
         hours = []
         for hour in range(HOURS):
             hours.append({"hour": hour + 1, **device.hour()})
@@ -110,7 +135,7 @@ def _drift(hours: list[Row], what: str) -> Row:
 
 
 class _Device:
-    """A daemon, and what apps on its device ask of it: how often in an hour, and how."""
+    """A daemon, and what apps on its device ask of it."""
 
     def __init__(self, daemon: Served) -> None:
         self._daemon, self._chance = daemon, random.Random(0)
@@ -119,39 +144,41 @@ class _Device:
         self._ids: deque[int] = deque(maxlen=QUOTA // 16)
         self._threads: Counter[str] = Counter()
         self._etag, self._checking = "", Lock()
-        self.requests: dict[str, tuple[int, Callable[[], object]]] = {
-            "uploads": (60, self._upload),
-            "uploads of a batch": (4, lambda: self._upload_batch(BATCH)),
-            "predictions": (120, self._predict),
-            "lists": (40, self._list),
-            "labels changed": (10, self._relabel),
-            "deletions": (10, self._delete),
-            "fetches": (20, self._fetch),
-            "event streams dropped": (6, lambda: self._begin_to_read("/v1/events")),
-            "requests abandoned": (10, self._abandon),
-            "archives": (1, lambda: daemon.http.get(f"{_M}/samples/archive").raise_for_status()),
-            "backups": (1, lambda: daemon.http.get("/v1/backup").raise_for_status()),
-            "backups abandoned": (1, lambda: self._begin_to_read("/v1/backup")),
-            "models registered and deleted": (1, self._register),
-            "predictors killed": (1, self._kill_predictor),
+        self._requests: dict[str, Callable[[], object]] = {
+            "uploads": self._upload,
+            "uploads of a batch": lambda: self._upload_batch(BATCH),
+            "predictions": self._predict,
+            "lists": self._list,
+            "labels changed": self._relabel,
+            "deletions": self._delete,
+            "fetches": self._fetch,
+            "event streams dropped": lambda: self._begin_to_read("/v1/events"),
+            "requests abandoned": self._abandon,
+            "archives": lambda: daemon.http.get(f"{_M}/samples/archive"),
+            "backups": lambda: daemon.http.get("/v1/backup"),
+            "backups abandoned": lambda: self._begin_to_read("/v1/backup"),
+            "models registered and deleted": self._register,
+            "predictors killed": self._kill_predictor,
         }
-        self.training: dict[str, tuple[int, Callable[[], object]]] = {
-            "jobs": (2, lambda: self._train(max_steps=STEPS)),
-            "jobs whose child is killed": (1, self._train_and_kill),
-            "comparisons": (1, self._compare),
-            "variants": (1, lambda: self._model_file("int8")),
+        self._training: dict[str, Callable[[], object]] = {
+            "jobs": lambda: self._train(max_steps=STEPS),
+            "jobs whose child is killed": self._train_and_kill,
+            "comparisons": self._compare,
+            "variants": lambda: self._model_file("int8"),
         }
         daemon.register("m", mlp(FEATURES, 64, CLASSES))
         kept = {"quota": {"max_samples": QUOTA}, "retention": {"max_versions": VERSIONS}}
-        daemon.http.patch(_M, json=kept).raise_for_status()
+        daemon.http.patch(_M, json=kept)
         self._replace_samples()
 
     def hour(self) -> Row:
         """Do an hour's work in any order, rest, and look."""
         began = time.monotonic()
         with ThreadPoolExecutor(2) as pool:
-            for each in [pool.submit(self._work, each) for each in (self.requests, self.training)]:
-                each.result()
+            for work in [
+                pool.submit(self._work, kinds) for kinds in (self._requests, self._training)
+            ]:
+                work.result()
         self._replace_samples()
         self._predict()
         self._delete()
@@ -159,8 +186,8 @@ class _Device:
         time.sleep(max(LEAST_REST_S, MINUTES * 60 / HOURS - worked_s))
         return {**self._look(), "seconds of work": worked_s}
 
-    def _work(self, kinds: dict[str, tuple[int, Callable[[], object]]]) -> None:
-        work = [do for each, do in kinds.values() for _ in range(each)]
+    def _work(self, kinds: dict[str, Callable[[], object]]) -> None:
+        work = [do for what, do in kinds.items() for _ in range(AN_HOUR[what])]
         for do in random.Random(next(self._numbers)).sample(work, len(work)):
             do()
 
@@ -190,14 +217,13 @@ class _Device:
 
     def _settled_threads(self) -> Counter[str] | None:
         """Names of threads, once anyio has one that is idle: a request ends those of 10 s ago."""
-        self._daemon.http.get(_M).raise_for_status()
+        self._daemon.http.get(_M)
         tasks = Path(f"/proc/{self._daemon.process.pid}/task").glob("*/comm")
         names = Counter(each.read_text().strip() for each in tasks)
         return names if names[IDLE_WORKER] == 1 else None
 
     def _items(self, path: str) -> list[Row]:
-        answer = self._daemon.http.get(f"{_M}/{path}").raise_for_status()
-        return list(answer.json()["items"])
+        return list(self._daemon.http.get(f"{_M}/{path}").json()["items"])
 
     def _samples(self, number: int) -> tuple[np.ndarray, np.ndarray]:
         label = self._generator.integers(0, CLASSES, number)
@@ -217,30 +243,27 @@ class _Device:
 
     def _upload_batch(self, number: int) -> None:
         x, label = self._samples(number)
-        self._daemon.upload("m", x=x, label=label).raise_for_status()
+        self._daemon.upload("m", x=x, label=label)
 
     def _predict(self) -> None:
         self._post(f"{_M}/predict", {"inputs": {"x": self._samples(1)[0][0].tolist()}})
 
     def _post(self, path: str, body: object) -> Row:
-        answer = self._daemon.http.post(path, json=body).raise_for_status()
-        return dict(answer.json())
+        return dict(self._daemon.http.post(path, json=body).json())
 
     def _list(self) -> None:
-        self._daemon.http.get(self._chance.choice(LISTS)).raise_for_status()
+        self._daemon.http.get(self._chance.choice(LISTS))
 
     def _relabel(self) -> None:
-        path = f"{_M}/samples/{self._chance.choice(self._ids)}"
         label = {"label": self._chance.randrange(CLASSES)}
-        self._daemon.http.patch(path, json=label).raise_for_status()
+        self._daemon.http.patch(f"{_M}/samples/{self._chance.choice(self._ids)}", json=label)
 
     def _delete(self) -> None:
-        self._daemon.http.delete(f"{_M}/samples/{self._ids.pop()}").raise_for_status()
+        self._daemon.http.delete(f"{_M}/samples/{self._ids.pop()}")
 
     def _fetch(self) -> None:
         headers = {"If-None-Match": self._etag} if self._chance.random() < 0.8 else {}
         answer = self._daemon.http.get(f"{_M}/latest/model.onnx", headers=headers)
-        assert answer.status_code in (200, 304), answer
         self._etag = answer.headers["etag"]
 
     def _begin_to_read(self, path: str) -> None:
@@ -259,7 +282,7 @@ class _Device:
         name = f"n{next(self._numbers)}"
         with self._checking:  # in a child, which is not the one to kill
             self._daemon.register(name, mlp(FEATURES, 16, CLASSES))
-        self._daemon.http.delete(f"/v1/models/{name}").raise_for_status()
+        self._daemon.http.delete(f"/v1/models/{name}")
 
     def _kill_predictor(self) -> None:
         for child in self._daemon.children("service.prediction"):
@@ -279,10 +302,8 @@ class _Device:
     def _compare(self) -> None:
         newest = max(each["version"] for each in self._items("versions"))
         if newest > 1:
-            path = f"{_M}/versions/1/comparison/{newest}"
-            self._daemon.http.get(path).raise_for_status()
+            self._daemon.http.get(f"{_M}/versions/1/comparison/{newest}")
 
     def _model_file(self, variant: str) -> None:
         newest = max(each["version"] for each in self._items("versions"))
-        path = f"{_M}/versions/{newest}/model.onnx"
-        self._daemon.http.get(path, params={"variant": variant}).raise_for_status()
+        self._daemon.http.get(f"{_M}/versions/{newest}/model.onnx", params={"variant": variant})

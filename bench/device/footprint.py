@@ -13,10 +13,12 @@ import httpx
 import numpy as np
 import psutil
 
-from bench.daemon import mlp, served
+from bench.daemon import mlp, served, wait_until
 from bench.table import Row
 
 STARTS = 7
+SAMPLES = 20_000
+SMALLEST = {"STARTS": 1, "SAMPLES": 500}
 
 
 def run() -> list[Row]:
@@ -53,7 +55,7 @@ def run() -> list[Row]:
 def _resident_mb() -> tuple[float, float]:
     """After the start, and after one job."""
     generator = np.random.default_rng(0)
-    x = generator.random((20_000, 784), dtype=np.float32)
+    x = generator.random((SAMPLES, 784), dtype=np.float32)
     with served() as daemon:
         process = psutil.Process(daemon.process.pid)
         rests = process.memory_info().rss / 2**20
@@ -85,15 +87,15 @@ def _seconds_to_ready() -> float:
             [sys.executable, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            while not _answers(port):
-                time.sleep(0.005)
+            wait_until(lambda: _answers(process, port), "the daemon to answer", poll_s=0.005)
             return time.perf_counter() - began
         finally:
             process.terminate()
             process.wait()
 
 
-def _answers(port: int) -> bool:
+def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
+    assert process.poll() is None, f"the daemon has ended: exit code {process.returncode}"
     try:
         return httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).status_code == 200
     except httpx.TransportError:

@@ -24,6 +24,7 @@ PHOTOS, SIDE, BATCH_SIZE = 10_000, 224, 32
 SHAPE = (3, SIDE, SIDE)
 READINGS = 5
 """How often the second epoch is read, since it takes half a second; each opens the cache anew."""
+SMALLEST = {"PHOTOS": 40, "READINGS": 1}
 
 
 def run() -> list[Row]:
@@ -88,7 +89,7 @@ def _epoch(images: LabelledFiles) -> float:
 def _photos(path: Path) -> tuple[SampleIndex, Signature]:
     """A pack of JPEGs with detail like a camera's: smooth parts, edges and noise."""
     generator = np.random.default_rng(0)
-    distinct = [_photo(generator) for _ in range(100)]
+    distinct = [_photo(generator) for _ in range(min(PHOTOS, 100))]
     contents = [distinct[n % len(distinct)] for n in range(PHOTOS)]
     path.write_bytes(b"".join(contents))
     lengths = np.array([len(content) for content in contents])

@@ -26,10 +26,11 @@ from bench.table import Row
 
 ROUNDS = 150
 WINDOW_S = 0.25
-BURNER = f"""
+SAMPLES = 20_000
+BURNER = """
 import sys, time
 for _ in sys.stdin:
-    end, count, used = time.perf_counter() + {WINDOW_S}, 0, time.process_time()
+    end, count, used = time.perf_counter() + float(sys.argv[1]), 0, time.process_time()
     while time.perf_counter() < end:
         for _ in range(1000):
             pass
@@ -39,18 +40,19 @@ for _ in sys.stdin:
 BARE_LOOP = """
 from service.training.limits import apply_limits
 from service.training.protocol.messages.shared import ResourceLimits
-apply_limits(ResourceLimits(), threads=1)
-print("stepped back", flush=True)
+apply_limits(ResourceLimits())
+print("yields", flush=True)
 while True:
     pass
 """
 NEEDS = (LINUX,)
+SMALLEST = {"ROUNDS": 2, "WINDOW_S": 0.05, "SAMPLES": 500}
 
 
 def run() -> list[Row]:
     """One burner, then as many as there are processors."""
     generator = np.random.default_rng(0)
-    x = generator.random((20_000, 784), dtype=np.float32)
+    x = generator.random((SAMPLES, 784), dtype=np.float32)
     with served() as daemon:
         daemon.register("m", mlp(784, 512, 512, 10))
         daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
@@ -81,6 +83,7 @@ def _measure(daemon: Served, what: str, *, processes: int, must: str) -> Row:
         found = [
             {name: _beside(pid, burners) for name, pid in others.items()} for _ in range(ROUNDS)
         ]
+        assert watched.children(daemon.process.pid) == [child], "the training child has ended"
         os.kill(child, signal.SIGCONT)
     steps = _step(daemon, job_id) - first_step
     daemon.http.post(f"/v1/jobs/{job_id}/cancel")
@@ -146,7 +149,7 @@ def _burners(count: int) -> Iterator[list[subprocess.Popen[str]]]:
     """Foreground programs, in a separate session like a desktop's."""
     burners = [
         subprocess.Popen(
-            [sys.executable, "-c", BURNER],
+            [sys.executable, "-c", BURNER, str(WINDOW_S)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -159,7 +162,7 @@ def _burners(count: int) -> Iterator[list[subprocess.Popen[str]]]:
     finally:
         for burner in burners:
             burner.kill()
-            burner.wait()
+            burner.communicate()
 
 
 @contextmanager
@@ -168,9 +171,11 @@ def _bare_loop() -> Iterator[int]:
         [sys.executable, "-c", BARE_LOOP], stdout=subprocess.PIPE, text=True
     ) as process:
         assert process.stdout is not None
-        process.stdout.readline()
+        said = process.stdout.readline()
+        assert said, f"the bare loop has ended: exit code {process.wait()}"
         try:
             yield process.pid
+            assert process.poll() is None, f"the bare loop has ended: {process.returncode}"
         finally:
             process.kill()
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-import threading
-import time
-from pathlib import Path
+import json
 
 import numpy as np
-import psutil
 
+from bench import watched
 from bench.daemon import Served, mlp, served
 from bench.needs import LINUX
 from bench.table import Row
@@ -17,6 +14,7 @@ from bench.table import Row
 SIZES = (10_000, 50_000, 200_000)
 CHUNK = 20_000
 NEEDS = (LINUX,)
+SMALLEST = {"SIZES": (64, 128)}
 
 
 def run() -> list[Row]:
@@ -37,53 +35,23 @@ def _job(daemon: Served, count: int) -> Row:
         x = generator.random((size, 784), dtype=np.float32)
         daemon.upload(name, split="train", x=x, label=generator.integers(0, 10, size))
     job_id = daemon.ask_for_job(name, max_steps=50, batch_size=64)["id"]
-    anonymous = _watch_child(daemon, job_id)
+    with watched.watching(lambda: watched.children(daemon.process.pid)) as peak:
+        daemon.wait_for_job(job_id, "succeeded")
     return {
         "samples": count,
         "dataset MB": count * 784 * 4 / 2**20,
         "claim to first step s": seconds_to_first_step(daemon, job_id),
-        "child's own memory MB": anonymous,
+        "child's own memory MB": peak.own,
         "must reach": "< 2 s, at most linear",
     }
 
 
-def _watch_child(daemon: Served, job_id: int) -> float:
-    """The child's peak of private memory, MB: mapped packs belong to the page cache."""
-    most = 0.0
-    ended = threading.Event()
-
-    def watch() -> None:
-        nonlocal most
-        while not ended.is_set():
-            for child in psutil.Process(daemon.process.pid).children():
-                most = max(most, _anonymous_mb(child.pid))
-            time.sleep(0.01)
-
-    thread = threading.Thread(target=watch)
-    thread.start()
-    daemon.wait_for_job(job_id, "succeeded")
-    ended.set()
-    thread.join()
-    return most
-
-
-def _anonymous_mb(pid: int) -> float:
-    """Linux's RssAnon, MB; 0 once the process is gone."""
-    try:
-        status = Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return 0.0
-    match = re.search(r"RssAnon:\s+(\d+) kB", status)
-    return int(match[1]) / 1024 if match else 0.0
-
-
 def seconds_to_first_step(daemon: Served, job_id: int) -> float:
     """Seconds, from the log, between the claim of the job and the child's first step."""
-    lines = daemon.log.read_text()
-    times = {}
-    for event in ("job.started", "job.training"):
-        pattern = rf'"time": "([^"]+)"[^\n]*"event": "{event}"[^\n]*"job": {job_id}[,}}]'
-        match = re.search(pattern, lines)
-        assert match, f"no {event} of job {job_id}"
-        times[event] = np.datetime64(match[1].rstrip("Z"))
-    return float((times["job.training"] - times["job.started"]) / np.timedelta64(1, "s"))
+    written = daemon.log.read_text().splitlines()
+    lines = [json.loads(line) for line in written if line.startswith("{")]
+    times = {line["event"]: line["time"] for line in lines if line.get("job") == job_id}
+    started, first = (
+        np.datetime64(times[event].rstrip("Z")) for event in ("job.started", "job.training")
+    )
+    return float((first - started) / np.timedelta64(1, "s"))

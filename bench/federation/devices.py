@@ -29,6 +29,7 @@ from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.npz_upload import store_npz
 from service.settings import Settings
 from storage.disk.permissions import OWNER_ONLY_UMASK
+from storage.records.jobs import JobState
 from storage.records.samples import Split
 from storage.store import Store
 
@@ -100,6 +101,8 @@ def outcome_of(folder: Path, device: int) -> Outcome:
         made, last = store.versions.list(model.id, 2), store.rounds.newest(model.id)
         assert last is not None, f"device {device} has sent no update"
         assert len(made) == 2, f"device {device} has no version of the global model"
+        jobs = store.jobs.counts()
+        assert set(jobs) == {JobState.SUCCEEDED}, f"device {device}: {jobs}"
         return Outcome(last.outcome["bytes"], made[0].promoted)
 
 

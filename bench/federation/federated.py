@@ -40,6 +40,7 @@ QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
 }
 NEEDS = (FLOWER, torch_env.TORCH)
+SMALLEST = {"DEVICES": (2,), "ROUNDS": 1, "EPOCHS": 1}
 
 
 def run() -> list[Row]:

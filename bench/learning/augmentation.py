@@ -56,6 +56,7 @@ COSTS = {
     "blur": {"blur": 1},
     "noise": {"noise": 0.1},
 }
+SMALLEST = {"SEEDS": (4,), "A_CLASS": 4, "RECIPE": {"epochs": 1}, "ROUNDS": 1}
 
 
 def run() -> list[Row]:
@@ -99,10 +100,7 @@ def _prepare(daemon: Served, name: str, augment: Any, pixels: Array, labels: Arr
     daemon.register(name, digits_cnn(), gate={"mode": "always"}, preprocess=preprocess)
     about = [{"label": int(label), "split": "train"} for label in labels]
     files = [("file", (f"{n}.png", _png(each))) for n, each in enumerate(pixels)]
-    answer = daemon.http.post(
-        f"/v1/models/{name}/samples", files=files, data={"samples": json.dumps(about)}
-    )
-    answer.raise_for_status()
+    daemon.http.post(f"/v1/models/{name}/samples", files=files, data={"samples": json.dumps(about)})
 
 
 def _pixels(images: Array) -> Array:

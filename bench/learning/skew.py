@@ -19,6 +19,7 @@ RECIPES = {
     "5 epochs at 0.001": {"epochs": 5, "learning_rate": 1e-3},
     "40 epochs at 0.002": {"epochs": 40, "learning_rate": 2e-3},
 }
+SMALLEST = {"SEEDS": (0,), "RECIPES": {"1 epoch": {"epochs": 1}}}
 
 
 def run() -> list[Row]:

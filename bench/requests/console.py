@@ -51,6 +51,7 @@ WATCH = """
 LIVE = ".verdict, #conditions li"
 HELD, LOST = ".verdict.held", "#page.stale"
 NEEDS = (BROWSER, PLAYWRIGHT)
+SMALLEST = {"ROUNDS": 1, "REST_SECONDS": 1}
 
 
 def run() -> list[Row]:

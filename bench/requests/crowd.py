@@ -18,6 +18,7 @@ READ_EVERY_S = 2.0
 """The interval of each reading client; together they take a twentieth of the daemon's capacity."""
 SECONDS, ROUNDS = 10.0, 5
 FEATURES = 16
+SMALLEST = {"UPLOADING": 4, "READING": 2, "READ_EVERY_S": 0.05, "SECONDS": 1.0, "ROUNDS": 1}
 PATHS = {"list": "/v1/models/m/samples?limit=50", "jobs": "/v1/jobs?model=m"}
 
 

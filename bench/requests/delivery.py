@@ -19,7 +19,7 @@ from statistics import median
 import httpx
 import psutil
 
-from bench.daemon import Served, mlp, served
+from bench.daemon import Served, mlp, served, wait_until
 from bench.needs import CURL, NGINX, WRK
 from bench.table import Row
 
@@ -40,6 +40,7 @@ http {{
 }}
 """
 NEEDS = (NGINX, WRK, CURL)
+SMALLEST = {"LARGE": (100, 100, 10), "SECONDS": 1, "DOWNLOADS": 1, "POLLS": 10}
 
 
 def run() -> list[Row]:
@@ -94,7 +95,7 @@ def waiting(daemon: Served) -> list[Row]:
     daemon.upload("small", x=[[0.0] * 784] * 64, label=[0] * 64, split="train")
     number = daemon.train("small", epochs=1, ignore_policy=True)["version"]
     aliases = "/v1/models/small/aliases/latest"
-    daemon.http.put(aliases, json={"version": 1}).raise_for_status()
+    daemon.http.put(aliases, json={"version": 1})
     process = psutil.Process(daemon.process.pid)
     with ExitStack() as stack:
         for poll in polls(daemon, count=20, wait_s=0.01):
@@ -103,11 +104,10 @@ def waiting(daemon: Served) -> list[Row]:
         memory = process.memory_info().rss
         rest = cpu_s(process)
         open_polls = [stack.enter_context(poll) for poll in polls(daemon, count=POLLS, wait_s=300)]
-        while len(process.net_connections()) < POLLS:
-            time.sleep(0.05)
+        wait_until(lambda: len(process.net_connections()) >= POLLS, "all polls to wait")
         held, busy = process.memory_info().rss - memory, cpu_s(process)
         began = time.perf_counter()
-        daemon.http.put(aliases, json={"version": number}).raise_for_status()
+        daemon.http.put(aliases, json={"version": number})
         last = seconds_until_all_answer(open_polls, began)
     return [
         {"what": "200 polls, MB", "honed": held / 2**20, "must reach": "≤ 10 MB"},
@@ -137,15 +137,15 @@ def nginx(daemon: Served) -> Iterator[str]:
         process = subprocess.Popen(["nginx", "-c", str(settings), "-e", f"{folder}/log"])
         url = f"http://127.0.0.1:{port}"
         try:
-            while not answers(url):
-                time.sleep(0.02)
+            wait_until(lambda: answers(process, url), "nginx to answer")
             yield url
         finally:
             process.terminate()
             process.wait()
 
 
-def answers(url: str) -> bool:
+def answers(process: subprocess.Popen[bytes], url: str) -> bool:
+    assert process.poll() is None, f"nginx has ended: exit code {process.returncode}"
     try:
         httpx.get(url, trust_env=False)
     except httpx.TransportError:
@@ -166,6 +166,8 @@ def wrk(daemon: Served, url: str, *, connections: int) -> tuple[float, float]:
     condition = f"If-None-Match: {tag}"
     options = ["-t1", f"-c{connections}", f"-d{SECONDS}", "--latency", "-H", token, "-H", condition]
     said = subprocess.run(["wrk", *options, url], capture_output=True, text=True, check=True).stdout
+    assert "Non-2xx" not in said, said
+    assert "Socket errors" not in said, said
     half = re.search(r"50%\s+([\d.]+)(us|ms)", said)
     rate = re.search(r"Requests/sec:\s+([\d.]+)", said)
     assert half is not None, said
@@ -207,11 +209,16 @@ def cpu_s(process: psutil.Process) -> float:
 
 
 def seconds_until_all_answer(open_polls: list[socket.socket], began: float) -> float:
-    """Seconds until the first bytes of the last answer arrive."""
+    """Seconds until the first bytes of the last answer arrive. All must be the model."""
     with selectors.DefaultSelector() as selector:
         for poll in open_polls:
             selector.register(poll, selectors.EVENT_READ)
         while selector.get_map():
-            for key, _ in selector.select(timeout=30):
+            answered = selector.select(timeout=30)
+            assert answered, f"{len(selector.get_map())} polls got no answer"
+            for key, _ in answered:
                 selector.unregister(key.fileobj)
-        return time.perf_counter() - began
+        took = time.perf_counter() - began
+    heads = {poll.recv(1024).partition(b"\r\n")[0] for poll in open_polls}
+    assert heads == {b"HTTP/1.1 200 OK"}, heads
+    return took

@@ -12,19 +12,21 @@ from statistics import median, quantiles
 import numpy as np
 import onnxruntime
 
-from bench.daemon import Served, mlp, served
+from bench.daemon import Served, mlp, served, wait_until
 from bench.table import Row
 
 SIZES = (784, 512, 512, 10)
 ROUNDS = 2000
 WARM_UP = 200
+SAMPLES = 20_000
+SMALLEST = {"ROUNDS": 10, "WARM_UP": 1, "SAMPLES": 500}
 
 
 def run() -> list[Row]:
     """An MLP, one instance per request, one request at a time."""
     model = mlp(*SIZES)
     generator = np.random.default_rng(0)
-    x = generator.random((20_000, SIZES[0]), dtype=np.float32)
+    x = generator.random((SAMPLES, SIZES[0]), dtype=np.float32)
     with served() as daemon:
         daemon.register("m", model)
         bare = milliseconds(bare_session(model, x[:1]))
@@ -33,10 +35,9 @@ def run() -> list[Row]:
             daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
             job = daemon.ask_for_job("m", max_seconds=600, epochs=1_000_000, ignore_policy=True)
             daemon.wait_for_job(job["id"], "running")
-            while not daemon.job(job["id"])["progress"].get("step"):
-                time.sleep(0.05)
+            wait_until(lambda: daemon.job(job["id"])["progress"].get("step"), "the first step")
             training = milliseconds(ask)
-            daemon.http.post(f"/v1/jobs/{job['id']}/cancel").raise_for_status()
+            daemon.http.post(f"/v1/jobs/{job['id']}/cancel")
     return [
         {
             "what": "batch 1, p50, ms",

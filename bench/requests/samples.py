@@ -16,8 +16,9 @@ from bench.table import Row
 
 FEATURES, CHUNK, LABELLED = 16, 50_000, 10_000
 SIZES = (10_000, 1_000_000)
+ASKED, JOBS = 100, 5
 NEEDS = (LINUX,)
-ASKED = 100
+SMALLEST = {"LABELLED": 60, "CHUNK": 40, "SIZES": (60, 120), "ASKED": 20, "JOBS": 1}
 
 
 def run() -> list[Row]:
@@ -47,7 +48,7 @@ def _measure(daemon: Served, count: int) -> Row:
         "stats": _p95(lambda _: daemon.http.get(f"{url}/stats")),
         "patch": _p95(lambda n: daemon.http.patch(f"{url}/{first + n}", json={"label": n % 2})),
     }
-    jobs = [daemon.train(name, max_steps=20, batch_size=64)["id"] for _ in range(5)]
+    jobs = [daemon.train(name, max_steps=20, batch_size=64)["id"] for _ in range(JOBS)]
     return {
         "samples": count,
         **{f"{what} p95 ms": each for what, each in times.items()},

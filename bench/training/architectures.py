@@ -25,14 +25,19 @@ import numpy as np
 from bench import watched
 from bench.daemon import Served, served, train
 from bench.environment import ROOT
+from bench.needs import LINUX
 from bench.table import Row
 from bench.training import frameworks, torch_env
 
 ROUNDS = 3
 SECONDS = 3.0
 """Of steps, of each contender in a round."""
+ROWS: Collection[str] = ()
+"""Names of networks and of cases of `bench frameworks`; all if empty."""
 FORMS = ("eager", "channels_last", "compiled")
 THREADS = (2, 1)
+NEEDS = (LINUX, torch_env.ZOO)
+SMALLEST = {"ROUNDS": 1, "SECONDS": 0.1, "FORMS": ("eager",), "ROWS": ("lstm",)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,16 +49,16 @@ class Found:
     seconds: float = 0.0
 
 
-def run(rows: Collection[str] = ()) -> list[Row]:
-    """rows: names of networks and of cases of `bench frameworks`; all by default."""
-    cases = [case for case in frameworks.CASES if not rows or case.name in rows]
+def run() -> list[Row]:
+    """Rows of PyTorch's best form, and their geometric mean."""
+    cases = [case for case in frameworks.CASES if not ROWS or case.name in ROWS]
     networks: dict[str, list[str]] = _side("list")
-    unknown = {*rows} - {*networks, *(case.name for case in cases)}
+    unknown = {*ROWS} - {*networks, *(case.name for case in cases)}
     if unknown:
         raise SystemExit(f"no row is named {', '.join(sorted(unknown))}")
     results, failed = frameworks.run(cases), []
     for name, tail in networks.items():
-        if rows and name not in rows:
+        if ROWS and name not in ROWS:
             continue
         for prefixes in [[], tail] if tail else [[]]:
             try:

@@ -66,11 +66,12 @@ CASES = (
     Case("transformer", (32, 64), 2_000, 2, 64, threads=(1,)),
 )
 NEEDS = (LINUX, torch_env.TORCH)
+SMALLEST = {"CASES": (Case("mlp-small", (32,), 200, 1, 32, rounds=1),), "HELD": 50}
 
 
-def run(cases: Sequence[Case] = CASES) -> list[Row]:
+def run(cases: Sequence[Case] | None = None) -> list[Row]:
     """One row per case."""
-    return [_case(case) for case in cases]
+    return [_case(case) for case in (CASES if cases is None else cases)]
 
 
 @dataclass(slots=True)
@@ -133,8 +134,7 @@ def _ours(case: Case, model: Path, data: Path) -> tuple[dict[str, Any], dict[str
         served(training_threads=max(case.threads), training_nice=0) as daemon,
     ):
         daemon.register("m", model.read_bytes(), **spec)
-        answer = daemon.upload("m", split="train", x=arrays["x"], label=arrays["label"])
-        assert answer.status_code == 201, answer.text
+        daemon.upload("m", split="train", x=arrays["x"], label=arrays["label"])
         held = arrays["held_x"], arrays["held_label"]
         first = job(daemon, case, held)
         return first, job(daemon, case, held)

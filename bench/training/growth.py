@@ -18,6 +18,7 @@ CHUNK = 20_000
 SHAPE = (784,)
 BATCH_SIZE = 64
 NEEDS = (LINUX, torch_env.TORCH)
+SMALLEST = {"SIZES": (64, 128)}
 
 
 def run() -> list[Row]:
@@ -51,7 +52,6 @@ def _ours(case: frameworks.Case, model: Path, data: Path) -> dict[str, float]:
         daemon.register("m", model.read_bytes())
         for start in range(0, len(x), CHUNK):
             part = slice(start, start + CHUNK)
-            answer = daemon.upload("m", split="train", x=x[part], label=label[part])
-            assert answer.status_code == 201, answer.text
+            daemon.upload("m", split="train", x=x[part], label=label[part])
         held = task(SHAPE, 100, seed=2)
         return frameworks.job(daemon, case, held)

