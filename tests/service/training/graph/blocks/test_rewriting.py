@@ -155,6 +155,16 @@ def test_convolutions_of_any_form(data: st.DataObject) -> None:
     network.check(rows=data.draw(st.integers(1, ROWS)))
 
 
+@pytest.mark.parametrize("strides", [[1, 1], [2, 2]])
+@pytest.mark.parametrize(("ins", "outs"), [(3, 16), (16, 40), (40, 16)])
+def test_large_pictures(ins: int, outs: int, strides: list[int]) -> None:
+    """The gradient by the weights is computed band by band, by kernels of x or of y."""
+    network = Network(ins, 37, 38)
+    network.add("Tanh")
+    network.conv(outs, ins, 3, 4, strides=strides, pads=[1, 1, 2, 0])
+    network.check()
+
+
 @pytest.mark.parametrize("activation", ["Relu", "Sigmoid", "Tanh", "HardSwish", "LeakyRelu"])
 @pytest.mark.parametrize("ins", [3, 24])
 def test_an_activation_and_a_norm_become_part_of_the_convolution(activation: str, ins: int) -> None:
