@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
+from msgspec.structs import replace
 from onnx import helper
 
 from service.training.graph.blocks.layout import BlockWindows, block_op, sizes
@@ -105,8 +106,8 @@ def means(to: Rewriting, node: Node) -> Tensor | None:
 
 def pool(to: Rewriting, node: Node) -> Tensor | None:
     kernel = tuple(node.attribute("kernel_shape"))
-    windows = windows_of(node, kernel, node.x, node.y)
-    if len(kernel) > 2 or {*windows.dilations} != {1} or node.attribute("ceil_mode", 0):
+    windows = _whole(windows_of(node, kernel, node.x, node.y), node)
+    if len(kernel) > 2 or {*windows.dilations} != {1}:
         return None
     if node.proto.op_type == "AveragePool" and not _tiles(node, windows):
         return None
@@ -117,6 +118,15 @@ def pool(to: Rewriting, node: Node) -> Tensor | None:
     shape = (batch, channels, *([1, *places] if len(places) == 1 else places))
     given: dict[str, Any] = two_axes(windows).attributes
     return block_op(to.new, node.proto.op_type, shape, source, **given)
+
+
+def _whole(windows: WindowShape, node: Node) -> WindowShape:
+    """With as many pads behind as the last windows reach over the end, as ceil_mode lets them."""
+    afters = []
+    for i, (size, count) in enumerate(zip(node.x.whole_from(2), node.y.whole_from(2), strict=True)):
+        end = (count - 1) * windows.strides[i] - windows.befores[i] + windows.kernel[i]
+        afters.append(max(windows.afters[i], end - size))
+    return replace(windows, afters=tuple(afters))
 
 
 def _tiles(node: Node, windows: WindowShape) -> bool:

@@ -180,18 +180,21 @@ def test_an_activation_and_a_norm_become_part_of_the_convolution(activation: str
 
 @pytest.mark.parametrize(
     ("kernel", "strides", "pads"),
-    [([2, 2], [2, 2], [0] * 4), ([3, 3], [2, 2], [1] * 4), ([3, 2], [1, 2], [1, 0, 1, 1])],
+    [([2, 2], [2, 2], [0] * 4), ([3, 3], [2, 2], [1] * 4), ([3, 2], [1, 2], [1, 1, 1, 0])],
 )
 @pytest.mark.parametrize("side", [8, 9])
+@pytest.mark.parametrize("ceil_mode", [0, 1])
 def test_a_pool_gives_its_gradient_to_the_first_of_the_largest(
-    kernel: list[int], strides: list[int], pads: list[int], side: int
+    kernel: list[int], strides: list[int], pads: list[int], side: int, ceil_mode: int
 ) -> None:
     network = Network(3, side, side)
     network.conv(16, 3, 3, 3, pads=[1, 1, 1, 1])
     network.add("Relu")  # equal numbers: zeros
-    network.add("MaxPool", kernel_shape=kernel, strides=strides, pads=pads)
+    windows = {"kernel_shape": kernel, "strides": strides, "pads": pads}
+    network.add("MaxPool", **windows, ceil_mode=ceil_mode)
     network.conv(16, 16, 1, 1)
-    network.check()
+    step = network.check()
+    assert {n.domain for n in step.model.graph.node if n.op_type == "MaxPool"} == {DOMAIN}
 
 
 def test_residuals_concatenations_and_resizes_stay_in_the_layout() -> None:
