@@ -34,7 +34,8 @@ def write(
     inputs = [*fed, *frozen]
     names = [tensor.name for tensor in outputs.values()]
     copies = [duplicate(node) for node in graph.nodes if node.output[0] not in inputs]
-    nodes = accumulate(copies, lambda name: graph.tensor(name).shape, names)
+    zeros = [name for name in graph.constants if _is_zero(graph.tensor(name))]
+    nodes = accumulate(copies, lambda name: graph.tensor(name).shape, names, zeros=zeros)
     nodes = list(put_weights_first(graph, nodes, fed))
     if len(inputs) > len(fed):
         nodes = unpack_late(nodes, fed)
@@ -70,6 +71,11 @@ def _named(nodes: list[onnx.NodeProto], outputs: dict[str, Tensor]) -> dict[str,
         elif name != tensor.name:
             nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
     return renamed
+
+
+def _is_zero(tensor: Tensor) -> bool:
+    value = tensor.value
+    return value is not None and value.size == 1 and not value.any()
 
 
 def _value(name: str, tensor: Tensor) -> onnx.ValueInfoProto:

@@ -29,6 +29,7 @@ from service.training.engines.sessions.shares import (
     is_small,
     rows_at_once,
     scale_rank,
+    shares_of,
 )
 from service.training.engines.sessions.state import State
 from service.training.engines.sessions.step_memory import StepMemory
@@ -58,7 +59,7 @@ class SessionsEngine:
         self._files = files
         self._manifest = read(files.manifest)
         self._threads = threads
-        self._shares = 1 if self._manifest.batch_statistics else threads
+        self._shares = shares_of(self._manifest, threads=threads)
         self._is_here = self._manifest.optimized_for == here()
         self._rows = rows_at_once(self._manifest, of_optimized=self._is_here)
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)

@@ -37,6 +37,18 @@ and those of four other networks were no higher, and its step took as long; that
 nodes took some 2 % longer."""
 
 
+MOSTLY_TABLES = 4
+"""Times as many parameters as multiplications per sample: the rows of tables that a batch reads are
+few, but each share writes gradients of all rows, which takes longer than it saves."""
+
+
+def shares_of(manifest: Manifest, *, threads: int) -> int:
+    """How many parts a batch is split into."""
+    parameters = sum(each.size for each in manifest.parameters)
+    few = parameters > MOSTLY_TABLES * manifest.work.multiplications > 0
+    return 1 if manifest.batch_statistics or few else threads
+
+
 def is_small(manifest: Manifest) -> bool:
     """Is a memory plan of a run worth its memory?"""
     return manifest.work.elements < SMALL

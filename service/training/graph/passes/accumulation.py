@@ -1,9 +1,9 @@
-"""Adds to products in place: a Gemm with a third input saves a pass over both."""
+"""Adds to what is there: a Gemm with a third input, or a ScatterElements into it, saves passes."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 
 import onnx
 
@@ -12,28 +12,47 @@ from service.training.graph.tensor import Shape
 
 
 def accumulate(
-    nodes: Sequence[onnx.NodeProto], shape_of: Callable[[str], Shape | None], results: Iterable[str]
+    nodes: Sequence[onnx.NodeProto],
+    shape_of: Callable[[str], Shape | None],
+    results: Iterable[str],
+    *,
+    zeros: Container[str] = (),
 ) -> list[onnx.NodeProto]:
-    """The nodes, with each Add to a Gemm that nothing else reads as the Gemm's third input."""
+    """The nodes, with each Add to a Gemm that nothing else reads as the Gemm's third input, and
+    each Add to rows that were added to zeros as their addition to the other summand.
+
+    zeros: names of numbers that are 0.
+    """
     readers = Counter([*results, *(name for node in nodes for name in reads(node))])
-    products = {n.output[0]: n for n in nodes if n.op_type == "Gemm" and len(n.input) == 2}
     written: dict[str, onnx.NodeProto] = {node.output[0]: node for node in nodes}
+    empty = {n.output[0] for n in nodes if n.op_type == "Expand" and n.input[0] in zeros}
+    sums = {
+        n.output[0]: n
+        for n in nodes
+        if (n.op_type == "Gemm" and len(n.input) == 2)
+        or (n.op_type == "ScatterElements" and n.input[0] in empty and _adds(n))
+    }
     for node in nodes:
         if node.op_type != "Add":
             continue
         for name, other in (node.input, reversed(node.input)):
-            made, shape = products.get(name), shape_of(name)
+            made, shape = sums.get(name), shape_of(name)
             if made is None or readers[name] > 1 or shape is None or None in shape:
                 continue
             if shape == shape_of(other) and written.pop(name, None) is not None:
                 _add_to(node, made, other)
-                products.pop(name)
+                sums.pop(name)
                 break
     return list(written.values())
 
 
-def _add_to(node: onnx.NodeProto, product: onnx.NodeProto, other: str) -> None:
-    """Turn the Add into a product that adds `other`."""
-    node.op_type = "Gemm"
-    node.input[:] = [*product.input, other]
-    node.attribute.extend(product.attribute)
+def _adds(node: onnx.NodeProto) -> bool:
+    return any(each.name == "reduction" and each.s == b"add" for each in node.attribute)
+
+
+def _add_to(node: onnx.NodeProto, part: onnx.NodeProto, other: str) -> None:
+    """Turn the Add into the node that made one part, with the other to begin with."""
+    node.op_type = part.op_type
+    inputs = [*part.input, other] if part.op_type == "Gemm" else [other, *part.input[1:]]
+    node.input[:] = inputs
+    node.attribute.extend(part.attribute)

@@ -44,7 +44,8 @@ def _added_rows(g: Tensor, x: Tensor, places: Tensor, axis: int) -> Tensor:
         summed = chosen.op("Gemm", matrix, transA=1)
     else:
         summed = _summed_rows(matrix, flat.cast(INT64), moved[0], width)
-    return _turned_back(summed.reshape(*moved), axis)
+    is_matrix = x.rank == 2 and axis == 0
+    return _turned_back(summed if is_matrix else summed.reshape(*moved), axis)
 
 
 def _summed_rows(rows: Tensor, places: Tensor, count: Tensor, width: Tensor) -> Tensor:

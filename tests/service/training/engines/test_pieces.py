@@ -12,7 +12,12 @@ from service.training.engines.manifest import Manifest, TrainedTensor, Work
 from service.training.engines.sessions import shares
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.engines.sessions.shares import ELEMENTS_AT_ONCE, MIN_ROWS, rows_at_once
+from service.training.engines.sessions.shares import (
+    ELEMENTS_AT_ONCE,
+    MIN_ROWS,
+    rows_at_once,
+    shares_of,
+)
 from service.training.optimizer.recipe import Recipe
 
 RECIPE = Recipe("sgd", momentum=0.5)
@@ -102,13 +107,19 @@ def test_an_evaluation_in_pieces_keeps_the_order_of_the_samples(
     np.testing.assert_allclose(outputs, expected, rtol=1e-5, atol=1e-6)
 
 
-def manifest(elements: int, *, parameters: int = 10, batch_statistics: bool = False) -> Manifest:
+def manifest(
+    elements: int,
+    *,
+    multiplications: int = 0,
+    parameters: int = 10,
+    batch_statistics: bool = False,
+) -> Manifest:
     return Manifest(
         engine="sessions",
         inputs=("x",),
         output="y",
         parameters=(TrainedTensor("w", (parameters,)),),
-        work=Work(0, elements),
+        work=Work(multiplications, elements),
         batch_statistics=batch_statistics,
     )
 
@@ -130,3 +141,9 @@ def test_batches_stay_whole_where_rows_depend_on_each_other_or_nothing_is_known(
     known: Manifest,
 ) -> None:
     assert rows_at_once(known) is None
+
+
+@pytest.mark.parametrize(("parameters", "shares"), [(10_000, 2), (30_000, 2), (1_000_000, 1)])
+def test_a_model_of_large_tables_writes_their_gradients_once(parameters: int, shares: int) -> None:
+    dense = manifest(100, multiplications=30_000, parameters=parameters)
+    assert shares_of(dense, threads=2) == shares
