@@ -212,11 +212,13 @@ def _merged(plain: Tensor, groups: int, block: int) -> tuple[Tensor, int]:
     outs, ins, *kernel = plain.whole
     if groups == 1 or not is_merged(plain, groups, block):
         return plain, groups
-    times = block // ins
+    times, wide, graph = block // ins, padded(outs, block), plain.graph
+    if wide > outs:
+        plain = plain.op("Pad", graph.ints([0] * plain.rank + [wide - outs, 0, 0, 0]))
     own = np.arange(block)[:, None] // ins == np.arange(block) // ins
     tiled = plain.op("Concat", *[plain] * (times - 1), axis=1)
-    mask = np.tile(own, (outs // block, 1)).reshape(outs, block, *[1] * len(kernel))
-    return tiled * plain.graph.numbers(mask, plain.dtype), groups // times
+    mask = np.tile(own, (wide // block, 1)).reshape(wide, block, *[1] * len(kernel))
+    return tiled * graph.numbers(mask, plain.dtype), wide // block
 
 
 def is_merged(plain: Tensor, groups: int, block: int) -> bool:

@@ -160,7 +160,7 @@ class _BlockRewriting(Struct):
         if groups == 1 or ins == own == 1:
             return outs >= block // 2
         is_whole = own % block == 0 and ins % block == 0
-        return is_whole or (own == ins and block % ins == 0 and outs % block == 0)
+        return is_whole or (own == ins and block % ins == 0)
 
     def _affine(self, norm: onnx.NodeProto, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The factor and the summand of each channel. bias: of what is normalized."""

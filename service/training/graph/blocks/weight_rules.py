@@ -127,20 +127,21 @@ def _found(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]) -
 
 
 def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups: int) -> Tensor:
-    """One product for each sample, group and pair of blocks, summed over samples."""
+    """One product for each place of the kernel, group and pair of blocks."""
     graph, block = g.graph, g.graph.layout.block
     outs, ins, *kernel = weight.whole
     places = product(kernel)
     merges = is_merged(weight, groups, block)
-    count = outs // block if merges else groups
-    _, _, rows, columns = sizes(g)
-    ways, deep = outs // count // block, 1 if merges else ins // block
-    right = g.reshape(-1, count, ways, 1, rows * columns, block)
-    seen = bordered(x.reshape(-1, *sizes(x)[2:], block), windows, first=1)
+    _, wide, rows, columns = sizes(g)
+    count = wide // block if merges else groups
+    ways, deep = wide // count // block, 1 if merges else ins // block
+    right = g.reshape(-1, count * ways, rows * columns * block).swap(0, 1)
+    right = right.reshape(count, ways, 1, -1, block)
+    blocks = x.reshape(-1, count * deep, *sizes(x)[2:], block).swap(0, 1)
     parts = []
-    for each in shifted(seen, windows, (rows, columns), first=1):
-        left = each.reshape(-1, count, 1, deep, rows * columns, block).swap(-1, -2)
-        parts.append((left @ right).sum([0]).unsqueeze(0))
+    for each in shifted(bordered(blocks, windows, first=2), windows, (rows, columns), first=2):
+        left = each.reshape(count, 1, deep, -1, block)
+        parts.append((left.swap(-1, -2) @ right).unsqueeze(0))
     joined = _stacked(parts, axis=0)  # places, groups, ways, deep, ins, outs
     if not merges:
         return joined.transpose(1, 2, 5, 3, 4, 0).reshape_like(weight)
@@ -148,7 +149,8 @@ def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups
     pairs = joined.reshape(places, count, times, ins, times, ins)
     own = np.eye(times).reshape(1, 1, times, 1, times, 1)
     kept = (pairs * graph.numbers(own, g.dtype)).sum([2])
-    return kept.transpose(1, 3, 4, 2, 0).reshape_like(weight)
+    whole = kept.transpose(1, 3, 4, 2, 0).reshape(wide, ins, *kernel)
+    return whole if wide == outs else whole.slice([0], [outs], [0])
 
 
 def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
