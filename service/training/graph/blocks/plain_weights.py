@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from service.training.graph.blocks.between import Rewriting, two_axes
-from service.training.graph.blocks.parts import bordered, shifted
+from service.training.graph.blocks.layout import BlockWindows
 from service.training.graph.node import Node
 from service.training.graph.places import fixed
-from service.training.graph.tensor import Tensor, product
+from service.training.graph.tensor import Array, Tensor, product
 from service.training.graph.windows import windows_of
 
 HEAVY = 4
@@ -37,12 +41,13 @@ def as_columns(
     x, counts = to.plain(node.x.name), node.y.whole_from(2)
     if x.rank == 3:
         x = x.reshape(x.ranked[0], ins, 1, fixed(x, 2))
-    wide = bordered(x.swap(0, 1), windows, first=2)
-    parts = shifted(wide, windows, [1, *counts] if len(counts) == 1 else counts, first=2)
-    columns = parts[0].reshape(ins, -1)
-    if len(parts) > 1:
-        each = [part.reshape(ins, 1, -1) for part in parts]
-        columns = to.new.op("Concat", *each, axis=1).reshape(ins * product(kernel), -1)
+    counts = [1, *counts] if len(counts) == 1 else counts
+    columns = x.swap(0, 1).reshape(ins, -1, product(x.whole_from(2)))
+    if not windows.is_point:
+        chosen = to.new.numbers(_selection(windows, x.whole_from(2), counts), x.dtype)
+        seen = (columns @ chosen).reshape(ins, -1, product(kernel), product(counts))
+        columns = seen.swap(1, 2)
+    columns = columns.reshape(ins * product(kernel), -1)
     factor, shift = affine
     rows, below = weight.reshape(outs, -1), None if shift is None else shift.unsqueeze(1)
     if factor is None:
@@ -51,7 +56,23 @@ def as_columns(
         assert below is not None
         result = rows.op("Gemm", columns) * factor.unsqueeze(1) + below
     batch = node.x.ranked[0]
-    to.rename(result.reshape(outs, -1, *counts).known(outs, batch, *counts).swap(0, 1), last)
+    places = node.y.whole_from(2)
+    to.rename(result.reshape(outs, -1, *places).known(outs, batch, *places).swap(0, 1), last)
+
+
+def _selection(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]) -> Array:
+    """The matrix of 0 and 1 that copies each number to where windows hold it, without pads.
+
+    Returns (numbers, places of the kernel · windows). The gradient is a product, too, where parts
+    of x would be padded and added up for each place.
+    """
+    held = []
+    for i in range(2):
+        places = np.arange(windows.kernel[i])[:, None] * windows.dilations[i] - windows.pads[i]
+        seen = places + np.arange(counts[i]) * windows.strides[i]
+        held.append(seen[:, :, None] == np.arange(whole[i]))
+    both: Array = np.einsum("kcs,ldt->stklcd", *held)
+    return both.reshape(product(whole), -1)
 
 
 def as_rows(to: Rewriting, node: Node, weight: Tensor, bias: Tensor | None, last: str) -> bool:

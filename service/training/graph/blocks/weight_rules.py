@@ -16,6 +16,7 @@ from service.training.graph.blocks.layout import (
     block_op,
     from_blocks,
     is_merged,
+    padded,
     sizes,
 )
 from service.training.graph.blocks.parts import bordered, shifted
@@ -41,22 +42,34 @@ def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, group
     if groups > 1:
         return _grouped(x, g, weight, windows, groups)
     if fixed(x, 1) == ins < g.graph.layout.block:
-        return _swapped(x, g, weight, windows)
+        return _from_swapped(_swapped(x, g, windows), weight)
     places = product(sizes(g)[2:])
     if set(windows.strides) == {1} and places >= MANY_PLACES and not windows.is_point:
-        before = [s - 1 - p for s, p in zip(windows.spans * 2, windows.pads, strict=True)]
-        blocks = [min(size // g.graph.layout.block, ABREAST) for size in (fixed(g, 1), fixed(x, 1))]
-        if blocks[0] < blocks[1] and min(before) >= 0:
-            turned = replace(windows, pads=tuple(before))
-            mirrored = _swapped(from_blocks(g, outs), x, weight.swap(0, 1), turned)
-            return mirrored.swap(0, 1).flip(2, 3)
-        return _swapped(from_blocks(x, ins), g, weight, windows)
+        return _by_convolution(x, g, weight, windows)
+    return _by_products(x, g, weight, windows)
+
+
+def _by_convolution(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+    """With kernels of g or, if they have more blocks, of x, for stride 1."""
+    outs, ins, *kernel = weight.whole
+    before = [s - 1 - p for s, p in zip(windows.spans * 2, windows.pads, strict=True)]
+    blocks = [min(size // g.graph.layout.block, ABREAST) for size in (fixed(g, 1), fixed(x, 1))]
+    if blocks[0] >= blocks[1] or min(before) < 0:
+        return _from_swapped(_swapped(from_blocks(x, ins), g, windows), weight)
+    made = _swapped(from_blocks(g, outs), x, replace(windows, pads=tuple(before)))
+    flipped = made.op("Gather", g.graph.ints(range(product(kernel))[::-1]), axis=2)
+    return from_blocks(flipped.reshape(outs, fixed(x, 1), *kernel), ins).reshape_like(weight)
+
+
+def _by_products(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+    """One for each place of the kernel."""
+    outs, ins, *_ = weight.whole
     flat = from_blocks(g, outs, last=True).reshape(-1, outs)
     seen = bordered(from_blocks(x, ins, last=True), windows, first=1)
-    parts = [
-        multiply(each.reshape(-1, ins), flat, ta=True)
-        for each in shifted(seen, windows, sizes(g)[2:], first=1)
-    ]
+    rows = [each.reshape(-1, ins) for each in shifted(seen, windows, sizes(g)[2:], first=1)]
+    if len(rows) == 1:
+        return multiply(flat, rows[0], ta=True).reshape_like(weight)
+    parts = [multiply(each, flat, ta=True) for each in rows]
     return _as_weights(_stacked(parts, axis=0), weight)
 
 
@@ -76,17 +89,17 @@ def _as_weights(products: Tensor, weight: Tensor) -> Tensor:
     return plain.reshape_like(weight)
 
 
-def _swapped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+def _swapped(x: Tensor, g: Tensor, windows: BlockWindows) -> Tensor:
     """A convolution of x with g as its kernel: channels as samples, and samples as channels.
 
     x: as ONNX has it, as the runtime reads fewer channels than a block. Samples are fewer.
+    Returns (channels of x, blocks of g, places of the kernel, block).
     """
-    graph, layout = g.graph, g.graph.layout
-    outs, ins, *_ = weight.whole
-    _, wide, rows, columns = sizes(g)
+    graph, block = g.graph, g.graph.layout.block
+    ins, (_, wide, rows, columns) = fixed(x, 1), sizes(g)
     graph.counts_rows = True
     seen = bordered(x.swap(0, 1), windows, first=2)
-    kernels = g.reshape(-1, wide // layout.block, rows, columns * layout.block).swap(0, 1)
+    kernels = g.reshape(-1, wide // block, rows, columns * block).swap(0, 1)
     found = _found(windows, sizes(x)[2:], (rows, columns))
     parts = []
     bands = -(-rows // max(1, AT_ONCE // columns))
@@ -110,10 +123,19 @@ def _swapped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Ten
             pads=[0, 0, 0, 0],
         )
         parts.append(part)
-    plain = from_blocks(sum(parts[1:], parts[0]), outs)
+    made = sum(parts[1:], parts[0]).reshape(ins, wide // block, *found, block)
     if found != list(windows.kernel):
-        plain = plain.slice([0, 0], list(windows.kernel), [2, 3])
-    return plain.swap(0, 1).reshape_like(weight)
+        made = made.slice([0, 0], list(windows.kernel), [2, 3])
+    return made.reshape(ins, wide // block, product(windows.kernel), block)
+
+
+def _from_swapped(made: Tensor, weight: Tensor) -> Tensor:
+    """With the weights' axes."""
+    outs, ins, *kernel = weight.whole
+    blocks = made.swap(0, 1).reshape(
+        1, padded(outs, weight.graph.layout.block), ins * product(kernel), 1
+    )
+    return from_blocks(blocks, outs).reshape_like(weight)
 
 
 def _found(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]) -> list[int]:

@@ -20,7 +20,9 @@ from service.training.graph.tensor import Tensor
 
 MADE, PART = "hone.weights.", "hone.part."
 """Prefixes of the names of the first graph's results, and of what the third graph is fed."""
-MOVES = frozenset(["Pad", "ReorderOutput", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"])
+MOVES = frozenset(
+    ["Gather", "Pad", "ReorderOutput", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"]
+)
 """Operators that only move numbers: those at a gradient's end are applied once, to the sum."""
 
 

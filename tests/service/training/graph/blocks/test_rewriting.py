@@ -170,6 +170,21 @@ def test_large_pictures(ins: int, outs: int, strides: list[int]) -> None:
     network.check()
 
 
+@pytest.mark.parametrize(
+    "windows", [{"pads": [1, 1, 0, 2]}, {"strides": [2, 1]}, {"dilations": [1, 2]}]
+)
+@pytest.mark.parametrize("norm", [False, True])
+def test_weights_that_outnumber_what_they_meet_stay_in_order(
+    windows: dict[str, list[int]], *, norm: bool
+) -> None:
+    network = Network(64, 3, 5)
+    network.add("Tanh")
+    network.conv(96, 64, 3, 3, **windows)
+    if norm:
+        network.norm(96)
+    network.check(blocked=False)
+
+
 @pytest.mark.parametrize("activation", ["Relu", "Sigmoid", "Tanh", "HardSwish", "LeakyRelu"])
 @pytest.mark.parametrize("ins", [3, 24])
 def test_an_activation_and_a_norm_become_part_of_the_convolution(activation: str, ins: int) -> None:
