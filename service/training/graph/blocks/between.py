@@ -68,6 +68,13 @@ def binary(to: Rewriting, node: Node) -> Tensor | None:
     return left.op(node.proto.op_type, right)
 
 
+def quotient(to: Rewriting, node: Node) -> Tensor | None:
+    """By a number: channels that fill the last block have 0, which would divide 0."""
+    below = node.given(1)
+    is_number = below.sizes is not None and product(below.sizes) == 1
+    return binary(to, node) if is_number and below.name not in to.moved else None
+
+
 def _beside(to: Rewriting, small: Tensor, whole: Tensor) -> Tensor | None:
     """A tensor that is broadcast to another: a number, or one for each channel of each sample."""
     if small.sizes is not None and product(small.sizes) == 1:
@@ -176,6 +183,7 @@ ANYWHERE: dict[str, Callable[[Rewriting, Node], Tensor | None]] = {
     **dict.fromkeys(BINARY, binary),
     "AveragePool": pool,
     "Concat": concat,
+    "Div": quotient,
     "GlobalAveragePool": means,
     "MaxPool": pool,
     "ReduceMean": means,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from service.training.graph.places import fixed
 from service.training.graph.tensor import Array, Tensor, product
 from service.training.graph.windows import windows_of
 
+Affine: TypeAlias = tuple[Tensor | None, Tensor | None]
+"""Factor and summand of each channel."""
 HEAVY = 4
 """Times as many weights as numbers of a run's input and output: to put them in blocks, and their
 gradients back, takes longer than to move the others."""
@@ -29,7 +32,7 @@ def as_columns(
     to: Rewriting,
     node: Node,
     weight: Tensor,
-    affine: tuple[Tensor | None, Tensor | None],
+    affine: Affine,
     last: str,
 ) -> None:
     """A product of the weights with columns of all that they meet, channels before samples.
@@ -53,8 +56,8 @@ def as_columns(
     if factor is None:
         result = rows.op("Gemm", columns, below)
     else:
-        assert below is not None
-        result = rows.op("Gemm", columns) * factor.unsqueeze(1) + below
+        scaled = rows.op("Gemm", columns) * factor.unsqueeze(1)
+        result = scaled if below is None else scaled + below
     batch = node.x.ranked[0]
     places = node.y.whole_from(2)
     to.rename(result.reshape(outs, -1, *places).known(outs, batch, *places).swap(0, 1), last)

@@ -24,11 +24,12 @@ from service.training.graph.blocks.layout import (
     padded,
     to_blocks,
 )
-from service.training.graph.blocks.plain_weights import as_columns, as_rows, is_heavy
+from service.training.graph.blocks.plain_weights import Affine, as_columns, as_rows, is_heavy
 from service.training.graph.blocks.rules import Form, find_phases, interleaved
 from service.training.graph.builder import STANDARD, Builder
-from service.training.graph.flow import reads
+from service.training.graph.flow import duplicate, reads
 from service.training.graph.node import Node
+from service.training.graph.passes.weights_apart import moving
 from service.training.graph.places import fixed
 from service.training.graph.tensor import FLOAT, NotDifferentiable, Tensor, product
 from service.training.graph.windows import windows_of
@@ -53,7 +54,8 @@ def rewritten(model: onnx.ModelProto, layout: BlockLayout) -> Builder:
 class _BlockRewriting(Struct):
     """moved: tensors in blocks, by their names in the model. both: those that also exist in ONNX's
     layout. done: results of nodes that are part of others. readers: how many nodes read a tensor.
-    next: the last of them.
+    next: the last of them. makers: nodes by their results. of_samples: tensors that depend on the
+    model's inputs; others come first.
     """
 
     model: onnx.ModelProto
@@ -64,12 +66,18 @@ class _BlockRewriting(Struct):
     done: set[str] = field(default_factory=set)
     readers: Counter[str] = field(default_factory=Counter)
     next: dict[str, onnx.NodeProto] = field(default_factory=dict)
+    makers: dict[str, onnx.NodeProto] = field(default_factory=dict)
+    of_samples: set[str] = field(default_factory=set)
 
     def run(self) -> Builder:
         outputs = [value.name for value in self.model.graph.output]
         self.readers = Counter([*outputs, *(n for node in self.old.nodes for n in reads(node))])
         self.next = {name: node for node in self.old.nodes for name in reads(node)}
-        for node in self.old.nodes:
+        self.makers = {name: node for node in self.old.nodes for name in node.output}
+        self.of_samples = moving(self.old.nodes, [tensor.name for tensor in self.old.inputs])
+        alone = [n for n in self.old.nodes if self.of_samples.isdisjoint(n.output)]
+        others = [n for n in self.old.nodes if not self.of_samples.isdisjoint(n.output)]
+        for node in (*alone, *others):
             if node.output[0] not in self.done and not self._rewrite(node):
                 self._keep(node)
         for name in outputs:
@@ -131,13 +139,16 @@ class _BlockRewriting(Struct):
         bias = self.new.tensor(proto.input[2]) if len(proto.input) > 2 else None
         fits = self._fits(node, weight)
         last, norm = self._taken(proto.output[0], NORM)
-        affine = None if norm is None else self._affine(norm, bias)
+        last, affine = self._scaled(
+            last, (None, bias) if norm is None else self._affine(norm, bias)
+        )
         if fits and is_heavy(node, weight, rows=self.new.layout.rows):
-            as_columns(self, node, weight, affine or (None, bias), last)
+            as_columns(self, node, weight, affine, last)
             return True
-        if affine is not None:
-            weight = weight * affine[0].unsqueeze(*range(1, weight.rank))
-            bias = affine[1]
+        proto, weight = self._unscaled(proto, weight)
+        node, (factor, bias) = self._node(proto), affine
+        if factor is not None:
+            weight = weight * factor.unsqueeze(*range(1, weight.rank))
         if fits:
             self._in_blocks(node, weight, bias, last)
         elif not as_rows(self, node, weight, bias, last):
@@ -168,6 +179,37 @@ class _BlockRewriting(Struct):
         factor = scale / (variance + self._node(norm).attribute("epsilon", 1e-5)).sqrt()
         mean = mean if bias is None else mean - bias
         return factor, shift - mean * factor
+
+    def _unscaled(self, proto: onnx.NodeProto, weight: Tensor) -> tuple[onnx.NodeProto, Tensor]:
+        """A convolution of the product with a number, with that in its weights instead."""
+        source = proto.input[0]
+        maker = self.makers.get(source)
+        if maker is None or maker.op_type != "Mul" or self.readers[source] > 1:
+            return proto, weight
+        for name, other in (maker.input, reversed(maker.input)):
+            number, whole = self.old.tensor(name), self.old.tensor(other)
+            is_number = number.value is not None and number.value.size == 1
+            if is_number and whole.shape == self.old.tensor(source).shape:
+                copy = duplicate(proto)
+                copy.input[0] = other
+                return copy, weight * self.new.tensor(name).reshape()
+        return proto, weight
+
+    def _scaled(self, last: str, affine: Affine) -> tuple[str, Affine]:
+        """With the factors of channels, if results are only multiplied by some next."""
+        reader = self._follower(last, frozenset(("Mul",)))
+        if reader is None:
+            return last, affine
+        whole, scale = self.old.tensor(last), self.old.tensor(reader.input[1])
+        channels, behind = whole.ranked[1], [1] * (whole.rank - 2)
+        forms = ((channels, *behind), (1, channels, *behind))
+        if scale.name in self.of_samples or scale.shape not in forms:
+            return last, affine
+        own = self.new.tensor(scale.name).reshape(channels)
+        factor, shift = affine
+        self.done.add(reader.output[0])
+        factor = own if factor is None else factor * own
+        return reader.output[0], (factor, None if shift is None else shift * own)
 
     def _in_blocks(self, node: Node, weight: Tensor, bias: Tensor | None, last: str) -> None:
         block, groups, x = self.new.layout.block, node.attribute("group", 1), node.x

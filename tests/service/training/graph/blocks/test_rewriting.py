@@ -198,6 +198,24 @@ def test_an_activation_and_a_norm_become_part_of_the_convolution(activation: str
     assert "BatchNormalization" not in kinds
 
 
+@pytest.mark.parametrize("shape", [(1, 24, 1, 1), (24, 1, 1)])
+def test_factors_become_part_of_the_weights(shape: tuple[int, ...]) -> None:
+    """Of channels after a convolution, and a number before it."""
+    network = Network(24, 9, 9)
+    network.conv(24, 24, 3, 3, pads=[1, 1, 1, 1])
+    first, sizes = network.last, network.constant(np.array(shape))
+    network.add("Mul", first, network.add("Reshape", network.weight(24), sizes))
+    network.norm(24)
+    number = network.constant(np.array(0.7, np.float32))
+    network.add("Erf", network.add("Div", network.last, number))
+    network.add("Mul", number, network.last)
+    network.conv(16, 24, 1, 1)
+    step = network.check()
+    kinds = [node.op_type for node in step.model.graph.node]
+    assert kinds.count("ReorderOutput") == 4  # of weights' gradients, and of the result
+    assert all(node.domain == DOMAIN for node in step.model.graph.node if node.op_type == "Conv")
+
+
 @pytest.mark.parametrize(
     ("kernel", "strides", "pads"),
     [([2, 2], [2, 2], [0] * 4), ([3, 3], [2, 2], [1] * 4), ([3, 2], [1, 2], [1, 1, 1, 0])],
