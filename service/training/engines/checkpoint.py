@@ -31,7 +31,7 @@ class CheckpointHead(Serialized, frozen=True):
     """A checkpoint's metadata. recipe: None without optimizer state.
 
     classes: ids, by the index of their rows in the head; None for 0, 1, … fresh: those that have
-    not been trained yet.
+    not been trained yet. rows: of a run, at most, after memory did not suffice for more.
     """
 
     engine: str
@@ -39,6 +39,7 @@ class CheckpointHead(Serialized, frozen=True):
     recipe: Recipe | None = None
     classes: tuple[int, ...] | None = None
     fresh: tuple[int, ...] = ()
+    rows: int | None = None
 
 
 def slot_name(slot: str, parameter: str) -> str:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from math import ceil
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +38,9 @@ from service.training.engines.sessions.step_memory import StepMemory
 from service.training.errors import ArtifactsUnreadable
 from service.training.optimizer.recipe import LossOptions, Recipe
 
+logger = logging.getLogger(__name__)
+T = TypeVar("T")
+
 
 class SessionsEngine:
     """A model in training.
@@ -61,7 +66,6 @@ class SessionsEngine:
         self._threads = threads
         self._shares = shares_of(self._manifest, threads=threads)
         self._is_here = self._manifest.optimized_for == here()
-        self._rows = rows_at_once(self._manifest, of_optimized=self._is_here)
         self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
         self._state.restore(checkpoint or files.checkpoint)
         self._frozen: dict[str, Array] = {}
@@ -135,7 +139,10 @@ class SessionsEngine:
             )
         if self._batches:
             self._state.buffers.put_gradients_by()
-        loss = self._gradients(self._training, inputs, target, weights, teacher)
+        loss = self._fitting(
+            lambda: self._gradients(self._training, inputs, target, weights, teacher),
+            rows=len(target),
+        )
         for old, new in zip(self._state.statistics.values(), self._updated.values(), strict=True):
             old[...] = new
         self._batches += 1
@@ -160,6 +167,31 @@ class SessionsEngine:
         for idle in self._state.buffers.gradients[taken:]:
             idle.fill(0)
         return loss
+
+    def _fitting(self, take: Callable[[], T], *, rows: int) -> T:
+        """What is computed from a batch, in smaller runs as long as memory does not suffice.
+
+        Results differ by rounding, so checkpoints keep the rows of a run. Raises MemoryError.
+        """
+        while True:
+            most = min(ceil(rows / self._shares), self._rows or rows)
+            try:
+                return take()
+            except MemoryError:
+                if most == 1 or self._manifest.batch_statistics:
+                    raise
+            # Now that the error is gone, nothing else has references to what is closed here.
+            self._state.rows = most // 2
+            logger.warning("smaller_runs rows=%d", self._state.rows)
+            self._series = None
+            for name in ("_training", "_evaluation"):
+                vars(self).pop(name, None)
+
+    @property
+    def _rows(self) -> int | None:
+        """Of a run, at most."""
+        known = rows_at_once(self._manifest, of_optimized=self._is_here), self._state.rows
+        return min((each for each in known if each is not None), default=None)
 
     def step(self, learning_rate: float) -> None:
         if self._batches > 1:
@@ -195,6 +227,9 @@ class SessionsEngine:
         return self._series
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        return self._fitting(lambda: self._evaluated(inputs, target), rows=len(target))
+
+    def _evaluated(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         feeds, rows = self._feeds(inputs, target), len(target)
         scale = self._loss.plain_scale(target)
         at_once = rows if self._rows is None else min(rows, self._rows * self._shares)
@@ -231,14 +266,14 @@ class SessionsEngine:
 
     def _open_training(self) -> Shares:
         with foreign_errors(ArtifactsUnreadable, "cannot load the training step"):
-            return self._open_step()
+            return self._open_step(self._provider)
 
     @cached_property
     def _evaluation(self) -> Shares:
         with foreign_errors(ArtifactsUnreadable, "cannot load the evaluation"):
             return self._open(self._files.eval_model, self._bind_evaluation)
 
-    def _open_step(self, provider: str = CPU) -> Shares:
+    def _open_step(self, provider: str) -> Shares:
         model, files = self._loss.step_model, self._files
         optimized = files.optimized_step_model
         if model != files.step_model:

@@ -21,7 +21,10 @@ ENGINE = "sessions"
 
 
 class State:
-    """All 0 until restored. steps: optimizer steps done. shares: number of gradient buffers."""
+    """All 0 until restored. steps: optimizer steps done. shares: number of gradient buffers.
+
+    rows: how many a run takes at most, if memory did not suffice for more.
+    """
 
     def __init__(self, manifest: Manifest, recipe: Recipe, *, threads: int, shares: int) -> None:
         shapes = {each.name: each.shape for each in manifest.parameters}
@@ -33,6 +36,7 @@ class State:
             each.name: np.zeros(each.shape, np.float32) for each in manifest.statistics
         }
         self.steps = 0
+        self.rows: int | None = None
         self._head = manifest.head
         self._adapters = manifest.adapters
         self._fresh: tuple[int, ...] = ()
@@ -46,7 +50,7 @@ class State:
 
     def save(self, path: Path) -> None:
         classes = None if self._head is None else self._head.classes
-        head = CheckpointHead(ENGINE, self.steps, self._recipe, classes, self._fresh)
+        head = CheckpointHead(ENGINE, self.steps, self._recipe, classes, self._fresh, self.rows)
         checkpoint.save(path, head, {**self.parameters, **self.statistics, **self._slots()})
 
     def restore(self, path: Path) -> None:
@@ -65,7 +69,7 @@ class State:
                 f" needs {_listed(self._recipe)}; begin from the checkpoint's parameters instead"
             )
         checkpoint.load(path, {**self.parameters, **self.statistics, **self._slots()})
-        self.steps, self._fresh = head.steps, head.fresh
+        self.steps, self._fresh, self.rows = head.steps, head.fresh, head.rows
 
     def load_parameters(self, path: Path) -> None:
         """Load the parameters that the checkpoint's model is measured with; optimizer state stays.
