@@ -52,11 +52,14 @@ def unary(to: Rewriting, node: Node) -> Tensor | None:
 
 
 def binary(to: Rewriting, node: Node) -> Tensor | None:
-    """Of tensors of one shape, or of one and a number, or numbers for channels."""
+    """Of tensors of one shape, or of one and a number, or numbers for channels.
+
+    Batches may have different names; a resize with computed sizes gives its own another.
+    """
     if len(node.inputs) != 2:
         return None
     pair = (node.given(0), node.given(1))
-    if pair[0].ranked == pair[1].ranked:
+    if pair[0].ranked[1:] == pair[1].ranked[1:]:
         left, right = (to.blocked(each.name) for each in pair)
         return left.op(node.proto.op_type, right)
     whole, small = pair if pair[0].name in to.moved else pair[::-1]

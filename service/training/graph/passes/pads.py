@@ -1,4 +1,4 @@
-"""Rewrites pads of some axes as pads of all axes.
+"""Rewrites pads of some axes as pads of all axes, and those before a convolution as its own.
 
 ONNX Runtime's transpose optimizer (1.19.2) takes the pads of a Pad with axes for those of the first
 axes, and computes something else or fails.
@@ -6,11 +6,11 @@ axes, and computes something else or fails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import onnx
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
 from service.training.graph.builder import STANDARD
 from service.training.graph.types import type_of
@@ -43,3 +43,41 @@ def spell_out_pads(model: onnx.ModelProto) -> None:
         graph.initializer.append(numpy_helper.from_array(full, f"{node.name}:pads"))
         node.input[1] = f"{node.name}:pads"
         del node.input[3 if node.input[2] else 2 :]
+
+
+def pad_within_convolutions(model: onnx.ModelProto) -> None:
+    """Give each Conv of what is padded with zeros these pads, in place of the Pad.
+
+    Exporters write a Pad where pads differ at both ends, as in causal convolutions.
+    """
+    numbers = {t.name: t for t in model.graph.initializer}
+    pads = {n.output[0]: n for n in model.graph.node if n.op_type == "Pad"}
+    for node in model.graph.node:
+        pad = pads.get(node.input[0]) if node.op_type == "Conv" else None
+        added = None if pad is None else _spatial_pads(pad, numbers)
+        given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        if pad is None or added is None or given.get("auto_pad", b"NOTSET") != b"NOTSET":
+            continue
+        own = given.pop("pads", [0] * len(added))
+        del node.attribute[:]
+        given["pads"] = [first + second for first, second in zip(own, added, strict=True)]
+        node.attribute.extend(helper.make_attribute(*each) for each in given.items())
+        node.input[0] = pad.input[0]
+
+
+def _spatial_pads(
+    node: onnx.NodeProto, numbers: Mapping[str, onnx.TensorProto]
+) -> list[int] | None:
+    """Of zeros behind the first two axes; None if the node does something else."""
+    given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    names = [name for name in node.input[1:] if name]
+    if given.get("mode", b"constant") != b"constant" or len(node.input) > 3:
+        return None
+    if not numbers.keys() >= set(names):
+        return None
+    pads, *value = (numpy_helper.to_array(numbers[name]) for name in names)
+    ends = pads.reshape(2, -1)
+    if pads.min() < 0 or ends[:, :2].any() or any(each.any() for each in value):
+        return None
+    spatial: list[int] = ends[:, 2:].reshape(-1).tolist()
+    return spatial

@@ -21,10 +21,10 @@ from service.training.graph.passes.inference import infer
 from service.training.graph.passes.lowering import lower
 from service.training.graph.passes.microsoft import write_out
 from service.training.graph.passes.modes import switch_off
-from service.training.graph.passes.pads import spell_out_pads
+from service.training.graph.passes.pads import pad_within_convolutions, spell_out_pads
 from service.training.graph.passes.sequences import open_sequences
 from service.training.graph.passes.shapes import fold_shapes
-from service.training.graph.passes.simplify import pool_before_relu, simplify
+from service.training.graph.passes.simplify import pool_before_relu, prune, simplify
 
 OLDEST, NEWEST = 18, 21
 """Opsets whose operators the rules use: Reduce takes its axes as an input since 18."""
@@ -79,6 +79,8 @@ def prepare(
     stamp(model)
     model = infer(model)
     spell_out_pads(model)
+    pad_within_convolutions(model)
+    prune(model.graph, [value.name for value in model.graph.output])
     return model
 
 
