@@ -28,6 +28,8 @@ FORMS = ("eager", "channels_last", "compiled")
 BATCHES = 8
 LEARNING_RATE = 1e-4
 WARM_STEPS = 3
+PATCHES = 2
+"""Convolutions that transformers begin with."""
 
 
 def build(name: str) -> nn.Module:
@@ -75,7 +77,12 @@ def export(name: str, folder: Path) -> dict[str, Any]:
     inputs, label = samples(network)
     arrays = {each: tensor.numpy() for each, tensor in zip(names, inputs, strict=True)}
     np.savez(folder / "data.npz", label=label.numpy(), **arrays)
-    return {"batch_size": network.batch_size, "loss": network.loss}
+    convolutions = sum(isinstance(m, (nn.Conv1d, nn.Conv2d)) for m in net.modules())
+    return {
+        "batch_size": network.batch_size,
+        "loss": network.loss,
+        "is_convolutional": convolutions > PATCHES,
+    }
 
 
 def train(
