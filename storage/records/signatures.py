@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from typing import Any
+from msgspec import Struct, convert
 
-from msgspec import Struct, to_builtins
-
-from storage.database.codec import dump
+from storage.database.codec import load
 
 
 class TensorSpec(Struct, frozen=True):
@@ -64,38 +61,6 @@ class Signature(Struct, frozen=True):
     loss_of_samples: bool = True
 
 
-def dump_signature(signature: Signature) -> str:
-    """The signature as JSON."""
-    return dump(to_builtins(signature))
-
-
-def load_signature(text: str) -> Signature:
-    """Parse the JSON of `dump_signature`."""
-    fields = json.loads(text)
-    return Signature(
-        inputs=tuple(
-            TensorSpec(name=each["name"], dtype=each["dtype"], shape=tuple(each["shape"]))
-            for each in fields["inputs"]
-        ),
-        target=_target(fields["target"]),
-        loss_of_samples=fields.get("loss_of_samples", True),
-    )
-
-
 def load_target(text: str) -> TargetSpec:
     """Parse the JSON of a signature's target."""
-    return _target(json.loads(text))
-
-
-def _target(fields: dict[str, Any]) -> TargetSpec:
-    classes, ids = fields["classes"], fields.get("class_ids")
-    return TargetSpec(
-        name=fields["name"],
-        dtype=fields["dtype"],
-        shape=tuple(fields["shape"]),
-        num_classes=fields["num_classes"],
-        classes=None if classes is None else tuple(classes),
-        class_ids=None if ids is None else tuple(ids),
-        classes_made=fields.get("classes_made"),
-        may_ignore=fields.get("may_ignore", False),
-    )
+    return convert(load(text), TargetSpec)

@@ -68,7 +68,7 @@ class Variant(Struct, frozen=True):
     method: how it was made. metrics: on the same samples as the version's.
     """
 
-    name: VariantName
+    name: str
     file: FileRecord | None
     method: str
     metrics: dict[str, Any]

@@ -9,8 +9,9 @@ from typing import Any, get_args
 
 from storage.database.audit_chain import DAEMON, PRUNED, exported, insert_entry
 from storage.database.audited import current
-from storage.database.codec import dump, dump_time, load, load_time
-from storage.database.connection import Readers, sqlite3
+from storage.database.codec import dump, dump_time, load
+from storage.database.connection import Readers
+from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.records.access import AuditEntry, AuditFilter, EntryKind, NewEntry
@@ -73,7 +74,7 @@ class Audit:
                 "ORDER BY id DESC LIMIT ?",
                 (*values, limit),
             ).fetchall()
-        return [_entry(row) for row in rows]
+        return [record(AuditEntry, row) for row in rows]
 
     def export(self, *, after: int) -> Iterator[str]:
         """The lines of the entries after an id, many at a time; no reader stays open between."""
@@ -147,8 +148,3 @@ def _conditions(where: AuditFilter) -> tuple[list[str], list[Any]]:
             clauses.append(clause)
             values.append(dump_time(value) if isinstance(value, datetime) else value)
     return clauses, values
-
-
-def _entry(row: sqlite3.Row) -> AuditEntry:
-    facts = None if row["facts"] is None else load(row["facts"])
-    return AuditEntry(**{**dict(row), "at": load_time(row["at"]), "facts": facts})

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from storage.database.codec import load, load_time
-from storage.database.connection import Readers, sqlite3
+from storage.database.connection import Readers
+from storage.database.rows import record
 from storage.database.transaction import Event
 from storage.database.writer import Subscriber, Writer
 from storage.tables.model_rows import among
@@ -28,7 +28,7 @@ class Events:
             rows = connection.execute(
                 "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?", (id, limit)
             ).fetchall()
-        return [_event(row) for row in rows]
+        return [record(Event, row) for row in rows]
 
     def newest(
         self,
@@ -58,7 +58,7 @@ class Events:
                 " AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
                 values,
             ).fetchall()
-        return [_event(row) for row in rows]
+        return [record(Event, row) for row in rows]
 
     def last(self, type: str, model: str) -> Event | None:  # noqa: A002
         """The newest event of a type about a model, None if none is stored."""
@@ -67,7 +67,7 @@ class Events:
                 "SELECT * FROM events WHERE type = ? AND model = ? ORDER BY id DESC LIMIT 1",
                 (type, model),
             ).fetchone()
-        return None if row is None else _event(row)
+        return None if row is None else record(Event, row)
 
     def last_id(self) -> int:
         """The id of the newest event ever stored, 0 if there was none."""
@@ -86,13 +86,3 @@ class Events:
 
     def unsubscribe(self, callback: Subscriber) -> None:
         self._writer.unsubscribe(callback)
-
-
-def _event(row: sqlite3.Row) -> Event:
-    return Event(
-        id=row["id"],
-        type=row["type"],
-        model=row["model"],
-        data=load(row["data"]),
-        created_at=load_time(row["created_at"]),
-    )

@@ -6,17 +6,12 @@ from typing import Any
 
 from msgspec.structs import asdict
 
-from storage.database.codec import (
-    dump,
-    dump_time,
-    load,
-    load_optional_time,
-    load_time,
-)
+from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
+from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.errors import NotFound, StateConflict
-from storage.records.jobs import NEXT, Blocker, Job, JobState, NewJob
+from storage.records.jobs import NEXT, Job, JobState, NewJob
 from storage.tables.classes import require_same_classes
 from storage.tables.metrics import pack_curve
 from storage.tables.model_rows import no_model
@@ -47,7 +42,7 @@ def fetch_jobs(
 ) -> list[Job]:
     """Jobs; clauses: what follows the SELECT: WHERE, ORDER BY, LIMIT."""
     rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
-    return [_job(row) for row in rows]
+    return [record(Job, row, trigger=row["cause"]) for row in rows]
 
 
 def insert_job(transaction: Transaction, new: NewJob) -> Job:
@@ -130,29 +125,3 @@ def job_columns(**fields: Any) -> dict[str, Any]:
 def no_job(job_id: int) -> NotFound:
     """The error for a job that does not exist."""
     return NotFound(f"there is no job {job_id}; GET /v1/jobs lists them")
-
-
-def _job(row: sqlite3.Row) -> Job:
-    return Job(
-        id=row["id"],
-        model_id=row["model_id"],
-        model=row["model"],
-        state=JobState(row["state"]),
-        trigger=row["cause"],
-        hyperparameters=load(row["hyperparameters"]),
-        start=row["start"],
-        ignore_policy=bool(row["ignore_policy"]),
-        watermark=row["watermark"],
-        created_at=load_time(row["created_at"]),
-        blocked_by=tuple(Blocker(**each) for each in load(row["blocked_by"])),
-        progress=load(row["progress"]),
-        metrics=load(row["metrics"]),
-        choices=load(row["choices"]),
-        version=row["version"],
-        engine=row["engine"],
-        restarts=row["restarts"],
-        error=None if row["error"] is None else load(row["error"]),
-        started_at=load_optional_time(row["started_at"]),
-        finished_at=load_optional_time(row["finished_at"]),
-        priority=row["priority"],
-    )

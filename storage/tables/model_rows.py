@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Any
 
-from msgspec.structs import asdict
-
-from storage.database.codec import (
-    dump,
-    dump_time,
-    load,
-    load_optional_time,
-    load_time,
-)
+from storage.database.codec import dump, dump_time, load
 from storage.database.connection import sqlite3
+from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
 from storage.errors import AlreadyExists, NotFound
-from storage.records.models import FileRecord, Model, NewModel, Quota, SampleCounts
-from storage.records.signatures import dump_signature, load_signature
+from storage.records.models import FileRecord, Model, NewModel
 
 _SELECT = """
 SELECT models.*,
@@ -35,6 +27,16 @@ SELECT models.*,
   (SELECT version FROM aliases WHERE model_id = models.id AND alias = 'latest') AS latest_version
 FROM models
 """
+_PREPARED = ("engine", "trainable", "trainable_parameters", "frozen_parameters", "notes")
+"""Columns that preparing a model sets."""
+_CHANGING = (
+    *("hyperparameters", "signature", "gate", "retention", "preprocess", "quota"),
+    *("keeps_duplicates", "features", "federation"),
+)
+_NEW = (
+    *("name", "loss", "loss_output", "optimizer", "output", "signature", "hyperparameters"),
+    *("gate", "retention", "preprocess", "keeps_duplicates", "features", *_PREPARED),
+)
 
 
 def no_model(model: str | int) -> NotFound:
@@ -85,30 +87,11 @@ def insert_model(transaction: Transaction, new: NewModel) -> int:
     taken = transaction.execute("SELECT 1 FROM models WHERE name = ?", (new.name,)).fetchone()
     if taken:
         raise name_taken(new.name)
-    columns = {
-        "name": new.name,
-        "created_at": dump_time(transaction.now),
-        "loss": new.loss,
-        "loss_output": new.loss_output,
-        "optimizer": new.optimizer,
-        "engine": new.engine,
-        "output": new.output,
-        "signature": dump_signature(new.signature),
-        "trainable": dump(new.trainable),
-        "trainable_parameters": new.trainable_parameters,
-        "frozen_parameters": new.frozen_parameters,
-        "hyperparameters": dump(new.hyperparameters),
-        "notes": dump(new.notes),
-        "gate": dump(new.gate),
-        "retention": dump(new.retention),
-        "preprocess": dump(new.preprocess),
-        "keeps_duplicates": new.keeps_duplicates,
-        "features": None if new.features is None else dump(new.features),
-    }
+    given = {**columns(new, _NEW), "created_at": dump_time(transaction.now)}
     row = transaction.execute(
-        f"INSERT INTO models ({', '.join(columns)}) "  # noqa: S608 - our own names
-        f"VALUES ({', '.join('?' * len(columns))}) RETURNING id",
-        tuple(columns.values()),
+        f"INSERT INTO models ({', '.join(given)}) "  # noqa: S608 - our own names
+        f"VALUES ({', '.join('?' * len(given))}) RETURNING id",
+        tuple(given.values()),
     ).fetchone()
     return int(row["id"])
 
@@ -123,71 +106,29 @@ def insert_files(transaction: Transaction, model_id: int, files: dict[str, FileR
 
 def renew_model(transaction: Transaction, model: Model, files: dict[str, FileRecord]) -> None:
     """Write the fields and files that preparing a model sets."""
-    columns = {
-        "engine": model.engine,
-        "trainable": dump(model.trainable),
-        "trainable_parameters": model.trainable_parameters,
-        "frozen_parameters": model.frozen_parameters,
-        "notes": dump(model.notes),
-    }
-    _update(transaction, model.id, columns)
+    _update(transaction, model, _PREPARED)
     transaction.execute("DELETE FROM model_files WHERE model_id = ?", (model.id,))
     insert_files(transaction, model.id, files)
 
 
 def update_model(transaction: Transaction, model: Model) -> None:
     """Write the fields of a model that may change."""
-    columns = {
-        "hyperparameters": dump(model.hyperparameters),
-        "signature": dump_signature(model.signature),
-        "gate": dump(model.gate),
-        "retention": dump(model.retention),
-        "preprocess": dump(model.preprocess),
-        "quota": dump(asdict(model.quota)),
-        "keeps_duplicates": model.keeps_duplicates,
-        "features": None if model.features is None else dump(model.features),
-        "federation": dump(model.federation),
-    }
-    _update(transaction, model.id, columns)
+    _update(transaction, model, _CHANGING)
 
 
-def _update(transaction: Transaction, model_id: int, columns: dict[str, Any]) -> None:
-    assignments = ", ".join(f"{column} = ?" for column in columns)
+def _update(transaction: Transaction, model: Model, names: Iterable[str]) -> None:
+    given = columns(model, names)
+    assignments = ", ".join(f"{column} = ?" for column in given)
     transaction.execute(
         f"UPDATE models SET {assignments} WHERE id = ?",  # noqa: S608 - our own names
-        (*columns.values(), model_id),
+        (*given.values(), model.id),
     )
 
 
 def _model(row: sqlite3.Row) -> Model:
-    return Model(
-        id=row["id"],
-        name=row["name"],
-        created_at=load_time(row["created_at"]),
-        loss=row["loss"],
-        loss_output=row["loss_output"],
-        optimizer=row["optimizer"],
-        engine=row["engine"],
-        output=row["output"],
-        signature=load_signature(row["signature"]),
-        trainable=tuple(load(row["trainable"])),
-        trainable_parameters=row["trainable_parameters"],
-        frozen_parameters=row["frozen_parameters"],
-        hyperparameters=load(row["hyperparameters"]),
-        files={role: FileRecord(*fields) for role, fields in load(row["files"]).items()},
-        notes=tuple(load(row["notes"])),
-        samples=SampleCounts(
-            **{name: row[name] for name in ("train", "validation", "base", "unlabelled")}
-        ),
-        latest_version=row["latest_version"],
-        gate=load(row["gate"]),
-        retention=load(row["retention"]),
-        held_since=load_optional_time(row["held_since"]),
-        reference_frozen_at=load_optional_time(row["reference_frozen_at"]),
-        base_set_at=load_optional_time(row["base_set_at"]),
-        preprocess=tuple(load(row["preprocess"])),
-        quota=Quota(**load(row["quota"])),
-        keeps_duplicates=bool(row["keeps_duplicates"]),
-        features=None if row["features"] is None else tuple(load(row["features"])),
-        federation=load(row["federation"]),
-    )
+    files = {
+        role: {"sha256": sha256, "size_bytes": size_bytes}
+        for role, (sha256, size_bytes) in load(row["files"]).items()
+    }
+    counts = {name: row[name] for name in ("train", "validation", "base", "unlabelled")}
+    return record(Model, row, files=files, samples=counts)

@@ -8,8 +8,9 @@ from datetime import datetime
 
 from msgspec.structs import asdict
 
-from storage.database.codec import dump, dump_time, load, load_optional_time, load_time
+from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers, sqlite3
+from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.errors import AlreadyExists, NotFound, StateConflict
@@ -50,7 +51,7 @@ class Tokens:
                 new.expires_at and dump_time(new.expires_at),
                 session_of,
             )
-            return _token(transaction.execute(_ADD, parameters).fetchone())
+            return record(Token, transaction.execute(_ADD, parameters).fetchone())
 
         return self._writer.write(insert)
 
@@ -65,7 +66,7 @@ class Tokens:
             rows = connection.execute(
                 "SELECT * FROM tokens WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
             ).fetchall()
-        return [_token(row) for row in rows]
+        return [record(Token, row) for row in rows]
 
     def change(
         self,
@@ -129,7 +130,7 @@ def _with_ended_sessions(transaction: Transaction, token: Token) -> list[Token]:
     """The token, and its sessions, which are revoked."""
     parameters = (dump_time(transaction.now), token.principal)
     ended = transaction.execute(_END_SESSIONS, parameters).fetchall()
-    return [token, *map(_token, ended)]
+    return [token, *(record(Token, row) for row in ended)]
 
 
 def _refuse_taken(transaction: Transaction, name: str, *, but: int = 0) -> None:
@@ -144,7 +145,7 @@ def _find(connection: sqlite3.Connection, token_id: int) -> Token:
     row = connection.execute("SELECT * FROM tokens WHERE id = ?", (token_id,)).fetchone()
     if row is None:
         raise NotFound(f"there is no token {token_id}; GET /v1/tokens lists them")
-    return _token(row)
+    return record(Token, row)
 
 
 def _find_valid(connection: sqlite3.Connection, token_id: int) -> Token:
@@ -152,21 +153,3 @@ def _find_valid(connection: sqlite3.Connection, token_id: int) -> Token:
     if token.revoked_at is not None:
         raise StateConflict(f"token {token_id} is revoked for good; make a new one")
     return token
-
-
-def _token(row: sqlite3.Row) -> Token:
-    return Token(
-        id=row["id"],
-        name=row["name"],
-        sha256=row["sha256"],
-        scopes=tuple(load(row["scopes"])),
-        models=None if row["models"] is None else tuple(load(row["models"])),
-        limits=Limits(**load(row["limits"])),
-        created_at=load_time(row["created_at"]),
-        last_used_at=load_optional_time(row["last_used_at"]),
-        expires_at=load_optional_time(row["expires_at"]),
-        revoked_at=load_optional_time(row["revoked_at"]),
-        used_on=row["used_on"],
-        used_bytes=row["used_bytes"],
-        session_of=row["session_of"],
-    )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import builtins
 from typing import Any
 
-from storage.database.codec import dump, dump_time, load, load_optional_time, load_time
+from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers, sqlite3
+from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.errors import NotFound
@@ -78,7 +79,7 @@ class Triggers:
                 "ORDER BY triggers.id LIMIT ?",
                 (model_id, after, limit),
             ).fetchall()
-        return [_trigger(row) for row in rows]
+        return [record(Trigger, row) for row in rows]
 
     def update(self, id: int, new: NewTrigger, *, anew: bool) -> Trigger:  # noqa: A002
         """Replace a trigger's settings. anew: reset it, so that only samples from now on count.
@@ -154,23 +155,4 @@ def _find(connection: sqlite3.Connection, trigger_id: int) -> Trigger:
         raise NotFound(
             f"there is no trigger {trigger_id}; GET /v1/models/{{name}}/triggers lists a model's"
         )
-    return _trigger(row)
-
-
-def _trigger(row: sqlite3.Row) -> Trigger:
-    return Trigger(
-        id=row["id"],
-        model_id=row["model_id"],
-        model=row["model"],
-        name=row["name"],
-        rule=load(row["rule"]),
-        hyperparameters=load(row["hyperparameters"]),
-        priority=row["priority"],
-        enabled=bool(row["enabled"]),
-        created_at=load_time(row["created_at"]),
-        labelled=row["labelled"],
-        tried_at=load_optional_time(row["tried_at"]),
-        fired_at=load_optional_time(row["fired_at"]),
-        job_id=row["job_id"],
-        outcome=row["outcome"],
-    )
+    return record(Trigger, row)

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from storage.blobs.files import FileStore
-from storage.database.codec import dump, dump_time, load, load_time
+from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers, sqlite3
+from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.errors import InUse, NotFound
@@ -185,17 +186,4 @@ def _one(connection: sqlite3.Connection, checkpoint_id: int) -> Checkpoint:
 
 
 def _checkpoint(row: sqlite3.Row) -> Checkpoint:
-    return Checkpoint(
-        id=row["id"],
-        model_id=row["model_id"],
-        job_id=row["job_id"],
-        role=row["role"],
-        step=row["step"],
-        epoch=row["epoch"],
-        engine=row["engine"],
-        file=FileRecord(row["sha256"], row["size_bytes"]),
-        state=load(row["state"]),
-        pinned=bool(row["pinned"]),
-        note=row["note"],
-        created_at=load_time(row["created_at"]),
-    )
+    return record(Checkpoint, row, file=record(FileRecord, row))

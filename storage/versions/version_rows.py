@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from storage.database.codec import load, load_time
+from storage.database.codec import load
 from storage.database.connection import sqlite3
+from storage.database.rows import record
 from storage.errors import NotFound
 from storage.records.models import FileRecord
-from storage.records.signatures import load_target
-from storage.records.versions import Variant, Version
+from storage.records.versions import Version
 
 _SELECT = """
 SELECT versions.*, files.size_bytes, coalesce((
@@ -19,7 +19,8 @@ SELECT versions.*, files.size_bytes, coalesce((
   (SELECT json_group_array(alias) FROM aliases
    WHERE aliases.model_id = versions.model_id AND aliases.version = versions.version) AS aliases,
   (SELECT json_group_array(json_object(
-     'name', variant, 'sha256', variants.sha256, 'size_bytes', made.size_bytes, 'method', method,
+     'name', variant, 'method', method, 'file', json(iif(variants.sha256 IS NULL, 'null',
+       json_object('sha256', variants.sha256, 'size_bytes', made.size_bytes))),
      'metrics', json(variants.metrics), 'verdict', json(variants.verdict),
      'reason', variants.reason, 'created_at', variants.created_at
    )) FROM variants LEFT JOIN files AS made USING (sha256)
@@ -45,29 +46,5 @@ def fetch_versions(
 
 
 def _version(row: sqlite3.Row) -> Version:
-    return Version(
-        model_id=row["model_id"],
-        model=row["model"],
-        version=row["version"],
-        file=FileRecord(row["sha256"], row["size_bytes"]),
-        stored_bytes=row["stored_bytes"],
-        created_at=load_time(row["created_at"]),
-        job_id=row["job_id"],
-        checkpoint_id=row["checkpoint_id"],
-        metrics=load(row["metrics"]),
-        baseline=load(row["baseline"]),
-        promoted=bool(row["promoted"]),
-        reason=row["reason"],
-        aliases=tuple(sorted(load(row["aliases"]))),
-        verdict=load(row["verdict"]),
-        provenance=load(row["provenance"]),
-        target=load_target(row["target"]),
-        variants=tuple(map(_variant, load(row["variants"]))),
-    )
-
-
-def _variant(fields: dict[str, Any]) -> Variant:
-    sha256, size_bytes = fields.pop("sha256"), fields.pop("size_bytes")
-    file = None if sha256 is None else FileRecord(sha256, size_bytes)
-    created_at = load_time(fields.pop("created_at"))
-    return Variant(file=file, created_at=created_at, **fields)
+    aliases = sorted(load(row["aliases"]))
+    return record(Version, row, file=record(FileRecord, row), aliases=aliases)
