@@ -7,6 +7,7 @@ third goes on from the sums to the gradients of the parameters, which is linear.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import onnx
@@ -61,6 +62,7 @@ def divide(
     gradients. Raises GraphRefused with every node that has no gradient.
     """
     of_samples = moving(graph.nodes, fed)
+    of_samples |= _reshaped(graph, parameters, of_samples)
     second = [node for node in graph.nodes if not of_samples.isdisjoint(node.output)]
     first = [node for node in graph.nodes if of_samples.isdisjoint(node.output)]
     active = flow_from(graph, parameters, first)
@@ -88,6 +90,25 @@ def divide(
         seen = {name: found[name] for name in read}
         return Divided({}, read_names, {}, backward(graph, seen, parameters, among=first), {})
     return Divided(made, read_names, parts, direct, remade)
+
+
+def _reshaped(graph: Builder, parameters: Collection[str], of_samples: Collection[str]) -> set[str]:
+    """Parameters in other shapes that only nodes of the second graph read. There they are the same
+    memory, and their gradients are those of the parameters, without parts of their own.
+    """
+    readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
+    for node in graph.nodes:
+        for name in reads(node):
+            readers[name].append(node)
+    return {
+        node.output[0]
+        for node in graph.nodes
+        if node.op_type == "Reshape"
+        and node.input[0] in parameters
+        and node.input[1] in graph.constants
+        and len(readers[node.input[0]]) == 1
+        and all(each.output[0] in of_samples for each in readers[node.output[0]])
+    }
 
 
 def _behind(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> set[str]:
