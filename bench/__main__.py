@@ -61,7 +61,7 @@ def main() -> None:
             bench.ROWS = chosen.rows  # type: ignore[attr-defined]
         if chosen.smallest:
             vars(bench).update(bench.SMALLEST)
-        results[name] = _shown(name, bench)
+        results[name] = shown(name, bench)
         if chosen.json:
             chosen.json.write_text(json.dumps(results, indent=2) + "\n")
 
@@ -71,7 +71,7 @@ def module_of(name: str) -> ModuleType:
     return importlib.import_module(f"bench.{FOLDERS[name]}.{name}")
 
 
-def _shown(name: str, bench: ModuleType) -> list[Row]:
+def shown(name: str, bench: ModuleType) -> list[Row]:
     """The rows of a run, which are printed if it fails on the way, too."""
     rows: list[Row] = []
     try:

@@ -26,7 +26,8 @@ class Environment:
     def what(self) -> str:
         """What is in it, and how it comes there."""
         place = f"installed into `{self.folder}` at the first run"
-        return f"{self.packages[0]}: {place}, or `{self.variable}=PYTHON` of one that has it"
+        names = ", ".join((self.packages[0], *self.bare))
+        return f"{names}: {place}, or `{self.variable}=PYTHON` of one that has it"
 
     def is_met(self) -> bool:
         """Whether nothing is to be installed."""

@@ -6,15 +6,18 @@ import json
 import os
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from programs import finished
 
-from bench.__main__ import FOLDERS, module_of
+from bench.__main__ import FOLDERS, module_of, shown
 from bench.daemon import served
 from bench.device import politeness
 from bench.needs import needs
+from bench.table import Row
 
 ROOT = Path(__file__).parents[2]
 LISTED = re.compile(r"^\| (.+) \| (.+) \|$", re.M)
@@ -62,6 +65,19 @@ def test_a_loop_that_dies_fails_the_benchmark(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(politeness, "BARE_LOOP", "raise SystemExit(7)")
     with pytest.raises(AssertionError, match="the bare loop has ended: exit code 7"):
         politeness.run()
+
+
+def test_the_rows_before_a_part_that_fails_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    bench = ModuleType("bench")
+
+    def run() -> Iterator[Row]:
+        yield {"row": "first"}
+        raise SystemExit("the second failed")
+
+    bench.run = run  # type: ignore[attr-defined]
+    with pytest.raises(SystemExit, match="the second failed"):
+        shown("a benchmark", bench)
+    assert capsys.readouterr().out.split() == ["a", "benchmark", "row", "first"]
 
 
 def test_a_request_that_is_refused_fails_the_benchmark() -> None:
