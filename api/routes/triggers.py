@@ -115,9 +115,9 @@ def _default_name(trigger: Trigger) -> dict[str, None]:
 
 
 def _shown(trigger: Trigger) -> dict[str, Any]:
-    """The fields that people set."""
+    """The fields that people set, with defaults for those that the rule was stored without."""
     return {
-        **trigger.rule,
+        **Rule(**trigger.rule).to_dict(),
         "name": trigger.name,
         "hyperparameters": trigger.hyperparameters,
         "priority": trigger.priority,

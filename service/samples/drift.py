@@ -117,7 +117,7 @@ class DriftWatch:
             is_known = before.has_drifted
         else:
             last = self._store.events.last(EVENT, model.name)
-            is_known = last is not None and last.data["version"] == report.version
+            is_known = last is not None and last.data.get("version") == report.version
         if not is_known:
             assert report.found is not None
             worst = report.found.features[0]
