@@ -64,10 +64,12 @@ _PASSING = {
 FATAL = frozenset({_IOERR, _CORRUPT, _NOTADB})
 UNDONE_AT_COMMIT = frozenset({_BUSY, _LOCKED, _FULL, _CONSTRAINT})
 """Error codes of a COMMIT that failed before its last frame was in the log."""
-# Room for the pages of a large upload, which would otherwise be written to the WAL several times.
-_CACHE_KIB = 8192
-# Each reader has its own cache; the system's cache holds the pages too.
+# Each connection has a cache of its own; the system's cache holds the pages too.
+_WRITER_CACHE_KIB = 1024
 _READER_CACHE_KIB = 256
+# A large upload changes so many pages, 8 MB, before any is written to the WAL, where it may have to
+# be written again. SQLite takes a number whose lowest byte is 0, such as 2048, for OFF.
+_CHANGED_PAGES = 2000
 BUSY_TIMEOUT_MS = 5000
 SHRINK = "PRAGMA shrink_memory"
 _ROWS_A_STATEMENT = 64
@@ -131,7 +133,8 @@ def _set_up_writer(connection: sqlite3.Connection) -> None:
         "fullfsync = ON",
         "foreign_keys = ON",
         "secure_delete = ON",
-        f"cache_size = -{_CACHE_KIB}",
+        f"cache_size = -{_WRITER_CACHE_KIB}",
+        f"cache_spill = {_CHANGED_PAGES}",
         f"journal_size_limit = {_JOURNAL_SIZE_LIMIT_BYTES}",
     ):
         connection.execute(f"PRAGMA {pragma}").fetchall()
