@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -67,7 +68,7 @@ def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
     """The parameters of a version, sorted by name.
 
     Raises NotFound if its checkpoint is gone, StateConflict if its classes are no longer the
-    model's, Damaged, InvalidInput.
+    model's or its labels have a scale, which is of this device's labels, Damaged, InvalidInput.
     """
     from service.training.engines import checkpoint
     from service.training.engines.ort_training import checkpoint_file
@@ -86,6 +87,13 @@ def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
             "no safetensors; ask for a later version"
         )
     found = read_entries(path)
+    scale = _label_scale(path)
+    if scale and scale != _label_scale(_base(model, store)):
+        raise StateConflict(
+            f"version {version.version} was trained on standardized labels, and its parameters "
+            "mean nothing without their mean and deviation, which stay here; ask for version 1, or "
+            "for a version whose job had standardize_labels false"
+        )
     names = checkpoint.measured_names(path, shapes)
     metadata = {"model": model.name, "version": str(version.version)}
     return Parameters(
@@ -94,6 +102,19 @@ def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
         path=path,
         entries=tuple(found[names[each]] for each in shapes),
     )
+
+
+def _label_scale(path: Path) -> list[Any]:
+    """Of a checkpoint, empty if its model has none."""
+    from service.training.engines import checkpoint
+    from service.training.loss import LABEL_MEAN, LABEL_SCALE
+
+    names = [name for name in (LABEL_SCALE, LABEL_MEAN) if name in read_entries(path)]
+    return [array.tolist() for array in checkpoint.read(path, names)]
+
+
+def _base(model: Model, store: Store) -> Path:
+    return store.integrity.file(model.files["checkpoint"].sha256)
 
 
 def _checkpoint(model: Model, version: Version, store: Store) -> FileRecord:

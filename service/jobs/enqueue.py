@@ -19,7 +19,7 @@ from service.training.heads.kinds import (
     more_neighbours_than,
     plain,
 )
-from service.training.hyperparameters import CHOSEN, Hyperparameters
+from service.training.hyperparameters import CHOSEN, OF_NUMBERS, Hyperparameters
 from service.training.optimizer.recipe import OPTIONS, LossOptions, Recipe, loss_problems, problems
 from storage.errors import NotFound, Problem
 from storage.records.jobs import Job, NewJob
@@ -48,7 +48,8 @@ OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
 OF_CROSS_ENTROPY = frozenset(LossOptions.__struct_fields__)
 OF_CLASSES = frozenset({"head", "sampling", "calibrate"})
 """Settings for cross entropy only, with any engine."""
-OF_RECIPES = OF_CROSS_ENTROPY.union(Recipe.__struct_fields__)
+SCALES_LABELS = "standardize_labels"
+OF_RECIPES = OF_CROSS_ENTROPY.union(Recipe.__struct_fields__, {SCALES_LABELS})
 
 
 def random_seed() -> int:
@@ -179,6 +180,7 @@ def _unused(model: Model | NewModel, optimizer: str) -> frozenset[str]:
     if model.engine == "ort_training":
         return (OF_RECIPES - {"optimizer"}) | of_classes
     of_loss = of_classes if is_classifier else of_classes | OF_CROSS_ENTROPY
+    of_loss |= frozenset() if model.loss in OF_NUMBERS else {SCALES_LABELS}
     return (OF_OPTIMIZERS - OPTIONS.get(optimizer, OF_OPTIMIZERS)) | of_loss
 
 
@@ -195,6 +197,13 @@ def _without_classes(model: Model | NewModel, given: dict[str, Any]) -> Iterator
         yield "calibrate", f"calibration needs one class a sample, {why}; leave it out"
 
 
+def _without_numbers(model: Model | NewModel, given: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Hyperparameters that need labels of numbers, as `_without_classes`."""
+    if SCALES_LABELS in given and model.loss not in OF_NUMBERS:
+        losses = ", ".join(OF_NUMBERS)
+        yield SCALES_LABELS, f"{SCALES_LABELS} is of {losses}, the model's loss is {model.loss}"
+
+
 def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = "") -> None:
     """Raises InvalidInput if the model's engine cannot train with these hyperparameters.
 
@@ -203,7 +212,8 @@ def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = ""
     given = {n: v for n, v in asked.items() if n in FOR_JOBS and v is not None}
     target = model.signature.target
     found = head_problems(given, loss=model.loss, target=target, engine=model.engine)
-    found += [Problem(f"/{name}", detail) for name, detail in _without_classes(model, given)]
+    unfit = (*_without_classes(model, given), *_without_numbers(model, given))
+    found += [Problem(f"/{name}", detail) for name, detail in unfit]
     if model.engine == "ort_training":
         found += [Problem(f"/{n}", FIXED.format(name=n)) for n in given if n in OF_RECIPES]
     elif not is_computed(given.get("head")):

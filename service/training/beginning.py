@@ -13,10 +13,11 @@ from msgspec.structs import replace
 
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
-from service.training.engines import opening
+from service.training.engines import manifest, opening
 from service.training.errors import CheckpointUnreadable
 from service.training.heads.kinds import Head
-from service.training.hyperparameters import Hyperparameters
+from service.training.hyperparameters import OF_NUMBERS, Hyperparameters
+from service.training.loss import LABEL_SCALE
 from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.protocol.pipe import Pipe
 from service.training.thread_selection import ThreadChoice
@@ -32,9 +33,14 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
 
     begun = task
     if task.start.how != "resume" and task.signature.target.class_ids is not None:
-        from service.training.imprinting import start_new_classes
+        from service.training.heads.imprinting import start_new_classes
 
         begun = start_new_classes(begun, datasets.train, open_aside, tick=tick)
+    if task.start.how != "resume" and scales_labels(task):
+        from service.training.label_scale import start_with_label_scale
+
+        datasets.fill(tick)
+        begun = start_with_label_scale(begun, datasets.train, open_aside, tick=tick)
     if begun.open:
         chosen = make_choices(begun, datasets, open_aside, tick=tick)
         pipe.send(chosen)
@@ -50,6 +56,15 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
 
         teach(replace(begun, start=task.start), datasets, open_aside, tick=tick)
     return begun
+
+
+def scales_labels(task: Train) -> bool:
+    """Whether the job standardizes labels: not those of parameters that others share."""
+    made = task.artifacts.manifest
+    if made is None or task.loss not in OF_NUMBERS or task.start.given is not None:
+        return False
+    is_scaled = any(each.name == LABEL_SCALE for each in manifest.read(Path(made)).statistics)
+    return is_scaled and task.hyperparameters.standardize_labels
 
 
 def make_choices(

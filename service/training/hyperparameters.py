@@ -18,6 +18,9 @@ from service.training.optimizer.recipe import (
     Recipe,
 )
 
+OF_NUMBERS = ("mse", "l1", "huber")
+"""Losses whose labels are numbers in any unit, which a job may standardize."""
+
 
 class Hyperparameters(Recipe, frozen=True):
     """How a job trains, with which optimizer and loss.
@@ -100,6 +103,13 @@ class Hyperparameters(Recipe, frozen=True):
         bool,
         About("Scale the exported logits so that confidence fits the validation samples."),
     ] = False
+    standardize_labels: Annotated[
+        bool,
+        About(
+            "Train a model of numbers on labels brought to mean 0 and deviation 1, which versions "
+            "undo, unless it already explains a tenth of their variance."
+        ),
+    ] = True
     seed: Annotated[
         int, About("Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31)
     ] = 0

@@ -14,7 +14,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.training.beginning import base_engine, open_engine, prepare_task, start_state
+from service.training.beginning import (
+    base_engine,
+    open_engine,
+    prepare_task,
+    scales_labels,
+    start_state,
+)
 from service.training.callbacks import JobCallbacks, OutOfTime
 from service.training.data.datasets import Datasets, load_datasets
 from service.training.data.sampler import Sampler
@@ -166,7 +172,8 @@ def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[s
     """Warnings about the samples, before training on them."""
     if task.hyperparameters.replay and not len(sampler.base):
         yield "the base set is gone since the job was queued: nothing is replayed"
-    yield from training_warnings(datasets.samples[0], task.signature)
+    scales = scales_labels(task)
+    yield from training_warnings(datasets.samples[0], task.signature, scales_labels=scales)
 
 
 def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> Done:

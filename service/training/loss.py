@@ -12,6 +12,9 @@ from storage.records.signatures import IGNORED
 
 OF_CLASSES = ("cross_entropy",)
 """Losses whose targets are class indices."""
+LABEL_SCALE, LABEL_MEAN = "hone.label_scale", "hone.label_mean"
+"""Tensors of a model of numbers: its output is what its last layer gives, times the scale, plus the
+mean."""
 CLASS_VECTORS = ("hone.class_on", "hone.class_off")
 TEACHER = "hone.teacher"
 TEMPERATURE = 2.0
@@ -26,7 +29,9 @@ class Loss(Struct, frozen=True):
     reads. class_axis: of the logits; targets have all other axes, and IGNORED where a position does
     not count. label_smoothing, class_weights: of cross entropy, as in PyTorch. by_class: these two
     are fed, as the vectors of `class_vectors`, and so are a teacher's answers. distillation: the
-    weight of these. delta: of huber, in target units.
+    weight of these. delta: of huber, in target units. scales_labels: the output is scaled by
+    LABEL_SCALE and LABEL_MEAN; the value is in target units, the gradient that of standardized
+    targets.
     """
 
     name: str
@@ -38,6 +43,12 @@ class Loss(Struct, frozen=True):
     distillation: float = 0.0
     tensor: str = ""
     target: str | None = None
+    scales_labels: bool = False
+
+    @property
+    def label_tensors(self) -> tuple[str, ...]:
+        """Names of the tensors that scale its output."""
+        return (LABEL_SCALE, LABEL_MEAN) if self.scales_labels else ()
 
     def weight(self, target: NDArray[np.generic]) -> float:
         """The divisor of the batch's losses, in samples: 1/weight is the scale to feed."""

@@ -136,6 +136,7 @@ export interface JobRequest {
   head?: "auto" | Head | null;
   sampling?: "shuffled" | "balanced" | null;
   calibrate?: boolean | null;
+  standardize_labels?: boolean | null;
   seed?: number | null;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion" | null;
   momentum?: number | null;

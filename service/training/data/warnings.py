@@ -16,21 +16,27 @@ BATCH_SIZE = 256
 TOLD = 5
 
 
-def training_warnings(samples: Batches, signature: Signature) -> tuple[str, ...]:
-    """Warnings for people. samples: for training, as the exported model takes them."""
+def training_warnings(
+    samples: Batches, signature: Signature, *, scales_labels: bool = False
+) -> tuple[str, ...]:
+    """Warnings for people. samples: for training, as the exported model takes them.
+
+    scales_labels: whether the job standardizes labels that need it.
+    """
     if len(samples) < MIN_ROWS:
         return ()
-    return (*_of_labels(samples, signature), *_of_inputs(samples, signature))
+    labels = _of_labels(samples, signature, scales_labels=scales_labels)
+    return (*labels, *_of_inputs(samples, signature))
 
 
-def _of_labels(samples: Batches, signature: Signature) -> Iterator[str]:
+def _of_labels(samples: Batches, signature: Signature, *, scales_labels: bool) -> Iterator[str]:
     target = signature.target
     is_class = target.num_classes is not None and not target.shape
     if is_class and samples.labels.min() == samples.labels.max():
         label = int(samples.labels[0])
         name = target.classes[label] if target.classes else label
         yield f"all {len(samples)} training samples are of class {name!r}"
-    if samples.labels.dtype.kind == "f":
+    if samples.labels.dtype.kind == "f" and not scales_labels:
         largest = float(np.abs(samples.labels).max(initial=0))
         if largest > LARGE:
             yield (

@@ -55,7 +55,7 @@ def compile_model(
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = Files.below(directory)
-    _, values = without(inference, [*step.parameters, *step.updated])
+    _, values = without(inference, [*step.parameters, *step.updated, *step.loss.label_tensors])
     onnx.save_model(step.model, files.step_model)
     own = here or step
     optimized = _optimize(own, by_class_here or by_class, files)
@@ -86,7 +86,7 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
         parameters=_tensors(step.parameters, values),
         target=step.target,
         draws=tuple(Draw(each.name, each.shape) for each in step.random),
-        statistics=_tensors(list(step.updated), values),
+        statistics=_tensors([*step.updated, *step.loss.label_tensors], values),
         updated=tuple(step.updated.values()),
         loss=asdict(step.loss),
         batch_statistics=step.batch_statistics,

@@ -128,13 +128,14 @@ class Manifest(Serialized, frozen=True):
     """A model that an engine can train.
 
     inputs: in the order in which batches bring them. output: the tensor that is measured and
-    exported. statistics: running statistics, and updated the outputs that hold their new values, in
-    this order. loss: fields of Loss. classes: of cross entropy. batch_statistics: batches may not
-    be shared out. head: of a classifier with a last layer that trains, one row for each class.
-    frozen: initializers of the exported model that the graphs are fed, so that they are in memory
-    once. rounds: some of what it computes is quantized. distills: its step by classes takes what a
-    teacher answers. optimized_for: the runtime and processor that optimized_step_model was written
-    for. optimized_rows: how many rows it takes at most, None for any number.
+    exported. statistics: running statistics, then what scales labels. updated: the outputs that
+    hold new values of the former, in this order. loss: fields of Loss. classes: of cross entropy.
+    batch_statistics: batches may not be shared out. head: of a classifier with a last layer that
+    trains, one row for each class. frozen: initializers of the exported model that the graphs are
+    fed, so that they are in memory once. rounds: some of what it computes is quantized. distills:
+    its step by classes takes what a teacher answers. optimized_for: the runtime and processor that
+    optimized_step_model was written for. optimized_rows: how many rows it takes at most, None for
+    any number.
     """
 
     engine: str

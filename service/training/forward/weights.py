@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.graph.flow import reads
+from service.training.loss import LABEL_MEAN, LABEL_SCALE
 
 WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
     "BatchNormalization": (1, 2),
@@ -205,8 +206,8 @@ def is_mask(graph: Graph, name: str) -> bool:
 
 
 def is_statistic(graph: Graph, name: str) -> bool:
-    """Is it a running mean or variance?"""
-    return any(
+    """Is it a running mean or variance, or what scales labels?"""
+    return name in (LABEL_SCALE, LABEL_MEAN) or any(
         is_default(node, "BatchNormalization") and name in [node.input[i] for i in STATISTICS_SLOTS]
         for node in graph.consumers(name)
     )

@@ -35,12 +35,14 @@ def compare(
     *,
     class_vectors: Sequence[Tensor] = (),
     teacher: Sequence[Tensor] = (),
+    label_scale: Tensor | None = None,
 ) -> LossAndGradient:
     """Write the loss and its gradient.
 
     output: float, axis 0 the batch. target: int64 without the class axis for cross entropy, else of
     the output's shape. scale: float, (1 or batch, 1, …). For a by_class loss, class_vectors: float,
-    (classes,), and teacher: one of the output's shape.
+    (classes,), and teacher: one of the output's shape. label_scale: if the loss scales labels, what
+    the output was multiplied with.
     """
     if loss.name == "cross_entropy":
         axis = output.axis(loss.class_axis)
@@ -52,6 +54,8 @@ def compare(
         return found
     scale = _by_position(scale, output, output.axes(None)[1:])
     value, slope = LOSSES[loss.name](loss, output, target)
+    if label_scale is not None:
+        slope = slope / label_scale / _unit(loss, label_scale)
     return LossAndGradient(total(value, scale), (slope * scale).known_like(output))
 
 
@@ -95,6 +99,16 @@ LOSSES: dict[str, Callable[[Loss, Tensor, Tensor], tuple[Tensor, Tensor]]] = {
     "l1": l1,
     "mse": mse,
 }
+
+
+def _unit(loss: Loss, label_scale: Tensor) -> Tensor | float:
+    """What divides a gradient for standardized labels so that it is about 1, as its labels are.
+
+    Huber's is linear beyond a small delta, and must not vanish with it.
+    """
+    if loss.name == "huber":
+        return label_scale.op("Min", label_scale.graph.numbers(loss.delta, label_scale.dtype))
+    return label_scale if loss.name == "mse" else 1.0
 
 
 def _cross_entropy(

@@ -19,7 +19,7 @@ from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.passes.weights_apart import divide
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
 from service.training.graph.writing import write
-from service.training.loss import CLASS_VECTORS, TEACHER, Loss
+from service.training.loss import CLASS_VECTORS, LABEL_SCALE, TEACHER, Loss
 
 LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"
@@ -42,8 +42,8 @@ class Once(Struct, frozen=True):
 class StepModel(Struct, frozen=True):
     """A step, and the metadata that an executor needs.
 
-    model: its inputs are `inputs`, `target`, `scalars`, `random`, `parameters` and the statistics
-    of `updated` and `frozen`, its outputs the loss, `gradients` and the new statistics.
+    model: its inputs are `inputs`, `target`, `scalars`, `random`, `parameters`, label tensors, the
+    statistics of `updated` and `frozen`, its outputs the loss, `gradients` and the new statistics.
     updated: running statistic → the output that holds its new value.
     batch_statistics: a row's results depend on other rows, so it takes whole batches. once: what is
     run once for a batch. rows: how many it takes at most.
@@ -96,13 +96,16 @@ def build_step(
     of convolutions, by default ONNX's. Raises GraphRefused with every node without a gradient.
     """
     output = output or model.graph.output[0].name
-    prepared = prepare(model, None if loss.tensor else output, training=True, parameters=parameters)
+    only, moved = None if loss.tensor else output, (*parameters, *loss.label_tensors)
+    prepared = prepare(model, only, training=True, parameters=moved)
     users = tuple(v.name for v in prepared.graph.input if v.name != loss.target)
-    prepared, draws, updated = _in_training(prepared, parameters, batch_statistics=batch_statistics)
+    prepared, draws, updated = _in_training(prepared, moved, batch_statistics=batch_statistics)
     graph = read_model(prepared) if layout is None else rewritten(prepared, layout)
     target = loss.target or _target_name(model)
     compared, fed = _append_loss(graph, output, loss, target)
-    changing = [*users, *(t.name for t in fed), *(d.name for d in draws)]
+    # Label tensors are of no sample, but what is run once for a batch is fed parameters alone.
+    drawn = [each.name for each in draws]
+    changing = [*users, *(each.name for each in fed), *drawn, *loss.label_tensors]
     results = {LOSS: compared.loss, **{name: graph.tensor(name) for name in updated.values()}}
     seeds = {loss.tensor or output: compared.gradient}
     fixed, more, once = _differentiate(graph, prepared, seeds, parameters, rest=(changing, results))
@@ -237,7 +240,15 @@ def _append_loss(
         classes = shape[loss.class_axis % len(shape)]
         vectors = [graph.input(name, value.dtype, (classes,)) for name in CLASS_VECTORS]
         teacher = [graph.input(TEACHER, value.dtype, shape)]
-    compared = compare(loss, value, fed[0], scale, class_vectors=vectors, teacher=teacher)
+    compared = compare(
+        loss,
+        value,
+        fed[0],
+        scale,
+        class_vectors=vectors,
+        teacher=teacher,
+        label_scale=graph.tensor(LABEL_SCALE) if loss.scales_labels else None,
+    )
     return compared, [*fed, scale, *vectors, *teacher]
 
 

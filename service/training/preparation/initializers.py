@@ -86,7 +86,7 @@ def _why_not(
         return by_type
     name = tensor.name
     if is_statistic(graph, name):
-        return "statistic", "a running mean or variance: it has no gradient"
+        return "statistic", "a running mean or variance, or a scale of labels: it has no gradient"
     if is_mask(graph, name):
         return "mask", "it holds the large numbers of a mask"
     if inert is not None and inert.is_stuck:

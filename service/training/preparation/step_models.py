@@ -21,7 +21,9 @@ from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.step import StepModel, build_evaluation, build_step
+from service.training.hyperparameters import OF_NUMBERS
 from service.training.loss import Loss
+from service.training.preparation.label_scale import add_label_scale, is_scaled
 from service.training.preparation.step_trial import computes_the_same, rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepare, Prepared
@@ -46,6 +48,8 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     if task.class_ids is not None:
         model_path, known = _with_classes(model_path, task, task.class_ids)
     forward = read(model_path, task)
+    if task.loss in OF_NUMBERS:
+        add_label_scale(forward)
     inference = forward.inference
     classifier = _head(forward, inference, task, known)
     files = _compile(forward, inference, task, classifier)
@@ -126,7 +130,7 @@ def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.
     model, output, loss = forward.model, forward.output, loss_of(forward, task)
     step = _step(forward, task, loss)
     step = replace(step, batch_statistics=not rows_are_independent(step, forward))
-    moved = (*step.parameters, *step.updated)
+    moved = (*step.parameters, *step.updated, *loss.label_tensors)
     evaluation = build_evaluation(
         model, loss=loss, parameters=moved, output=output, frozen=step.frozen
     )
@@ -136,7 +140,7 @@ def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.
 def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
     """The loss that training minimizes."""
     if forward.loss_output is None:
-        return Loss(task.loss)
+        return Loss(task.loss, scales_labels=is_scaled(forward))
     target = forward.signature.target.name or None
     return Loss(task.loss, tensor=forward.loss_output, target=target)
 

@@ -89,7 +89,7 @@ def _run(
         whole = session.run(None, feeds)
         if np.isfinite(whole[0]):
             break
-    fixed = {LOSS_SCALE, *step.parameters, *step.updated, *step.frozen}
+    fixed = {LOSS_SCALE, *step.parameters, *step.updated, *step.loss.label_tensors, *step.frozen}
     rows = [
         session.run(
             None,
@@ -107,7 +107,7 @@ def _feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
     feeds |= draw_all(
         [Draw(each.name, each.shape) for each in step.random], seed=0, batch=0, rows=ROWS
     )
-    for name in (*step.parameters, *step.updated, *step.frozen):
+    for name in (*step.parameters, *step.updated, *step.loss.label_tensors, *step.frozen):
         feeds[name] = to_array(graph.initializers[name])
     feeds[LOSS_SCALE] = np.full((1,) * step.scale_rank, 1 / ROWS, np.float32)
     if step.target is not None:

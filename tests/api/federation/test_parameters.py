@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from federated import BINARY, Device, make_device
 from safetensors.numpy import save
+from support import mlp
 
 from service.federation.tensor_file import read_entries
 
@@ -162,3 +163,23 @@ def test_a_federation_alone_needs_consent_to_send_and_to_measure(device, served)
     device.allow(min_samples=10_000)
     answer = served.tokenless.post(f"{device.path}/evaluate", content=content, headers=header)
     assert answer.json()["code"] == "too_few_samples"
+
+
+def test_parameters_for_standardized_labels_stay_here(served):
+    name = "standardized"
+    served.register(name, mlp(4, 1), loss="mse")
+    x = np.random.default_rng(0).standard_normal((100, 4)).astype(np.float32)
+    label = 50 + 10 * x[:, :1]
+    served.upload(name, x=x, label=label).raise_for_status()
+    device = Device(served, name)
+    first = device.parameters()
+    served.train(name)
+    refused = device.http.get(f"{device.path}/parameters")
+    assert refused.status_code == 409
+    assert "standardized labels" in refused.json()["detail"]
+    device.allow()
+    job = served.wait_for_job(device.send(first).json()["id"])
+    again = device.parameters(version=job["version"])
+    assert all(np.array_equal(first[each], again[each]) for each in first)
+    served.train(name, **{"from": "base", "standardize_labels": False})
+    assert device.parameters(version=4).keys() == first.keys()

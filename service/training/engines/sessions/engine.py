@@ -79,12 +79,7 @@ class SessionsEngine:
         self._provider = CPU
         self._crew = Crew()
         self._series: StepSeries | None = None
-        self._updated = {
-            name: np.zeros_like(array)
-            for name, array in zip(
-                self._manifest.updated, self._state.statistics.values(), strict=True
-            )
-        }
+        self._updated = {name: np.zeros_like(old) for name, old in self._state.updated.items()}
         self._optimizer = Optimizer(recipe, self._state.buffers, threads=threads, crew=self._crew)
         if trains:
             self._training = self._open_training()
@@ -143,7 +138,7 @@ class SessionsEngine:
             lambda: self._gradients(self._training, inputs, target, weights, teacher),
             rows=len(target),
         )
-        for old, new in zip(self._state.statistics.values(), self._updated.values(), strict=True):
+        for old, new in zip(self._state.updated.values(), self._updated.values(), strict=True):
             old[...] = new
         self._batches += 1
         return loss

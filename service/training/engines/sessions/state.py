@@ -13,6 +13,7 @@ from service.training.engines.manifest import Manifest, carry_over
 from service.training.engines.ort_training import checkpoint_file
 from service.training.engines.sessions.buffers import Buffers, Vector
 from service.training.errors import CheckpointUnreadable
+from service.training.loss import LABEL_MEAN, LABEL_SCALE
 from service.training.optimizer.layout import lay_out
 from service.training.optimizer.recipe import Recipe
 from service.training.optimizer.rules import EMA, slots
@@ -21,7 +22,8 @@ ENGINE = "sessions"
 
 
 class State:
-    """All 0 until restored. steps: optimizer steps done. shares: number of gradient buffers.
+    """All 0 until restored. updated: output of a step → the statistic whose new value it is. steps:
+    optimizer steps done. shares: number of gradient buffers.
 
     rows: how many a run takes at most, if memory did not suffice for more.
     """
@@ -35,11 +37,14 @@ class State:
         self.statistics = {
             each.name: np.zeros(each.shape, np.float32) for each in manifest.statistics
         }
+        moved = [*self.statistics.values()][: len(manifest.updated)]
+        self.updated = dict(zip(manifest.updated, moved, strict=True))
         self.steps = 0
         self.rows: int | None = None
         self._head = manifest.head
         self._adapters = manifest.adapters
         self._fresh: tuple[int, ...] = ()
+        self._label_scale: dict[str, Vector] = {}
 
     @property
     def measured(self) -> dict[str, Vector]:
@@ -58,6 +63,11 @@ class State:
 
         Raises CheckpointUnreadable.
         """
+        self._restore(path)
+        names = [name for name in (LABEL_SCALE, LABEL_MEAN) if name in self.statistics]
+        self._label_scale = {name: self.statistics[name].copy() for name in names}
+
+    def _restore(self, path: Path) -> None:
         head = self._head_of(path)
         if head.recipe is None:
             self.load_parameters(path)
@@ -75,7 +85,8 @@ class State:
         """Load the parameters that the checkpoint's model is measured with; optimizer state stays.
 
         path: a checkpoint of this engine or of On-Device Training, with the current or earlier
-        classes, or a file with only parameters. Raises CheckpointUnreadable.
+        classes, or a file with only parameters, which others share: with the scale of labels that
+        was restored. Raises CheckpointUnreadable.
         """
         if checkpoint_file.is_one(path):
             found = checkpoint_file.read_parameters(path)
@@ -85,6 +96,8 @@ class State:
         elif checkpoint.is_bare(path):
             checkpoint.load(path, self.parameters)
             self._fresh = ()
+            for name, array in self._label_scale.items():
+                self.statistics[name][...] = array
         else:
             self._load_own(path)
         if EMA in self.buffers.slots:

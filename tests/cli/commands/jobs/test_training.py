@@ -93,7 +93,7 @@ def test_a_watched_job_that_fails_before_its_first_figure_says_why(
 ) -> None:
     (tmp_path / "towers.onnx").write_bytes(mlp(4, 8, 1))
     honed("models", "add", tmp_path / "towers.onnx", "--name", "towers", "--loss", "mse")
-    samples = [{"inputs": {"x": [at, 1, 2, 3]}, "label": [1e38]} for at in range(30)]
+    samples = [{"inputs": {"x": [at, 1, 2, 3]}, "label": [at * 1e37]} for at in range(30)]
     client.post(model_path("towers", "samples"), {"samples": samples})
     done = honed("train", "towers", "--epochs", 1, "--now", "--watch")
     assert done.returncode == 1

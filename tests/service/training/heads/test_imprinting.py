@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from service.training.engines.manifest import ClassHead
-from service.training.imprinting import imprint
+from service.training.heads.imprinting import imprint
 
 HEAD = ClassHead("w", 1, "b", "x", -1, classes=(0, 1, 7), fresh=(7,))
 
