@@ -151,7 +151,7 @@ class Publication:
         except (Damaged, NotFound) as error:  # it was whole when chosen
             return Failed(error.code, error.detail)
         if not reference:
-            what = replace(task.measurement, reference=False)
+            what = replace(task.measurement, reference=False, simple=False)
             task = replace(task, measurement=what, seen_up_to=None)
         what = task.measurement
         # Without samples, a second child would find nothing.

@@ -203,6 +203,7 @@ def measurement(model: Model, store: Store, job: Job | None = None) -> Measureme
         preprocess=model.preprocess,
         cache=str(store.cache_dir / str(model.id)),
         own_loss=_own_loss(model, store),
+        simple=job is not None,
         ignore_index={**model.hyperparameters, **own}.get("ignore_index"),
     )
 

@@ -78,11 +78,11 @@ class Windows(Standardize):
         return {**super().describe(), **own}
 
     def apply(self, rows: NDArray[Any]) -> NDArray[Any]:
-        made = super().apply(self._by_time(rows))
+        made = super().apply(self.by_time(rows))
         return self.laid(made).reshape(rows.shape)
 
     def learn(self, chunks: Iterable[NDArray[Any]]) -> Standardize:
-        return super().learn(map(self._by_time, chunks))
+        return super().learn(map(self.by_time, chunks))
 
     def laid(self, windows: NDArray[Any]) -> NDArray[Any]:
         """Windows in the layout of the input. windows: (n, length, channels)."""
@@ -93,16 +93,16 @@ class Windows(Standardize):
         """One row of a recording."""
         return replace(spec, shape=(self.channels,))
 
-    @property
-    def _is_turned(self) -> bool:
-        return self.layout == "channels_first"
-
-    def _by_time(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """(n, length, channels)."""
+    def by_time(self, rows: NDArray[Any]) -> NDArray[Any]:
+        """Windows in the layout of the input as (n, length, channels)."""
         if not self._is_turned:
             return rows.reshape(-1, self.length, self.channels)
         turned: NDArray[Any] = rows.reshape(-1, self.channels, self.length).swapaxes(1, 2)
         return turned
+
+    @property
+    def _is_turned(self) -> bool:
+        return self.layout == "channels_first"
 
 
 def _length_and_channels(spec: TensorSpec, layout: str) -> tuple[int, int]:

@@ -9,14 +9,19 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.models.promotion.policy import SIGNIFICANCE, GatePolicy
-from service.training.protocol.messages.comparison import Comparison, Drifted
+from service.training.protocol.messages.comparison import (
+    Comparison,
+    Drifted,
+    SimpleName,
+)
 
 Outcome = Literal["better", "same", "worse", "too_few", "not_comparable"]
 SMALLEST_SHOWN = 0.001
 
 
 class Finding(Struct, frozen=True):
-    """outcome: of the candidate. sentence: for people. figures: for programs.
+    """outcome: of the candidate. sentence: for people, empty if there is nothing to say. figures:
+    for programs.
 
     needed: whether too few samples block the candidate.
     """
@@ -32,6 +37,26 @@ class Finding(Struct, frozen=True):
         if self.outcome == "too_few":
             return not self.needed
         return self.outcome != "worse"
+
+
+SIMPLE: dict[SimpleName, str] = {
+    "mean_label": "the mean of the training labels",
+    "last_value": "the last value of the window",
+}
+
+
+def find_beside_simple(comparison: Comparison, policy: GatePolicy) -> dict[str, Finding]:
+    """How the candidate does beside predictions without a model; said unless it is better."""
+    findings: dict[str, Finding] = {}
+    for simple in comparison.simple:
+        baseline, name = {policy.metric: simple.figure}, SIMPLE[simple.name]
+        beside = replace(comparison, baseline=baseline, interval=simple.interval)
+        finding = find(beside, policy, where="validation", baseline=name)
+        word = {"worse": "worse", "same": "no better"}.get(finding.outcome)
+        figure = f"validation {policy.metric} is {_number(simple.figure)}"
+        said = f"it is {word} than {name}, whose {figure}" if word else ""
+        findings[simple.name] = replace(finding, sentence=said)
+    return findings
 
 
 def find_on_base_set(comparison: Comparison, policy: GatePolicy, *, baseline: str) -> Finding:

@@ -7,7 +7,13 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from service.models.promotion.findings import Finding, find, find_drift, find_on_base_set
+from service.models.promotion.findings import (
+    Finding,
+    find,
+    find_beside_simple,
+    find_drift,
+    find_on_base_set,
+)
 from service.models.promotion.policy import GatePolicy
 from service.training.protocol.messages.comparison import Comparison, Converted, Evaluated
 from service.training.protocol.messages.shared import Failed
@@ -56,7 +62,8 @@ def decide(
     if evaluated.drift is not None:
         findings["drift"] = find_drift(evaluated.drift, baseline=baseline)
     promoted = passes(policy, findings)
-    said = "; ".join(finding.sentence for finding in findings.values())
+    findings |= find_beside_simple(evaluated.validation, policy)
+    said = "; ".join(filter(None, (finding.sentence for finding in findings.values())))
     if policy.mode == "always":
         reason = f"promoted: the gate is always open; {said}"
     elif policy.mode == "manual":

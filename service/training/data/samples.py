@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from service.training.protocol.messages.unions import Message
     from storage.blobs.row_cache import RowCache
 
+ALL_SAMPLES = 2**63 - 1
+"""A watermark above every sample, so that all current samples are used."""
 TENSORS = "tensors"
 """The kind of the cache that holds decoded files."""
 CHECKED_AT_ONCE = 256
@@ -79,7 +81,7 @@ def base_positions(task: Train | Measurement, samples: Batches) -> Indices:
 
 
 class Preprocessed(Batches):
-    """Samples with the model's preprocessing applied to their inputs."""
+    """Samples with the model's preprocessing applied to their inputs. stored: without."""
 
     def __init__(self, samples: Batches, pipeline: Pipeline) -> None:
         row_bytes = sum(map(size_bytes, pipeline.inputs))
@@ -90,11 +92,11 @@ class Preprocessed(Batches):
             weights=samples.weights,
             mix=pipeline.mix,
         )
-        self._samples = samples
+        self.stored = samples
         self._pipeline = pipeline
 
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
-        stored = self._samples.inputs(chosen)
+        stored = self.stored.inputs(chosen)
         made = [
             self._pipeline.apply(spec.name, rows)
             for spec, rows in zip(self._pipeline.inputs, stored, strict=True)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from service.training.data.batches import Indices
 from service.training.data.counting import class_counts
-from service.training.data.samples import SampleReader
+from service.training.data.samples import ALL_SAMPLES, SampleReader
 from service.training.errors import ExportMismatch
 from service.training.evaluation.drift import drift_of
 from service.training.evaluation.inference import InferenceModel, Unusable
@@ -25,6 +25,7 @@ from service.training.evaluation.per_sample import (
     paired_bootstrap,
     per_sample_metric,
 )
+from service.training.evaluation.simple import simple_scores
 from service.training.protocol.messages.comparison import (
     Comparison,
     Evaluate,
@@ -32,13 +33,12 @@ from service.training.protocol.messages.comparison import (
     Interval,
     Measurement,
     OwnLoss,
+    SimpleComparison,
 )
 from service.training.protocol.pipe import Heartbeat, Pipe
 from storage.readonly.sample_index import read_ids
 from storage.records.samples import Split
 
-ALL_SAMPLES = 2**63 - 1
-"""A watermark above every sample, so that all current samples are used."""
 BATCH_SIZE = 64
 Classes = tuple[int, ...] | None
 
@@ -115,11 +115,11 @@ class ModelComparer:
         wanted = self._measurement
         base = self._is_of("base") if wanted.base_set else np.zeros(len(self.dataset), bool)
 
-        def compared(which: NDArray[np.bool_]) -> Comparison:
-            return self.compare(candidate, baseline, np.flatnonzero(which))
+        def compared(which: NDArray[np.bool_], *, simple: bool = False) -> Comparison:
+            return self.compare(candidate, baseline, np.flatnonzero(which), simple=simple)
 
         return Evaluated(
-            validation=compared(~base),
+            validation=compared(~base, simple=wanted.simple),
             reference=compared(self._is_of("reference") & ~base) if wanted.reference else None,
             base_set=compared(base) if wanted.base_set else None,
         )
@@ -128,8 +128,13 @@ class ModelComparer:
         database, model_id = Path(self._measurement.database), self._measurement.model_id
         return np.isin(self.dataset.ids, read_ids(database, which, model_id=model_id))
 
-    def compare(self, candidate: str, baseline: str, chosen: Indices) -> Comparison:
-        """Compare on these samples. Raises Unusable if the candidate cannot be run."""
+    def compare(
+        self, candidate: str, baseline: str, chosen: Indices, *, simple: bool = False
+    ) -> Comparison:
+        """Compare on these samples, and with simple predictions of them if that is wanted.
+
+        Raises Unusable if the candidate cannot be run.
+        """
         known = chosen[self._is_known[chosen]]
         ours = self.measure(candidate, known, self._classes)
         alone = Comparison(
@@ -139,6 +144,7 @@ class ModelComparer:
             baseline=None,
             left_out=len(chosen) - len(known),
             ignored=self._measurement.ignore_index,
+            simple=self._beside_simple(known, ours.per_sample) if simple else (),
         )
         try:
             theirs = self.measure(baseline, known, self._baseline_classes)
@@ -150,6 +156,13 @@ class ModelComparer:
             baseline=theirs.metrics,
             discordant=discordant(ours.per_sample, theirs.per_sample) if single else None,
             interval=None if single else self._interval(ours.per_sample, theirs.per_sample),
+        )
+
+    def _beside_simple(self, chosen: Indices, ours: PerSample) -> tuple[SimpleComparison, ...]:
+        scores = simple_scores(self._measurement, self.dataset, chosen, tick=self.tick)
+        return tuple(
+            SimpleComparison(name, float(theirs.mean()), self._interval(ours, theirs))
+            for name, theirs in scores.items()
         )
 
     def _count(self, chosen: Indices) -> tuple[int, ...]:

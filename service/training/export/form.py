@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from service.training.data.samples import SampleReader
-from service.training.evaluation.evaluate import ALL_SAMPLES
+from service.training.data.samples import ALL_SAMPLES, SampleReader
 from service.training.protocol.messages.comparison import Convert
 from storage.records.samples import Split
 

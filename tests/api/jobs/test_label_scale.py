@@ -109,6 +109,52 @@ def test_a_forecast_is_learned_by_default_as_if_its_labels_had_been_scaled_by_ha
     assert scores["forecast"] == pytest.approx(scores["forecast-by-hand"], abs=0.01)
     assert scores["forecast"] > 0.97
     assert scores["forecast-unscaled"] < 0
+    verdict = found["forecast"]["verdict"]
+    assert verdict["mean_label"]["outcome"] == "better"
+    mean = np.abs(label[TRAIN:] - label[:TRAIN].mean()).mean()
+    last = np.abs(label[TRAIN:] - data["x"][TRAIN:, -1]).mean()
+    for name, error in (("mean_label", mean), ("last_value", last)):
+        assert verdict[name]["baseline"] == pytest.approx(error, rel=1e-5)
+    made = found["forecast-unscaled"]
+    assert made["promoted"]
+    assert (
+        "; it is worse than the mean of the training labels, whose validation mae is"
+        in (made["reason"])
+    )
+    assert "; it is worse than the last value of the window, whose" in made["reason"]
+
+
+@pytest.mark.parametrize(
+    ("layout", "window", "label"),
+    [
+        ("time_first", (8, 2), (3, 2)),
+        ("channels_first", (2, 8), (2,)),
+        ("time_first", (8, 1), (3,)),
+        ("time_first", (8, 2), (3,)),
+    ],
+    ids=["steps", "channels first", "steps of one channel", "not of the window's channels"],
+)
+def test_the_last_value_of_a_window_is_that_of_the_labels_channels(
+    layout: str, window: tuple[int, ...], label: tuple[int, ...], served: Served
+) -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rng.standard_normal((750, *shape)).astype(np.float32) for shape in (window, label))
+    name = "-".join(["last", layout, *map(str, (*window, *label))])
+    preprocess = {"kind": "windows", "layout": layout}
+    rows = {"x": x + 5, "label": y + 5}
+    registered(served, name, forecaster(window, label), rows, preprocess=preprocess)
+    served.train(name, max_steps=1)
+    verdict = version(served, name)["verdict"]
+    truth = rows["label"][TRAIN:]
+    by_time = rows["x"][TRAIN:].swapaxes(1, 2) if layout == "channels_first" else rows["x"][TRAIN:]
+    last = by_time[:, -1]
+    if label == (3, 2):
+        last = last[:, None]
+    if label == (3,) and window == (8, 2):
+        assert "last_value" not in verdict
+    else:
+        error = np.abs(truth - last).mean()
+        assert verdict["last_value"]["baseline"] == pytest.approx(error, rel=1e-5)
 
 
 def test_each_output_has_a_unit_of_its_own_and_so_has_every_file(served: Served) -> None:

@@ -15,6 +15,10 @@ Ranks = Literal["unlabelled", "labels"]
 """Unlabelled samples by a version's uncertainty, or labelled ones by its doubt about the label."""
 
 
+SimpleName = Literal["mean_label", "last_value"]
+"""Predictions without a model: the mean of the training labels, or the last value of a window."""
+
+
 class OwnLoss(Serialized, frozen=True):
     """Paths of the artifacts that compute the model's own loss."""
 
@@ -28,6 +32,7 @@ class Measurement(Serialized, frozen=True):
 
     reference, base_set: whether to compare on these sets as well. preprocess, cache: as
     in Train. own_loss: if loss is `output`. ignore_index: the class whose labels do not count.
+    simple: whether the candidate is compared with simple predictions, too.
     """
 
     signature: Signature
@@ -43,6 +48,7 @@ class Measurement(Serialized, frozen=True):
     cache: str | None = None
     own_loss: OwnLoss | None = None
     ignore_index: int | None = None
+    simple: bool = False
 
 
 class Evaluate(Serialized, frozen=True):
@@ -130,6 +136,14 @@ class Interval(Serialized, frozen=True):
     p_value: float
 
 
+class SimpleComparison(Serialized, frozen=True):
+    """A candidate beside a prediction without a model. figure: that one's, by the gate's metric."""
+
+    name: SimpleName
+    figure: float
+    interval: Interval | None
+
+
 class Comparison(Serialized, frozen=True):
     """Two models on the same samples.
 
@@ -138,6 +152,7 @@ class Comparison(Serialized, frozen=True):
     discordant: how often only the baseline was right, and only the candidate, if each sample is
     either right or wrong. interval: if not. left_out: further samples, of classes that the baseline
     does not know; class_counts includes them. ignored: the class whose labels do not count.
+    simple: for models of numbers, if wanted.
     """
 
     samples: int
@@ -149,6 +164,7 @@ class Comparison(Serialized, frozen=True):
     interval: Interval | None = None
     left_out: int = 0
     ignored: int | None = None
+    simple: tuple[SimpleComparison, ...] = ()
 
 
 class FeatureDrift(Serialized, frozen=True):

@@ -8,7 +8,12 @@ from msgspec.structs import replace
 from service.errors import InvalidInput
 from service.models.promotion.gate import BestComparison, conclude, decide, without_evaluation
 from service.models.promotion.policy import GatePolicy, effective_gate, merge_gate
-from service.training.protocol.messages.comparison import Comparison, Evaluated, Interval
+from service.training.protocol.messages.comparison import (
+    Comparison,
+    Evaluated,
+    Interval,
+    SimpleComparison,
+)
 
 ACCURACY = GatePolicy(metric="accuracy")
 LOSS = GatePolicy(metric="loss")
@@ -58,6 +63,29 @@ def test_accuracy_within_chance_is_neither_better_nor_worse(
     decision = decided(comparison)
     assert decision.promoted is promoted
     assert decision.verdict["validation"]["outcome"] == outcome
+
+
+@pytest.mark.parametrize(
+    ("figure", "p_value", "outcome", "said"),
+    [
+        (0.9, 0.001, "better", ""),
+        (0.6, 0.4, "same", "; it is no better than the last value of the window, whose"),
+        (0.3, 0.001, "worse", "; it is worse than the last value of the window, whose"),
+    ],
+)
+def test_a_version_no_better_than_no_model_is_promoted_and_said_to_be(
+    figure: float, p_value: float, outcome: str, said: str
+) -> None:
+    interval = Interval(0.5 - figure, -1, 1, p_value)
+    simple = (SimpleComparison("last_value", figure, interval),)
+    comparison = replace(regressed(old=0.8, new=0.5, p_value=0.001), simple=simple)
+
+    decision = decided(comparison, LOSS)
+
+    assert decision.promoted
+    assert decision.verdict["last_value"]["outcome"] == outcome
+    assert said in decision.reason
+    assert ("window" in decision.reason) is bool(said)
 
 
 def test_losses_within_chance_do_not_add_up_against_the_best() -> None:

@@ -1,0 +1,88 @@
+"""Predictions without a model, which a model of numbers has to beat to be of use."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess import for_signature
+from service.preprocess.windows import Windows
+from service.training.data.batches import Batches, Indices
+from service.training.data.samples import ALL_SAMPLES, Preprocessed
+from service.training.engine import Array
+from service.training.evaluation.per_sample import PerSample, per_sample_metric
+from service.training.hyperparameters import OF_NUMBERS
+from service.training.protocol.messages.comparison import Measurement, SimpleName
+from storage.readonly.sample_index import read_sample_index
+from storage.records.samples import Split
+
+BATCH_SIZE = 64
+
+Predict = Callable[[Indices], Array]
+"""Predicts the samples at these positions; the result broadcasts to their labels."""
+
+
+def simple_scores(
+    what: Measurement, dataset: Batches, chosen: Indices, *, tick: Callable[[], None]
+) -> Mapping[SimpleName, PerSample]:
+    """The gate's metric of each chosen sample, by what predicts them; empty for other losses.
+
+    tick runs between batches.
+    """
+    if what.loss not in OF_NUMBERS or not len(chosen):
+        return {}
+    predictors: dict[SimpleName, Predict | None] = {
+        "mean_label": _mean_label(what),
+        "last_value": _last_value(what, dataset),
+    }
+    score = per_sample_metric(what.metric, what.loss)
+    scores: dict[SimpleName, PerSample] = {}
+    for name, predict in predictors.items():
+        if predict is None:
+            continue
+        batches = []
+        for start in range(0, len(chosen), BATCH_SIZE):
+            batch = chosen[start : start + BATCH_SIZE]
+            truth = dataset.labels[batch]
+            batches.append(score(np.broadcast_to(predict(batch), truth.shape), truth))
+            tick()
+        scores[name] = np.concatenate(batches)
+    return scores
+
+
+def _mean_label(what: Measurement) -> Predict | None:
+    """None without training samples."""
+    index = read_sample_index(
+        Path(what.database),
+        Path(what.packs),
+        model_id=what.model_id,
+        split=Split.TRAIN,
+        watermark=ALL_SAMPLES,
+        target=what.signature.target,
+    )
+    if not len(index.ids):
+        return None
+    mean: NDArray[Any] = index.labels.mean(axis=0, dtype=np.float64)
+    return lambda _: mean
+
+
+def _last_value(what: Measurement, dataset: Batches) -> Predict | None:
+    """The last row of a window, if its channels are what a label has: that of a forecast."""
+    inputs, label = what.signature.inputs, what.signature.target.shape
+    kind = for_signature(what.signature, what.preprocess).kinds.get(inputs[0].name)
+    if len(inputs) > 1 or not isinstance(kind, Windows) or not isinstance(dataset, Preprocessed):
+        return None
+    if kind.channels > 1 and label[-1:] != (kind.channels,):
+        return None
+    windows, stored = kind.by_time, dataset.stored
+    between = (1,) * (len(label) - 1) if label else ()
+
+    def predict(batch: Indices) -> Array:
+        last: NDArray[Any] = windows(stored.inputs(batch)[0])[:, -1]
+        return last.reshape(len(batch), *between, *last.shape[1:]) if label else last[:, 0]
+
+    return predict
