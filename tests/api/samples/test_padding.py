@@ -65,14 +65,22 @@ def predicted(served: Served, name: str, x: np.ndarray, version: int) -> np.ndar
     return logits
 
 
-def test_what_is_measured_is_that_of_the_positions_that_count(served: Served) -> None:
-    name = registered(served, "padded", tagger(), padding=-100)
+@pytest.mark.parametrize(
+    ("padding", "spec"),
+    [(-100, {}), (PADDING, {"hyperparameters": {"ignore_index": PADDING}})],
+    ids=["label", "class"],
+)
+def test_what_is_measured_is_that_of_the_positions_that_count(
+    padding: int, spec: dict[str, Any], served: Served
+) -> None:
+    name = registered(served, f"padded-{padding}", tagger(), padding=padding, **spec)
     job = served.train(name, seed=1)
+    assert "learning_rate" in job["choices"]
     assert not {"class_weights", "label_smoothing"} & job["choices"].keys()
     made = served.http.get(f"/v1/models/{name}/versions/2").json()
-    data = sequences(40, 40, padding=-100)
+    data = sequences(40, 40, padding=padding)
     logits = predicted(served, name, data["x"], 2).astype(float)
-    counted = data["label"] != -100
+    counted = data["label"] != padding
     right = (logits.argmax(axis=1) == data["label"])[counted].mean()
     logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
     truth = np.where(counted, data["label"], 0)[:, None]
