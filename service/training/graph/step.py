@@ -104,8 +104,7 @@ def build_step(
     target = loss.target or _target_name(model)
     compared, fed = _append_loss(graph, output, loss, target)
     # Label tensors are of no sample, but what is run once for a batch is fed parameters alone.
-    drawn = [each.name for each in draws]
-    changing = [*users, *(each.name for each in fed), *drawn, *loss.label_tensors]
+    changing = [*users, *(t.name for t in fed), *(d.name for d in draws), *loss.label_tensors]
     results = {LOSS: compared.loss, **{name: graph.tensor(name) for name in updated.values()}}
     seeds = {loss.tensor or output: compared.gradient}
     fixed, more, once = _differentiate(graph, prepared, seeds, parameters, rest=(changing, results))
