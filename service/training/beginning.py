@@ -16,10 +16,11 @@ from service.training.engine import Engine
 from service.training.engines import manifest, opening
 from service.training.errors import CheckpointUnreadable
 from service.training.heads.kinds import Head
-from service.training.hyperparameters import OF_NUMBERS, Hyperparameters
+from service.training.hyperparameters import Hyperparameters
 from service.training.loss import LABEL_SCALE
 from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.protocol.pipe import Pipe
+from service.training.tasks import TASKS
 from service.training.thread_selection import ThreadChoice
 
 
@@ -61,7 +62,7 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
 def scales_labels(task: Train) -> bool:
     """Whether the job standardizes labels: not those of parameters that others share."""
     made = task.artifacts.manifest
-    if made is None or task.loss not in OF_NUMBERS or task.start.given is not None:
+    if made is None or not TASKS[task.loss].scales_labels or task.start.given is not None:
         return False
     is_scaled = any(each.name == LABEL_SCALE for each in manifest.read(Path(made)).statistics)
     return is_scaled and task.hyperparameters.standardize_labels

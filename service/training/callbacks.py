@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from time import time
 from typing import Any
@@ -14,12 +15,12 @@ from service.training.checkpoints import BestCheckpoint, CheckpointWriter
 from service.training.data.batches import Batches
 from service.training.engine import Engine
 from service.training.errors import CheckpointUnreadable
-from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.validation import AT_THE_START, TOO_LARGE, validate
 from service.training.protocol.messages.training import LoopState, Start, Train
 from service.training.protocol.pipe import Interrupted, Pipe
 from service.training.reporting import Reporter
 from service.training.schedule import Plan, Steps
+from service.training.tasks import TASKS
 
 logger = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class JobCallbacks:
         self._pipe = pipe
         self._engine = engine
         self._validation_set = validation_set
-        self._make_metrics = metrics_for(task.loss, task.signature.target)
+        self._make_metrics = partial(TASKS[task.loss].pass_metrics, task.signature.target)
         self._batch_size = task.hyperparameters.batch_size
         self._interval_s = task.checkpoint_interval_s
         self._save_at = state.seconds + self._interval_s

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -29,7 +30,6 @@ from service.training.data.warnings import training_warnings
 from service.training.engine import Engine
 from service.training.engines import opening
 from service.training.engines.runtime import flush_denormals
-from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.validation import AT_THE_START, validate
 from service.training.export.export import export
 from service.training.loop import train
@@ -44,6 +44,7 @@ from service.training.protocol.messages.training import (
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
+from service.training.tasks import TASKS
 from service.training.thread_selection import ThreadChoice, select_threads
 from storage.database.codec import dump
 
@@ -141,7 +142,7 @@ def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Val
         validate(
             engine,
             datasets.validation,
-            make_metrics=metrics_for(task.loss, task.signature.target),
+            make_metrics=partial(TASKS[task.loss].pass_metrics, task.signature.target),
             batch_size=task.hyperparameters.batch_size,
             tick=tick,
             advice=AT_THE_START,

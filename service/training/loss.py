@@ -1,17 +1,15 @@
-"""The loss that training minimizes. service/training/graph/losses.py writes it as a graph."""
+"""The loss that training minimizes. Its task writes it as a graph: service/training/tasks/."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
-from numpy.typing import NDArray
 
-from storage.records.signatures import IGNORED
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
-OF_CLASSES = ("cross_entropy",)
-"""Losses whose targets are class indices."""
 LABEL_SCALE, LABEL_MEAN = "hone.label_scale", "hone.label_mean"
 """Tensors of a model of numbers: its output is what its last layer gives, times the scale, plus the
 mean."""
@@ -24,14 +22,13 @@ TEMPERATURE = 2.0
 class Loss(Struct, frozen=True):
     """The loss to minimize.
 
-    name: one of LOSSES, or `output` for a tensor of the model that is itself a loss. tensor: its
-    name, empty for the tensor that is measured. target: the model's input that only this loss
-    reads. class_axis: of the logits; targets have all other axes, and IGNORED where a position does
-    not count. label_smoothing, class_weights: of cross entropy, as in PyTorch. by_class: these two
-    are fed, as the vectors of `class_vectors`, and so are a teacher's answers. distillation: the
-    weight of these. delta: of huber, in target units. scales_labels: the output is scaled by
-    LABEL_SCALE and LABEL_MEAN; the value is in target units, the gradient that of standardized
-    targets.
+    name: of its task. tensor: the one that is itself a loss, empty if the one that is measured is
+    compared. target: the model's input that only this loss reads. class_axis: of the logits;
+    targets have all other axes, and IGNORED where a position does not count. label_smoothing,
+    class_weights: of cross entropy, as in PyTorch. by_class: these two are fed, as the vectors of
+    `class_vectors`, and so are a teacher's answers. distillation: the weight of these. delta: of
+    huber, in target units. scales_labels: the output is scaled by LABEL_SCALE and LABEL_MEAN; the
+    value is in target units, the gradient that of standardized targets.
     """
 
     name: str
@@ -49,16 +46,6 @@ class Loss(Struct, frozen=True):
     def label_tensors(self) -> tuple[str, ...]:
         """Names of the tensors that scale its output."""
         return (LABEL_SCALE, LABEL_MEAN) if self.scales_labels else ()
-
-    def weight(self, target: NDArray[np.generic]) -> float:
-        """The divisor of the batch's losses, in samples: 1/weight is the scale to feed."""
-        if self.class_weights is None and (target.ndim == 1 or self.name not in OF_CLASSES):
-            return float(len(target))
-        counts = target != IGNORED
-        weights: Any = 1.0
-        if self.class_weights is not None:
-            weights = np.take(self.class_weights, np.where(counts, target, 0))
-        return float((weights * counts).sum() / target[0].size)
 
     def class_vectors(self, classes: int) -> dict[str, NDArray[np.float32]]:
         """Per class: its weight as the target, and its weight anywhere.

@@ -101,6 +101,7 @@ export interface JobHyperparameters {
   head?: "auto" | Head | null;
   sampling?: "shuffled" | "balanced" | null;
   calibrate?: boolean | null;
+  standardize_labels?: boolean | null;
   seed?: number | null;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion" | null;
   momentum?: number | null;
@@ -224,6 +225,7 @@ export interface ModelHyperparameters {
   head?: "auto" | Head | null;
   sampling?: "shuffled" | "balanced" | null;
   calibrate?: boolean | null;
+  standardize_labels?: boolean | null;
   seed?: number | null;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion" | null;
   momentum?: number | null;

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from math import prod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -20,17 +19,16 @@ from service.training.evaluation.evaluate import (
     finite_or_none,
 )
 from service.training.evaluation.inference import InferenceModel, Unusable
-from service.training.evaluation.metrics import columns, metrics_for
 from service.training.evaluation.own_loss import LossModel
-from service.training.evaluation.per_sample import LOSSES, PerSample, per_sample_metric
-from service.training.protocol.messages.comparison import Measurement, OwnLoss
+from service.training.protocol.messages.comparison import OwnLoss
 from service.training.protocol.messages.versions import ChangedSample, Compare, Compared
 from service.training.protocol.pipe import Heartbeat, Pipe
+from service.training.tasks import TASKS
+from service.training.tasks.task import PerSample, columns
 
 NUMBERS_TOLD = 8
 """How many numbers of a label or prediction are reported, from the first."""
-By = Literal["class", "share", "absolute", "loss"]
-_METRIC = {"class": "loss", "share": "accuracy", "absolute": "mae"}
+_METRIC = {"class": "loss", "share": "accuracy", "absolute": "mae", "loss": "loss"}
 """The per-sample metric from which the error is taken; for `share`, the error is 1 minus it."""
 
 
@@ -59,7 +57,8 @@ def compare(task: Compare, pipe: Pipe) -> Compared:
         after = answers(comparer, task, task.candidate, task.candidate_classes, chosen)
     except Unusable as error:
         raise ExportMismatch(f"one of the versions is of no use: {error}") from error
-    by = compared_by(task.measurement)
+    what = task.measurement
+    by = TASKS[what.loss].compared_by(what.signature.target)
     grown = after.errors - before.errors
     worse, better = grown > 0, grown < 0
     if by == "class":
@@ -83,15 +82,6 @@ def compare(task: Compare, pipe: Pipe) -> Compared:
     )
 
 
-def compared_by(measurement: Measurement) -> By:
-    """The aspect of each sample that is compared."""
-    if measurement.own_loss is not None:
-        return "loss"
-    if measurement.loss == "cross_entropy" and prod(measurement.signature.target.shape) == 1:
-        return "class"
-    return "share" if measurement.loss in ("cross_entropy", "bce_with_logits") else "absolute"
-
-
 def answers(
     comparer: ModelComparer, task: Compare, path: str, classes: Classes, chosen: Indices
 ) -> Answers:
@@ -106,16 +96,17 @@ def answers(
         threads=task.limits.threads,
         classes=classes,
     )
-    by = compared_by(what)
-    error_of = per_sample_metric(_METRIC[by], what.loss)
-    metrics, errors = metrics_for(what.loss, what.signature.target)(), [np.empty(0)]
+    learned = TASKS[what.loss]
+    by = learned.compared_by(what.signature.target)
+    loss_of, error_of = (learned.metric(name).of_samples for name in ("loss", _METRIC[by]))
+    metrics, errors = learned.pass_metrics(what.signature.target), [np.empty(0)]
     loss, counted = 0.0, 0.0
     wrong, told = [np.empty(0, bool)], []
     for inputs, truth in comparer.dataset.batches(chosen, batch_size=BATCH_SIZE):
         output = model.run(inputs)
         metrics.update(output, truth)
         weights = metrics.weights(truth)
-        loss += float(LOSSES[what.loss](output, truth) @ weights)
+        loss += float(loss_of(output, truth) @ weights)
         counted += float(weights.sum())
         found = error_of(output, truth)
         errors.append(1 - found if by == "share" else found)

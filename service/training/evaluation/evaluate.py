@@ -17,14 +17,8 @@ from service.training.data.samples import ALL_SAMPLES, SampleReader
 from service.training.errors import ExportMismatch
 from service.training.evaluation.drift import drift_of
 from service.training.evaluation.inference import InferenceModel, Unusable
-from service.training.evaluation.metrics import metrics_for
 from service.training.evaluation.own_loss import LossModel
-from service.training.evaluation.per_sample import (
-    LOSSES,
-    PerSample,
-    paired_bootstrap,
-    per_sample_metric,
-)
+from service.training.evaluation.significance import discordant, paired_bootstrap
 from service.training.evaluation.simple import simple_scores
 from service.training.protocol.messages.comparison import (
     Comparison,
@@ -36,6 +30,8 @@ from service.training.protocol.messages.comparison import (
     SimpleComparison,
 )
 from service.training.protocol.pipe import Heartbeat, Pipe
+from service.training.tasks import TASKS
+from service.training.tasks.task import PerSample
 from storage.readonly.sample_index import read_ids
 from storage.records.samples import Split
 
@@ -177,8 +173,8 @@ class ModelComparer:
         measurement = self._measurement
         if measurement.own_loss is not None:
             return self._measure_own_loss(measurement.own_loss, path, chosen)
-        target = measurement.signature.target
-        metric_of = per_sample_metric(measurement.metric, measurement.loss)
+        task = TASKS[measurement.loss]
+        loss_of, metric_of = (task.metric(n).of_samples for n in ("loss", measurement.metric))
         model = InferenceModel(
             Path(path),
             signature=measurement.signature,
@@ -186,13 +182,13 @@ class ModelComparer:
             threads=self._threads,
             classes=classes,
         )
-        metrics = metrics_for(measurement.loss, target)()
+        metrics = task.pass_metrics(measurement.signature.target)
         found = [np.empty((3, 0))]
         for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
             output = model.run(inputs)
             metrics.update(output, truth)
-            loss = LOSSES[measurement.loss](output, truth)
-            found.append(np.array([metrics.weights(truth), loss, metric_of(output, truth)]))
+            scores = loss_of(output, truth), metric_of(output, truth)
+            found.append(np.array([metrics.weights(truth), *scores]))
             self.tick(len(truth))
         weights, losses, scores = np.concatenate(found, axis=1)
         if not len(weights):
@@ -219,18 +215,14 @@ class ModelComparer:
     def _decides_once(self) -> bool:
         """Whether each sample is either right or wrong."""
         shape = self._measurement.signature.target.shape
-        return self._measurement.metric == "accuracy" and int(np.prod(shape)) == 1
+        metric = TASKS[self._measurement.loss].metric(self._measurement.metric)
+        return metric.higher_is_better and int(np.prod(shape)) == 1
 
     def _interval(self, ours: PerSample, theirs: PerSample) -> Interval | None:
         differences = ours - theirs
         if not len(differences) or not np.isfinite(differences).all():
             return None
         return paired_bootstrap(differences, tick=self.tick)
-
-
-def discordant(ours: PerSample, theirs: PerSample) -> tuple[int, int]:
-    """How many samples only the baseline gets right, and how many only the candidate."""
-    return int((theirs > ours).sum()), int((ours > theirs).sum())
 
 
 def finite_or_none(value: Any) -> Any:

@@ -1,21 +1,16 @@
-"""Metrics of a validation pass, accumulated batch by batch in constant memory.
-
-A value that is undefined is None; no value is NaN or infinite.
-"""
+"""Metrics of a validation pass that several tasks have, accumulated batch by batch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from service.training.data.batches import num_classes
 from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.evaluation.distributions import Calibration, Quantiles
-from storage.records.signatures import TargetSpec
+from service.training.tasks.task import PassMetrics, columns
 
 MAX_CONFUSION_CLASSES = 100
 """With more classes, per-class metrics are left out: they would dwarf all other metrics."""
@@ -25,25 +20,7 @@ Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class PassMetrics(Protocol):
-    """Metrics accumulated over batches. output: as the engine returns it, batch axis first."""
-
-    def weights(self, target: Array) -> Floats:
-        """(batch,): the share of each sample's label that counts, the weight of its mean."""
-
-    def update(self, output: Array, target: Array) -> None: ...
-
-    def result(self) -> dict[str, Any]: ...
-
-
-class WholeSamples:
-    """Metrics that count all of a label."""
-
-    def weights(self, target: Array) -> Floats:
-        return np.ones(len(target))
-
-
-class Classification:
+class Classification(PassMetrics):
     """Metrics of class scores, at the positions that count.
 
     output: (batch, classes, …). target: (batch, …) int64. top_5_accuracy: the truth is among the
@@ -101,7 +78,7 @@ class Classification:
         return [ratio(hits, count) for hits, count in pairs]
 
 
-class MultiLabel(WholeSamples):
+class MultiLabel(PassMetrics):
     """Accuracy and macro F1 of independent yes-or-no outputs, given as logits.
 
     output, target: (batch, …), one column per output; yes is a logit > 0, and a target ≥ 0.5.
@@ -133,7 +110,7 @@ class MultiLabel(WholeSamples):
         }
 
 
-class Regression(WholeSamples):
+class Regression(PassMetrics):
     """Mean absolute error, its quantiles, and R², the mean over the outputs whose truth varies.
 
     output, target: (batch, …), one column per output. r2 is None if no truth varies.
@@ -177,26 +154,6 @@ class Regression(WholeSamples):
         }
 
 
-class LossAlone(WholeSamples):
-    """No metrics besides the loss: the meaning of the output is unknown."""
-
-    def update(self, output: Array, target: Array) -> None:
-        pass
-
-    def result(self) -> dict[str, Any]:
-        return {}
-
-
-def metrics_for(loss: str, target: TargetSpec) -> Callable[[], PassMetrics]:
-    """A factory of the metrics of a validation pass, by loss."""
-    if loss == "cross_entropy":
-        classes = num_classes(target)
-        return lambda: Classification(classes)
-    if loss == "output":
-        return LossAlone
-    return MultiLabel if loss == "bce_with_logits" else Regression
-
-
 def macro_f1(hits: Counts, true: Counts, predicted: Counts) -> float | None:
     """Mean F1 over the classes that occur in truth or predictions.
 
@@ -211,8 +168,3 @@ def macro_f1(hits: Counts, true: Counts, predicted: Counts) -> float | None:
 
 def ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
-
-
-def columns(values: Array) -> NDArray[Any]:
-    """(batch, outputs)."""
-    return values.reshape(len(values), -1)

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from service.training.data.counting import only_counted
 from service.training.data.samples import SampleReader
-from service.training.engine import Array
 from service.training.errors import ExportMismatch
 from service.training.evaluation.inference import InferenceModel, Unusable
-from service.training.evaluation.metrics import columns
-from service.training.evaluation.per_sample import cross_entropy
 from service.training.protocol.messages.comparison import Rank, Ranked
 from service.training.protocol.pipe import Heartbeat, Pipe
+from service.training.tasks import TASKS
+from service.training.tasks.cross_entropy import cross_entropy
 from storage.readonly.sample_index import SampleIndex, read_newest
 
 BATCH_SIZE = 64
@@ -56,7 +54,7 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
                 doubts[rows] = -np.expm1(-cross_entropy(output, labels))
                 predicted[rows] = output.argmax(axis=1)
             else:
-                doubts[rows] = entropy(output, loss=what.loss)
+                doubts[rows] = TASKS[what.loss].doubt(output)
             done += len(output)
             tick(len(output))
     except Unusable as error:
@@ -76,18 +74,3 @@ def _with_labels_to_doubt(task: Rank, index: SampleIndex) -> SampleIndex:
     known = [at for at, each in enumerate(ids) if each in (task.classes or ids)]
     index = index.only(np.isin(index.labels, known))
     return only_counted(index, what.signature.target, ignore_index=what.ignore_index)
-
-
-def entropy(output: Array, *, loss: str) -> NDArray[np.float64]:
-    """(batch,) nats, the mean over a sample's positions. output: logits, batch axis first."""
-    logits = output.astype(np.float64)
-    if loss == "cross_entropy":
-        logits = logits - logits.max(axis=1, keepdims=True)
-        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        doubt = -(np.exp(logs) * np.maximum(logs, np.finfo(np.float64).min)).sum(axis=1)
-    else:
-        # -p log p - (1 - p) log (1 - p), with p = sigmoid(x), in a form that is stable for large x.
-        size = np.abs(logits)
-        doubt = np.log1p(np.exp(-size)) + size * np.exp(-size) / (1 + np.exp(-size))
-    per_sample: NDArray[np.float64] = columns(doubt).mean(axis=1)
-    return per_sample

@@ -14,9 +14,9 @@ from service.preprocess.windows import Windows
 from service.training.data.batches import Batches, Indices
 from service.training.data.samples import ALL_SAMPLES, Preprocessed
 from service.training.engine import Array
-from service.training.evaluation.per_sample import PerSample, per_sample_metric
-from service.training.hyperparameters import OF_NUMBERS
 from service.training.protocol.messages.comparison import Measurement, SimpleName
+from service.training.tasks import TASKS
+from service.training.tasks.task import PerSample
 from storage.readonly.sample_index import read_sample_index
 from storage.records.samples import Split
 
@@ -33,13 +33,13 @@ def simple_scores(
 
     tick runs between batches.
     """
-    if what.loss not in OF_NUMBERS or not len(chosen):
+    if not TASKS[what.loss].scales_labels or not len(chosen):
         return {}
     predictors: dict[SimpleName, Predict | None] = {
         "mean_label": _mean_label(what),
         "last_value": _last_value(what, dataset),
     }
-    score = per_sample_metric(what.metric, what.loss)
+    score = TASKS[what.loss].metric(what.metric).of_samples
     scores: dict[SimpleName, PerSample] = {}
     for name, predict in predictors.items():
         if predict is None:

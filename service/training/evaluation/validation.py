@@ -11,7 +11,7 @@ import numpy as np
 from service.training.data.batches import Batches
 from service.training.engine import Engine
 from service.training.errors import LossNotFinite
-from service.training.evaluation.metrics import PassMetrics
+from service.training.tasks.task import PassMetrics
 
 TOO_LARGE = "the parameters have grown too large; try a lower learning_rate"
 AT_THE_START = (

@@ -28,6 +28,7 @@ from service.training.forward.frontier import Whole
 from service.training.forward.graph import FLOAT, Graph
 from service.training.forward.normalize import keep_outputs, normalize, select_output, spell_out
 from service.training.protocol.messages.preparation import Cut, Lora, Parameter
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
@@ -170,7 +171,7 @@ def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
             fed,
             None,
         )
-        notes += signature.class_axis_note(wanted.loss, row)
+        notes += TASKS[wanted.loss].notes(row)
         if wanted.loss_output is not None:
             of_samples = bool(_gather(problems, lambda: own_loss.check_shape(graph, wanted.end)))
     problems += refusals.draws(graph)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
 import numpy as np
 import onnx
@@ -11,21 +10,14 @@ import onnx
 from service.training.errors import pointer, refusal, refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph, is_default
+from service.training.tasks import TASKS, losses
 from storage.errors import Problem
-from storage.records.models import Loss
 from storage.records.signatures import TargetSpec, TensorSpec
 
-LOSSES = get_args(Loss)
 OPTIMIZERS = ("adamw", "sgd")
-TARGET_NAME = {"cross_entropy": "labels"}
 INPUT_DTYPES = frozenset(
     ("float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "bool")
 )
-
-_APPLIED_AGAIN = {
-    "cross_entropy": ("Softmax", "LogSoftmax"),
-    "bce_with_logits": ("Sigmoid",),
-}
 
 
 def input_specs(graph: Graph, names: Sequence[str]) -> tuple[TensorSpec, ...]:
@@ -80,61 +72,11 @@ def target_spec(
 
     output_shape: of one row. Raises GraphRefused if the loss does not fit.
     """
-    name = TARGET_NAME.get(loss, "target")
-    if loss != "cross_entropy":
-        if classes is not None:
-            raise refuse(
-                "/spec/classes", f"loss {loss} has no classes; drop them or train cross_entropy"
-            )
-        return TargetSpec(name, "float32", tuple(output_shape))
-    if not output_shape or output_shape[0] < 2:
-        raise refuse(
-            "/spec/loss",
-            f"cross_entropy takes logits (batch, classes, …) with two classes or more, the output "
-            f"is {_shown(output_shape)}; choose bce_with_logits or mse{_turned(output_shape)}",
-        )
-    count = output_shape[0]
-    if classes is not None and len(classes) != count:
-        raise refuse(
-            "/spec/classes",
-            f"{len(classes)} class names, the output has {count} logits; name {count} classes"
-            + (_turned(output_shape) if len(classes) == output_shape[-1] else ""),
-        )
-    if classes is not None and len(set(classes)) != len(classes):
-        twice = next(name for at, name in enumerate(classes) if name in classes[:at])
-        raise refuse("/spec/classes", f"class {twice!r} is named twice; names must differ")
-    positions = tuple(output_shape[1:])
-    return TargetSpec(name, "int64", positions, count, classes, may_ignore=bool(positions))
-
-
-def class_axis_note(loss: str, output_shape: Sequence[int]) -> list[str]:
-    """Which axis holds the classes if there are others: a swap cannot be detected otherwise.
-
-    output_shape: of one row.
-    """
-    if loss != "cross_entropy" or len(output_shape) < 2:
-        return []
-    count, *positions = output_shape
-    places = "\u00d7".join(map(str, positions))
-    return [
-        f"the classes are axis 1 of the output {_shown(output_shape)}: {count} classes at each of "
-        f"{places} positions{_turned(output_shape)}"
-    ]
-
-
-def _shown(output_shape: Sequence[int]) -> str:
-    return f"({', '.join(map(str, ('batch', *output_shape)))})"
-
-
-def _turned(output_shape: Sequence[int]) -> str:
-    """Advice if the last axis may hold the classes; empty if it cannot."""
-    if len(output_shape) < 2 or output_shape[-1] < 2:
-        return ""
-    *positions, count = output_shape
-    return (
-        f"; if the last axis holds the classes, transpose the output to "
-        f"{_shown((count, *positions))}, (batch, classes, \u2026)"
-    )
+    task = TASKS[loss]
+    if classes is not None and not task.takes_class_names:
+        others = losses(lambda each: each.takes_class_names)
+        raise refuse("/spec/classes", f"loss {loss} has no classes; drop them or train {others}")
+    return task.target_spec(output_shape, classes)
 
 
 def measured_output_shape(graph: Graph, output: str) -> tuple[int, ...]:
@@ -156,7 +98,7 @@ def check_last_operator(graph: Graph, output: str, loss: str) -> None:
     node = graph.producer(output)
     while node is not None and is_default(node, "Identity", "Squeeze", "Reshape", "Flatten"):
         node = graph.producer(node.input[0])
-    if node is None or not is_default(node, *_APPLIED_AGAIN.get(loss, ())):
+    if node is None or not is_default(node, *dict(TASKS[loss].last_operators)):
         return
     raise refuse(
         pointer("model", "graph", "node", node.name),
@@ -168,8 +110,8 @@ def check_last_operator(graph: Graph, output: str, loss: str) -> None:
 def specification_problems(loss: str, optimizer: str) -> list[Problem]:
     """Unknown names of loss and optimizer."""
     problems = []
-    if loss not in LOSSES:
-        problems.append(Problem("/spec/loss", f'no loss "{loss}"; choose {", ".join(LOSSES)}'))
+    if loss not in TASKS:
+        problems.append(Problem("/spec/loss", f'no loss "{loss}"; choose {", ".join(TASKS)}'))
     if optimizer not in OPTIMIZERS:
         known = ", ".join(OPTIMIZERS)
         problems.append(Problem("/spec/optimizer", f'no optimizer "{optimizer}"; choose {known}'))

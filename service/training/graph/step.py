@@ -12,7 +12,6 @@ from service.training.graph.blocks.rewriting import rewritten
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.flow import subgraphs
-from service.training.graph.losses import LossAndGradient, compare, total
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
 from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.spatial_first import read_model
@@ -20,6 +19,8 @@ from service.training.graph.passes.weights_apart import divide
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
 from service.training.graph.writing import write
 from service.training.loss import CLASS_VECTORS, LABEL_SCALE, TEACHER, Loss
+from service.training.tasks import TASKS
+from service.training.tasks.loss_graph import LossAndGradient, LossInputs
 
 LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"
@@ -120,7 +121,7 @@ def build_step(
         parameters=tuple(parameters),
         updated=updated,
         frozen=kept,
-        batch_statistics=bool(updated) or (loss.name == "output" and not compared.gradient.shape),
+        batch_statistics=bool(updated) or not compared.gradient.shape,
         once=once,
         rows=layout.rows if layout and graph.counts_rows else None,
     )
@@ -223,47 +224,24 @@ def _append_loss(
     value = graph.tensor(loss.tensor or output)
     shape = value.shape
     assert shape is not None, f'the rank of "{value.name}" is not known'
-    batch = _batch(graph)
-    fed: list[Tensor] = []
+    task = TASKS[loss.name]
+    of_target = task.target_shape(loss, (_batch(graph), *shape[1:]))
+    compared = None
     if loss.target:
-        fed.append(graph.tensor(loss.target))
-    elif loss.name != "output":
-        fed.append(_target(graph, target, loss, value.dtype, (batch, *shape[1:])))
+        compared = graph.tensor(loss.target)
+    elif of_target is not None:
+        compared = graph.input(target, INT64 if task.has_classes else value.dtype, of_target)
     of_samples: Shape = (SCALES, *[1] * (len(shape) - 1)) if shape else ()
     scale = graph.input(LOSS_SCALE, value.dtype, of_samples)
-    if loss.name == "output":
-        return _own(graph, value, scale), [*fed, scale]
     vectors: list[Tensor] = []
     teacher: list[Tensor] = []
     if loss.by_class:
         classes = shape[loss.class_axis % len(shape)]
         vectors = [graph.input(name, value.dtype, (classes,)) for name in CLASS_VECTORS]
         teacher = [graph.input(TEACHER, value.dtype, shape)]
-    compared = compare(
-        loss,
-        value,
-        fed[0],
-        scale,
-        class_vectors=vectors,
-        teacher=teacher,
-        label_scale=graph.tensor(LABEL_SCALE) if loss.scales_labels else None,
-    )
-    return compared, [*fed, scale, *vectors, *teacher]
-
-
-def _own(graph: Builder, value: Tensor, scale: Tensor) -> LossAndGradient:
-    """A loss that the graph computes: one per sample, or one number, the batch's mean."""
-    if value.shape == ():
-        scale = scale * next(iter(graph.inputs)).size(0).squeeze(0).cast_like(value)
-        return LossAndGradient(value * scale, scale)
-    return LossAndGradient(total(value, scale), scale.expand_like(value))
-
-
-def _target(graph: Builder, name: str, loss: Loss, kind: int, shape: Shape) -> Tensor:
-    if loss.name != "cross_entropy":
-        return graph.input(name, kind, shape)
-    axis = loss.class_axis % len(shape)
-    return graph.input(name, INT64, (*shape[:axis], *shape[axis + 1 :]))
+    labels = graph.tensor(LABEL_SCALE) if loss.scales_labels else None
+    written = task.compare(loss, LossInputs(value, scale, compared, vectors, teacher, labels))
+    return written, [*([] if compared is None else [compared]), scale, *vectors, *teacher]
 
 
 def _batch(graph: Builder) -> Dim:

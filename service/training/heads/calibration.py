@@ -20,6 +20,7 @@ from service.training.engine import Array, Engine
 from service.training.evaluation.distributions import Calibration
 from service.training.heads.ending import EndedEngine
 from service.training.heads.prototypes import likeliest_scale
+from service.training.tasks.cross_entropy import cross_entropy
 
 FEWEST = 30
 """Minimum number of validation samples for the fit."""
@@ -89,8 +90,6 @@ def _scale(logits: NDArray[Any], labels: Indices) -> NDArray[np.float32]:
 
 
 def _loss(logits: NDArray[Any], labels: Indices) -> float:
-    from service.training.evaluation.per_sample import cross_entropy  # late: few jobs need it
-
     return float(cross_entropy(logits, labels).mean())
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from service.training.engine import NOTHING, Array, Engine, Series
+from service.training.tasks.cross_entropy import cross_entropy
 
 
 class EndedEngine:
@@ -53,10 +54,8 @@ class EndedEngine:
         return self._engine.series(rows)
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
-        from service.training.evaluation.per_sample import LOSSES  # late: few jobs need it
-
         output = self._output(inputs, target)
-        return float(LOSSES["cross_entropy"](output, target).mean()), output
+        return float(cross_entropy(output, target).mean()), output
 
     def seed(self, seed: int) -> None:
         self._engine.seed(seed)

@@ -26,6 +26,7 @@ from service.training.protocol.messages.diagnosis import (
     TensorInfo,
 )
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.tasks import FITS_ALL
 from storage.errors import Problem
 
 
@@ -52,7 +53,7 @@ def _filled(wanted: Prepare, suggested: Suggested | None) -> Prepare:
     if wanted.loss:
         return wanted
     if suggested is None:
-        return replace(wanted, loss="mse")
+        return replace(wanted, loss=FITS_ALL)
     return replace(
         wanted,
         loss=suggested.loss,

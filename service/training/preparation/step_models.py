@@ -21,13 +21,13 @@ from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.step import StepModel, build_evaluation, build_step
-from service.training.hyperparameters import OF_NUMBERS
 from service.training.loss import Loss
 from service.training.preparation.label_scale import add_label_scale, is_scaled
 from service.training.preparation.step_trial import computes_the_same, rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
+from service.training.tasks import TASKS
 from storage.errors import Problem
 
 logger = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     if task.class_ids is not None:
         model_path, known = _with_classes(model_path, task, task.class_ids)
     forward = read(model_path, task)
-    if task.loss in OF_NUMBERS:
+    if TASKS[task.loss].scales_labels:
         add_label_scale(forward)
     inference = forward.inference
     classifier = _head(forward, inference, task, known)
@@ -85,7 +85,7 @@ def _head(
     known: the number of classes in the upload, if they were changed. Raises GraphRefused if they
     were and the head does not train.
     """
-    classes = forward.signature.target.num_classes if task.loss == "cross_entropy" else None
+    classes = forward.signature.target.num_classes if TASKS[task.loss].has_classes else None
     if known is None and classes is None:
         return None
     ids = task.class_ids or tuple(range(classes or 0))
@@ -177,7 +177,7 @@ def _compile(
     forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, classifier: ClassHead | None
 ) -> Files:
     step, evaluation = build_models(forward, task)
-    classes = forward.signature.target.num_classes if task.loss_output is None else None
+    classes = forward.signature.target.num_classes if TASKS[task.loss].has_classes else None
     by_class = _step(forward, task, Loss(task.loss, by_class=True)) if classes else None
     return compile_model(
         step,

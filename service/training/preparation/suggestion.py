@@ -13,12 +13,13 @@ from service.training.errors import GraphRefused
 from service.training.forward import own_loss, signature
 from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.protocol.messages.diagnosis import Suggested
+from service.training.tasks import OWN, TASKS
 
 PASS_ON = ("Identity", "Squeeze", "Reshape", "Flatten")
 ENDS = {
-    "Softmax": ("cross_entropy", "the probabilities of classes"),
-    "LogSoftmax": ("cross_entropy", "the logarithms of probabilities of classes"),
-    "Sigmoid": ("bce_with_logits", "a probability for each of several yes or no"),
+    operator: (task.name, what)
+    for task in reversed(TASKS.values())
+    for operator, what in task.last_operators
 }
 """Operators that a loss applies itself: it takes their input."""
 CLASS_NAMES = ("classes", "class_names", "labels", "names", "id2label")
@@ -39,11 +40,11 @@ def suggest(graph: Graph, chosen: str | None) -> Suggested | None:
     preprocess = tuple(_pictures(graph))
     if own is not None:
         because = f'"{own}" is {reason}: a loss that the model computes itself'
-        return Suggested("output", because, output, own, None, preprocess)
+        return Suggested(OWN, because, output, own, None, preprocess)
     if output is None:
         return None
     before, loss, because = _loss(graph, output)
-    count = _row(graph, before)[:1] if loss == "cross_entropy" else ()
+    count = _row(graph, before)[:1] if TASKS[loss].has_classes else ()
     classes = _class_names(graph.model, count[0]) if count else None
     is_only = graph.outputs == [before]
     named = None if is_only else before
@@ -85,16 +86,10 @@ def _loss(graph: Graph, output: str) -> tuple[str, str, str]:
         before = node.input[0]
         because = f'node "{node.name}" ({node.op_type}) gives {what}; the loss takes what it reads'
         return before, loss, f'{because}, "{before}"'
-    row = _row(graph, output)
-    shown = "\u00d7".join(map(str, row)) or "1"
-    if any(len(row) == len(each) > 1 and row[1:] == each[1:] for each in _input_rows(graph)):
-        if row in _input_rows(graph):
-            return output, "mse", f'"{output}" has the shape of an input, {shown}: numbers'
-        if row[0] > 1:
-            return output, "cross_entropy", f'"{output}" is {shown}: classes at each position'
-    if len(row) == 1 and row[0] > 1:
-        return output, "cross_entropy", f'"{output}" is {shown} numbers a sample: logits of classes'
-    return output, "mse", f'"{output}" is {shown} a sample: numbers'
+    row, inputs = _row(graph, output), _input_rows(graph)
+    fitting = ((task.name, task.suggestion(row, inputs)) for task in TASKS.values())
+    loss, why = next((name, why) for name, why in fitting if why is not None)
+    return output, loss, f'"{output}" {why}'
 
 
 def _row(graph: Graph, name: str) -> tuple[int, ...]:

@@ -19,6 +19,7 @@ from service.training.graph.passes.canonical import stamp
 from service.training.preparation.bounds import require_bounded
 from service.training.protocol.messages import preparation
 from service.training.protocol.messages.shared import Artifacts
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
 
@@ -63,7 +64,7 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
         frozen_parameters=sum(size for name, size in sizes.items() if name not in trainable),
         notes=(
             "the artifacts are used as they are, with the output measured beside the loss",
-            *signature.class_axis_note(found.loss, row),
+            *TASKS[found.loss].notes(row),
         ),
     )
 

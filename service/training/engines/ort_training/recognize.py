@@ -8,8 +8,10 @@ import onnx
 from msgspec import Struct
 
 from service.training.errors import pointer, refusal, refuse
-from service.training.forward.graph import Graph, is_default
+from service.training.forward.graph import Graph
 from service.training.forward.signature import specification_problems
+from service.training.graph.builder import STANDARD
+from service.training.tasks import TASKS
 from storage.errors import Problem
 
 LOSS_NAME, OUTPUT_NAME = "hone.loss", "hone.output"
@@ -48,8 +50,8 @@ def recognize(eval_model: onnx.ModelProto, parameters: Collection[str]) -> Recog
     if found is None:
         raise refuse(
             "/artifacts/eval_model.onnx",
-            f'the loss on "{label}" is none of cross_entropy, mse, l1, bce_with_logits; generate '
-            "the artifacts with a LossType of onnxruntime.training",
+            f'the loss on "{label}" is none that Hone knows; generate the artifacts with a '
+            "LossType of onnxruntime.training",
         )
     return Recognized(tuple(inputs), label, *found, is_ours=named is not None)
 
@@ -99,29 +101,10 @@ def _named(eval_model: onnx.ModelProto) -> tuple[str, str] | None:
 
 def _loss(graph: Graph, label: str) -> tuple[str, str] | None:
     for node in graph.consumers(label):
-        if is_default(node, "SoftmaxCrossEntropyLoss"):
-            return "cross_entropy", node.input[0]
-        if is_default(node, "Sub") and node.input[1] == label:
-            kinds = {reader.op_type for reader in graph.consumers(node.output[0])}
-            if kinds == {"Abs"}:
-                return "l1", node.input[0]
-            if kinds <= {"Pow", "Mul"} and graph.producer(node.input[0]) is not None:
-                return "mse", node.input[0]
-        if is_default(node, "Mul") and (logits := _logits(graph, node, label)):
-            return "bce_with_logits", logits
+        for task in TASKS.values() if node.domain in STANDARD else ():
+            if (output := task.written_by(graph, node, label)) is not None:
+                return task.name, output
     return None
-
-
-def _logits(graph: Graph, node: onnx.NodeProto, label: str) -> str | None:
-    """x in log(sigmoid(x))·t, as written by Microsoft's tools, or in x·t, as written by ours."""
-    other = next((name for name in node.input if name != label), "")
-    log = graph.producer(other)
-    if log is None or not is_default(log, "Log"):
-        return other or None
-    sigmoid = graph.producer(log.input[0])
-    if sigmoid is None or not is_default(sigmoid, "Sigmoid"):
-        return None
-    return str(sigmoid.input[0])
 
 
 def place(name: str) -> str:

@@ -11,6 +11,7 @@ from service.training.engines.manifest import Files, Manifest
 from service.training.errors import ArtifactsUnreadable
 from service.training.loss import TEACHER, Loss
 from service.training.optimizer.recipe import LossOptions
+from service.training.tasks import TASKS
 
 PLAIN = LossOptions()
 
@@ -62,12 +63,12 @@ class ChosenLoss:
             assert self._classes is not None
             shape = len(target), self._classes, *target.shape[1:]
             return {TEACHER: np.zeros(shape, np.float32)}
-        counted = np.float32(self._trained.weight(target) / len(target))
+        counted = np.float32(TASKS[self._trained.name].weight(self._trained, target) / len(target))
         return {TEACHER: np.asarray(teacher * counted)}
 
 
 def _scale(loss: Loss, target: Array) -> float:
-    total = loss.weight(target)
+    total = TASKS[loss.name].weight(loss, target)
     return 1 / total if total else 0.0
 
 

@@ -12,10 +12,10 @@ from service.training.evaluation.metrics import (
     MAX_CONFUSION_CLASSES,
     Classification,
     MultiLabel,
-    PassMetrics,
     Regression,
-    metrics_for,
 )
+from service.training.tasks import TASKS
+from service.training.tasks.task import PassMetrics
 from storage.records.signatures import TargetSpec
 
 
@@ -139,12 +139,12 @@ def test_macro_f1_does_not_depend_on_the_batches(seed: int, batch_size: int) -> 
     ],
 )
 def test_the_loss_decides_the_metrics(loss: str, kind: type) -> None:
-    assert isinstance(metrics_for(loss, TargetSpec("labels", "int64", (), 3))(), kind)
+    assert isinstance(TASKS[loss].pass_metrics(TargetSpec("labels", "int64", (), 3)), kind)
 
 
 def test_class_indices_without_a_number_of_classes_are_refused() -> None:
     with pytest.raises(ValueError, match="num_classes"):
-        metrics_for("cross_entropy", TargetSpec("labels", "int64", ()))
+        TASKS["cross_entropy"].pass_metrics(TargetSpec("labels", "int64", ()))
 
 
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e9])

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 import pytest
 
 from service.training.evaluation.metrics import Classification, MultiLabel, Regression
-from service.training.evaluation.per_sample import paired_bootstrap, per_sample_metric
+from service.training.evaluation.significance import paired_bootstrap
+from service.training.tasks import TASKS
 
 RNG = np.random.default_rng(1)
 LOGITS = (RNG.standard_normal((40, 3)) * 3).astype(np.float32)
@@ -15,10 +19,14 @@ YES_OR_NO = RNG.integers(0, 2, (40, 3)).astype(np.float32)
 VALUES = RNG.standard_normal((40, 3)).astype(np.float32)
 
 
+def of_samples(loss: str, metric: str) -> Callable[[Any, Any], Any]:
+    return TASKS[loss].metric(metric).of_samples
+
+
 def test_accuracy_of_classes_is_the_mean_of_the_samples() -> None:
     metrics = Classification(3)
     metrics.update(LOGITS, CLASSES)
-    score = per_sample_metric("accuracy", "cross_entropy")(LOGITS, CLASSES)
+    score = of_samples("cross_entropy", "accuracy")(LOGITS, CLASSES)
     assert score.shape == (40,)
     assert score.mean() == pytest.approx(metrics.result()["accuracy"])
 
@@ -28,16 +36,16 @@ def test_accuracy_of_positions_is_the_mean_over_a_samples_positions() -> None:
     truth = RNG.integers(0, 4, (5, 6))
     metrics = Classification(4)
     metrics.update(logits, truth)
-    score = per_sample_metric("accuracy", "cross_entropy")(logits, truth)
+    score = of_samples("cross_entropy", "accuracy")(logits, truth)
     assert score.shape == (5,)
     assert score.mean() == pytest.approx(metrics.result()["accuracy"])
-    assert per_sample_metric("loss", "cross_entropy")(logits, truth).shape == (5,)
+    assert of_samples("cross_entropy", "loss")(logits, truth).shape == (5,)
 
 
 def test_accuracy_of_decisions_is_the_mean_of_the_samples() -> None:
     metrics = MultiLabel()
     metrics.update(LOGITS, YES_OR_NO)
-    score = per_sample_metric("accuracy", "bce_with_logits")(LOGITS, YES_OR_NO)
+    score = of_samples("bce_with_logits", "accuracy")(LOGITS, YES_OR_NO)
     assert score.mean() == pytest.approx(metrics.result()["accuracy"])
 
 
@@ -45,27 +53,27 @@ def test_accuracy_of_decisions_is_the_mean_of_the_samples() -> None:
 def test_the_error_is_the_mean_of_the_samples(loss: str) -> None:
     metrics = Regression()
     metrics.update(LOGITS, VALUES)
-    score = per_sample_metric("mae", loss)(LOGITS, VALUES)
+    score = of_samples(loss, "mae")(LOGITS, VALUES)
     assert score.mean() == pytest.approx(metrics.result()["mae"], rel=1e-6)
 
 
 def test_losses_are_those_of_their_textbooks() -> None:
     shares = np.exp(LOGITS.astype(float)) / np.exp(LOGITS.astype(float)).sum(axis=1, keepdims=True)
     chosen = -np.log(shares[np.arange(40), CLASSES])
-    assert per_sample_metric("loss", "cross_entropy")(LOGITS, CLASSES) == pytest.approx(chosen)
+    assert of_samples("cross_entropy", "loss")(LOGITS, CLASSES) == pytest.approx(chosen)
     yes = 1 / (1 + np.exp(-LOGITS.astype(float)))
     binary = -(YES_OR_NO * np.log(yes) + (1 - YES_OR_NO) * np.log(1 - yes)).mean(axis=1)
-    assert per_sample_metric("loss", "bce_with_logits")(LOGITS, YES_OR_NO) == pytest.approx(binary)
+    assert of_samples("bce_with_logits", "loss")(LOGITS, YES_OR_NO) == pytest.approx(binary)
     squares = np.square(LOGITS.astype(float) - VALUES).mean(axis=1)
-    assert per_sample_metric("loss", "mse")(LOGITS, VALUES) == pytest.approx(squares)
+    assert of_samples("mse", "loss")(LOGITS, VALUES) == pytest.approx(squares)
 
 
 def test_large_logits_have_a_finite_loss() -> None:
     logits = np.array([[1e4, -1e4]], np.float32)
-    assert per_sample_metric("loss", "cross_entropy")(logits, np.array([0])) == pytest.approx([0.0])
-    assert per_sample_metric("loss", "bce_with_logits")(
-        logits, np.array([[1.0, 0.0]])
-    ) == pytest.approx([0])
+    assert of_samples("cross_entropy", "loss")(logits, np.array([0])) == pytest.approx([0.0])
+    assert of_samples("bce_with_logits", "loss")(logits, np.array([[1.0, 0.0]])) == pytest.approx(
+        [0]
+    )
 
 
 def test_a_bootstrap_of_a_clear_difference_is_sure_and_of_noise_is_not() -> None:

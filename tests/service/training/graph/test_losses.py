@@ -13,6 +13,7 @@ from onnx import helper, numpy_helper
 from service.training.errors import GraphRefused
 from service.training.graph.step import build_evaluation, build_step
 from service.training.loss import TEACHER, Loss
+from service.training.tasks import TASKS
 from service.training.teacher import softened
 from storage.records.signatures import IGNORED
 
@@ -69,7 +70,9 @@ def test_a_loss_of_numbers_is_their_mean_and_has_its_gradient(
     x, w = normal(4, *shape, seed=1), normal(*shape, seed=2)
     target = np.random.default_rng(3).uniform(size=(4, *shape))
     loss = Loss(name, delta=0.7)
-    value, gradient = loss_and_gradient(loss, x, target, w, 1 / loss.weight(target))
+    value, gradient = loss_and_gradient(
+        loss, x, target, w, 1 / TASKS[loss.name].weight(loss, target)
+    )
     expected = REGRESSIONS[name](x + w, target)
     assert value == pytest.approx(expected.mean(), rel=1e-6)
     step = 1e-6 * normal(*shape, seed=4)
@@ -108,7 +111,9 @@ def test_cross_entropy_is_that_of_pytorch(
     x, w = normal(5, *shape, seed=1), normal(*shape, seed=2)
     target = np.random.default_rng(3).integers(0, 3, (5, *positions))
     target.flat[1] = IGNORED if positions else 0
-    value, gradient = loss_and_gradient(loss, x, target, w, 1 / loss.weight(target))
+    value, gradient = loss_and_gradient(
+        loss, x, target, w, 1 / TASKS[loss.name].weight(loss, target)
+    )
 
     def expected(logits: Array) -> float:
         return expected_cross_entropy(logits if last else np.moveaxis(logits, 1, -1), target, loss)
@@ -220,7 +225,7 @@ def test_options_that_are_fed_by_class_are_those_that_are_written_into_the_graph
     target = np.random.default_rng(3).integers(0, 3, (5, *positions))
     target.flat[1] = IGNORED if positions else 0
     written = Loss("cross_entropy", **options)
-    scale = 1 / written.weight(target)
+    scale = 1 / TASKS[written.name].weight(written, target)
     step = build_step(
         forward(*x.shape[1:]), loss=Loss("cross_entropy", by_class=True), parameters=["w"]
     )

@@ -18,11 +18,11 @@ from service.training.engines import manifest, opening
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import GraphRefused
-from service.training.evaluation.per_sample import per_sample_metric
 from service.training.optimizer.recipe import Recipe
 from service.training.preparation.prepare import prepare
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.tasks import TASKS
 
 GRAPHS = Path(__file__).parent.parent / "graphs"
 CURVES: list[dict[str, Any]] = json.loads((GRAPHS / "curves.json").read_text())
@@ -231,7 +231,7 @@ def test_huber_is_squared_up_to_one_and_straight_beyond(make: Make) -> None:
     error = np.abs(target - output)
     expected = np.where(error < 1, error**2 / 2, error - 0.5)
     assert loss == pytest.approx(expected.mean(), rel=1e-5)
-    assert per_sample_metric("loss", "huber")(output, target) == pytest.approx(
+    assert TASKS["huber"].metric("loss").of_samples(output, target) == pytest.approx(
         expected.mean(axis=1), rel=1e-5
     )
 

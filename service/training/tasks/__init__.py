@@ -1,0 +1,28 @@
+"""What models learn: each task in a module that declares all of it, and their list."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.training.tasks.binary import BinaryCrossEntropy
+from service.training.tasks.cross_entropy import CrossEntropy
+from service.training.tasks.numbers import AbsoluteError, Huber, SquaredError
+from service.training.tasks.own import LossOfModel
+from service.training.tasks.task import LearningTask
+
+TASKS: dict[str, LearningTask] = {
+    task.name: task
+    for task in (
+        *(CrossEntropy(), SquaredError(), BinaryCrossEntropy(), AbsoluteError(), Huber()),
+        LossOfModel(),
+    )
+}
+"""By the name of the loss; of those that fit an output, the first is suggested."""
+OWN = LossOfModel.name
+FITS_ALL = SquaredError.name
+"""The loss that is assumed where none is named or suggested."""
+
+
+def losses(declare: Callable[[LearningTask], bool]) -> str:
+    """The names of the losses whose tasks declare something, for a sentence."""
+    return ", ".join(name for name, task in TASKS.items() if declare(task))

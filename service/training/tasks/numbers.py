@@ -1,0 +1,142 @@
+"""Numbers in units of their own: the losses of regression, which differ in how errors count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from service.training.engine import Array
+from service.training.loss import Loss
+from service.training.tasks.task import (
+    By,
+    LearningTask,
+    Metric,
+    PassMetrics,
+    PerSample,
+    Row,
+    columns,
+)
+from storage.records.signatures import TargetSpec
+
+if TYPE_CHECKING:
+    from onnx import NodeProto
+
+    from service.training.forward.graph import Graph
+    from service.training.graph.tensor import Tensor
+
+
+def absolute_error(output: Array, target: Array) -> PerSample:
+    """Mean over a sample's outputs."""
+    error: PerSample = np.abs(_difference(output, target)).mean(axis=1)
+    return error
+
+
+def squared_error(output: Array, target: Array) -> PerSample:
+    """Mean over a sample's outputs."""
+    error: PerSample = np.square(_difference(output, target)).mean(axis=1)
+    return error
+
+
+def huber(output: Array, target: Array) -> PerSample:
+    """Mean over a sample's outputs; quadratic up to 1, linear beyond."""
+    error = np.abs(_difference(output, target))
+    near = np.minimum(error, 1.0)
+    loss: PerSample = (near * (error - near / 2)).mean(axis=1)
+    return loss
+
+
+def _difference(output: Array, target: Array) -> PerSample:
+    difference: PerSample = columns(output).astype(np.float64) - columns(target)
+    return difference
+
+
+MAE = Metric("mae", absolute_error)
+
+
+class Numbers(LearningTask):
+    """Labels of the output's shape."""
+
+    scales_labels = True
+    options = frozenset({"standardize_labels"})
+
+    def of_numbers(self, loss: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        return self.of_error(loss, output - target)
+
+    def of_error(self, loss: Loss, error: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of each number and its derivative. error: output - target."""
+        raise NotImplementedError
+
+    def written_by(self, graph: Graph, node: NodeProto, label: str) -> str | None:
+        if node.op_type != "Sub" or node.input[1] != label:
+            return None
+        readers = {reader.op_type for reader in graph.consumers(node.output[0])}
+        return str(node.input[0]) if self.reads_error(graph, node, readers) else None
+
+    def reads_error(self, graph: Graph, node: NodeProto, readers: set[str]) -> bool:
+        """Whether operators of these types, which read the error, compute this loss."""
+        return False
+
+    def pass_metrics(self, target: TargetSpec) -> PassMetrics:
+        from service.training.evaluation.metrics import Regression
+
+        return Regression()
+
+    def compared_by(self, target: TargetSpec) -> By:
+        return "absolute"
+
+
+class SquaredError(Numbers):
+    """Squared difference."""
+
+    name = "mse"
+    title = "mean squared error: numbers"
+    metrics = (MAE, Metric("loss", squared_error))
+
+    def of_error(self, loss: Loss, error: Tensor) -> tuple[Tensor, Tensor]:
+        return error * error, error * 2
+
+    def label_unit(self, loss: Loss, label_scale: Tensor) -> Tensor:
+        return label_scale
+
+    def reads_error(self, graph: Graph, node: NodeProto, readers: set[str]) -> bool:
+        return readers <= {"Pow", "Mul"} and graph.producer(node.input[0]) is not None
+
+    def suggestion(self, row: Row, inputs: Sequence[Row]) -> str:
+        """Numbers fit every output."""
+        shown = "\u00d7".join(map(str, row)) or "1"
+        if len(row) > 1 and row in inputs:
+            return f"has the shape of an input, {shown}: numbers"
+        return f"is {shown} a sample: numbers"
+
+
+class AbsoluteError(Numbers):
+    """Absolute difference; gradient 0 where it is 0."""
+
+    name = "l1"
+    title = "absolute error: numbers"
+    metrics = (MAE, Metric("loss", absolute_error))
+
+    def of_error(self, loss: Loss, error: Tensor) -> tuple[Tensor, Tensor]:
+        return error.abs(), error.sign()
+
+    def reads_error(self, graph: Graph, node: NodeProto, readers: set[str]) -> bool:
+        return readers == {"Abs"}
+
+
+class Huber(Numbers):
+    """Squared up to delta, linear beyond: c·(|e| - c/2), where c = min(|e|, delta)."""
+
+    name = "huber"
+    title = "Huber: numbers, with outliers"
+    metrics = (MAE, Metric("loss", huber))
+
+    def of_error(self, loss: Loss, error: Tensor) -> tuple[Tensor, Tensor]:
+        low, high = (error.graph.numbers(s * loss.delta, error.dtype) for s in (-1, 1))
+        near = error.op("Clip", low, high)
+        return near * (error - near * 0.5), near
+
+    def label_unit(self, loss: Loss, label_scale: Tensor) -> Tensor:
+        """Its gradient is constant beyond a small delta, and must not vanish with it."""
+        return label_scale.op("Min", label_scale.graph.numbers(loss.delta, label_scale.dtype))

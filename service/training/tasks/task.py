@@ -1,0 +1,163 @@
+"""What a task of learning declares: its loss, its labels, its metrics, and what predictions say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+
+import numpy as np
+from msgspec import Struct
+
+from service.training.engine import Array
+from service.training.loss import Loss
+from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
+from storage.records.signatures import TargetSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from onnx import NodeProto
+
+    from service.training.forward.graph import Graph
+    from service.training.graph.tensor import Shape, Tensor
+
+PerSample: TypeAlias = "NDArray[np.float64]"
+"""(batch,)"""
+By = Literal["class", "share", "absolute", "loss"]
+"""How two versions are compared sample by sample; see `Compared`."""
+Row: TypeAlias = "tuple[int | None, ...]"
+"""The shape of one row of a tensor."""
+
+
+class Metric(Struct, frozen=True):
+    """A figure that the gate may compare: a mean over samples, weighted by what counts of each.
+
+    of_samples: from outputs and targets, batch axis first. higher_is_better: a share from 0 to 1,
+    whose margins are differences; other metrics are errors, whose margins are shares of them.
+    """
+
+    name: str
+    of_samples: Callable[[Array, Array], PerSample]
+    higher_is_better: bool = False
+
+    def gain(self, before: float, after: float) -> float:
+        """How much better the second figure is."""
+        return after - before if self.higher_is_better else before - after
+
+    def margin_unit(self, before: float) -> float:
+        """What a margin of the gate is multiplied with."""
+        return 1.0 if self.higher_is_better else abs(before)
+
+
+class PassMetrics:
+    """Metrics of a pass, accumulated over batches in constant memory: none besides the loss.
+
+    A value that is undefined is None; no value is NaN or infinite.
+    """
+
+    def weights(self, target: Array) -> PerSample:
+        """(batch,): the share of each sample's label that counts, the weight of its mean."""
+        return np.ones(len(target))
+
+    def update(self, output: Array, target: Array) -> None:
+        """output: as the engine returns it, batch axis first."""
+
+    def result(self) -> dict[str, Any]:
+        return {}
+
+
+class LearningTask:
+    """What a model learns, with the loss of this name.
+
+    title: for people. metrics: for the gate, the default first. options: hyperparameters that only
+    some tasks take. has_classes: the output's axis 1 holds classes, which a label is an index of.
+    takes_class_names: whether a spec may name classes. label_range: of a label's numbers, None for
+    any. has_doubt: whether `doubt` is defined. last_operators: those that the loss applies itself,
+    with what they compute.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    metrics: ClassVar[tuple[Metric, ...]]
+    options: ClassVar[frozenset[str]] = frozenset()
+    has_classes: ClassVar[bool] = False
+    scales_labels: ClassVar[bool] = False
+    """Whether labels are numbers in any unit, which a job may standardize."""
+    takes_class_names: ClassVar[bool] = False
+    label_range: ClassVar[tuple[float, float] | None] = None
+    has_doubt: ClassVar[bool] = False
+    last_operators: ClassVar[tuple[tuple[str, str], ...]] = ()
+
+    def metric(self, name: str) -> Metric:
+        """The metric of this name."""
+        return next(each for each in self.metrics if each.name == name)
+
+    def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
+        """Write the loss and its gradient into the graph of the inputs."""
+        assert inputs.target is not None
+        scale = by_position(inputs.scale, inputs.output, inputs.output.axes(None)[1:])
+        value, slope = self.of_numbers(loss, inputs.output, inputs.target)
+        if inputs.label_scale is not None:
+            slope = slope / inputs.label_scale / self.label_unit(loss, inputs.label_scale)
+        return LossAndGradient(total(value, scale), (slope * scale).known_like(inputs.output))
+
+    def of_numbers(self, loss: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Write the loss of each number of the output, and its derivative."""
+        raise NotImplementedError
+
+    def label_unit(self, loss: Loss, label_scale: Tensor) -> Tensor | float:
+        """What divides a gradient for standardized labels so that it is about 1, as these are."""
+        return 1.0
+
+    def target_shape(self, loss: Loss, output: Shape) -> Shape | None:
+        """Of a batch of labels; None if the loss compares with none. output: the output's."""
+        return output
+
+    def weight(self, loss: Loss, target: Array) -> float:
+        """The divisor of the batch's losses, in samples: 1/weight is the scale to feed."""
+        return float(len(target))
+
+    def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
+        """The label's description.
+
+        output: the shape of one row of the output. Raises GraphRefused if the loss does not fit.
+        """
+        return TargetSpec("target", "float32", tuple(output))
+
+    def notes(self, output: Sequence[int]) -> list[str]:
+        """What to say of the output at registration. output: the shape of one row."""
+        return []
+
+    def written_by(self, graph: Graph, node: NodeProto, label: str) -> str | None:
+        """The output that the loss compares, if the node is that of this loss which reads the label
+        in artifacts of Microsoft's tools.
+        """
+        return None
+
+    def suggestion(self, row: Row, inputs: Sequence[Row]) -> str | None:
+        """Why the task fits an output of this shape, None if another does. inputs: the inputs'."""
+        return None
+
+    def pass_metrics(self, target: TargetSpec) -> PassMetrics:
+        """The metrics of one pass over samples."""
+        return PassMetrics()
+
+    def compared_by(self, target: TargetSpec) -> By:
+        """What of each sample is compared between two versions."""
+        return "loss"
+
+    def doubt(self, output: Array) -> PerSample:
+        """How uncertain each prediction is. output: as the model computes it."""
+        raise NotImplementedError
+
+    def prediction(self, output: Array, *, top: int | None) -> dict[str, Array]:
+        """The fields of an answer, batch first. top: how many of the likeliest classes."""
+        return {"values": output}
+
+    def output_shape(self, target: TargetSpec) -> tuple[int, ...]:
+        """The shape of one row of the output; -1 for a size that labels do not tell."""
+        return target.shape
+
+
+def columns(values: Array) -> NDArray[Any]:
+    """(batch, outputs)."""
+    return values.reshape(len(values), -1)
