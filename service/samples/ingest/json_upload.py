@@ -13,6 +13,7 @@ from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import Label, LabelReader
 from service.samples.ingest.require import require_tensors
 from service.samples.ingest.weights import WeightReader
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
@@ -117,7 +118,7 @@ class SampleParser:
 
 def label_reader(model: Model) -> LabelReader:
     """A reader of the labels that the model's loss takes."""
-    return LabelReader(model.signature.target, probabilities=model.loss == "bce_with_logits")
+    return LabelReader(model.signature.target, TASKS[model.loss])
 
 
 def key_complaint(key: Any) -> str | None:

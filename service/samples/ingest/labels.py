@@ -16,6 +16,7 @@ from service.samples.ingest.tensors import (
     texts,
     type_complaint,
 )
+from service.training.tasks.task import LearningTask
 from storage.records.signatures import IGNORED, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
@@ -27,14 +28,11 @@ NO_LABEL = "label: the model's loss takes none; leave it out"
 
 
 class LabelReader:
-    """Reads labels for one target.
+    """Reads labels for one target of a task."""
 
-    probabilities: values must be in [0, 1], as binary cross-entropy requires.
-    """
-
-    def __init__(self, target: TargetSpec, *, probabilities: bool) -> None:
+    def __init__(self, target: TargetSpec, task: LearningTask) -> None:
         self._target = target
-        self._probabilities = probabilities
+        self._range = task.label_range
         self._index = {name: i for i, name in enumerate(target.classes or ())}
         self._spec = TensorSpec(target.name, target.dtype, target.shape)
         self._is_index = not target.shape and target.num_classes is not None
@@ -122,8 +120,8 @@ class LabelReader:
         if self._target.num_classes is not None:
             outside = (flat < 0) | (flat >= self._target.num_classes)
             outside &= (flat != IGNORED) | (not self._target.may_ignore)
-        elif self._probabilities:
-            outside = (flat < 0) | (flat > 1)
+        elif self._range is not None:
+            outside = (flat < self._range[0]) | (flat > self._range[1])
         else:
             return np.zeros(len(rows), dtype=bool)
         return np.asarray(outside.any(axis=1))
@@ -136,7 +134,11 @@ class LabelReader:
             if self._target.may_ignore:
                 known += f", and {IGNORED} is for positions that do not count"
             return f"label {label.tolist()} is out of range; {known}"
-        return f"label {label.tolist()} is out of range; this loss takes values from 0 to 1"
+        assert self._range is not None
+        low, high = self._range
+        return (
+            f"label {label.tolist()} is out of range; this loss takes values from {low} to {high}"
+        )
 
     def _stored(self, label: NDArray[Any]) -> Label:
         if self._is_index:
