@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from service.prediction.frames import Array
-from service.prediction.results import LABEL, TOP
 from service.samples.ingest.tensors import little_endian
+from service.training.tasks.task import LABEL, TOP
 from storage.database.codec import encode
 
 Fields = Mapping[str, Array]

@@ -17,6 +17,7 @@ from service.prediction.answers import as_bytes, numbers
 from service.prediction.frames import Array, Tensors
 from service.samples.ingest import tensors
 from service.samples.ingest.json_value import read_array, read_json
+from service.training.tasks import TASKS
 from storage.database.codec import encode
 from storage.errors import Problem
 from storage.records.models import Model
@@ -51,16 +52,13 @@ class InferRequest(Struct, frozen=True):
 
 def describe(model: Model, version: Version) -> dict[str, Any]:
     """Inputs and outputs of a version, in the protocol's model metadata. -1: the batch axis."""
-    target = version.target
-    classes = () if model.loss != "cross_entropy" else (target.num_classes,)
+    shape = TASKS[model.loss].output_shape(version.target)
     return {
         "inputs": [
             {"name": spec.name, "datatype": DATATYPES[spec.dtype], "shape": [-1, *spec.shape]}
             for spec in model.signature.inputs
         ],
-        "outputs": [
-            {"name": model.output, "datatype": "FP32", "shape": [-1, *classes, *target.shape]}
-        ],
+        "outputs": [{"name": model.output, "datatype": "FP32", "shape": [-1, *shape]}],
     }
 
 

@@ -12,6 +12,7 @@ from service.errors import InvalidInput
 from service.jobs.short_tasks import AnswerCache, ShortTasks
 from service.jobs.tasks import rank_task
 from service.training.protocol.messages.comparison import Ranked, Ranks
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Sample
@@ -112,10 +113,10 @@ class SampleRanking:
 def _require_classes(model: Model, what: Ranks) -> None:
     if what == "labels":
         target = model.signature.target
-        if model.loss != "cross_entropy" or target.shape:
+        if not TASKS[model.loss].has_classes or target.shape:
             detail = "suspect labels need a model that gives each sample one class"
             raise InvalidInput("the filter is wrong", problems=[Problem("/query/suspect", detail)])
-    elif model.loss not in ("cross_entropy", "bce_with_logits"):
+    elif not TASKS[model.loss].has_doubt:
         problem = Problem("/query/order", "uncertainty needs a model that classifies")
         raise InvalidInput("the order is wrong", problems=[problem])
 

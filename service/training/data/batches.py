@@ -194,13 +194,6 @@ def size_bytes(spec: TensorSpec) -> int:
     return prod(spec.shape) * np.dtype(spec.dtype).itemsize
 
 
-def num_classes(target: TargetSpec) -> int:
-    """The number of classes. Raises ValueError if a target of class indices does not state it."""
-    if target.num_classes is None:
-        raise ValueError(f"target {target.name!r} holds class indices; it must say num_classes")
-    return target.num_classes
-
-
 def check_labels(ids: Indices, labels: NDArray[Any], target: TargetSpec) -> None:
     """Raises SamplesInvalid if an engine would crash on a label, or learn NaN from it."""
     if target.num_classes is not None:

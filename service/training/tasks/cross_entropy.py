@@ -14,6 +14,8 @@ from service.training.errors import refuse
 from service.training.loss import TEMPERATURE, Loss
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
 from service.training.tasks.task import (
+    LABEL,
+    TOP,
     By,
     LearningTask,
     Metric,
@@ -148,10 +150,12 @@ class CrossEntropy(LearningTask):
         return f"is {shown}: classes at each position"
 
     def pass_metrics(self, target: TargetSpec) -> PassMetrics:
-        from service.training.data.batches import num_classes
         from service.training.evaluation.metrics import Classification
 
-        return Classification(num_classes(target))
+        if target.num_classes is None:
+            detail = f"target {target.name!r} holds class indices; it must say num_classes"
+            raise ValueError(detail)
+        return Classification(target.num_classes)
 
     def compared_by(self, target: TargetSpec) -> By:
         return "class" if prod(target.shape) == 1 else "share"
@@ -175,8 +179,8 @@ class CrossEntropy(LearningTask):
         if top is not None:
             ranked = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
             likeliest = np.take_along_axis(probabilities, ranked, axis=1)
-            return {"top/label": ranked.astype(index_type), "top/probability": likeliest}
-        fields: dict[str, Array] = {"label": probabilities.argmax(axis=1).astype(index_type)}
+            return {f"{TOP}/{LABEL}": ranked.astype(index_type), f"{TOP}/probability": likeliest}
+        fields: dict[str, Array] = {LABEL: probabilities.argmax(axis=1).astype(index_type)}
         if probabilities.ndim == 2:
             fields["probability"] = probabilities.max(axis=1)
             fields["probabilities"] = probabilities

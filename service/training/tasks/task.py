@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 PerSample: TypeAlias = "NDArray[np.float64]"
 """(batch,)"""
+LABEL, TOP = "label", "top"
+"""Fields of predictions that hold indices of classes; `top/label` is the field `label` of `top`."""
 By = Literal["class", "share", "absolute", "loss"]
 """How two versions are compared sample by sample; see `Compared`."""
 Row: TypeAlias = "tuple[int | None, ...]"

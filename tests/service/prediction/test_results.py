@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from service.prediction.results import sigmoid, softmax
+from service.training.tasks.binary import sigmoid
+from service.training.tasks.cross_entropy import softmax
 
 
 def test_softmax_does_not_overflow() -> None:
