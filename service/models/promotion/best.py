@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from service.models.promotion.policy import GatePolicy, gate_policy
+from service.training.tasks import METRICS
 from storage.records.models import Model
 from storage.records.versions import Version
 from storage.store import Store
@@ -53,4 +54,4 @@ def _note(
 ) -> None:
     figure = metrics.get(policy.metric)
     if number is not None and figure is not None:
-        scores[number] = figure if policy.metric == "accuracy" else -figure
+        scores[number] = METRICS[policy.metric].gain(0.0, figure)

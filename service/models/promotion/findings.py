@@ -14,6 +14,7 @@ from service.training.protocol.messages.comparison import (
     Drifted,
     SimpleName,
 )
+from service.training.tasks import METRICS
 
 Outcome = Literal["better", "same", "worse", "too_few", "not_comparable"]
 SMALLEST_SHOWN = 0.001
@@ -113,7 +114,7 @@ def find(
         sentence = f"{name} is {_number(after)}; {baseline} cannot be compared: {fault}"
         return Finding("not_comparable", sentence, figures)
     test, p_value, evidence = _test(comparison)
-    gain = after - before if policy.metric == "accuracy" else before - after
+    gain = METRICS[policy.metric].gain(before, after)
     outcome, judgement = _judge(gain, p_value, before=before, policy=policy, tolerated=tolerated)
     figures |= {"gain": gain, "p_value": p_value, **test}
     samples = _count(comparison.samples, "sample")
@@ -164,7 +165,7 @@ def _judge(
         return ("better", "better") if significant else ("same", "better, but within chance")
     if gain == 0:
         return "same", "the same"
-    unit = 1.0 if policy.metric == "accuracy" else abs(before)
+    unit = METRICS[policy.metric].margin_unit(before)
     small, allowed = (each * unit for each in (tolerated, policy.margin))
     # One sample of ten must not count as more than a tenth because of rounding.
     if tolerated and -gain <= small * (1 + 1e-9):

@@ -7,25 +7,17 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from service.errors import InvalidInput
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.models import Model
 
 Mode = Literal["always", "if_not_worse", "manual"]
-METRICS = {
-    "cross_entropy": ("accuracy", "loss"),
-    "bce_with_logits": ("accuracy", "loss"),
-    "mse": ("mae", "loss"),
-    "l1": ("mae", "loss"),
-    "huber": ("mae", "loss"),
-    "output": ("loss",),
-}
-"""Loss → metrics that the gate may look at, the default first."""
 SIGNIFICANCE = 0.05
 """A difference counts if its p-value is below this."""
 
 
 class GatePolicy(Struct, frozen=True):
-    """margin: see docs/promotion.md; absolute for accuracy, else a share of the old value.
+    """margin: see docs/promotion.md; in units of the metric.
 
     base_set: whether to judge by the base set too. base_margin: like margin, the loss allowed
     there. hold_on_drift: whether drifted inputs hold a version back.
@@ -59,7 +51,7 @@ def judges_by_base_set(model: Model) -> bool:
 
 def effective_gate(own: dict[str, Any], loss: str) -> GatePolicy:
     """own: what differs from the defaults."""
-    return GatePolicy(**{"metric": METRICS[loss][0], **own})
+    return GatePolicy(**{"metric": TASKS[loss].metrics[0].name, **own})
 
 
 def merge_gate(own: dict[str, Any], change: dict[str, Any], *, loss: str) -> dict[str, Any]:
@@ -69,8 +61,9 @@ def merge_gate(own: dict[str, Any], change: dict[str, Any], *, loss: str) -> dic
     """
     merged = {name: value for name, value in {**own, **change}.items() if value is not None}
     metric = merged.get("metric")
-    if metric is not None and metric not in METRICS[loss]:
-        names = " or ".join(METRICS[loss])
-        problem = Problem("/gate/metric", f"a model with loss {loss} is measured by {names}")
+    known = [each.name for each in TASKS[loss].metrics]
+    if metric is not None and metric not in known:
+        detail = f"a model with loss {loss} is measured by {' or '.join(known)}"
+        problem = Problem("/gate/metric", detail)
         raise InvalidInput("the gate does not fit the model", problems=[problem])
     return merged

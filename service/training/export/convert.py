@@ -19,6 +19,7 @@ from service.training.export.form import MadeForm, Maker, calibration_rows
 from service.training.export.quantize import quantized_forms
 from service.training.protocol.messages.comparison import Comparison, Convert, Converted
 from service.training.protocol.pipe import Heartbeat, Pipe
+from service.training.tasks import METRICS
 from storage.records.versions import VariantName
 
 
@@ -61,7 +62,7 @@ def quality(comparison: Comparison, task: Convert) -> float:
     value = comparison.candidate.get(task.measurement.metric)
     if value is None:
         return 0.0 if comparison.samples == 0 else -np.inf
-    return float(value if task.measurement.metric == "accuracy" else -value)
+    return METRICS[task.measurement.metric].gain(0.0, float(value))
 
 
 def ort_form(task: Convert, _: Callable[[], None]) -> Iterator[MadeForm]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from service.training.tasks.binary import BinaryCrossEntropy
 from service.training.tasks.cross_entropy import CrossEntropy
 from service.training.tasks.numbers import AbsoluteError, Huber, SquaredError
 from service.training.tasks.own import LossOfModel
-from service.training.tasks.task import LearningTask
+from service.training.tasks.task import LearningTask, Metric
 
 TASKS: dict[str, LearningTask] = {
     task.name: task
@@ -21,6 +22,14 @@ TASKS: dict[str, LearningTask] = {
 OWN = LossOfModel.name
 FITS_ALL = SquaredError.name
 """The loss that is assumed where none is named or suggested."""
+METRICS: dict[str, Metric] = {each.name: each for task in TASKS.values() for each in task.metrics}
+"""By name, which has the same direction and unit in all tasks."""
+if TYPE_CHECKING:
+    LossName: TypeAlias = str
+    MetricName: TypeAlias = str
+else:
+    LossName = Literal[tuple(name for name in TASKS if name != OWN)]
+    MetricName = Literal[tuple(METRICS)]
 
 
 def losses(declare: Callable[[LearningTask], bool]) -> str:
