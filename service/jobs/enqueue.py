@@ -19,8 +19,10 @@ from service.training.heads.kinds import (
     more_neighbours_than,
     plain,
 )
-from service.training.hyperparameters import CHOSEN, OF_NUMBERS, Hyperparameters
+from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.optimizer.recipe import OPTIONS, LossOptions, Recipe, loss_problems, problems
+from service.training.tasks import TASKS, losses
+from service.training.tasks.task import LearningTask
 from storage.errors import NotFound, Problem
 from storage.records.jobs import Job, NewJob
 from storage.records.models import Model, NewModel
@@ -45,11 +47,13 @@ FIXED = (
 FOR_JOBS = frozenset(Hyperparameters.__struct_fields__)
 OF_OPTIMIZERS = frozenset().union(*OPTIONS.values())
 """Options that only some optimizers take."""
-OF_CROSS_ENTROPY = frozenset(LossOptions.__struct_fields__)
-OF_CLASSES = frozenset({"head", "sampling", "calibrate"})
-"""Settings for cross entropy only, with any engine."""
-SCALES_LABELS = "standardize_labels"
-OF_RECIPES = OF_CROSS_ENTROPY.union(Recipe.__struct_fields__, {SCALES_LABELS})
+OF_TASKS = frozenset().union(*(task.options for task in TASKS.values()))
+"""Options that only some tasks take."""
+OF_RECIPES = frozenset(
+    {*LossOptions.__struct_fields__, *Recipe.__struct_fields__, "standardize_labels"}
+)
+FOR_ONE_CLASS = {"sampling": ("balanced", "balanced sampling"), "calibrate": (True, "calibration")}
+"""Options with the value that needs one class a sample, and what it is called."""
 
 
 def random_seed() -> int:
@@ -175,33 +179,31 @@ def _left_open(given: dict[str, Any]) -> frozenset[str]:
 
 def _unused(model: Model | NewModel, optimizer: str) -> frozenset[str]:
     """Hyperparameters that do not apply to this model and optimizer."""
-    is_classifier = model.loss == "cross_entropy"
-    of_classes = frozenset() if is_classifier else OF_CLASSES
+    of_others = OF_TASKS - TASKS[model.loss].options
     if model.engine == "ort_training":
-        return (OF_RECIPES - {"optimizer"}) | of_classes
-    of_loss = of_classes if is_classifier else of_classes | OF_CROSS_ENTROPY
-    of_loss |= frozenset() if model.loss in OF_NUMBERS else {SCALES_LABELS}
-    return (OF_OPTIMIZERS - OPTIONS.get(optimizer, OF_OPTIMIZERS)) | of_loss
+        return (OF_RECIPES - {"optimizer"}) | of_others
+    return (OF_OPTIMIZERS - OPTIONS.get(optimizer, OF_OPTIMIZERS)) | of_others
 
 
-def _without_classes(model: Model | NewModel, given: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Hyperparameters that need classes, each with its error, for a model without classes."""
-    shape = model.signature.target.shape
-    is_classifier = model.loss == "cross_entropy"
-    if is_classifier and not shape:
-        return
-    why = f"a label has shape {[*shape]}" if is_classifier else f"the model's loss is {model.loss}"
-    if given.get("sampling") == "balanced":
-        yield "sampling", f"balanced sampling needs one class a sample, {why}; leave it out"
-    if given.get("calibrate"):
-        yield "calibrate", f"calibration needs one class a sample, {why}; leave it out"
+def _of_others(task: LearningTask, given: dict[str, Any]) -> Iterator[Problem]:
+    """Options of other tasks."""
+    for name in given:
+        if name in OF_TASKS - task.options - FOR_ONE_CLASS.keys():
+            takers = losses(lambda each, name=name: name in each.options)  # type: ignore[misc]
+            detail = f"{name} is of {takers}, the model's loss is {task.name}; leave it out"
+            yield Problem(f"/{name}", detail)
 
 
-def _without_numbers(model: Model | NewModel, given: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Hyperparameters that need labels of numbers, as `_without_classes`."""
-    if SCALES_LABELS in given and model.loss not in OF_NUMBERS:
-        losses = ", ".join(OF_NUMBERS)
-        yield SCALES_LABELS, f"{SCALES_LABELS} is of {losses}, the model's loss is {model.loss}"
+def _for_one_class(model: Model | NewModel, given: dict[str, Any]) -> Iterator[Problem]:
+    """Options that need one class a sample, for a model without."""
+    options, shape = TASKS[model.loss].options, model.signature.target.shape
+    for name, (value, what) in FOR_ONE_CLASS.items():
+        if given.get(name) == value and (shape or name not in options):
+            is_taken = name in options
+            why = (
+                f"a label has shape {[*shape]}" if is_taken else f"the model's loss is {model.loss}"
+            )
+            yield Problem(f"/{name}", f"{what} needs one class a sample, {why}; leave it out")
 
 
 def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = "") -> None:
@@ -210,18 +212,20 @@ def check_recipe(model: Model | NewModel, asked: dict[str, Any], *, at: str = ""
     asked: completed by the model's own. at: the JSON pointer of their object.
     """
     given = {n: v for n, v in asked.items() if n in FOR_JOBS and v is not None}
-    target = model.signature.target
-    found = head_problems(given, loss=model.loss, target=target, engine=model.engine)
-    unfit = (*_without_classes(model, given), *_without_numbers(model, given))
-    found += [Problem(f"/{name}", detail) for name, detail in unfit]
-    if model.engine == "ort_training":
+    target, task = model.signature.target, TASKS[model.loss]
+    is_fixed = model.engine == "ort_training"
+    of_head = given if is_fixed or "head" in task.options else {}
+    found = head_problems(of_head, target=target, engine=model.engine)
+    found += _for_one_class(model, given)
+    if is_fixed:
         found += [Problem(f"/{n}", FIXED.format(name=n)) for n in given if n in OF_RECIPES]
-    elif not is_computed(given.get("head")):
+    else:
+        found += _of_others(task, given)
+    if not is_fixed and not is_computed(given.get("head")):
         merged = Hyperparameters(**merge(model, given, seed=0))
-        classes = target.num_classes if model.loss == "cross_entropy" else None
         found += problems(merged.recipe, list(given), parameters=model.trainable)
-        options = merged.loss_options
-        found += loss_problems(options, list(given), loss=model.loss, classes=classes)
+        if task.has_classes:
+            found += loss_problems(merged.loss_options, classes=target.num_classes or 0)
     if found:
         placed = [Problem(at + each.pointer, each.detail) for each in found]
         raise InvalidInput("the model cannot train so", problems=placed)

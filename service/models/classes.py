@@ -23,6 +23,7 @@ from service.models.prepared import MADE_OF, UPLOAD, describe, prepare_again
 from service.models.registry import ROLES, Registry
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepared
+from service.training.tasks import TASKS
 from storage.errors import AlreadyExists, NotFound, Problem
 from storage.records.models import Model
 from storage.records.signatures import TargetSpec
@@ -189,7 +190,7 @@ NOT_KEPT = (
 def named(model: Model) -> tuple[str, ...]:
     """The names of a model's classes. Raises InvalidInput if it has none."""
     names = model.signature.target.classes
-    if model.loss != "cross_entropy":
+    if not TASKS[model.loss].has_classes:
         raise _wrong("", f"model {model.name!r} is no classifier: its loss is {model.loss}")
     if names is not None:
         return names

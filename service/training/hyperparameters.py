@@ -18,9 +18,6 @@ from service.training.optimizer.recipe import (
     Recipe,
 )
 
-OF_NUMBERS = ("mse", "l1", "huber")
-"""Losses whose labels are numbers in any unit, which a job may standardize."""
-
 
 class Hyperparameters(Recipe, frozen=True):
     """How a job trains, with which optimizer and loss.

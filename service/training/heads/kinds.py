@@ -68,9 +68,7 @@ def is_computed(head: Any) -> bool:
     return isinstance(head, Mapping) and head["kind"] in COMPUTED
 
 
-def head_problems(
-    asked: Mapping[str, Any], *, loss: str, target: TargetSpec, engine: str
-) -> list[Problem]:
+def head_problems(asked: Mapping[str, Any], *, target: TargetSpec, engine: str) -> list[Problem]:
     """Every error in the head that a request asks for. asked: from JSON, without nulls."""
     head = asked.get("head")
     if head is None:
@@ -82,8 +80,6 @@ def head_problems(
                 " leave it out, or register the forward ONNX model"
             )
         ]
-    if loss != "cross_entropy":
-        return [_problem(f"head is of cross_entropy, the model's loss is {loss}; leave it out")]
     if target.shape:
         return [_problem(f"head is for one class a sample, a label has shape {[*target.shape]}")]
     if head == "auto":

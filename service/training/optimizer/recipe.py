@@ -162,22 +162,8 @@ LARGEST_WEIGHT = 1e6
 """Of a class. In float32, the sum of a batch's loss must stay finite."""
 
 
-def loss_problems(
-    options: LossOptions, given: Collection[str] = (), *, loss: str, classes: int | None
-) -> list[Problem]:
-    """Every error in a job's options.
-
-    given: names of the requested ones. classes: None unless the loss is cross_entropy.
-    """
-    plain = LossOptions()
-    if classes is None:
-        return [
-            Problem(
-                f"/{name}", f"{name} is of cross_entropy, the model's loss is {loss}; leave it out"
-            )
-            for name in options.__struct_fields__
-            if name in given or getattr(options, name) != getattr(plain, name)
-        ]
+def loss_problems(options: LossOptions, *, classes: int) -> list[Problem]:
+    """Every error in the options of a job of a model with these classes."""
     found = []
     weights = options.class_weights
     if weights is not None and len(weights) != classes:
