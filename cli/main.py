@@ -12,6 +12,7 @@ import click
 from cli.client import Client
 from cli.errors import from_error
 from cli.options import Group
+from service.late import load_late
 from storage.errors import HoneError
 
 COMMANDS = {
@@ -75,6 +76,7 @@ class Commands(Group):
         """The command, its module imported now."""
         if cmd_name not in COMMANDS:
             return None
+        load_late("numpy")  # few commands need it, and those that name losses import it
         module = import_module(COMMANDS[cmd_name])
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command

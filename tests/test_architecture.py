@@ -142,6 +142,39 @@ def test_what_is_loaded_is_not_looked_through_for_garbage_after_each_job(tmp_pat
     assert float(run.stdout) > 0.9
 
 
+NAME_A_LOSS = {
+    "api/routes/models/registration.py": "an example of a spec",
+    "cli/demo/demo.py": "the spec of its model",
+    "cli/doctor/engine_probe.py": "the spec of its model",
+}
+
+
+def test_only_its_task_asks_for_a_loss_by_name() -> None:
+    """What a loss is stood in twenty files: another loss would have been written into each."""
+    from service.training.tasks import OWN, TASKS
+
+    asking: dict[str, set[str]] = {}
+    for room in ROOMS:
+        for path in sources(room):
+            nodes = list(ast.walk(tree(path)))
+            compared = [n for c in nodes if isinstance(c, ast.Compare) for n in ast.walk(c)]
+            constants = [n.value for n in nodes if isinstance(n, ast.Constant)]
+            found = {n for n in constants if n in TASKS and n != OWN}
+            found |= {OWN for n in compared if isinstance(n, ast.Constant) and n.value == OWN}
+            if found:
+                asking[path.relative_to(ROOT).as_posix()] = found
+    others = {path for path in asking if not path.startswith("service/training/tasks/")}
+    assert others == set(NAME_A_LOSS), asking
+
+
+def test_a_metric_has_one_direction_whatever_the_task() -> None:
+    from service.training.tasks import METRICS, TASKS
+
+    for task in TASKS.values():
+        for metric in task.metrics:
+            assert metric.higher_is_better == METRICS[metric.name].higher_is_better
+
+
 def top_level_imports(path: Path) -> set[str]:
     statements = [node for node in tree(path).body if isinstance(node, ast.Import | ast.ImportFrom)]
     return set().union(*map(imported, statements), *map(members, statements))

@@ -14,7 +14,7 @@ from service.training.protocol.messages.diagnosis import (
     WhyNot,
 )
 from service.training.protocol.messages.preparation import Cut
-from storage.records.models import NamedLoss
+from service.training.tasks import LossName
 
 
 class DiagnosisSpecBody(ModelSpecBody):
@@ -24,7 +24,7 @@ class DiagnosisSpecBody(ModelSpecBody):
     """
 
     name: str = ""
-    loss: NamedLoss | LossOutput | None = None  # type: ignore[assignment]
+    loss: LossName | LossOutput | None = None  # type: ignore[assignment]
 
 
 @shows(TensorInfo)
@@ -80,7 +80,7 @@ class SuggestedBody(Body):
     because: why this loss. classes: names that the file carries.
     """
 
-    loss: NamedLoss | LossOutput
+    loss: LossName | LossOutput
     because: str
     output: Text | None
     classes: list[str] | None

@@ -12,10 +12,10 @@ from api.schemas.base import Body, Name, Request, Text, shows
 from api.schemas.federation import ConsentBody, FederationSettings
 from api.schemas.jobs import JobHyperparameters
 from service.models.classes import ModelClass
+from service.training.tasks import LossName, MetricName
 from storage.records.models import (
     BatchNorm,
     Model,
-    NamedLoss,
     OptimizerName,
     SampleCounts,
     WhenFull,
@@ -43,7 +43,7 @@ class GateSettings(Request):
     """
 
     mode: Literal["always", "if_not_worse", "manual"] | None = None
-    metric: Literal["accuracy", "loss", "mae"] | None = None
+    metric: MetricName | None = None
     margin: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
     min_validation_samples: int | None = Field(None, ge=0, le=1_000_000_000)
     min_per_class: int | None = Field(None, ge=0, le=1_000_000_000)
@@ -136,7 +136,7 @@ class ModelSpecBody(Request):
     """
 
     name: str
-    loss: NamedLoss | LossOutput
+    loss: LossName | LossOutput
     optimizer: OptimizerName = "adamw"
     output: Text | None = None
     trainable: Annotated[list[Trainable] | None, BeforeValidator(_listed)] = Field(
@@ -242,7 +242,7 @@ class GateBody(Body):
     """When a job's version becomes `latest`."""
 
     mode: Literal["always", "if_not_worse", "manual"]
-    metric: Literal["accuracy", "loss", "mae"]
+    metric: MetricName
     margin: float
     min_validation_samples: int
     min_per_class: int
@@ -260,7 +260,7 @@ class GateBody(Body):
     created_at=datetime,
     inputs=list[InputBody],
     target=TargetBody,
-    loss=NamedLoss | LossOutput,
+    loss=LossName | LossOutput,
     output=str,
     parameters=ParameterCounts,
     samples=SampleCountsBody,

@@ -209,7 +209,7 @@ def measurement(model: Model, store: Store, job: Job | None = None) -> Measureme
 
 
 def _own_loss(model: Model, store: Store) -> OwnLoss | None:
-    if model.loss != "output":
+    if model.loss_output is None:
         return None
     made = artifacts(model, store)
     assert made.manifest is not None  # only the session engine trains such a loss

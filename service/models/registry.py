@@ -7,7 +7,7 @@ import logging
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -28,7 +28,7 @@ from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.unions import Task
 from storage.disk.digest import sha256_of
 from storage.errors import AlreadyExists, NotFound, Problem
-from storage.records.models import Loss, Model
+from storage.records.models import Model
 from storage.store import Store
 from storage.tables.model_rows import name_taken
 
@@ -98,7 +98,7 @@ class Registry:
             found = await self._ask(
                 Diagnose(check if names_loss else replace(check, loss="")), Diagnosed
             )
-        spec = replace(spec, loss=cast("Loss", found.loss))
+        spec = replace(spec, loss=found.loss)
         faults = await asyncio.to_thread(lambda: [*self._faults(spec, found.prepared)])
         return replace(found, problems=(*faults, *found.problems))
 

@@ -16,7 +16,7 @@ from service.samples.ingest.csv_windows import row_signature
 from service.samples.ingest.require import require_names
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from storage.errors import Problem
-from storage.records.models import BatchNorm, Loss, NewModel, OptimizerName
+from storage.records.models import BatchNorm, NewModel, OptimizerName
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 Form = Literal["forward", "artifacts"]
@@ -30,7 +30,7 @@ class ModelSpec(Struct, frozen=True):
     """An author's specification of a model; see `spec` in docs/models.md."""
 
     name: str
-    loss: Loss
+    loss: str
     optimizer: OptimizerName = "adamw"
     output: str | None = None
     trainable: tuple[str, ...] | None = None

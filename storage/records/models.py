@@ -9,9 +9,6 @@ from msgspec import Struct, field
 
 from storage.records.signatures import Signature
 
-NamedLoss = Literal["cross_entropy", "mse", "bce_with_logits", "l1", "huber"]
-Loss = Literal[NamedLoss, "output"]
-"""`output`: a tensor that the model itself computes."""
 BatchNorm = Literal["inference", "training"]
 OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 Engine = Literal["sessions", "ort_training"]
@@ -47,10 +44,12 @@ class Quota(Struct, frozen=True):
 
 
 class NewModel(Struct, frozen=True):
-    """A model to be registered; files: role (`training_model`, …) → published file."""
+    """A model to be registered; files: role (`training_model`, …) → published file. loss: of the
+    task, see service/training/tasks/.
+    """
 
     name: str
-    loss: Loss
+    loss: str
     optimizer: OptimizerName
     engine: Engine
     output: str
@@ -86,7 +85,7 @@ class Model(Struct, frozen=True, kw_only=True):
     name: str
     created_at: datetime
     signature: Signature
-    loss: Loss
+    loss: str
     loss_output: str | None = None
     optimizer: OptimizerName
     engine: Engine

@@ -22,6 +22,7 @@ from service.access.principal import Scope
 from service.errors import InvalidInput
 from service.models.specification import Form, ModelSpec
 from service.training.protocol.messages.preparation import Lora
+from service.training.tasks import FITS_ALL, OWN
 from storage.database import audited
 from storage.errors import Problem
 
@@ -132,7 +133,7 @@ def _spec(spec: ModelSpecBody) -> ModelSpec:
     listed = spec.trainable or []
     return ModelSpec(
         name=spec.name,
-        loss="output" if isinstance(spec.loss, LossOutput) else spec.loss or "mse",
+        loss=OWN if isinstance(spec.loss, LossOutput) else spec.loss or FITS_ALL,
         loss_output=spec.loss.output if isinstance(spec.loss, LossOutput) else None,
         optimizer=spec.optimizer,
         output=spec.output,

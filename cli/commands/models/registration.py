@@ -25,11 +25,12 @@ from cli.options import (
 )
 from cli.output import echo, echo_json, echo_text
 from cli.progress import MeteredFile, bar
+from service.training.tasks import LossName
 from storage.database.codec import dump
-from storage.records.models import BatchNorm, NamedLoss
+from storage.records.models import BatchNorm
 
 ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
-LOSSES = get_args(NamedLoss)
+LOSSES = get_args(LossName)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
