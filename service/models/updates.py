@@ -14,6 +14,7 @@ from service.models.preprocess_change import change_of
 from service.models.promotion.policy import merge_gate
 from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.csv_windows import row_signature
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import UNSET, Unset
@@ -74,8 +75,9 @@ def _checked(
     """The new gate and features. Raises InvalidInput with everything that is wrong."""
     problems: list[Problem] = []
     target = model.signature.target
-    if classes is not None and len(set(classes)) != target.num_classes:
-        wanted = f"{target.num_classes} different names" if target.num_classes else "no names"
+    names_taken = TASKS[model.loss].name_count(target)
+    if classes is not None and len(set(classes)) != names_taken:
+        wanted = f"{names_taken} different names" if names_taken else "no names"
         detail = f"{len(classes)} names given, the model takes {wanted}"
         problems.append(Problem("/classes", detail))
     merged: dict[str, Any] = {}

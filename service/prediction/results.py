@@ -30,8 +30,8 @@ def interpret(model: Model, outputs: Tensors, wanted: Wanted) -> dict[str, Array
         if name not in outputs
     ]
     task = TASKS[model.loss]
-    if wanted.top is not None and not task.has_classes:
-        rankers = losses(lambda each: each.has_classes)
+    if wanted.top is not None and not task.ranks_classes:
+        rankers = losses(lambda each: each.ranks_classes)
         detail = f"only the loss {rankers} ranks classes; the model's is {model.loss}"
         problems.append(Problem("/query/top", detail))
     if problems:

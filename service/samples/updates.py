@@ -113,7 +113,7 @@ def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
 def class_index(model: Model, label: str) -> int:
     """The class that a text names, by index or by name. Raises InvalidInput."""
     target = model.signature.target
-    if target.classes is not None and label in target.classes:
+    if target.classes is not None and label in target.classes and target.num_classes:
         return target.classes.index(label)
     is_number = label.isdecimal() and len(label) <= MAX_DIGITS
     if is_number and target.num_classes and int(label) < target.num_classes:

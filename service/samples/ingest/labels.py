@@ -33,6 +33,7 @@ class LabelReader:
     def __init__(self, target: TargetSpec, task: LearningTask) -> None:
         self._target = target
         self._range = task.label_range
+        self._names_several = task.names_several and target.classes is not None
         self._index = {name: i for i, name in enumerate(target.classes or ())}
         self._spec = TensorSpec(target.name, target.dtype, target.shape)
         self._is_index = not target.shape and target.num_classes is not None
@@ -44,7 +45,7 @@ class LabelReader:
             return value, None
         if self._target.is_empty:
             return None, None if value == [] else NO_LABEL
-        if isinstance(value, str):
+        if isinstance(value, str) or self._are_names(value):
             return self._by_name(value)
         if not isinstance(value, list) and self._target.shape == (1,):
             value = [value]
@@ -106,10 +107,19 @@ class LabelReader:
     def _rows(self, array: NDArray[Any]) -> NDArray[Any]:
         return array[:, None] if array.ndim == 1 and self._target.shape == (1,) else array
 
-    def _by_name(self, name: str) -> tuple[Label, str | None]:
-        if name in self._index and not self._target.shape:
-            return self._index[name], None
-        shown = repr(name[:SHOWN_CHARACTERS])
+    def _are_names(self, value: Any) -> bool:
+        is_list = self._names_several and isinstance(value, list)
+        return is_list and all(isinstance(each, str) for each in value)
+
+    def _by_name(self, value: str | list[str]) -> tuple[Label, str | None]:
+        """A class's name, or those of all that a sample has."""
+        names = [value] if isinstance(value, str) else value
+        name = next((each for each in names if each not in self._index), None)
+        if name is None and self._names_several:
+            return self._stored(np.array([each in names for each in self._index])), None
+        if name is None and not self._target.shape:
+            return self._index[names[0]], None
+        shown = repr((name or names[0])[:SHOWN_CHARACTERS])
         if self._target.classes is None:
             return None, f"label {shown} is a name, but the model has no classes; send a number"
         known = ", ".join(map(repr, self._target.classes[:20]))

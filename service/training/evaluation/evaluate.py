@@ -31,7 +31,7 @@ from service.training.protocol.messages.comparison import (
 )
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.tasks import TASKS
-from service.training.tasks.task import PerSample
+from service.training.tasks.task import Metric, PerSample
 from storage.readonly.sample_index import read_ids
 from storage.records.samples import Split
 
@@ -60,7 +60,7 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
 
 
 class ModelMetrics(Struct, frozen=True):
-    """A model's metrics. per_sample: (samples,), of the metric that the gate uses."""
+    """A model's metrics. per_sample: (samples, …), of the metric that the gate uses."""
 
     metrics: dict[str, Any]
     per_sample: PerSample
@@ -174,7 +174,7 @@ class ModelComparer:
         if measurement.own_loss is not None:
             return self._measure_own_loss(measurement.own_loss, path, chosen)
         task = TASKS[measurement.loss]
-        loss_of, metric_of = (task.metric(n).of_samples for n in ("loss", measurement.metric))
+        loss_of, metric_of = task.metric("loss").of_samples, self._metric.of_samples
         model = InferenceModel(
             Path(path),
             signature=measurement.signature,
@@ -183,21 +183,21 @@ class ModelComparer:
             classes=classes,
         )
         metrics = task.pass_metrics(measurement.signature.target)
-        found = [np.empty((3, 0))]
+        found, scores = [np.empty((2, 0))], [np.empty(0)]
         for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
             output = model.run(inputs)
             metrics.update(output, truth)
-            scores = loss_of(output, truth), metric_of(output, truth)
-            found.append(np.array([metrics.weights(truth), *scores]))
+            found.append(np.array([metrics.weights(truth), loss_of(output, truth)]))
+            scores.append(metric_of(output, truth))
             self.tick(len(truth))
-        weights, losses, scores = np.concatenate(found, axis=1)
+        weights, losses = np.concatenate(found, axis=1)
         if not len(weights):
-            return ModelMetrics({}, scores)
+            return ModelMetrics({}, scores[0])
         shares = weights / weights.mean()  # so that the mean is that of the metric
         mean = {"samples": len(chosen), "loss": float((shares * losses).mean())}
         return ModelMetrics(
             metrics={k: finite_or_none(v) for k, v in {**mean, **metrics.result()}.items()},
-            per_sample=shares * scores,
+            per_sample=(shares * np.concatenate(scores[1:]).T).T,
         )
 
     def _measure_own_loss(self, files: OwnLoss, path: str, chosen: Indices) -> ModelMetrics:
@@ -215,14 +215,17 @@ class ModelComparer:
     def _decides_once(self) -> bool:
         """Whether each sample is either right or wrong."""
         shape = self._measurement.signature.target.shape
-        metric = TASKS[self._measurement.loss].metric(self._measurement.metric)
-        return metric.higher_is_better and int(np.prod(shape)) == 1
+        metric = self._metric
+        return metric.higher_is_better and metric.figure is None and int(np.prod(shape)) == 1
+
+    @property
+    def _metric(self) -> Metric:
+        return TASKS[self._measurement.loss].metric(self._measurement.metric)
 
     def _interval(self, ours: PerSample, theirs: PerSample) -> Interval | None:
-        differences = ours - theirs
-        if not len(differences) or not np.isfinite(differences).all():
+        if not len(ours) or not np.isfinite(ours - theirs).all():
             return None
-        return paired_bootstrap(differences, tick=self.tick)
+        return paired_bootstrap(ours, theirs, self._metric.figure, tick=self.tick)
 
 
 def finite_or_none(value: Any) -> Any:

@@ -83,9 +83,11 @@ class MultiLabel(PassMetrics):
 
     output, target: (batch, …), one column per output; yes is a logit > 0, and a target ≥ 0.5.
     accuracy: share of single decisions that are right, not of samples right in all outputs.
+    by_label: micro_f1 and f1, that of each output, None if it was never yes, as well.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_label: bool = False) -> None:
+        self._by_label = by_label
         self._decisions = self._right = 0
         self._true: Counts | None = None
         self._predicted: Counts = np.zeros(0, np.int64)
@@ -104,10 +106,15 @@ class MultiLabel(PassMetrics):
 
     def result(self) -> dict[str, Any]:
         true = np.zeros(0, np.int64) if self._true is None else self._true
-        return {
+        result: dict[str, Any] = {
             "accuracy": ratio(self._right, self._decisions),
             "macro_f1": macro_f1(self._hits, true, self._predicted),
         }
+        if self._by_label:
+            hits, both = 2 * self._hits, true + self._predicted
+            result["micro_f1"] = ratio(int(hits.sum()), int(both.sum()))
+            result["f1"] = [ratio(*each) for each in zip(hits.tolist(), both.tolist(), strict=True)]
+        return result
 
 
 class Regression(PassMetrics):

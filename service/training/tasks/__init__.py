@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from service.training.tasks.binary import BinaryCrossEntropy
 from service.training.tasks.cross_entropy import CrossEntropy
+from service.training.tasks.multilabel import Multilabel
 from service.training.tasks.numbers import AbsoluteError, Huber, SquaredError
 from service.training.tasks.own import LossOfModel
 from service.training.tasks.task import LearningTask, Metric
@@ -15,7 +16,7 @@ TASKS: dict[str, LearningTask] = {
     task.name: task
     for task in (
         *(CrossEntropy(), SquaredError(), BinaryCrossEntropy(), AbsoluteError(), Huber()),
-        LossOfModel(),
+        *(Multilabel(), LossOfModel()),
     )
 }
 """By the name of the loss; of those that fit an output, the first is suggested."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -44,7 +44,10 @@ class BinaryCrossEntropy(LearningTask):
 
     name = "bce_with_logits"
     title = "binary cross entropy: several yes/no labels"
-    metrics = (Metric("accuracy", right_decisions, True), Metric("loss", binary_cross_entropy))
+    metrics: ClassVar[tuple[Metric, ...]] = (
+        Metric("accuracy", right_decisions, True),
+        Metric("loss", binary_cross_entropy),
+    )
     label_range = (0, 1)
     has_doubt = True
     last_operators = (("Sigmoid", "a probability for each of several yes or no"),)

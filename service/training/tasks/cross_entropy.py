@@ -15,7 +15,6 @@ from service.training.loss import TEMPERATURE, Loss
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
 from service.training.tasks.task import (
     LABEL,
-    TOP,
     By,
     LearningTask,
     Metric,
@@ -23,6 +22,7 @@ from service.training.tasks.task import (
     PerSample,
     Row,
     columns,
+    likeliest,
 )
 from storage.records.signatures import IGNORED, TargetSpec
 
@@ -74,7 +74,7 @@ class CrossEntropy(LearningTask):
             *("head", "sampling", "calibrate"),
         }
     )
-    has_classes = takes_class_names = True
+    has_classes = takes_class_names = ranks_classes = True
     has_doubt = True
     last_operators = (
         ("Softmax", "the probabilities of classes"),
@@ -172,14 +172,12 @@ class CrossEntropy(LearningTask):
     def prediction(self, output: Array, *, top: int | None) -> dict[str, Array]:
         """The likeliest class as `label`, an index, its `probability`, and `probabilities` by class
         (softmax); a class for each of several positions: `label` alone. With `top` instead, the
-        likeliest classes along axis 1 of `top/label` and `top/probability`.
+        likeliest classes.
         """
         probabilities: NDArray[Any] = softmax(output).astype(output.dtype)
-        index_type = np.min_scalar_type(probabilities.shape[1] - 1)
         if top is not None:
-            ranked = np.argsort(-probabilities, axis=1, kind="stable")[:, :top]
-            likeliest = np.take_along_axis(probabilities, ranked, axis=1)
-            return {f"{TOP}/{LABEL}": ranked.astype(index_type), f"{TOP}/probability": likeliest}
+            return likeliest(probabilities, top)
+        index_type = np.min_scalar_type(probabilities.shape[1] - 1)
         fields: dict[str, Array] = {LABEL: probabilities.argmax(axis=1).astype(index_type)}
         if probabilities.ndim == 2:
             fields["probability"] = probabilities.max(axis=1)

@@ -35,11 +35,13 @@ class Metric(Struct, frozen=True):
 
     of_samples: from outputs and targets, batch axis first. higher_is_better: a share from 0 to 1,
     whose margins are differences; other metrics are errors, whose margins are shares of them.
+    figure: computes it from the mean of several numbers that of_samples gives for each sample.
     """
 
     name: str
     of_samples: Callable[[Array, Array], PerSample]
     higher_is_better: bool = False
+    figure: Callable[[NDArray[np.float64]], float] | None = None
 
     def gain(self, before: float, after: float) -> float:
         """How much better the second figure is."""
@@ -72,9 +74,10 @@ class LearningTask:
 
     title: for people. metrics: for the gate, the default first. options: hyperparameters that only
     some tasks take. has_classes: the output's axis 1 holds classes, which a label is an index of.
-    takes_class_names: whether a spec may name classes. label_range: of a label's numbers, None for
-    any. has_doubt: whether `doubt` is defined. last_operators: those that the loss applies itself,
-    with what they compute.
+    takes_class_names: whether a spec may name classes. names_several: whether a label may be a list
+    of these names. ranks_classes: whether predictions take `top`. label_range: of a label's
+    numbers, None for any. has_doubt: whether `doubt` is defined. last_operators: those that the
+    loss applies itself, with what they compute.
     """
 
     name: ClassVar[str]
@@ -85,6 +88,8 @@ class LearningTask:
     scales_labels: ClassVar[bool] = False
     """Whether labels are numbers in any unit, which a job may standardize."""
     takes_class_names: ClassVar[bool] = False
+    names_several: ClassVar[bool] = False
+    ranks_classes: ClassVar[bool] = False
     label_range: ClassVar[tuple[float, float] | None] = None
     has_doubt: ClassVar[bool] = False
     last_operators: ClassVar[tuple[tuple[str, str], ...]] = ()
@@ -125,6 +130,10 @@ class LearningTask:
         """
         return TargetSpec("target", "float32", tuple(output))
 
+    def name_count(self, target: TargetSpec) -> int:
+        """How many class names it takes."""
+        return target.num_classes or 0
+
     def notes(self, output: Sequence[int]) -> list[str]:
         """What to say of the output at registration. output: the shape of one row."""
         return []
@@ -163,3 +172,13 @@ class LearningTask:
 def columns(values: Array) -> NDArray[Any]:
     """(batch, outputs)."""
     return values.reshape(len(values), -1)
+
+
+def likeliest(probabilities: Array, top: int) -> dict[str, Array]:
+    """The likeliest classes along axis 1 of two fields. probabilities: (batch, classes, …)."""
+    values: NDArray[Any] = probabilities
+    ranked = np.argsort(-values, axis=1, kind="stable")[:, :top]
+    return {
+        f"{TOP}/{LABEL}": ranked.astype(np.min_scalar_type(values.shape[1] - 1)),
+        f"{TOP}/probability": np.take_along_axis(values, ranked, axis=1),
+    }

@@ -1,0 +1,88 @@
+"""Several labels at once, each by its name: binary cross entropy, judged by F1.
+
+`bce_with_logits` takes any numbers from 0 to 1, such as the pixels of a mask, and counts all its
+decisions alike. Here an output is a label that a sample has or lacks, and rare labels count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from service.training.engine import Array
+from service.training.errors import refuse
+from service.training.tasks.binary import (
+    BinaryCrossEntropy,
+    binary_cross_entropy,
+    right_decisions,
+    sigmoid,
+)
+from service.training.tasks.task import Metric, PassMetrics, PerSample, columns, likeliest
+from storage.records.signatures import TargetSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def decision_counts(output: Array, target: Array) -> PerSample:
+    """(batch, 3 * labels): whether each label is rightly predicted, true, and predicted."""
+    truth, predicted = columns(target) >= 0.5, columns(output) > 0
+    return np.concatenate([truth & predicted, truth, predicted], axis=1).astype(np.float64)
+
+
+def micro_f1(counts: NDArray[np.float64]) -> float:
+    """F1 of all decisions together; 0 where no label is true or predicted. counts: their means."""
+    right, true, predicted = counts.reshape(3, -1).sum(axis=1)
+    return float(2 * right / (true + predicted)) if true + predicted else 0.0
+
+
+def macro_f1(counts: NDArray[np.float64]) -> float:
+    """Mean F1 of the labels that are true or predicted of any sample; 0 without any."""
+    right, true, predicted = counts.reshape(3, -1)
+    occurs = true + predicted > 0
+    return float((2 * right[occurs] / (true + predicted)[occurs]).mean()) if occurs.any() else 0.0
+
+
+class Multilabel(BinaryCrossEntropy):
+    """Labels that a sample has (1) or lacks (0), by logits (batch, labels).
+
+    Source of the two means of F1: Yang (1999), An Evaluation of Statistical Approaches to Text
+    Categorization.
+    """
+
+    name = "multilabel"
+    title = "multilabel: any of several named labels"
+    metrics = (
+        Metric("micro_f1", decision_counts, True, micro_f1),
+        Metric("macro_f1", decision_counts, True, macro_f1),
+        Metric("accuracy", right_decisions, True),
+        Metric("loss", binary_cross_entropy),
+    )
+    takes_class_names = names_several = ranks_classes = True
+
+    def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
+        if len(output) != 1:
+            raise refuse(
+                "/spec/loss",
+                f"{self.name} takes logits (batch, labels), and a row of the output has the shape "
+                f"{list(output)}; choose bce_with_logits",
+            )
+        if classes is not None and len(set(classes)) != output[0]:
+            detail = f"{len(set(classes))} different names, the output has {output[0]} logits"
+            raise refuse("/spec/classes", f"{detail}; name {output[0]} labels")
+        return TargetSpec("target", "float32", tuple(output), classes=classes)
+
+    def name_count(self, target: TargetSpec) -> int:
+        return target.shape[0]
+
+    def pass_metrics(self, target: TargetSpec) -> PassMetrics:
+        from service.training.evaluation.metrics import MultiLabel
+
+        return MultiLabel(by_label=True)
+
+    def prediction(self, output: Array, *, top: int | None) -> dict[str, Array]:
+        """`probabilities` by label; with `top` instead, the likeliest labels."""
+        probabilities = sigmoid(output).astype(output.dtype)
+        return {"probabilities": probabilities} if top is None else likeliest(probabilities, top)
