@@ -37,9 +37,9 @@ class GateSettings(Request):
     """When a job's version becomes `latest`; docs/promotion.md has the rules.
 
     metric: one of those of the model's loss. margin: a drop by more than this counts as worse even
-    within chance; a share of 1 for accuracy and F1, of the old value else. base_set: whether the
-    base set counts too, where a drop of up to base_margin is allowed. hold_on_drift: whether inputs
-    that have drifted keep a version back.
+    within chance; a share of 1 for accuracy, F1 and recall, of the old value else. base_set:
+    whether the base set counts too, where a drop of up to base_margin is allowed. hold_on_drift:
+    whether inputs that have drifted keep a version back.
     """
 
     mode: Literal["always", "if_not_worse", "manual"] | None = None

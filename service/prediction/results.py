@@ -10,6 +10,9 @@ from service.training.tasks import TASKS, losses
 from storage.errors import Problem
 from storage.records.models import Model
 
+WHOLE = ("probabilities", "values", "embedding")
+"""Fields that hold all of an output."""
+
 
 class Wanted(Struct, frozen=True):
     """What to say. top: how many of the likeliest classes. outputs: names of outputs to add."""
@@ -21,8 +24,7 @@ class Wanted(Struct, frozen=True):
 def interpret(model: Model, outputs: Tensors, wanted: Wanted) -> dict[str, Array]:
     """Each field of the answer, batch first; `top/label` is the field `label` of `top`.
 
-    They are the task's, where `outputs/NAME` replace `probabilities` and `values`. Raises
-    InvalidInput.
+    They are the task's, where `outputs/NAME` replace those of WHOLE. Raises InvalidInput.
     """
     problems = [
         Problem("/query/output", f"there is no output {name!r}; there are {list(outputs)}")
@@ -39,5 +41,5 @@ def interpret(model: Model, outputs: Tensors, wanted: Wanted) -> dict[str, Array
     main = outputs[model.output] if model.output in outputs else next(iter(outputs.values()))
     fields = task.prediction(main, top=wanted.top)
     if wanted.outputs:
-        fields = {name: fields[name] for name in fields if name not in ("probabilities", "values")}
+        fields = {name: fields[name] for name in fields if name not in WHOLE}
     return fields | {f"outputs/{name}": outputs[name] for name in wanted.outputs}

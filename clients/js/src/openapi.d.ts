@@ -28,7 +28,7 @@ export interface FaultBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "loss" | "mae" | "micro_f1" | "macro_f1";
+  metric: "accuracy" | "loss" | "mae" | "micro_f1" | "macro_f1" | "recall_at_1";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -39,7 +39,7 @@ export interface GateBody {
 
 export interface GateSettings {
   mode?: "always" | "if_not_worse" | "manual" | null;
-  metric?: "accuracy" | "loss" | "mae" | "micro_f1" | "macro_f1" | null;
+  metric?: "accuracy" | "loss" | "mae" | "micro_f1" | "macro_f1" | "recall_at_1" | null;
   margin?: number | null;
   min_validation_samples?: number | null;
   min_per_class?: number | null;
@@ -191,7 +191,7 @@ export interface ModelBody {
   created_at: string;
   inputs: Array<InputBody>;
   target: TargetBody;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -249,7 +249,7 @@ export interface ModelHyperparameters {
 
 export interface ModelSpecBody {
   name: string;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | LossOutput;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   output?: string | null;
   trainable?: Array<unknown> | null;

@@ -223,7 +223,7 @@ export interface FederationBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "loss" | "mae" | "micro_f1" | "macro_f1";
+  metric: "accuracy" | "loss" | "mae" | "micro_f1" | "macro_f1" | "recall_at_1";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -338,7 +338,7 @@ export interface ModelBody {
   created_at: string;
   inputs: Array<InputBody>;
   target: TargetBody;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -500,7 +500,7 @@ export interface SpentBody {
 }
 
 export interface SuggestedBody {
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | LossOutput;
   because: string;
   output: string | null;
   classes: Array<string> | null;

@@ -174,7 +174,7 @@ class ModelComparer:
         if measurement.own_loss is not None:
             return self._measure_own_loss(measurement.own_loss, path, chosen)
         task = TASKS[measurement.loss]
-        loss_of, metric_of = task.metric("loss").of_samples, self._metric.of_samples
+        loss_of, metric = task.metric("loss").of_samples, self._metric
         model = InferenceModel(
             Path(path),
             signature=measurement.signature,
@@ -183,21 +183,28 @@ class ModelComparer:
             classes=classes,
         )
         metrics = task.pass_metrics(measurement.signature.target)
-        found, scores = [np.empty((2, 0))], [np.empty(0)]
+        found, scores, outputs = [np.empty((2, 0))], [np.empty(0)], []
         for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
             output = model.run(inputs)
             metrics.update(output, truth)
             found.append(np.array([metrics.weights(truth), loss_of(output, truth)]))
-            scores.append(metric_of(output, truth))
+            if metric.of_set:
+                outputs.append(output)
+            else:
+                scores.append(metric.of_samples(output, truth))
             self.tick(len(truth))
         weights, losses = np.concatenate(found, axis=1)
         if not len(weights):
             return ModelMetrics({}, scores[0])
-        shares = weights / weights.mean()  # so that the mean is that of the metric
+        shares = weights / (weights.mean() or 1.0)  # so that the mean is that of the metric
         mean = {"samples": len(chosen), "loss": float((shares * losses).mean())}
         return ModelMetrics(
             metrics={k: finite_or_none(v) for k, v in {**mean, **metrics.result()}.items()},
-            per_sample=(shares * np.concatenate(scores[1:]).T).T,
+            per_sample=(
+                metric.of_samples(np.concatenate(outputs), self.dataset.labels[chosen])
+                if metric.of_set
+                else (shares * np.concatenate(scores[1:]).T).T
+            ),
         )
 
     def _measure_own_loss(self, files: OwnLoss, path: str, chosen: Indices) -> ModelMetrics:

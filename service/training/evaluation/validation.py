@@ -45,4 +45,4 @@ def validate(
         loss_sum, counted = loss_sum + loss * weight, counted + weight
         metrics.update(output, target)
         tick()
-    return {"samples": len(dataset), "loss": loss_sum / counted, **metrics.result()}
+    return {"samples": len(dataset), "loss": loss_sum / (counted or 1.0), **metrics.result()}

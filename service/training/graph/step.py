@@ -121,7 +121,9 @@ def build_step(
         parameters=tuple(parameters),
         updated=updated,
         frozen=kept,
-        batch_statistics=bool(updated) or not compared.gradient.shape,
+        batch_statistics=bool(updated)
+        or TASKS[loss.name].compares_samples
+        or not compared.gradient.shape,
         once=once,
         rows=layout.rows if layout and graph.counts_rows else None,
     )
@@ -230,7 +232,9 @@ def _append_loss(
     if loss.target:
         compared = graph.tensor(loss.target)
     elif of_target is not None:
-        compared = graph.input(target, INT64 if task.has_classes else value.dtype, of_target)
+        compared = graph.input(
+            target, INT64 if task.label_dtype == "int64" else value.dtype, of_target
+        )
     of_samples: Shape = (SCALES, *[1] * (len(shape) - 1)) if shape else ()
     scale = graph.input(LOSS_SCALE, value.dtype, of_samples)
     vectors: list[Tensor] = []

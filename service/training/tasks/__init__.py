@@ -10,13 +10,14 @@ from service.training.tasks.cross_entropy import CrossEntropy
 from service.training.tasks.multilabel import Multilabel
 from service.training.tasks.numbers import AbsoluteError, Huber, SquaredError
 from service.training.tasks.own import LossOfModel
+from service.training.tasks.supcon import SupervisedContrastive
 from service.training.tasks.task import LearningTask, Metric
 
 TASKS: dict[str, LearningTask] = {
     task.name: task
     for task in (
         *(CrossEntropy(), SquaredError(), BinaryCrossEntropy(), AbsoluteError(), Huber()),
-        *(Multilabel(), LossOfModel()),
+        *(Multilabel(), SupervisedContrastive(), LossOfModel()),
     )
 }
 """By the name of the loss; of those that fit an output, the first is suggested."""

@@ -67,6 +67,7 @@ class CrossEntropy(LearningTask):
 
     name = "cross_entropy"
     title = "cross entropy: one class per sample or position"
+    label_dtype = "int64"
     metrics = (Metric("accuracy", right_classes, True), Metric("loss", cross_entropy))
     options = frozenset(
         {

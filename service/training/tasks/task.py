@@ -36,12 +36,14 @@ class Metric(Struct, frozen=True):
     of_samples: from outputs and targets, batch axis first. higher_is_better: a share from 0 to 1,
     whose margins are differences; other metrics are errors, whose margins are shares of them.
     figure: computes it from the mean of several numbers that of_samples gives for each sample.
+    of_set: of_samples compares samples with each other, and takes all of them at once.
     """
 
     name: str
     of_samples: Callable[[Array, Array], PerSample]
     higher_is_better: bool = False
     figure: Callable[[NDArray[np.float64]], float] | None = None
+    of_set: bool = False
 
     def gain(self, before: float, after: float) -> float:
         """How much better the second figure is."""
@@ -72,16 +74,19 @@ class PassMetrics:
 class LearningTask:
     """What a model learns, with the loss of this name.
 
-    title: for people. metrics: for the gate, the default first. options: hyperparameters that only
-    some tasks take. has_classes: the output's axis 1 holds classes, which a label is an index of.
-    takes_class_names: whether a spec may name classes. names_several: whether a label may be a list
-    of these names. ranks_classes: whether predictions take `top`. label_range: of a label's
-    numbers, None for any. has_doubt: whether `doubt` is defined. last_operators: those that the
-    loss applies itself, with what they compute.
+    title: for people. label_dtype: of the target of the loss. compares_samples: with each other, so
+    that batches are not split. metrics: for the gate, the default first. options: hyperparameters
+    that only some tasks take. has_classes: the output's axis 1 holds classes, which a label is an
+    index of. takes_class_names: whether a spec may name classes. names_several: whether a label may
+    be a list of these names. ranks_classes: whether predictions take `top`. label_range: of a
+    label's numbers, None for any. has_doubt: whether `doubt` is defined. last_operators: those that
+    the loss applies itself, with what they compute.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
+    label_dtype: ClassVar[str] = "float32"
+    compares_samples: ClassVar[bool] = False
     metrics: ClassVar[tuple[Metric, ...]]
     options: ClassVar[frozenset[str]] = frozenset()
     has_classes: ClassVar[bool] = False
