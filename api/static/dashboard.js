@@ -929,6 +929,20 @@ function presetOf({ kind, channels }) {
   return channels === "gray" ? "gray" : "image";
 }
 
+// src/daemon/tasks.ts
+var TASKS = {
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true },
+  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true },
+  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false }
+};
+function taskOf(loss) {
+  return typeof loss === "string" ? TASKS[loss] : void 0;
+}
+
 // src/page/words.ts
 var CONDITIONS = {
   another_job: "Another job is training",
@@ -1311,13 +1325,7 @@ function leafView(item) {
 }
 
 // src/views/models/add.ts
-var LOSSES = [
-  ["cross_entropy", "cross entropy: one class per sample or position"],
-  ["bce_with_logits", "binary cross entropy: several yes/no labels"],
-  ["mse", "mean squared error: numbers"],
-  ["l1", "absolute error: numbers"],
-  ["huber", "Huber: numbers, with outliers"]
-];
+var LOSSES = Object.entries(TASKS).map(([name, { title }]) => [name, title]);
 var OPTIMIZERS = ["adamw", "adam", "sgd", "rmsprop", "lion"];
 var SAMPLES = [
   ["", "raw tensors"],
@@ -3519,8 +3527,8 @@ function workOf(app, name) {
   return app.draft(`samples:${name}`, begin2);
 }
 function canShow(model2, show) {
-  if (show === "suspect") return model2.loss === "cross_entropy" && classesOf(model2).length > 0;
-  return show !== "uncertain" || model2.loss === "cross_entropy" || model2.loss === "bce_with_logits";
+  if (show === "suspect") return taskOf(model2.loss)?.hasClasses === true && classesOf(model2).length > 0;
+  return show !== "uncertain" || taskOf(model2.loss)?.hasDoubt === true;
 }
 function showOf(app) {
   const asked = app.route.query.get("show") ?? "all";
@@ -4120,7 +4128,7 @@ var ROWS_SHOWN = 50;
 var UNTIL = "Existing versions keep it, and apps get it until a job has trained. The indices of later classes go down by one.";
 function classesView3(app, model2) {
   const { name, loss, target } = model2;
-  if (loss !== "cross_entropy" || target.num_classes === null) return null;
+  if (!taskOf(loss)?.hasClasses || target.num_classes === null) return null;
   if (target.classes === null) return section("Classes", { id: "classes" }, namesForm(app, model2));
   const known = app.resources.read(withQuery(modelPath(name, "/classes"), { limit: MOST_READ }));
   return section("Classes", { id: "classes" }, known ? classList(app, model2, known) : loading(), addForm(app, model2));

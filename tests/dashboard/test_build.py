@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -24,6 +25,15 @@ def test_what_is_committed_is_what_the_sources_build(npm: Npm, tmp_path: Path) -
     for name in FILES:
         same = (tmp_path / name).read_bytes() == (BUILT / name).read_bytes()
         assert same, f"api/static/{name} is not what dashboard/ builds: run `make dashboard`"
+
+
+def test_the_console_knows_the_tasks_that_the_daemon_has() -> None:
+    said = importlib.util.spec_from_file_location("tasks", SOURCES / "tasks.py")
+    assert said is not None
+    assert said.loader is not None
+    module = importlib.util.module_from_spec(said)
+    said.loader.exec_module(module)
+    assert module.PAGE.read_text("utf-8") == module.render(), "run `python dashboard/tasks.py`"
 
 
 def test_the_parts_that_compute_pass_their_own_tests(npm: Npm) -> None:

@@ -5,6 +5,7 @@ import type { App, Said } from "./app";
 import { classesOf } from "./labels";
 import { plural } from "../page/format";
 import { to } from "./route";
+import { taskOf } from "../daemon/tasks";
 import type { Deletion, Duplicates, Model, Page, Sample } from "../daemon/types";
 
 /** Which samples are shown: a filter of the API, or one of its rankings. */
@@ -48,8 +49,8 @@ export function workOf(app: App, name: string): Work {
 
 /** Rankings need probabilities; that of suspect labels needs one class for each sample. */
 export function canShow(model: Model, show: string): boolean {
-  if (show === "suspect") return model.loss === "cross_entropy" && classesOf(model).length > 0;
-  return show !== "uncertain" || model.loss === "cross_entropy" || model.loss === "bce_with_logits";
+  if (show === "suspect") return taskOf(model.loss)?.hasClasses === true && classesOf(model).length > 0;
+  return show !== "uncertain" || taskOf(model.loss)?.hasDoubt === true;
 }
 
 export function showOf(app: App): Show {

@@ -17,18 +17,13 @@ import {
   take,
 } from "../../app/registration";
 import { to } from "../../app/route";
+import { TASKS } from "../../daemon/tasks";
 import { type Child, h } from "../../page/dom";
 import { bytes } from "../../page/format";
 import { heading } from "../parts/parts";
 import { diagnosisView } from "./diagnosis";
 
-const LOSSES: readonly (readonly [string, string])[] = [
-  ["cross_entropy", "cross entropy: one class per sample or position"],
-  ["bce_with_logits", "binary cross entropy: several yes/no labels"],
-  ["mse", "mean squared error: numbers"],
-  ["l1", "absolute error: numbers"],
-  ["huber", "Huber: numbers, with outliers"],
-];
+const LOSSES = Object.entries(TASKS).map(([name, { title }]) => [name, title] as const);
 const OPTIMIZERS = ["adamw", "adam", "sgd", "rmsprop", "lion"];
 const SAMPLES = [
   ["", "raw tensors"],

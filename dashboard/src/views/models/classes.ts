@@ -3,6 +3,7 @@
 import type { App, Said } from "../../app/app";
 import { staleOf } from "../../app/queries";
 import { modelPath, withQuery } from "../../daemon/api";
+import { taskOf } from "../../daemon/tasks";
 import type { Model, ModelClass, Page } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count } from "../../page/format";
@@ -17,7 +18,7 @@ const UNTIL = "Existing versions keep it, and apps get it until a job has traine
 /** null for a model that tells no classes apart. */
 export function classesView(app: App, model: Model): HTMLElement | null {
   const { name, loss, target } = model;
-  if (loss !== "cross_entropy" || target.num_classes === null) return null;
+  if (!taskOf(loss)?.hasClasses || target.num_classes === null) return null;
   if (target.classes === null) return section("Classes", { id: "classes" }, namesForm(app, model));
   const known = app.resources.read<Page<ModelClass>>(withQuery(modelPath(name, "/classes"), { limit: MOST_READ }));
   return section("Classes", { id: "classes" }, known ? classList(app, model, known) : loading(), addForm(app, model));
