@@ -37,6 +37,9 @@ def _number(default: float | None, low: float, high: float, unit: str) -> Any:
     )
 
 
+MAX_THREADS = 256
+
+
 def _integer(default: int | None, low: int, high: int, unit: str) -> Any:
     return Field(default, ge=low, le=high, strict=True, description=unit, kw_only=True)
 
@@ -103,8 +106,8 @@ class Policy:
     windows: Annotated[tuple[Window, ...], Field(max_length=MAX_ENTRIES)] = ()
     blocking_processes: Annotated[ProcessNames, RuledBy("processes")] = ()
     max_minutes_per_day: float | None = _number(None, 0, 1440, "min")
-    max_threads_busy: int = _integer(1, 1, 256, "threads")
-    max_threads_idle: int = _integer(1, 1, 256, "threads")
+    max_threads_busy: int = _integer(1, 1, MAX_THREADS, "threads")
+    max_threads_idle: int = _integer(1, 1, MAX_THREADS, "threads")
     nice: int = _integer(10, 0, 19, "niceness")
     memory_limit_bytes: int | None = _bytes(None, low=MIN_MEMORY_LIMIT_BYTES)
     unknown: Unknown = Unknown()
@@ -188,13 +191,13 @@ def default_policy(
 
     processors: None to count them. usable_memory_bytes: of the machine or its cgroup, half of which
     is for child processes; None if unknown. Niceness 10 is a tenth of a processor if every
-    processor has other work, so that with two or more no other program loses 5 %; a device with
-    only one needs 19.
+    processor has other work, so that with two or more no other program loses 5 %, whatever the
+    threads; a device with only one needs 19.
     """
     processors = processors or os.cpu_count() or 1
     policy = Policy(
         max_threads_busy=given.threads or 1,
-        max_threads_idle=given.threads or max(1, processors // 2),
+        max_threads_idle=given.threads or min(processors, MAX_THREADS),
         nice=(10 if processors > 1 else 19) if given.nice is None else given.nice,
         memory_limit_bytes=given.memory_bytes or default_memory_cap(usable_memory_bytes),
     )

@@ -51,7 +51,7 @@ def expected_rows():
         if name == "memory_limit_bytes":
             defaults = ["half of the memory"] * 2
         if name == "max_threads_idle":
-            defaults = ["half of the processors"] * 2
+            defaults = ["the number of processors"] * 2
         rule = next((each.rule for each in setting.metadata if type(each) is RuledBy), None)
         rules = [getattr(policy.unknown, rule or "disk") for policy in (desk, laptop)]
         unknown = f"`unknown.{rule}`: {' / '.join(rules)}" if rule else "-"

@@ -82,9 +82,10 @@ def test_a_single_processor_is_shared_most_politely(processors, nice):
     assert default_policy(False, processors=processors).nice == nice
 
 
-@pytest.mark.parametrize(("processors", "threads"), [(1, 1), (2, 1), (8, 4)])
-def test_an_idle_device_lends_half_of_its_processors(processors, threads):
-    assert default_policy(False, processors=processors).max_threads_idle == threads
+@pytest.mark.parametrize("processors", [1, 2, 8])
+def test_an_idle_device_lends_all_of_its_processors(processors):
+    policy = default_policy(False, processors=processors)
+    assert (policy.max_threads_busy, policy.max_threads_idle) == (1, processors)
 
 
 def test_what_is_left_out_stays_as_it_was():
