@@ -37,7 +37,7 @@ def global_average_pool(node: Node, g: Tensor) -> Gradients:
     """The same share for each place."""
     batch, channels, rows, columns = sizes(node.x)
     block = g.graph.layout.block
-    share = (g * (1 / (rows * columns))).reshape(-1, 1, block)
+    share = g.reshape(-1, 1, block) * (1 / (rows * columns))
     whole = g.graph.vector(node.x.size(0) * (channels // block), rows * columns, block)
     return [share.op("Expand", whole).reshape(batch, channels, rows, columns)]
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
+import numpy as np
 import onnx
 from msgspec import Struct, field
 from onnx import helper
@@ -145,8 +146,11 @@ class _BlockRewriting(Struct):
         if fits and is_heavy(node, weight, rows=self.new.layout.rows):
             as_columns(self, node, weight, affine, last)
             return True
-        proto, weight = self._unscaled(proto, weight)
+        proto, number = self._unscaled(proto)
         node, (factor, bias) = self._node(proto), affine
+        if number != 1:  # by channels: a number alone is slow beside axes of one
+            numbers = self.new.numbers(np.full(weight.whole[0], number), weight.dtype)
+            factor = numbers if factor is None else factor * numbers
         if factor is not None:
             weight = weight * factor.unsqueeze(*range(1, weight.rank))
         if fits:
@@ -180,20 +184,21 @@ class _BlockRewriting(Struct):
         mean = mean if bias is None else mean - bias
         return factor, shift - mean * factor
 
-    def _unscaled(self, proto: onnx.NodeProto, weight: Tensor) -> tuple[onnx.NodeProto, Tensor]:
-        """A convolution of the product with a number, with that in its weights instead."""
+    def _unscaled(self, proto: onnx.NodeProto) -> tuple[onnx.NodeProto, float]:
+        """A convolution of the product with a number, as one without, and the number."""
         source = proto.input[0]
         maker = self.makers.get(source)
         if maker is None or maker.op_type != "Mul" or self.readers[source] > 1:
-            return proto, weight
+            return proto, 1
         for name, other in (maker.input, reversed(maker.input)):
             number, whole = self.old.tensor(name), self.old.tensor(other)
-            is_number = number.value is not None and number.value.size == 1
-            if is_number and whole.shape == self.old.tensor(source).shape:
+            if number.value is None or number.value.size != 1:
+                continue
+            if whole.shape == self.old.tensor(source).shape:
                 copy = duplicate(proto)
                 copy.input[0] = other
-                return copy, weight * self.new.tensor(name).reshape()
-        return proto, weight
+                return copy, float(number.value.item())
+        return proto, 1
 
     def _scaled(self, last: str, affine: Affine) -> tuple[str, Affine]:
         """With the factors of channels, if results are only multiplied by some next."""
