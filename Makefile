@@ -103,7 +103,7 @@ screenshots: $(INSTALLED)
 bench: $(INSTALLED)
 	$(BIN)/python -m bench --json bench/results.json
 
-# Whether each benchmark runs, also those that need PyTorch and Flower, which are installed.
+# Whether each benchmark runs, also those that need PyTorch and Flower, which it installs.
 test-bench: $(INSTALLED)
 	$(BIN)/python -m bench --smallest
 

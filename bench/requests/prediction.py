@@ -32,12 +32,14 @@ def run() -> list[Row]:
         bare = milliseconds(bare_session(model, x[:1]))
         with closing(Asker(daemon, x[0])) as ask:
             idle = milliseconds(ask)
-            daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
-            job = daemon.ask_for_job("m", max_seconds=600, epochs=1_000_000, ignore_policy=True)
-            daemon.wait_for_job(job["id"], "running")
-            wait_until(lambda: daemon.job(job["id"])["progress"].get("step"), "the first step")
+        daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
+        job = daemon.ask_for_job("m", max_seconds=600, epochs=1_000_000, ignore_policy=True)
+        daemon.wait_for_job(job["id"], "running")
+        wait_until(lambda: daemon.job(job["id"])["progress"].get("step"), "the first step")
+        # Another connection: the daemon closes one that is idle for five seconds.
+        with closing(Asker(daemon, x[0])) as ask:
             training = milliseconds(ask)
-            daemon.http.post(f"/v1/jobs/{job['id']}/cancel")
+        daemon.http.post(f"/v1/jobs/{job['id']}/cancel")
     return [
         {
             "what": "batch 1, p50, ms",
