@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterator
+from math import prod
 from typing import Any
 
 from fastapi import Request, Response
@@ -12,13 +13,14 @@ from starlette.types import Message
 
 from api.access.scopes import ScopedRoute
 from api.bodies.uploads import read_small
+from api.dependencies import daemon_of, known_model
 from api.errors import pointer
-from api.protocol import READS
-from service.daemon import Daemon
+from api.protocol import PRINCIPAL, READS
 from service.errors import InvalidInput
-from storage.errors import Problem
+from storage.errors import NotFound, Problem
 
-MAX_JSON_BYTES = 2**20
+MAX_JSON_BYTES, ANYBODYS_JSON_BYTES, VALUE_BYTES = 2**20, 2**14, 32
+"""Of a body; of one that needs no token; and besides of each value of a label."""
 
 
 class Route(ScopedRoute):
@@ -26,9 +28,9 @@ class Route(ScopedRoute):
 
     too_large = "the JSON of this route has at most {max_bytes} bytes; send less"
 
-    def max_json_bytes(self, request: Request) -> int:  # noqa: ARG002
+    async def max_json_bytes(self, request: Request) -> int:
         """The limit of a body that FastAPI parses; routes that read theirs have other limits."""
-        return MAX_JSON_BYTES
+        return ANYBODYS_JSON_BYTES if request.scope[PRINCIPAL] is None else MAX_JSON_BYTES
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, after the checks."""
@@ -49,7 +51,7 @@ class Route(ScopedRoute):
 
         It is read here because FastAPI reports any failure to read a body as bad JSON.
         """
-        max_bytes = self.max_json_bytes(request)
+        max_bytes = await self.max_json_bytes(request)
         content = await read_small(request, max_bytes=max_bytes, refusal=self.too_large)
 
         async def receive() -> Message:
@@ -85,12 +87,17 @@ register_url_convertor("class_name", ClassName())
 class LabelRoute(Route):
     """Takes a label, which may be a tensor, as in an upload."""
 
-    too_large = "a label's JSON has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES)"
+    too_large = "a label's JSON has at most {max_bytes} bytes for this model"
 
-    def max_json_bytes(self, request: Request) -> int:
-        """The limit of samples."""
-        daemon: Daemon = request.app.state.daemon
-        return daemon.settings.max_json_bytes
+    async def max_json_bytes(self, request: Request) -> int:
+        """What the model's label may take, within the limit of samples."""
+        daemon = await daemon_of(request)
+        try:
+            model = await known_model(request.path_params["name"], daemon)
+        except NotFound:  # the route says so
+            return MAX_JSON_BYTES
+        label_bytes = VALUE_BYTES * prod(model.signature.target.shape)
+        return min(MAX_JSON_BYTES + label_bytes, daemon.settings.max_json_bytes)
 
 
 def _refuse_unknown(request: Request, dependant: Dependant) -> None:

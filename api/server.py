@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import socket
+import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
@@ -130,6 +131,8 @@ class Server(uvicorn.Server):
         if not local and not self._local.is_private:
             local = self._made()
         await self._daemon.start()
+        # Starlette's forms: /tmp is often memory, and nobody keeps a reserve there.
+        tempfile.tempdir = str(self._daemon.store.tmp_dir)
         try:
             self._app.state.token = admin_token(self._daemon.settings.data_dir)
             # This daemon now holds the data folder: a socket in it is a leftover.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, nullcontext
 from functools import partial
 from typing import ParamSpec, TypeVar
 
@@ -22,6 +23,9 @@ UPLOADS = 8
 WORKERS = 4
 """They never end. asyncio's own bound, processors + 4, is reached after half a day, if at all."""
 
+LARGE_BYTES = 2**20
+"""Of a text. Python's objects take many times as much, so only one such text is read at once."""
+
 P = ParamSpec("P")
 Result = TypeVar("Result")
 
@@ -29,6 +33,7 @@ Result = TypeVar("Result")
 def install(app: FastAPI) -> None:
     """Allow `UPLOADS` of them at once."""
     app.state.upload_threads = CapacityLimiter(UPLOADS)
+    app.state.large_text = asyncio.Lock()
 
 
 def limit() -> None:
@@ -43,3 +48,9 @@ async def upload(
     """Run `work` in a thread for uploads; returns its result."""
     limiter: CapacityLimiter = request.app.state.upload_threads
     return await run_sync(partial(work, *args, **kwargs), limiter=limiter)
+
+
+def reading(request: Request, size_bytes: int) -> AbstractAsyncContextManager[object]:
+    """The block reads a text of this size into objects; a large text waits for the others."""
+    lock: asyncio.Lock = request.app.state.large_text
+    return lock if size_bytes > LARGE_BYTES else nullcontext()

@@ -6,18 +6,23 @@ import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 
 from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from api.access.auditing import note_refusal
 from api.errors import refusal
-from api.protocol import ABORT, PRINCIPAL, USAGE
+from api.protocol import ABORT, IN_MEMORY, PRINCIPAL, USAGE
 from service.access.principal import Principal
 from service.access.usage import Usage
 from service.daemon import Daemon
 from service.errors import QuotaExceeded
+from service.settings import Settings
 from storage.database.codec import utc_now
+
+HELD_AT_ONCE = 2
+"""Bodies of the largest size that may be in memory for one token."""
 
 
 class Metering:
@@ -41,11 +46,16 @@ class Metering:
         try:
             if limits.bytes_per_day is not None:
                 usage.require_room(_announced(scope), limits.bytes_per_day, now=now)
-            with usage.request(limits, abort, now=now), _ending(principal, abort, now=now):
+            with usage.request(limits, abort, now=now) as it, _ending(principal, abort, now=now):
+                scope[IN_MEMORY] = partial(usage.hold, it, _most_in_memory(daemon.settings))
                 await self._app(scope, receive, send)
         except QuotaExceeded as error:
             note_refusal(scope, error.code)
             await refusal(error)(scope, receive, send)
+
+
+def _most_in_memory(settings: Settings) -> int:
+    return HELD_AT_ONCE * max(settings.max_json_bytes, settings.prediction_body_bytes)
 
 
 def _counted(receive: Receive, usage: Usage, limit: int) -> Receive:

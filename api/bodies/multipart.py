@@ -18,6 +18,7 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
 from api.bodies.uploads import WRITE_BYTES, temporary_file
+from api.protocol import IN_MEMORY
 from service.errors import InvalidInput, TooLarge
 from storage.errors import Problem
 
@@ -62,8 +63,11 @@ async def streamed_form(request: Request, *, folder: Path) -> AsyncIterator[Form
         )
     with temporary_file(folder) as (file, path):
         reader = _Reader(Form(path), file, boundary)
+        hold = request.scope.get(IN_MEMORY)
         async for chunk in request.stream():
             await asyncio.to_thread(reader.feed, chunk)
+            if hold is not None:
+                hold(reader.fields_bytes)
         await asyncio.to_thread(reader.finish)
         yield reader.form
 
@@ -80,7 +84,7 @@ class _Reader:
         self._part: FilePart | None = None
         self._field = ""
         self._value = bytearray()
-        self._fields_bytes = 0
+        self.fields_bytes = 0
         self._offset = 0
         self._ended = False
         self._parser = MultipartParser(
@@ -144,8 +148,8 @@ class _Reader:
             self._part.length += end - start
             self._offset += end - start
             return
-        self._fields_bytes += end - start
-        if self._fields_bytes > MAX_FIELD_BYTES:
+        self.fields_bytes += end - start
+        if self.fields_bytes > MAX_FIELD_BYTES:
             raise TooLarge(f"the fields of a form have at most {MAX_FIELD_BYTES} bytes")
         self._value += data[start:end]
 

@@ -52,7 +52,15 @@ async def add_json(
 ) -> IngestResult:
     """One sample, or a list of them."""
     payload = await read_json_body(request, daemon)
-    return await threads.upload(request, store_json, daemon.store, model, payload, options)
+    return await add_read_json(request, daemon, model, payload, options)
+
+
+async def add_read_json(
+    request: Request, daemon: Daemon, model: Model, payload: bytes, options: UploadOptions
+) -> IngestResult:
+    """As `add_json`, of a body that was read."""
+    async with threads.reading(request, len(payload)):
+        return await threads.upload(request, store_json, daemon.store, model, payload, options)
 
 
 async def add_npz(
@@ -117,7 +125,9 @@ async def add_files(
         if about["key"] is not None and len(form.files) > 1:
             raise _wrong("/query/key", 'one key cannot name many files; send the part "samples"')
         names = [part.filename or f"file {at}" for at, part in enumerate(form.files)]
-        said = read_about(form.fields.get("samples"), names, defaults=about)
+        text = form.fields.get("samples")
+        async with threads.reading(request, len(text or "")):
+            said = await threads.upload(request, read_about, text, names, defaults=about)
         uploads = [
             FileUpload(name, part.media_type, part.offset, part.length, each)
             for name, part, each in zip(names, form.files, said, strict=True)

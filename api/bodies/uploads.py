@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
@@ -18,6 +19,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import problem, problems_of
+from api.protocol import IN_MEMORY, ON_DISK
 from service.daemon import Daemon
 from service.errors import InvalidInput, TooLarge, UnsupportedMediaType
 from service.samples.disk_reserve import require_room
@@ -26,6 +28,8 @@ from storage.errors import Problem
 T = TypeVar("T", bound=BaseModel)
 
 WRITE_BYTES = 2**20
+MAX_PART_BYTES = 2**20
+"""Of a form's part that holds JSON; Starlette bounds those that are no files by as much."""
 
 
 class BodyLimit:
@@ -36,7 +40,9 @@ class BodyLimit:
         self._max_bytes = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Refuse a body whose announced length is too large; cut off one that grows too large."""
+        """Refuse a body whose announced length is too large; cut off one that grows too large,
+        or leaves the disk less than its reserve.
+        """
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -44,14 +50,17 @@ class BodyLimit:
         if announced.isdigit() and int(announced) > self._max_bytes:
             await problem("too_large", self._detail())(scope, receive, send)
             return
-        seen = 0
+        seen, next_look = 0, WRITE_BYTES
 
         async def counted() -> Message:
-            nonlocal seen
+            nonlocal seen, next_look
             message = await receive()
             seen += len(message.get("body", b""))
             if seen > self._max_bytes:
                 raise TooLarge(self._detail())
+            if seen > next_look and (require := scope.get(ON_DISK)) is not None:
+                next_look = seen + WRITE_BYTES
+                require()
             return message
 
         await self._app(scope, counted, send)
@@ -78,15 +87,14 @@ def require_media_type(request: Request, *allowed: str) -> str:
 def require_room_for(request: Request, daemon: Daemon) -> None:
     """Raises StorageFull unless the disk has room for the body, before that is read.
 
-    Not in a thread: the system knows the free space without asking the disk.
+    Reading it raises StorageFull once there is none: others write too, and not every length is
+    announced. Not in a thread: the system knows the free space without asking the disk.
     """
     length = request.headers.get("content-length", "")
     settings = daemon.settings
-    require_room(
-        settings.data_dir,
-        reserve_bytes=settings.disk_reserve_bytes,
-        incoming_bytes=int(length) if length.isdigit() else 0,
-    )
+    require = partial(require_room, settings.data_dir, reserve_bytes=settings.disk_reserve_bytes)
+    require(incoming_bytes=int(length) if length.isdigit() else 0)
+    request.scope[ON_DISK] = require
 
 
 async def read_small(request: Request, *, max_bytes: int, refusal: str) -> bytes:
@@ -94,11 +102,13 @@ async def read_small(request: Request, *, max_bytes: int, refusal: str) -> bytes
     announced = request.headers.get("content-length", "")
     if announced.isdigit() and int(announced) > max_bytes:
         raise TooLarge(refusal.format(max_bytes=max_bytes))
-    body = bytearray()
+    body, hold = bytearray(), request.scope.get(IN_MEMORY)
     async for chunk in request.stream():
         body += chunk
         if len(body) > max_bytes:
             raise TooLarge(refusal.format(max_bytes=max_bytes))
+        if hold is not None:
+            hold(len(body))
     return bytes(body)
 
 
@@ -145,6 +155,8 @@ async def json_part(form: FormData, name: str, kind: type[T]) -> T | None:
     part = form.get(name)
     if part is None:
         return None
+    if isinstance(part, UploadFile) and (part.size or 0) > MAX_PART_BYTES:
+        raise TooLarge(f"the {name} has at most {MAX_PART_BYTES} bytes of JSON; send less")
     text = await part.read() if isinstance(part, UploadFile) else part
     wrong = f"the {name} is wrong"
     try:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Header, Path, Request
 from starlette.responses import JSONResponse, Response
 
+from api import threads
 from api.access.scopes import ScopedRoute, needs
 from api.dependencies import TheDaemon
 from api.errors import STATUS
@@ -199,7 +200,9 @@ async def _infer(
         raise UnsupportedMediaType("the body is compressed; send it uncompressed")
     model = (await daemon.latest.get(name)).model
     content = await read_body(request, max_bytes=daemon.settings.prediction_body_bytes)
-    asked = await near(len(content), read_request, model, content, header_bytes=header_length)
+    text_bytes = len(content) if header_length is None else header_length
+    async with threads.reading(request, text_bytes):
+        asked = await near(len(content), read_request, model, content, header_bytes=header_length)
     if number is None:
         prediction = await daemon.predictor.predict(name, asked.inputs)
         headers = not_loaded(prediction.serving)

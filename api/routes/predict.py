@@ -10,6 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
+from api import threads
 from api.access.auditing import recorded_change
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import CSV, FILES, JSON, NPZ
@@ -155,7 +156,8 @@ async def _predict(
     if keep:
         require_tensors(model)
     size = max_bytes if given == CSV else len(content)  # its windows may be far larger
-    batch = await near(size, READERS[given], model, content, max_bytes)
+    async with threads.reading(request, 0 if given == NPZ else len(content)):
+        batch = await near(size, READERS[given], model, content, max_bytes)
     inputs = batch.tensors(model.signature.inputs)
     prediction = await daemon.predictor.predict(model.name, inputs)
     return prediction, partial(bodies.keep, daemon.store, model, batch, owner)

@@ -19,6 +19,7 @@ from api.bodies.samples import (
     add_csv,
     add_files,
     add_npz,
+    add_read_json,
     read_json_body,
 )
 from api.bodies.uploads import require_media_type
@@ -31,7 +32,6 @@ from service.access.principal import Scope
 from service.daemon import Daemon
 from service.samples.base_set import first_of, read_base_set, remove_base_set, require_labels
 from service.samples.ingest.intake import IngestResult, UploadOptions
-from service.samples.ingest.json_upload import store_json
 from storage.records.models import Model
 from storage.store import Store
 
@@ -53,6 +53,8 @@ CONTENT = {
     CSV: {"schema": {"type": "string"}, "example": "width,height,label\n0.1,0.2,cat\n"},
     FORM: {"schema": {"type": "object"}, "example": {"samples": '[{"label": "cat"}]'}},
 }
+MOST_OF_FIRST = 1024
+"""Bytes of `{"first": N}`; a longer body holds samples."""
 NOTHING: dict[str, object] = {"label": None, "key": None, "split": None}
 """Parameters of files that are elsewhere in the query, but here in the form's part `samples`."""
 
@@ -137,8 +139,8 @@ async def _added(
     if given == FORM:
         return await add_files(request, daemon, model, given, options, about=NOTHING)
     payload = await read_json_body(request, daemon)
-    if (first := first_of(payload)) is None:
-        return await threads.upload(request, store_json, daemon.store, model, payload, options)
+    if len(payload) > MOST_OF_FIRST or (first := first_of(payload)) is None:
+        return await add_read_json(request, daemon, model, payload, options)
     taken = await threads.upload(request, daemon.store.base_sets.take_first, model.id, first)
     return IngestResult(accepted=0, duplicates=taken, ids=None, rejected=0, problems=())
 

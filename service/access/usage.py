@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta, timezone
 from typing import Literal
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from service.access.principal import Principal
@@ -28,16 +29,23 @@ Counted = AtOnce | Literal["predictions"]
 Abort = Callable[[], None]
 
 
+class Open(Struct, eq=False):
+    """An open request. abort: ends it. held_bytes: how much of its body is in memory."""
+
+    abort: Abort
+    held_bytes: int = 0
+
+
 class Usage:
     """The usage of one token, or of a user with a few scopes.
 
-    opened: a function for each open request that aborts it. used_on: the UTC day of used_bytes.
+    opened: its open requests. used_on: the UTC day of used_bytes.
     """
 
     def __init__(
         self, stored: Token | None, *, clock: Callable[[], float] = time.monotonic
     ) -> None:
-        self.opened: dict[object, Abort] = {}
+        self.opened: set[Open] = set()
         self.last_used_at = stored.last_used_at if stored else None
         self.used_on = stored.used_on if stored else None
         self.used_bytes = stored.used_bytes if stored else 0
@@ -48,18 +56,31 @@ class Usage:
         self._refilled_at = clock()
 
     @contextmanager
-    def request(self, limits: Limits, abort: Abort, *, now: datetime) -> Iterator[None]:
+    def request(self, limits: Limits, abort: Abort, *, now: datetime) -> Iterator[Open]:
         """Count a request while the block runs. Raises QuotaExceeded."""
         most = limits.connections or USUAL_CONNECTIONS
         if len(self.opened) >= most:
             raise QuotaExceeded(_at_once("requests", most), retry_after_s=1)
         self.last_used_at, self.changed = now, True
-        key = object()
-        self.opened[key] = abort
+        opened = Open(abort)
+        self.opened.add(opened)
         try:
-            yield
+            yield opened
         finally:
-            del self.opened[key]
+            self.opened.remove(opened)
+
+    def hold(self, opened: Open, most_bytes: int, held_bytes: int) -> None:
+        """Note how much of a request's body is in memory, until the request ends.
+
+        Raises QuotaExceeded if all bodies together have more than most_bytes.
+        """
+        opened.held_bytes = held_bytes
+        if sum(each.held_bytes for each in self.opened) > most_bytes:
+            raise QuotaExceeded(
+                f"bodies of this token's requests have at most {most_bytes} bytes together while "
+                "they are in memory; send fewer at once, or samples as application/x-npz",
+                retry_after_s=1,
+            )
 
     @contextmanager
     def within(self, counted: Counted, limits: Limits) -> Iterator[None]:
@@ -167,10 +188,10 @@ class Usages:
             self._loop.call_later(END_AFTER_S, _cut, usage, tuple(usage.opened))
 
 
-def _cut(usage: Usage, keys: tuple[object, ...]) -> None:
-    for key in keys:
-        if key in usage.opened:
-            usage.opened[key]()
+def _cut(usage: Usage, requests: tuple[Open, ...]) -> None:
+    for opened in requests:
+        if opened in usage.opened:
+            opened.abort()
 
 
 def _day(now: datetime) -> str:

@@ -11,8 +11,8 @@ import pytest
 from support import Served, mlp, wait_until
 
 MOST_BYTES = 2**20
-LABEL_ROUTES = ("/samples", "/samples/{sample_id}")
-"""A label may be a tensor: as large as HONED_MAX_JSON_BYTES allows."""
+NEEDS_NO_TOKEN = "/v1/sign-in"
+IS_JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture(scope="module")
@@ -36,8 +36,8 @@ def json_routes(served: Served) -> list[tuple[str, str]]:
 def chunks(size: int) -> Iterator[bytes]:
     """A body whose length is not announced."""
     yield b"{"
-    for _ in range(size // 2**16):
-        yield b" " * 2**16
+    for _ in range(size // 2**14):
+        yield b" " * 2**14
     yield b"}"
 
 
@@ -46,22 +46,31 @@ def test_a_body_of_any_json_route_is_bounded(
 ) -> None:
     assert len(json_routes) >= 10
     for method, path in json_routes:
-        most = 32 * MOST_BYTES if path.endswith(LABEL_ROUTES) else MOST_BYTES
+        most = 2**14 if path == NEEDS_NO_TOKEN else MOST_BYTES
         place = re.sub(r"\{(\w+)\}", lambda found: "m" if found[1] == "name" else "1", path)
         for body in (b"{" + b" " * most + b"}", chunks(most)):
-            answer = served.http.request(
-                method, place, content=body, headers={"Content-Type": "application/json"}
-            )
+            answer = served.http.request(method, place, content=body, headers=IS_JSON)
             assert answer.status_code == 413, f"{method} {path}: {answer.text}"
             assert answer.json()["code"] == "too_large"
             assert str(most) in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("path", ["samples/1", "samples"])
+def test_a_body_with_a_label_has_the_bound_of_its_model(
+    served: Served, url: str, path: str
+) -> None:
+    most = MOST_BYTES + 32  # for the one number of the label
+    for size, is_too_large in ((most, False), (most + 1, True)):
+        body = b"{" + b" " * (size - 2) + b"}"
+        answer = served.http.patch(f"{url}/{path}", content=body, headers=IS_JSON)
+        assert (answer.status_code == 413) is is_too_large, answer.text
 
 
 def test_a_body_within_the_bound_is_read(served: Served, url: str) -> None:
     body = b'{"hyperparameters": {"epochs": 3}' + b" " * (MOST_BYTES - 34) + b"}"
     assert len(body) == MOST_BYTES
 
-    answer = served.http.patch(url, content=body, headers={"Content-Type": "application/json"})
+    answer = served.http.patch(url, content=body, headers=IS_JSON)
 
     assert answer.status_code == 200
     assert answer.json()["hyperparameters"]["epochs"] == 3

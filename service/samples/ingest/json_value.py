@@ -1,4 +1,4 @@
-"""Reads untrusted JSON; every failure becomes a ValueError about the text."""
+"""Reads untrusted JSON; a failure becomes a ValueError about the text, or is TooLarge."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from service.errors import TooLarge
 from storage.database.codec import dump
 
 if TYPE_CHECKING:
@@ -17,12 +18,24 @@ if TYPE_CHECKING:
 
 MAX_AXES = 32
 """Maximum number of axes; no model takes more, and numpy refuses more than 64."""
+OBJECT_BYTES = {",": 40, "[": 104, "{": 200, ":": 100, '"': 32}
+"""What a value, list, object, name and text take in CPython, by the character that shows them."""
+MAX_OBJECT_BYTES = 256 * 2**20
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(body: bytes | str) -> Any:
-    """Parse UTF-8 JSON; its strings must be storable and printable. Raises ValueError."""
+    """Parse UTF-8 JSON; its strings must be storable and printable. Raises ValueError, TooLarge.
+
+    What it takes in memory is bounded: `[[],[],…]` is forty times as large there.
+    """
     text = body if isinstance(body, str) else body.decode("utf-8-sig")
+    size = sum(text.count(character) * each for character, each in OBJECT_BYTES.items())
+    if size > MAX_OBJECT_BYTES:
+        raise TooLarge(
+            f"this JSON takes up to {size} bytes of memory once it is read, and the most is "
+            f"{MAX_OBJECT_BYTES}; send several, or application/x-npz"
+        )
     try:
         value = json.loads(text)
         if ESCAPED_SURROGATE.search(text):

@@ -40,7 +40,7 @@ def test_without_limits_all_but_too_many_requests_at_once_is_let_through(usage):
             opened.enter_context(usage.within("predictions", Limits()))
         with pytest.raises(QuotaExceeded, match="requests at once is 64"):
             open_request(usage).__enter__()
-    assert usage.opened == {}
+    assert not usage.opened
 
 
 def test_requests_that_are_open_at_once_are_bounded(usage):
