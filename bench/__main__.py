@@ -21,7 +21,9 @@ from bench.table import Row, show
 BENCHMARKS = {
     "training": ("throughput", "frameworks", "architectures", "growth", "start", "lora"),
     "device": ("footprint", "jobs", "day", "scale", "images", "preemption", "politeness"),
-    "requests": ("upload", "samples", "crowd", "load", "prediction", "console", "delivery"),
+    "requests": (
+        *("upload", "samples", "deletion", "crowd", "load", "prediction", "console", "delivery"),
+    ),
     "learning": ("defaults", "skew", "classes", "heads", "augmentation", "forgetting"),
     "federation": ("federated",),
 }

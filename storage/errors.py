@@ -68,7 +68,7 @@ class InUse(HoneError):
 
 
 class Busy(HoneError):
-    """The write queue is full; the same request may succeed in a moment."""
+    """Something else goes first; the same request may succeed in a moment."""
 
     code = "busy"
 

@@ -4,34 +4,23 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Sequence
 from datetime import datetime
-from functools import partial
 from pathlib import Path
 
-from storage.backup.copies import Copies
 from storage.backup.own_backups import listed
 from storage.backup.swap import finish
 from storage.blobs.cache_folder import expect_checks
 from storage.blobs.packs import Packs, cut
-from storage.database.codec import dump
-from storage.database.connection import Readers, sqlite3
+from storage.database.connection import Readers
 from storage.database.opening import is_sound_at_rest
 from storage.disk.ballast import Ballast
 from storage.disk.durable import file_faults, make_folder
 from storage.disk.lock import DataDirLock
 from storage.disk.permissions import close_to_others, require_own
-from storage.erasure.deletion import Eraser
-from storage.erasure.sample_rows import RewrittenPack
-from storage.erasure.unlearning import Unlearning
 
 _logger = logging.getLogger(__name__)
 _ROOM_TO_START_BYTES = 256 << 10
 """For SQLite's shared memory, and for some pages of its log: enough to delete samples."""
-_PLACES = """
-SELECT id, pack, offset, size_bytes FROM samples JOIN packs USING (model_id, pack)
-WHERE model_id = ? AND id IN (SELECT value FROM json_each(?))
-"""
 
 
 def lock_folder(data_dir: Path) -> tuple[DataDirLock, Ballast]:
@@ -91,34 +80,6 @@ def clear_folder(folder: Path) -> None:
                 shutil.rmtree(path)
             else:
                 path.unlink()
-
-
-def finish_erasures(unlearning: Unlearning, eraser: Eraser) -> None:
-    """Delete versions, and overwrite deleted samples, where the last run had not done it yet."""
-    unlearning.finish()
-    for model_id in eraser.pending_models():
-        eraser.erase(model_id)
-
-
-def finish_moves(readers: Readers, packs: Packs, copies: Copies) -> None:
-    """Record in own backups the packs that were rewritten just before the last run ended."""
-    with readers.snapshot() as connection:
-        rows = connection.execute("SELECT model_id, pack FROM packs").fetchall()
-        stored = {(row["model_id"], row["pack"]) for row in rows}
-        for path in packs.folder.glob("*/*.pack"):
-            if (place := (int(path.parent.name), int(path.stem))) not in stored:
-                copies.follow_samples(*place, partial(_moved, connection, place[0]))
-
-
-def _moved(
-    connection: sqlite3.Connection, model_id: int, ids: Sequence[int]
-) -> RewrittenPack | None:
-    """The pack that these samples are in; None if they are deleted."""
-    found = connection.execute(_PLACES, (model_id, dump([*ids]))).fetchall()
-    if not found:
-        return None
-    moves = [(row["offset"], row["id"]) for row in found]
-    return RewrittenPack(found[0]["pack"], found[0]["size_bytes"], moves)
 
 
 def sweep_packs(readers: Readers, packs: Packs) -> None:

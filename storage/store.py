@@ -39,14 +39,7 @@ from storage.samples.base_sets import BaseSets
 from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
 from storage.samples.stats import SampleStats
-from storage.startup import (
-    clear_folder,
-    finish_erasures,
-    finish_moves,
-    lock_folder,
-    prepare_folder,
-    sweep_packs,
-)
+from storage.startup import clear_folder, lock_folder, prepare_folder, sweep_packs
 from storage.tables.audit import Audit
 from storage.tables.device_history import DeviceHistory
 from storage.tables.events import Events
@@ -129,7 +122,7 @@ class Store:
         )
         self.sample_stats = SampleStats(self._readers)
         self.lineage = Lineage(*connections)
-        self.unlearning = Unlearning(*connections, files=self.files)
+        self.unlearning = Unlearning(self._readers, files=self.files, eraser=self.eraser)
         self.jobs = Jobs(*connections)
         self.metrics = Metrics(*connections)
         self.rounds = Rounds(*connections, files=self.files, data_dir=self.data_dir)
@@ -154,7 +147,11 @@ class Store:
             versions=self.versions,
         )
         self.verification = Verification(
-            *connections, files=self.files, packs=self._packs, integrity=self.integrity
+            *connections,
+            files=self.files,
+            packs=self._packs,
+            integrity=self.integrity,
+            leftovers=self.eraser.leftovers,
         )
 
     @classmethod
@@ -245,12 +242,18 @@ class Store:
             )
         if (restoration := unreconciled(self.data_dir)) is not None:
             self._reconcile(restoration)
-        finish_erasures(self.unlearning, self.eraser)
+        self.finish_deletions()
+        for model_id in self.eraser.pending_models():
+            self.eraser.erase(model_id)
         self.integrity.set_lost_samples_aside()
-        finish_moves(self._readers, self._packs, self._copies)
         sweep_packs(self._readers, self._packs)
         self.files.sweep()
         self._ballast.restore()
+
+    def finish_deletions(self) -> None:
+        """Go on with deletions of many samples that were interrupted, or have failed."""
+        self.models.finish_deletions()
+        self.eraser.deletions.finish()
 
     def _reconcile(self, restoration: Restoration) -> None:
         """Make rows and files agree after an older database was restored."""

@@ -15,6 +15,7 @@ from storage.database.codec import load_time
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
+from storage.erasure.leftovers import Leftovers
 from storage.errors import Damaged, NotFound
 from storage.integrity import Integrity
 from storage.records.samples import CHANGED, DAMAGED
@@ -22,8 +23,7 @@ from storage.tables.model_rows import model_name
 
 _SAMPLES_AT_ONCE = 500
 _SIZE = """
-SELECT
-  coalesce(sum(size_bytes), 0) + (SELECT coalesce(sum(size_bytes), 0) FROM sample_owners) AS size
+SELECT coalesce(sum(size_bytes), 0) + (SELECT coalesce(sum(size_bytes), 0) FROM packs) AS size
 FROM files WHERE sha256 NOT IN (SELECT sha256 FROM assembled_files)
 """
 _LAST = "SELECT created_at FROM events WHERE type = 'storage.verified' ORDER BY id DESC LIMIT 1"
@@ -49,12 +49,14 @@ class Verification:
         files: FileStore,
         packs: Packs,
         integrity: Integrity,
+        leftovers: Leftovers,
     ) -> None:
         self._writer = writer
         self._readers = readers
         self._files = files
         self._packs = packs
         self._integrity = integrity
+        self._leftovers = leftovers
 
     def size_bytes(self) -> int:
         """The bytes that `read` would read now."""
@@ -97,7 +99,8 @@ class Verification:
     def steps(self) -> Iterator[int]:
         """Read everything in small steps, and record damage; yields the bytes of each step.
 
-        Data that are intact again are no longer recorded as damaged.
+        Data that are intact again are no longer recorded as damaged. Bytes that deleted samples
+        have left are overwritten.
         """
         with self._readers.snapshot() as connection:
             files = connection.execute(ON_DISK).fetchall()
@@ -108,6 +111,7 @@ class Verification:
             models = connection.execute("SELECT id FROM models ORDER BY id").fetchall()
         for row in models:
             yield from self._samples(row["id"])
+            yield from self._leftovers.remove(row["id"])
 
     def _check_file(self, sha256: str) -> None:
         try:

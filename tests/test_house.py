@@ -32,7 +32,6 @@ SHORT = {
     "service/training/export/form.py": "what two modules that make variants share",
     "service/training/preparation/artifacts.py": "one of the two forms that preparation writes",
     "service/training/protocol/messages/commands.py": "messages of one direction",
-    "storage/database/migrations.py": "grows with each migration, and brings a library",
     "storage/disk/digest.py": "four rooms hash files",
     "tests/helpers/models/pictures.py": "a kind of model",
     "tests/helpers/policies.py": "a policy that one room's tests share",

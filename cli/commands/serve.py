@@ -57,8 +57,11 @@ def run_daemon(
 ) -> int:
     """Run the daemon until a signal or the event; its exit code. Raises like `api.server.run`."""
     from service.late import load_late
-    from service.processes.interpreter import start_silently
     from service.training.limits import limit_numpy
+
+    limit_numpy()
+    load_late("numpy")  # 13 MB, which only samples and predictions need
+    from service.processes.interpreter import start_silently
     from storage.database.opening import migrated_meanwhile
     from storage.disk.permissions import OWNER_ONLY_UMASK, require_own
 
@@ -66,7 +69,5 @@ def run_daemon(
     if settings.data_dir.is_dir():
         require_own(settings.data_dir)
     with migrated_meanwhile(settings.data_dir, start=start_silently):
-        limit_numpy()
-        load_late("numpy")  # 13 MB, which only samples and predictions need
         from api.server import run
     return run(settings, on_listening=on_listening, asked_to_stop=asked_to_stop)

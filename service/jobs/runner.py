@@ -121,6 +121,15 @@ class JobRunner:
         self._held_back.pop(job_id, None)
         return ()
 
+    def hold_back(self, job_id: int, shortage: Blocker) -> None:
+        """Have a job wait for a while; `shortage_of` says why."""
+        event(logger, logging.WARNING, "job.held_back", job=job_id, by=shortage.condition)
+        now_s = self._monotonic()
+        # Jobs that were cancelled meanwhile never ask whether they may try again.
+        held = [each for each in list(self._held_back.items()) if each[1][0] > now_s]
+        self._held_back = {**dict(held), job_id: (now_s + SHORTAGE_RETRY_S, shortage)}
+        asyncio.get_running_loop().call_later(SHORTAGE_RETRY_S, self._on_free)
+
     def close(self) -> None:
         """The daemon stops: no longer wait for disk space."""
         self._closing.set()
@@ -176,12 +185,7 @@ class JobRunner:
 
     async def _hold_back(self, run: JobRun, shortage: Blocker) -> None:
         """Pause a job that found no room, and hold it back for a while."""
-        event(logger, logging.WARNING, "job.held_back", job=run.job.id, by=shortage.condition)
-        now_s = self._monotonic()
-        # Jobs that were cancelled meanwhile never ask whether they may try again.
-        held = [each for each in list(self._held_back.items()) if each[1][0] > now_s]
-        self._held_back = {**dict(held), run.job.id: (now_s + SHORTAGE_RETRY_S, shortage)}
-        asyncio.get_running_loop().call_later(SHORTAGE_RETRY_S, self._on_free)
+        self.hold_back(run.job.id, shortage)
         await self._write_end(run, lambda: run.pause_for(shortage))
 
     async def _fail(self, run: JobRun, *, code: str, detail: str) -> None:

@@ -233,6 +233,9 @@ class Scheduler:
                 await asyncio.to_thread(self._store.jobs.report, job.id, blocked_by=blockers)
         except (StateConflict, NotFound):
             return  # deleted meanwhile, with its model
+        except Busy as error:  # perhaps its samples are being deleted; others may begin
+            self._runner.hold_back(job.id, Blocker(error.code, error.detail))
+            self._wake.set()
 
     async def _claim(self, job: Job) -> None:
         running = await asyncio.to_thread(

@@ -61,7 +61,8 @@ class Erasure:
                     await self._stop_jobs(model.id)
 
     def sweep(self) -> None:
-        """Overwrite deleted bytes of models without work under way. Blocking."""
+        """Finish deletions, and overwrite bytes of models without work under way. Blocking."""
+        self._store.finish_deletions()
         for model_id in self._store.eraser.pending_models():
             self._store.eraser.erase_at_rest(model_id)
 

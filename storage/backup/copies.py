@@ -15,16 +15,15 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from storage.database.codec import utc_now
-from storage.database.connection import sqlite3, translate
+from storage.database.connection import Readers, sqlite3, translate
 from storage.database.transaction import Transaction
 from storage.disk.durable import file_faults, sync_file
-from storage.erasure.sample_rows import RewrittenPack, delete_samples, move_samples
+from storage.erasure.sample_rows import delete_samples, follow_places, places_of
 from storage.errors import DatabaseDamaged, StorageFull
 
 _logger = logging.getLogger(__name__)
 
 Change = Callable[[Transaction], object]
-_IN_PACK = "SELECT id FROM samples WHERE model_id = ? AND pack = ?"
 FILES_OF_DATABASE = ("hone.db", "hone.db-journal", "hone.db-wal", "hone.db-shm")
 
 
@@ -68,29 +67,16 @@ class Copies:
                 for path in self._broken_dir.glob(f"*/{name}"):
                     remove_copy(path)
 
-    def move_samples(self, model_id: int, pack: int, move: RewrittenPack | None) -> None:
-        """Record in the daemon's own backups that a pack was rewritten and will be removed.
+    def follow(self, readers: Readers, model_id: int) -> None:
+        """Have the daemon's own backups name a model's stored samples alone, where they are now.
 
-        An archive that is being sent contains the old one.
+        An archive that is being sent contains the packs that are rewritten.
         """
-        with self._lock:
+        with self._lock:  # no backup with newer rows can be made
+            with readers.snapshot() as connection:
+                places = places_of(connection, model_id)
             for path in self._backups():
-                _change(path, lambda transaction: move_samples(transaction, model_id, pack, move))
-
-    def follow_samples(
-        self, model_id: int, pack: int, moved: Callable[[Sequence[int]], RewrittenPack | None]
-    ) -> None:
-        """As `move_samples`, in copies that still name the pack. moved: where these samples are."""
-
-        def follow(transaction: Transaction) -> None:
-            rows = transaction.execute(_IN_PACK, (model_id, pack)).fetchall()
-            if rows:
-                move = moved([row["id"] for row in rows])
-                move_samples(transaction, model_id, pack, move)
-
-        with self._lock:
-            for path in self._backups():
-                _change(path, follow)
+                _change(path, lambda transaction: follow_places(transaction, model_id, places))
 
     def forget_models(self, kept: Callable[[], Iterable[int]]) -> None:
         """Delete all models except those in `kept` from the daemon's own backups.

@@ -18,12 +18,12 @@ _SHORT_SAMPLES = """
 DELETE FROM samples WHERE model_id = :model_id AND pack = :pack AND offset + length > :size
 """
 _SHORT_PACK = "UPDATE packs SET size_bytes = :size WHERE model_id = :model_id AND pack = :pack"
-_USED = """
-SELECT samples.model_id, samples.pack, offset, length FROM samples
-ORDER BY samples.model_id, samples.pack, offset
-"""
-_ERASE = "INSERT INTO erasures (model_id, pack, offset, length) VALUES (?, ?, ?, ?)"
-_WEIGH = "UPDATE packs SET erased_bytes = ? WHERE model_id = ? AND pack = ?"
+# Samples of the newer database may have left bytes; and erasures of this one may name packs whose
+# numbers others have now.
+_MARK = (
+    "DELETE FROM erasures",
+    "UPDATE packs SET leftovers = 1",
+)
 _NEWEST_PROMOTED = """
 SELECT version FROM promotions JOIN versions USING (model_id, version)
 WHERE model_id = :model_id AND sha256 NOT IN (SELECT sha256 FROM gone)
@@ -59,14 +59,15 @@ class Lost(Struct, frozen=True):
 def reconcile(
     transaction: Transaction, *, files: FileStore, packs: Packs, damaged: Iterable[str] = ()
 ) -> Lost:
-    """Delete rows whose bytes are missing, and record bytes without a row to be overwritten.
+    """Delete rows whose bytes are missing, and mark all packs: they may hold bytes without a row.
 
     damaged: SHA-256 of files that exist, but count as missing.
     Aliases of deleted versions move to the newest promoted one. Version 1 and a model's artifacts
     always stay: without them there is no model.
     """
     samples = _reconcile_packs(transaction, packs)
-    _erase_gaps(transaction)
+    for statement in _MARK:
+        transaction.execute(statement)
     gone = sorted({*_missing(transaction, files), *damaged})
     transaction.execute("CREATE TEMP TABLE gone (sha256 TEXT PRIMARY KEY)")
     transaction.executemany("INSERT INTO gone VALUES (?)", [(each,) for each in gone])
@@ -94,28 +95,6 @@ def _reconcile_packs(transaction: Transaction, packs: Packs) -> int:
         else:
             transaction.execute(_SHORT_PACK, place)
     return lost
-
-
-def _erase_gaps(transaction: Transaction) -> None:
-    """Record all bytes without a sample, those of lost samples, to be overwritten."""
-    sizes = {
-        (row["model_id"], row["pack"]): row["size_bytes"]
-        for row in transaction.execute("SELECT * FROM packs").fetchall()
-    }
-    used = dict.fromkeys(sizes, 0)
-    gaps: list[tuple[int, int, int, int]] = []
-    for model_id, pack, offset, length in transaction.execute(_USED):
-        end = used[model_id, pack]
-        if offset > end:
-            gaps.append((model_id, pack, end, offset - end))
-        used[model_id, pack] = max(end, offset + length)
-    gaps += [(*key, used[key], size - used[key]) for key, size in sizes.items() if size > used[key]]
-    transaction.execute("DELETE FROM erasures")
-    transaction.executemany(_ERASE, gaps)
-    erased = dict.fromkeys(sizes, 0)
-    for model_id, pack, _, length in gaps:
-        erased[model_id, pack] += length
-    transaction.executemany(_WEIGH, [(size, *key) for key, size in erased.items()])
 
 
 def _missing(transaction: Transaction, files: FileStore) -> list[str]:

@@ -53,6 +53,14 @@ def erase_from_caches(model_cache_folder: Path, ids: Iterable[int]) -> list[str]
     return dropped
 
 
+def drop_caches(model_cache_folder: Path) -> None:
+    """Empty every cache of a model. Raises StorageBroken."""
+    with file_faults("cannot drop the cache"):
+        for key in model_cache_folder.glob("*/key"):
+            with held(key.with_name("lock")):
+                empty_folder(key.parent)
+
+
 def expect_checks(cache_dir: Path) -> None:
     """Have every cache checked when it is used next. Raises StorageBroken."""
     with file_faults("cannot have the caches checked"):

@@ -9,7 +9,7 @@ from storage.errors import UnknownSchema
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 SET = "hone"
-KNOWN = ("m001_first_schema",)
+KNOWN = ("m001_first_schema", "m002_deletions")
 """The first schema, and the functions of `storage.database.migrations`, in order."""
 UNRELEASED = "m001_initial"
 """The first of the eighteen migrations that preceded the first schema."""
@@ -18,13 +18,7 @@ UNRELEASED = "m001_initial"
 def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables of the newest schema, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
-    statement = ""
-    # executescript would commit first, and look for the end of a statement at every character.
-    for line in SCHEMA.read_text(encoding="utf-8").splitlines(keepends=True):
-        statement += line
-        if sqlite3.complete_statement(statement):
-            connection.execute(statement)
-            statement = ""
+    run(connection, SCHEMA.read_text(encoding="utf-8"))
     names = [(SET, name) for name in KNOWN]
     connection.executemany(
         "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
@@ -32,6 +26,19 @@ def create_tables(connection: sqlite3.Connection) -> None:
         names,
     )
     connection.execute("COMMIT")
+
+
+def run(connection: sqlite3.Connection, script: str) -> None:
+    """Execute statements in the transaction; each must end at the end of a line.
+
+    executescript would commit first, and look for the end of a statement at every character.
+    """
+    statement = ""
+    for line in script.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            connection.execute(statement)
+            statement = ""
 
 
 def migrations_of(connection: sqlite3.Connection) -> set[str]:

@@ -59,11 +59,13 @@ CREATE TABLE model_files (
 
 CREATE INDEX model_files_by_file ON model_files (sha256);
 
+-- leftovers: whether bytes that belong to no sample may be others than zeros.
 CREATE TABLE packs (
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
   pack INTEGER NOT NULL,
   size_bytes INTEGER NOT NULL,
   erased_bytes INTEGER NOT NULL DEFAULT 0,
+  leftovers INTEGER NOT NULL DEFAULT 0,
   PRIMARY KEY (model_id, pack)
 ) STRICT, WITHOUT ROWID;
 
@@ -159,9 +161,20 @@ CREATE TRIGGER samples_resplit AFTER UPDATE OF split ON samples BEGIN
     count = count + 1, size_bytes = size_bytes + excluded.size_bytes;
 END;
 
+-- Samples that are being deleted, a few at a time. ids: which (storage/records/id_set.py), if they then
+-- match the filter `condition`; null for all, and then the model.
+CREATE TABLE deletions (
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
+  model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+  ids BLOB,
+  condition TEXT NOT NULL DEFAULT '{}'
+) STRICT;
+
+CREATE INDEX deletions_by_model ON deletions (model_id);
+
 -- Ranges of deleted samples that must still be overwritten with zeros.
 CREATE TABLE erasures (
-  id INTEGER PRIMARY KEY,
+  id INTEGER PRIMARY KEY AUTOINCREMENT,
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
   pack INTEGER NOT NULL,
   offset INTEGER NOT NULL,

@@ -14,11 +14,14 @@ from storage.blobs.packs import Packs
 from storage.blobs.sharing import LockByModel
 from storage.database.connection import Readers, sqlite3
 from storage.database.writer import Writer
+from storage.erasure.deletions import Deletions
+from storage.erasure.leftovers import Leftovers
 from storage.errors import HoneError, StorageFull, in_words
 from storage.tables.model_rows import model_name
 
 _ERASURES_AT_ONCE = 20_000
 _logger = logging.getLogger(__name__)
+_MODELS = "SELECT model_id FROM erasures UNION SELECT model_id FROM packs WHERE leftovers"
 _PENDING = "SELECT * FROM erasures WHERE model_id = ? ORDER BY id LIMIT ?"
 
 
@@ -26,6 +29,8 @@ class Eraser:
     """Removes deleted samples from copies of the database, packs, caches and the log."""
 
     def __init__(self, writer: Writer, readers: Readers, packs: Packs, copies: Copies) -> None:
+        self.deletions = Deletions(writer, readers)
+        self.leftovers = Leftovers(writer, readers, packs, copies)
         self._writer = writer
         self._readers = readers
         self._packs = packs
@@ -39,6 +44,7 @@ class Eraser:
         Waits while another thread erases for the model: each forgets only what it has overwritten.
         """
         with self._erasing.of(model_id):
+            self.leftovers.remove_marked(model_id)
             while erasures := self._overwrite(model_id):
                 ids = [row["sample_id"] for row in erasures]
                 for cache in erase_from_caches(self._packs.cache_dir / str(model_id), ids):
@@ -75,9 +81,9 @@ class Eraser:
             self.erase_or_later(model_id)
 
     def pending_models(self) -> list[int]:
-        """Ids of models with erasures to carry out."""
+        """Ids of models with erasures to carry out, or with marked packs."""
         with self._readers.snapshot() as connection:
-            rows = connection.execute("SELECT DISTINCT model_id FROM erasures").fetchall()
+            rows = connection.execute(_MODELS).fetchall()
         return [row["model_id"] for row in rows]
 
     def _overwrite(self, model_id: int) -> list[sqlite3.Row]:

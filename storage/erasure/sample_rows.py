@@ -5,13 +5,24 @@ The database and each copy of it go through the same steps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
+import numpy as np
 
 from storage.database.codec import dump
+from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
+from storage.samples.filter import SampleFilter
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Table = NDArray[np.int64]
+
+Move = tuple[int, int]
+"""(new offset, sample id)."""
 # The ids are one JSON list: statements with one placeholder per id would be prepared, and kept, for
 # every number of ids.
 _THESE = "+model_id = ?1 AND id IN (SELECT value FROM json_each(?2))"
@@ -27,11 +38,20 @@ FROM (
 WHERE packs.model_id = ?1 AND packs.pack = gone.pack
 """  # noqa: S608 - our own
 _DELETE = f"DELETE FROM samples WHERE {_THESE}"  # noqa: S608 - our own
-# Repeating it does no harm; a copy of the database may be older than the pack.
-_NEW_PACK = """
-INSERT INTO packs (model_id, pack, size_bytes)
-SELECT model_id, ?, ? FROM packs WHERE model_id = ? AND pack = ?
-ON CONFLICT DO NOTHING
+_DELETE_ROWS = "DELETE FROM samples WHERE id IN (SELECT value FROM json_each(?))"
+# By their ids, whatever index the filter's condition has.
+_GIVEN = """
+SELECT id FROM (SELECT value FROM json_each(?)) AS given CROSS JOIN samples ON id = given.value
+"""
+_MOVE = "UPDATE samples SET offset = ?, pack = ? WHERE id = ? AND pack = ?"
+_PLACES = """
+SELECT id, pack, offset, size_bytes FROM samples JOIN packs USING (model_id, pack)
+WHERE model_id = ? ORDER BY id
+"""
+_NEW_PACK = "INSERT OR IGNORE INTO packs (model_id, pack, size_bytes) VALUES (?, ?, ?)"
+_EMPTY_PACKS = """
+DELETE FROM packs
+WHERE model_id = ?1 AND pack NOT IN (SELECT pack FROM samples WHERE model_id = ?1)
 """
 
 
@@ -47,22 +67,54 @@ def delete_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) 
     return transaction.execute(_DELETE, given).rowcount
 
 
-class RewrittenPack(Struct, frozen=True):
-    """A rewritten pack. moves: (new offset, sample id)."""
-
-    pack: int
-    size_bytes: int
-    moves: list[tuple[int, int]]
+def delete_rows(transaction: Transaction, ids: Sequence[int]) -> list[int]:
+    """Delete rows alone, of a model whose packs go as a whole."""
+    transaction.execute(_DELETE_ROWS, (dump(ids),))
+    return [*ids]
 
 
-def move_samples(
-    transaction: Transaction, model_id: int, pack: int, move: RewrittenPack | None
-) -> None:
-    """Record the new places of a pack's samples. copy: None if no samples are left."""
-    if move is not None:
-        transaction.execute(_NEW_PACK, (move.pack, move.size_bytes, model_id, pack))
-        transaction.executemany(
-            f"UPDATE samples SET pack = {move.pack:d}, offset = ? WHERE id = ?",  # noqa: S608
-            move.moves,
-        )
-    transaction.execute("DELETE FROM packs WHERE model_id = ? AND pack = ?", (model_id, pack))
+def delete_matching(
+    transaction: Transaction, ids: Sequence[int], *, model_id: int, where: SampleFilter
+) -> list[int]:
+    """As `delete_samples`, of those that match a filter; returns their ids."""
+    condition, parameters = where.sql(model_id)
+    query = f"{_GIVEN} WHERE {condition}"
+    rows = transaction.execute(query, (dump(ids), *parameters))
+    matching = [row["id"] for row in rows]
+    delete_samples(transaction, model_id, matching)
+    return matching
+
+
+def move_rows(transaction: Transaction, moves: Sequence[Move], *, pack: int, to: int) -> list[Move]:
+    """Record the new places of samples of a pack; returns those that it still had."""
+    return [
+        (offset, id_)
+        for offset, id_ in moves
+        if transaction.execute(_MOVE, (offset, to, id_, pack)).rowcount
+    ]
+
+
+def integers(rows: sqlite3.Cursor, *, columns: int) -> Table:
+    """(n, columns) of rows that hold integers only."""
+    return np.fromiter(chain.from_iterable(rows), np.int64).reshape(-1, columns)
+
+
+def places_of(connection: sqlite3.Connection, model_id: int) -> Table:
+    """(n, 4), by rising id: a model's samples, their packs, their offsets, and the packs' sizes."""
+    return integers(connection.execute(_PLACES, (model_id,)), columns=4)
+
+
+def follow_places(transaction: Transaction, model_id: int, places: Table) -> None:
+    """In a copy, delete a model's samples that have no place, and record that of the others."""
+    query = "SELECT id, pack FROM samples WHERE model_id = ? ORDER BY id"
+    known = integers(transaction.execute(query, (model_id,)), columns=2)
+    is_stored = np.isin(known[:, 0], places[:, 0])
+    delete_samples(transaction, model_id, known[~is_stored, 0].tolist())
+    now = places[np.isin(places[:, 0], known[:, 0])]
+    before = known[is_stored, 1]
+    moved = [*zip(before.tolist(), now.tolist(), strict=True)]
+    moved = [(old, place) for old, place in moved if old != place[1]]
+    packs = {(model_id, pack, size_bytes) for _, (_, pack, _, size_bytes) in moved}
+    transaction.executemany(_NEW_PACK, packs)
+    transaction.executemany(_MOVE, [(at, to, id_, old) for old, (id_, to, at, _) in moved])
+    transaction.execute(_EMPTY_PACKS, (model_id,))

@@ -1,38 +1,31 @@
 """Unlearning: deletes samples, and then the versions that were trained on them.
 
-The deletion and the request to retrain without the samples are one transaction, so a crash cannot
-keep one and lose the other.
+The deletion, or the record of one of many samples, and the request to retrain without these are one
+transaction, so a crash cannot keep one and lose the other.
 """
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from storage.blobs.files import FileStore
 from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
+from storage.erasure.deletion import Eraser
 from storage.erasure.lineage import count_as_seen, jobs_that_saw
-from storage.erasure.sample_rows import delete_samples
-from storage.erasure.unlearned_versions import carry_out_requests, delete_versions_that_saw
+from storage.erasure.unlearned_versions import delete_versions_that_saw
 from storage.errors import InUse
 from storage.records.id_set import Ids, decode, encode
 from storage.records.jobs import Job, JobState, NewJob
 from storage.tables.job_rows import fetch_jobs, find_job, insert_job, move_job
 from storage.tables.model_rows import model_name
-from storage.versions.version_rows import find_version
 
 Descriptions = tuple[dict[str, Any], ...]
-_UNFINISHED = """
-SELECT jobs.model_id, versions.version FROM forgettings
-JOIN jobs ON jobs.id = forgettings.job_id JOIN versions ON versions.job_id = jobs.id
-WHERE jobs.state = 'succeeded'
-"""
 _SAVE_REQUEST = """
 INSERT INTO forgettings (job_id, ids) VALUES (?, ?) ON CONFLICT DO UPDATE SET ids = excluded.ids
 """
@@ -48,8 +41,8 @@ SELECT job_id FROM versions JOIN job_samples USING (job_id) JOIN jobs ON jobs.id
 WHERE versions.model_id = ? AND watermark < ?
 """
 _TRAINABLE = """
-SELECT 1 FROM samples
-WHERE model_id = ? AND split = 'train' AND label IS NOT NULL AND quarantine IS NULL LIMIT 1
+SELECT id FROM samples
+WHERE model_id = ? AND split = 'train' AND label IS NOT NULL AND quarantine IS NULL LIMIT ?
 """
 
 
@@ -67,10 +60,10 @@ class Deletion(Struct, frozen=True):
 class Unlearning:
     """Deletes samples, and queues the job whose version replaces those trained on them."""
 
-    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
-        self._writer = writer
+    def __init__(self, readers: Readers, *, files: FileStore, eraser: Eraser) -> None:
         self._readers = readers
         self._files = files
+        self._eraser = eraser
 
     def delete(
         self, model_id: int, ids: Ids, *, anew: NewJob, preprocess: Descriptions | None = None
@@ -84,11 +77,25 @@ class Unlearning:
         the old one count as having used the samples. Raises InUse, and changes nothing, while a job
         runs that would have to be stopped.
         """
-        return self._writer.write(
-            lambda transaction: self._delete(
-                transaction, model_id, ids, anew=anew, preprocess=preprocess
-            )
-        )
+        with self._readers.snapshot() as connection:
+            may_retrain = _leaves_trainable(connection, model_id, ids)
+
+        def forget(transaction: Transaction) -> Deletion:
+            saw = jobs_that_saw(transaction.connection, model_id, ids)
+            if not saw:
+                return Deletion(0)
+            _refuse_while_one_runs(transaction, model_id, None if preprocess is not None else saw)
+            if preprocess is not None:
+                count_as_seen(transaction, model_id, ids)
+                _replace_preprocess(transaction, model_id, preprocess)
+            _cancel_paused(transaction, model_id, ids)
+            if may_retrain:
+                return Deletion(0, _request_retraining(transaction, anew, ids))
+            versions = delete_versions_that_saw(transaction, self._files, model_id, ids, heir=1)
+            return Deletion(0, versions=tuple(versions))
+
+        deletion, gone = self._eraser.deletions.run(model_id, ids, forget)
+        return replace(deletion, deleted=len(gone))
 
     def may_have_taught(self, model_id: int, ids: Ids) -> bool:
         """Whether mean and std may have been fitted on one of these samples.
@@ -101,39 +108,11 @@ class Unlearning:
             made = connection.execute(_MADE_BEFORE, (model_id, int(ids.min()))).fetchall()
             return {row["job_id"] for row in made} <= {*jobs_that_saw(connection, model_id, going)}
 
-    def finish(self) -> None:
-        """Delete what an older Hone left: a job that succeeded did not yet delete the versions."""
 
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(_UNFINISHED).fetchall()
-            left = [find_version(connection, row["model_id"], row["version"]) for row in rows]
-        for version in left:
-            self._writer.write(partial(carry_out_requests, files=self._files, version=version))
-
-    def _delete(
-        self,
-        transaction: Transaction,
-        model_id: int,
-        ids: Ids,
-        *,
-        anew: NewJob,
-        preprocess: Descriptions | None,
-    ) -> Deletion:
-        saw = jobs_that_saw(transaction.connection, model_id, ids)
-        if not saw:
-            return Deletion(delete_samples(transaction, model_id, ids.tolist()))
-        _refuse_while_one_runs(transaction, model_id, None if preprocess is not None else saw)
-        gone = delete_samples(transaction, model_id, ids.tolist())
-        if gone == 0:
-            return Deletion(0)
-        if preprocess is not None:
-            count_as_seen(transaction, model_id, ids)
-            _replace_preprocess(transaction, model_id, preprocess)
-        _cancel_paused(transaction, model_id, ids)
-        if transaction.execute(_TRAINABLE, (model_id,)).fetchone() is None:
-            versions = delete_versions_that_saw(transaction, self._files, model_id, ids, heir=1)
-            return Deletion(gone, versions=tuple(versions))
-        return Deletion(gone, _request_retraining(transaction, anew, ids))
+def _leaves_trainable(connection: sqlite3.Connection, model_id: int, ids: Ids) -> bool:
+    """Whether a job of the model would have a sample to train on without these."""
+    rows = connection.execute(_TRAINABLE, (model_id, len(ids) + 1))
+    return not np.isin(np.fromiter((row["id"] for row in rows), np.int64), ids).all()
 
 
 def _request_retraining(transaction: Transaction, anew: NewJob, ids: Ids) -> Job:

@@ -16,13 +16,18 @@ from storage.database.transaction import Transaction
 from storage.erasure.sample_rows import delete_samples
 from storage.errors import StorageFull
 from storage.records.models import Quota
+from storage.records.samples import Split
+from storage.samples.filter import SampleFilter
 
 NOBODY = ""
 """In `sample_owners`, the owner of samples that only an administrator of the model may change."""
 # An eviction frees a hundredth of the quota more than necessary, so that a full model does not
 # evict at every upload.
 _SLACK = 100
+EVICTABLE = SampleFilter(split=Split.TRAIN, pinned=False)
+"""What a change of the quota may evict."""
 _QUOTA = "SELECT quota FROM models WHERE id = ?"
+_DELETING = "SELECT 1 FROM deletions WHERE model_id = ?"
 _HELD = """
 SELECT
   owner, sum(count) AS samples, sum(size_bytes) AS size_bytes,
@@ -52,23 +57,35 @@ Victims = Generator[tuple[int, int], None, None]
 """(id, length) of samples that may be evicted, in the order of eviction."""
 
 
-def enforce_quota(transaction: Transaction, model_id: int, *, added_by: str | None = None) -> int:
-    """Evict samples until the quota holds; returns how many.
+def enforce_quota(transaction: Transaction, model_id: int, *, added_by: str) -> int:
+    """Evict samples until the quota holds; returns how many. None while others are being deleted.
 
-    added_by: the owner of new samples, or NOBODY; None if the quota was changed. Raises StorageFull
-    if what must stay exceeds the quota, or the share of that owner: validation samples, except
-    those of other owners, and pinned ones.
+    added_by: the owner of new samples, or NOBODY. Raises as `to_evict`.
     """
     quota = _quota(transaction, model_id)
-    if quota.max_samples is None and quota.max_bytes is None:
+    if transaction.execute(_DELETING, (model_id,)).fetchone():
         return 0
-    eviction = _Eviction(transaction.connection, model_id, quota, added_by=added_by)
+    gone = to_evict(transaction.connection, model_id, quota, added_by=added_by)
+    return delete_samples(transaction, model_id, gone) if gone else 0
+
+
+def to_evict(
+    connection: sqlite3.Connection, model_id: int, quota: Quota, *, added_by: str | None = None
+) -> list[int]:
+    """Ids of the samples that go so that a quota holds.
+
+    added_by: None if the quota was changed. Raises StorageFull if what must stay exceeds the quota,
+    or the share of that owner: validation samples, except those of other owners, and pinned ones.
+    """
+    if quota.max_samples is None and quota.max_bytes is None:
+        return []
+    eviction = _Eviction(connection, model_id, quota, added_by=added_by)
     try:
         eviction.meet("samples", quota.max_samples)
         eviction.meet("size_bytes", quota.max_bytes)
     finally:
         eviction.close()
-    return delete_samples(transaction, model_id, eviction.gone) if eviction.gone else 0
+    return eviction.gone
 
 
 def validation_is_full(transaction: Transaction, model_id: int, owner: str) -> bool:

@@ -242,24 +242,18 @@ class Samples:
 
     def delete_where(
         self, model_id: int, where: SampleFilter, *, target: TargetSpec | None = None
-    ) -> NDArray[np.int64]:
+    ) -> builtins.list[int]:
         """Delete all samples that match a filter, and overwrite their bytes; their ascending ids.
 
-        target: the one that the filter's label was checked with. Raises StateConflict as `update`.
+        One that matches no more when its turn comes stays. target: the one that the filter's label
+        was checked with. Raises StateConflict as `update`.
         """
-        condition, parameters = where.sql(model_id)
 
-        def forget(transaction: Transaction) -> NDArray[np.int64]:
+        def check(transaction: Transaction) -> None:
             if target is not None:
                 require_same_indices(transaction, model_id, target)
-            rows = transaction.execute(
-                f"SELECT id FROM samples WHERE {condition} ORDER BY id",  # noqa: S608
-                parameters,
-            )
-            ids = np.fromiter((row["id"] for row in rows), np.int64)
-            delete_samples(transaction, model_id, ids.tolist())
-            return ids
 
-        gone = self._writer.write(forget)
+        ids = self.ids(model_id, where)
+        _, gone = self._eraser.deletions.run(model_id, ids, check, where=where)
         self._eraser.erase_or_later(model_id)
         return gone

@@ -12,6 +12,7 @@ from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import InUse, StateConflict
 from storage.records.signatures import TargetSpec, load_target
+from storage.tables.model_rows import is_deleting
 
 _UNFINISHED = """
 SELECT id, state FROM jobs
@@ -44,13 +45,17 @@ class Removal(Struct, frozen=True):
 
 
 def require_idle(connection: sqlite3.Connection, model_id: int) -> None:
-    """Raises InUse while a job of the model waits or runs: it depends on the present classes."""
+    """Raises InUse while a job of the model waits or runs, or samples are being deleted: these
+    depend on the present classes.
+    """
     job = connection.execute(_UNFINISHED, (model_id,)).fetchone()
     if job is not None:
         raise InUse(
             f"job {job['id']} of this model is {job['state']} and counts on its classes; "
             "cancel it, or wait until it has ended"
         )
+    if is_deleting(connection, model_id):
+        raise InUse("samples of this model are being deleted; ask again when that is done")
 
 
 def require_unlabelled(connection: sqlite3.Connection, model_id: int, removal: Removal) -> None:

@@ -10,11 +10,11 @@ from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
 from storage.database.rows import record
 from storage.database.transaction import Transaction
-from storage.errors import NotFound, StateConflict
+from storage.errors import Busy, NotFound, StateConflict
 from storage.records.jobs import NEXT, Job, JobState, NewJob
 from storage.tables.classes import require_same_classes
 from storage.tables.metrics import pack_curve
-from storage.tables.model_rows import no_model
+from storage.tables.model_rows import is_deleting, no_model
 
 _SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
 _ENQUEUE = """
@@ -80,6 +80,8 @@ def move_job(
         raise StateConflict(f"a job that is {from_.value} cannot become {to.value}")
     if job.state is not from_:
         raise StateConflict(f"job {job_id} is {job.state.value}, not {from_.value}")
+    if to is JobState.RUNNING and is_deleting(transaction.connection, job.model_id):
+        raise Busy(f"samples of {job.model!r} are being deleted; job {job_id} begins after that")
     now = dump_time(transaction.now)
     columns: dict[str, Any] = {
         "state": to.value,

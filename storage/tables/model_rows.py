@@ -37,6 +37,15 @@ _NEW = (
     *("name", "loss", "loss_output", "optimizer", "output", "signature", "hyperparameters"),
     *("gate", "retention", "preprocess", "keeps_duplicates", "features", *_PREPARED),
 )
+_DELETING = """
+SELECT 1 FROM deletions WHERE model_id = :model_id
+UNION ALL SELECT 1 FROM packs WHERE model_id = :model_id AND leftovers
+"""
+
+
+def is_deleting(connection: sqlite3.Connection, model_id: int) -> bool:
+    """Whether samples of a model are being deleted, or packs rewritten without deleted ones."""
+    return connection.execute(_DELETING, {"model_id": model_id}).fetchone() is not None
 
 
 def no_model(model: str | int) -> NotFound:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from typing import Any
 
+import numpy as np
 from msgspec.structs import replace
 
 from storage.blobs.files import FileStore
@@ -15,9 +17,9 @@ from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
-from storage.errors import InUse, StateConflict
+from storage.errors import InUse, NotFound, StateConflict
 from storage.records.models import FileRecord, Model, NewModel
-from storage.samples.quota import enforce_quota
+from storage.samples.quota import EVICTABLE, to_evict
 from storage.tables.classes import (
     Removal,
     edit_triggers,
@@ -144,12 +146,12 @@ class Models:
         """Change a model's settings; returns it and how many samples a new quota evicted.
 
         edit: returns the changed model; it runs within the transaction, so that no concurrent
-        change is lost, and if it raises, nothing changes. After a change of the gate, refused
-        variants may be requested again. Raises NotFound, and StorageFull if samples that must stay
-        exceed the quota.
+        change is lost, and if it raises, nothing changes. It runs once before, too. After a change
+        of the gate, refused variants may be requested again. Raises NotFound, and StorageFull if
+        samples that must stay exceed the quota.
         """
 
-        def write(transaction: Transaction) -> tuple[Model, int]:
+        def write(transaction: Transaction) -> Model:
             model = find_model(transaction.connection, "name", name)
             new = edit(model)
             update_model(transaction, new)
@@ -159,13 +161,19 @@ class Models:
             if new.gate != model.gate:
                 transaction.execute(_FORGET_REFUSALS, (model.id,))
             transaction.event("model.updated", name, {})
-            evicted = 0 if new.quota == model.quota else enforce_quota(transaction, model.id)
-            return find_model(transaction.connection, "id", model.id), evicted
+            return find_model(transaction.connection, "id", model.id)
 
-        model, evicted = self._writer.write(write)
+        old = self.get(name)
+        quota = edit(old).quota
+        if quota == old.quota:
+            return self._writer.write(write), 0
+        # Chosen by a reader: to sort a million samples takes longer than a write may.
+        with self._readers.snapshot() as connection:
+            ids = np.array(to_evict(connection, old.id, quota), np.int64)
+        _, evicted = self._eraser.deletions.run(old.id, ids, write, where=EVICTABLE)
         if evicted:
-            self._eraser.erase_at_rest(model.id)
-        return model, evicted
+            self._eraser.erase_at_rest(old.id)
+        return self.get_by_id(old.id), len(evicted)
 
     def _replace_files(
         self, transaction: Transaction, old: Model, new: Model, files: dict[str, FileRecord]
@@ -239,27 +247,42 @@ class Models:
         return self._writer.write(freeze)
 
     def delete(self, name: str) -> None:
-        """Delete a model with all that belongs to it. Raises NotFound, InUse while a job runs."""
-        model_id = self.get(name).id
-        with self._packs.lock(model_id):
-            self._writer.write(self._deletion(model_id))
+        """Delete a model with all that belongs to it. Raises NotFound, InUse while a job runs.
 
-    def _deletion(self, model_id: int) -> Callable[[Transaction], None]:
+        Many samples go first, a few at a time; the next start goes on with what a crash interrupts.
+        """
+        self._delete(self.get(name).id)
+
+    def finish_deletions(self) -> None:
+        """Delete the models whose deletion was interrupted, or has failed."""
+        for model_id in self._eraser.deletions.models_left():
+            with suppress(NotFound):  # it was under way
+                self._delete(model_id)
+
+    def _delete(self, model_id: int) -> None:
         def delete(transaction: Transaction) -> None:
-            model = find_model(transaction.connection, "id", model_id)
-            running = transaction.execute(
-                "SELECT id FROM jobs WHERE model_id = ? AND state = 'running'", (model_id,)
-            ).fetchone()
-            if running:
-                raise InUse(
-                    f"model {model.name!r} is in training by job {running['id']}; cancel it first"
-                )
-            hashes = [
-                row["sha256"] for row in transaction.execute(_FILES_OF_MODEL, {"id": model_id})
-            ]
+            model = _untrained_model(transaction, model_id)
+            rows = transaction.execute(_FILES_OF_MODEL, {"id": model_id})
+            hashes = [row["sha256"] for row in rows]
             transaction.execute("DELETE FROM models WHERE id = ?", (model_id,))
             self._files.release(transaction, hashes)
             transaction.after_commit(lambda: self._packs.remove(model_id))
             transaction.event("model.deleted", model.name, {})
 
-        return delete
+        def last() -> None:
+            with self._packs.lock(model_id):
+                self._writer.write(delete)
+
+        self._eraser.deletions.run_with_model(
+            model_id, lambda transaction: _untrained_model(transaction, model_id), last
+        )
+
+
+def _untrained_model(transaction: Transaction, model_id: int) -> Model:
+    """Raises NotFound, InUse while a job trains it."""
+    model = find_model(transaction.connection, "id", model_id)
+    query = "SELECT id FROM jobs WHERE model_id = ? AND state = 'running'"
+    running = transaction.execute(query, (model_id,)).fetchone()
+    if running:
+        raise InUse(f"model {model.name!r} is in training by job {running['id']}; cancel it first")
+    return model

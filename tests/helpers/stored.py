@@ -1,4 +1,4 @@
-"""What tests put into a store: files, models, jobs and versions, as small as they can be."""
+"""What tests put into a store, as small as it can be; and what an older Hone has left there."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import shutil
 import threading
 import zipfile
 from concurrent.futures import Executor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 from msgspec.structs import replace
 
+from storage.database.connection import sqlite3
+from storage.database.schema import KNOWN, SET
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import FileRecord, Model, NewModel, Quota
 from storage.records.samples import VALIDATION_BELOW, Split
@@ -18,6 +21,9 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.records.versions import Checkpoint, NewVersion, Version
 from storage.store import Store
 from storage.tables.classes import Removal
+
+SCHEMAS = Path(__file__).parent.parent / "storage" / "database" / "schemas"
+"""What `schema.sql` was after each migration that was not the last."""
 
 
 def begin(data_dir: Path, database: Path) -> Path:
@@ -34,6 +40,25 @@ def unpacked(archive: Path, folder: Path) -> Path:
     for path in (folder, *folder.rglob("*")):
         path.chmod(0o700 if path.is_dir() else 0o600)
     return folder
+
+
+def make_older(database: Path, schema: Path) -> None:
+    """Put the rows of a database, of which no store is open, into the tables of an older schema."""
+    newer = database.rename(database.with_name("newer.db"))
+    with closing(sqlite3.connect(database, isolation_level=None)) as connection:
+        connection.executescript(schema.read_text("utf-8"))
+        connection.execute("ATTACH ? AS newer", (str(newer),))
+        names = "SELECT name FROM main.sqlite_schema WHERE type = 'table' AND name NOT LIKE ?"
+        for (table,) in connection.execute(names, ("sqlite%",)).fetchall():
+            info = connection.execute(f"PRAGMA main.table_info({table})").fetchall()
+            columns = ", ".join(row[1] for row in info)
+            connection.execute(f"REPLACE INTO main.{table} SELECT {columns} FROM newer.{table}")
+        later = KNOWN[KNOWN.index(schema.stem) + 1 :]
+        connection.executemany(
+            "DELETE FROM _sqlite_migrations WHERE migration_set = ? AND name = ?",
+            [(SET, name) for name in later],
+        )
+    newer.unlink()
 
 
 def adopt(store: Store, content: bytes) -> FileRecord:

@@ -66,7 +66,7 @@ def test_a_model_whose_pack_is_gone_can_be_emptied_and_deleted(two_models, data_
     pack.unlink()
     store = Store.open(data_dir)
     store.samples.delete(first.id, 1)
-    assert store.samples.delete_where(first.id, SampleFilter()).tolist() == [2, 3]
+    assert store.samples.delete_where(first.id, SampleFilter()) == [2, 3]
     store.models.delete("first")
     assert not store.integrity.known()
     store.close()
@@ -248,7 +248,7 @@ def test_samples_that_are_moved_while_they_are_read_are_not_called_damaged(
 
     def read_late(*args, **place):
         if not moved:
-            moved.extend(store.samples.delete_where(model.id, SampleFilter(up_to=9)).tolist())
+            moved.extend(store.samples.delete_where(model.id, SampleFilter(up_to=9)))
         return read(*args, **place)
 
     store._packs.read = read_late

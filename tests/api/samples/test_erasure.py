@@ -7,12 +7,16 @@ import json
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from pictures import PREPROCESS, image_model, photo
 from PIL import Image as Pillow
-from support import Served, mlp, npz, wait_until
+from support import Served, client, mlp, npz, wait_until
+
+from service.jobs import runner
+from storage.records.id_set import encode
 
 SECRET_KEY = "patient-4711-secret"
 
@@ -177,3 +181,27 @@ def test_what_a_killed_daemon_left_is_erased_at_the_next_start(
     serve(data_dir)
 
     assert files_with(data_dir, secret.tobytes()[:64], SECRET_KEY.encode()) == []
+
+
+def test_a_job_waits_until_a_deletion_of_many_has_ended_and_says_so(
+    serve_inside: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(runner, "SHORTAGE_RETRY_S", 0.2)
+    inside = serve_inside()
+    store = inside.daemon.store
+    begun = "INSERT INTO deletions (model_id, ids) VALUES (1, ?)"
+    with client(inside.url, token=inside.token) as http:
+        files = {"model": ("model.onnx", mlp(4, 8, 2))}
+        http.post("/v1/models", data={"spec": '{"name": "m", "loss": "mse"}'}, files=files)
+        sample = {"inputs": {"x": [0.5] * 4}, "label": [1.0, 0.0], "split": "train"}
+        http.post("/v1/models/m/samples", json=sample).raise_for_status()
+        store._writer.write(lambda transaction: transaction.execute(begun, (encode([999]),)))
+
+        asked = {"max_steps": 1, "ignore_policy": True}
+        job = http.post("/v1/models/m/jobs", json=asked).headers["Location"]
+        (blocker,) = wait_until(lambda: http.get(job).json()["blocked_by"], "the reason")
+        assert blocker["condition"] == "busy"
+        assert "samples of 'm' are being deleted" in blocker["detail"]
+
+        store.finish_deletions()
+        wait_until(lambda: http.get(job).json()["state"] == "succeeded", "the job to succeed")

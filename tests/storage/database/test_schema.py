@@ -6,11 +6,15 @@ from pathlib import Path
 
 import pytest
 import sqlite_utils
+from stored import SCHEMAS, make_older
 
 import storage.database
+from service.processes.interpreter import start_silently
 from storage.database import migrations
 from storage.database.connection import connect_writer
+from storage.database.opening import migrated_meanwhile
 from storage.database.schema import KNOWN
+from storage.disk.lock import DataDirLock
 from storage.errors import UnknownSchema
 from storage.store import Store
 
@@ -94,6 +98,47 @@ def test_every_table_is_strict(store):
     assert {name for name in loose if "sqlite_" not in name} == set()
 
 
+@pytest.fixture(params=sorted(SCHEMAS.iterdir()), ids=lambda path: path.stem)
+def older_folder(request, data_dir, add_model, upload):
+    """A data folder with a sample, in an older schema."""
+    store = Store.open(data_dir)
+    upload(store, add_model(store), [1])
+    store.close()
+    make_older(data_dir / "hone.db", request.param)
+    return data_dir
+
+
+def test_a_database_of_any_schema_before_becomes_the_newest(older_folder, record_of, tmp_path):
+    store = Store.open(older_folder)
+    assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
+    assert store.samples.content(1, 1) == record_of(0)
+    store.close()
+
+
+def test_another_process_migrates_an_older_folder_meanwhile(older_folder, tmp_path):
+    begun = []
+
+    def start(module, argument):
+        begun.append(start_silently(module, argument))
+        return begun[0]
+
+    with migrated_meanwhile(older_folder, start=start):
+        assert len(begun) == 1
+    assert begun[0].returncode == 0
+    assert schema_of(older_folder / "hone.db") == schema_of(of_schema_sql(tmp_path))
+    with migrated_meanwhile(older_folder, start=start):
+        assert len(begun) == 1
+
+
+def test_an_older_folder_that_another_daemon_owns_is_left_alone(older_folder):
+    before = schema_of(older_folder / "hone.db")
+    lock = DataDirLock(older_folder / "hone.lock")
+    with migrated_meanwhile(older_folder, start=start_silently):
+        pass
+    assert schema_of(older_folder / "hone.db") == before
+    lock.release(clean=True)
+
+
 def test_every_migration_is_known_by_name():
     with closing(sqlite_utils.Database(memory=True)) as empty:
         pending = migrations.migrations.pending(empty)
@@ -109,12 +154,3 @@ def test_a_new_folder_needs_no_library_of_migrations(data_dir):
         [sys.executable, "-c", code, str(data_dir)], capture_output=True, text=True, check=True
     )
     assert run.stdout.strip() == "False"
-
-
-def test_a_folder_that_another_daemon_owns_is_left_alone(store, data_dir):
-    before = schema_of(store.database)
-    run = subprocess.run(
-        [sys.executable, "-m", "storage.database.opening", str(data_dir)], check=False
-    )
-    assert run.returncode == 0
-    assert schema_of(store.database) == before

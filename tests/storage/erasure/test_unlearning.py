@@ -110,22 +110,6 @@ def test_a_job_whose_publication_fails_has_deleted_nothing(
     assert versions(store, model) == {made.version: ("latest",), 1: ()}
 
 
-def test_what_an_older_hone_left_between_its_two_steps_is_deleted_at_the_start(
-    store, model, tainted, forget, monkeypatch
-):
-    job = forget(1).job
-    store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
-    store.lineage.add(job.id, np.array([2]), started_from=None)
-    with monkeypatch.context() as older:
-        older.setattr("storage.versions.versions.carry_out_requests", lambda *_: None)
-        made = publish(store, job)
-    assert tainted.version in versions(store, model)
-
-    store.repair(is_partial=False)  # as each start does
-
-    assert versions(store, model) == {made.version: ("latest",), 1: ()}
-
-
 def test_nothing_happens_while_a_job_runs_that_saw_one(store, model, upload, finish, forget):
     upload(store, model, [1, 1])
     paused, running = start_job(store, model.id), start_job(store, model.id)

@@ -129,5 +129,5 @@ def test_triggers_do_not_count_it(store, model, send):
 def test_it_is_filtered_and_deleted_like_any_split(store, model, send):
     send([1], split=Split.TRAIN)
     send([2, 3], base_set=True)
-    assert store.samples.delete_where(model.id, SampleFilter(split=Split.BASE)).tolist() == [2, 3]
+    assert store.samples.delete_where(model.id, SampleFilter(split=Split.BASE)) == [2, 3]
     assert store.sample_stats.counts(model.id) == SampleCounts(train=1)

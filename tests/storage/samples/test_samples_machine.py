@@ -179,7 +179,7 @@ class SamplesMachine(RuleBasedStateMachine):
             n for n, row in self.rows.items() if row.label == label and split in (None, row.split)
         ]
         where = SampleFilter(label=label, split=split)
-        assert self.store.samples.delete_where(self.model_id, where).tolist() == sorted(gone)
+        assert self.store.samples.delete_where(self.model_id, where) == sorted(gone)
         for n in gone:
             del self.rows[n]
 
