@@ -7,8 +7,11 @@ from pathlib import Path
 
 from truth import DIGEST_BYTES, MODEL, Held, Truth, content, time_of
 
+from storage.erasure import deletions
 from storage.store import Store
 
+deletions.AT_ONCE = 5
+"""So that the few samples of a soak are deleted, and moved to another pack, in slices too."""
 _LONG_AFTER = timedelta(days=365 * 4000)
 
 

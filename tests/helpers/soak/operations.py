@@ -39,7 +39,7 @@ AT_ONCE, MOST_DELETED = 4, 30
 MOST_HOURS = 30
 """Between two times of the soak's calendar: own backups are of several days."""
 _NOT_A_DATABASE = b"damaged " * 25
-_MAY_FAIL_AT_ITS_END = ("backup", "restore", "damage")
+_MAY_FAIL_AT_ITS_END = ("delete label", "backup", "restore", "damage")
 
 
 def choose(chance: random.Random, truth: Truth) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def choose(chance: random.Random, truth: Truth) -> dict[str, Any]:
         case "add":
             asked = _upload(chance)
         case "at once":
-            asked = {"do": kind, "each": _at_once(chance, sorted(truth.samples))}
+            asked = {"do": kind, "each": _at_once(chance, truth, label)}
         case "delete" | "label":
             asked |= {"number": chance.choice(sorted(truth.samples)), "label": label}
         case "delete label":
@@ -78,19 +78,22 @@ def _kind(chance: random.Random, truth: Truth) -> str:
     return kind if there else instead
 
 
-def _at_once(chance: random.Random, stored: list[int]) -> list[dict[str, Any]]:
-    """Uploads, and deletions of single samples, which change the same pack."""
-    asked = [_upload(chance) for _ in range(chance.randrange(2, AT_ONCE + 1))]
-    gone = chance.sample(stored, min(len(stored), chance.randrange(MOST_DELETED)))
-    asked += [{"do": "delete", "number": each} for each in gone]
+def _at_once(chance: random.Random, truth: Truth, label: int) -> list[dict[str, Any]]:
+    """Uploads, deletions of single samples, and one of a label that none of these has."""
+    asked = [_upload(chance, without=label) for _ in range(chance.randrange(2, AT_ONCE + 1))]
+    asked += [{"do": "delete label", "label": label, "later": False}] * chance.randrange(2)
+    others = sorted(number for number, stored in truth.samples.items() if stored != label)
+    gone = chance.sample(others, min(len(others), chance.randrange(MOST_DELETED)))
+    asked += [{"do": "delete", "number": number} for number in gone]
     chance.shuffle(asked)
     return asked
 
 
-def _upload(chance: random.Random) -> dict[str, Any]:
+def _upload(chance: random.Random, *, without: int | None = None) -> dict[str, Any]:
     """Of one, few or some samples of one label."""
     numbers = [chance.getrandbits(60) for _ in range(chance.choice((1, 3, 20)))]
-    return {"do": "add", "numbers": numbers, "labels": [chance.randrange(LABELS)] * len(numbers)}
+    label = chance.choice([each for each in range(LABELS) if each != without])
+    return {"do": "add", "numbers": numbers, "labels": [label] * len(numbers)}
 
 
 class Life:
