@@ -18,7 +18,8 @@ CHANGES_IMPORTS = frozenset(
     {"PYTHONHOME", "PYTHONINSPECT", "PYTHONPATH", "PYTHONSAFEPATH", "PYTHONSTARTUP"}
 )
 """Environment variables that change which code an interpreter runs."""
-
+UTF8 = {"PYTHONUTF8": "1"}
+"""What we write to a child and read from it, whatever the code page or the locale."""
 
 WITHOUT_CONSOLE: int = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 """On Windows a child has no part in our console: Ctrl-C there would end it before it has saved its
@@ -32,7 +33,7 @@ def command(module: str, *arguments: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment of a child: ours without secrets and without paths to other code."""
-    given = foreign_environment() | own_interpreter()[1]
+    given = foreign_environment() | own_interpreter()[1] | UTF8
     return {name: value for name, value in given.items() if name.upper() not in CHANGES_IMPORTS}
 
 

@@ -22,6 +22,20 @@ def test_a_child_answers_on_its_pipes() -> None:
     assert asyncio.run(run()) == (b'{"a":1}' + os.linesep.encode(), b"", 0)
 
 
+def test_a_child_reads_and_writes_utf8(monkeypatch: pytest.MonkeyPatch) -> None:
+    """OpenAPI's description has an arrow, which the code page of Windows lacks."""
+    monkeypatch.setenv("PYTHONUTF8", "0")
+    monkeypatch.setenv("LC_ALL", "C")
+    monkeypatch.setenv("PYTHONCOERCECLOCALE", "0")
+
+    async def run() -> tuple[bytes, bytes]:
+        process = await spawn("json.tool", "--no-ensure-ascii")
+        return await process.communicate('"→"'.encode())
+
+    said, errors = asyncio.run(run())
+    assert (said.decode().strip(), errors) == ('"→"', b"")
+
+
 def test_a_child_is_one_process_in_our_environment() -> None:
     """Windows would count and stop python.exe of a virtual environment, which only starts it."""
     child = subprocess.Popen(
