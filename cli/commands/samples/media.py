@@ -29,8 +29,11 @@ class Media(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The path as text that UTF-8 can hold."""
-        return str(self.path).encode("utf-8", "replace").decode()
+        """The path as text that UTF-8 can hold, with slashes.
+
+        Of a path with backslashes servers take the last part alone: browsers once sent whole ones.
+        """
+        return self.path.as_posix().encode("utf-8", "replace").decode()
 
 
 def find(

@@ -102,7 +102,7 @@ def test_a_bad_file_among_good_ones_is_named_or_skipped(
 
     refused = honed("samples", "add", model, folder)
     assert refused.returncode == 1
-    assert f"{folder / 'dark' / 'z.png'}: " in refused.stderr
+    assert f"{(folder / 'dark' / 'z.png').as_posix()}: " in refused.stderr
     assert labels(client, model) == []
 
     skipped = honed("samples", "add", model, folder, "--on-error", "skip")
