@@ -21,6 +21,10 @@ _OWNER_BYTES = 32
 if sys.platform == "win32":
     import msvcrt
 
+    import pywintypes
+    import win32con
+    import win32file
+
     # On Windows others cannot read a locked range, so it is far after the process id.
     _RANGE_OFFSET = 1 << 30
 
@@ -29,8 +33,11 @@ if sys.platform == "win32":
         msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
 
     def _wait_for_lock(descriptor: int) -> None:
-        os.lseek(descriptor, _RANGE_OFFSET, os.SEEK_SET)
-        msvcrt.locking(descriptor, msvcrt.LK_LOCK, 1)
+        # msvcrt's own wait gives up after ten seconds.
+        where = pywintypes.OVERLAPPED()
+        where.Offset = _RANGE_OFFSET
+        handle = msvcrt.get_osfhandle(descriptor)
+        win32file.LockFileEx(handle, win32con.LOCKFILE_EXCLUSIVE_LOCK, 1, 0, where)
 else:
     import fcntl
 
