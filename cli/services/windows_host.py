@@ -6,7 +6,9 @@ import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
+
+from cli.services import control_manager
 
 STOP, INTERROGATE, SHUTDOWN, PRESHUTDOWN = 1, 4, 5, 15
 """SERVICE_CONTROL_… of winsvc.h."""
@@ -26,28 +28,17 @@ Returns the exit code.
 """
 
 
-class Framework(Protocol):
-    """The functions of pywin32's servicemanager and win32service for a service's process."""
-
-    def register(self, name: str, handler: Callable[[int, int, Any], None]) -> Any:
-        """Register a handler that Windows calls in its own thread; returns a handle for reports."""
-
-    def report(self, handle: Any, status: tuple[int, ...]) -> None:
-        """SetServiceStatus."""
-
-
 class HostedDaemon:
     """The object that pywin32 creates and runs in the service's thread.
 
     A stop, and a shutdown before Windows stops other services, end the daemon cleanly.
     """
 
-    def __init__(self, name: str, *, framework: Framework, run: Run) -> None:
-        self._framework = framework
+    def __init__(self, name: str, run: Run) -> None:
         self._run = run
         self._asked_to_stop = threading.Event()
         self._state = START_PENDING
-        self._handle = framework.register(name, self.control)
+        self._handle = control_manager.register(name, self.control)
 
     def SvcRun(self) -> None:  # noqa: N802, pywin32 calls it so
         """Run the daemon. Raises RuntimeError if it failed: Windows starts it again."""
@@ -67,7 +58,7 @@ class HostedDaemon:
     def _report(self, state: int, *, wait_ms: int = 0) -> None:
         self._state = state
         accepted = ACCEPT_STOP | ACCEPT_PRESHUTDOWN if state == RUNNING else 0
-        self._framework.report(self._handle, (OWN_PROCESS, state, accepted, 0, 0, 0, wait_ms))
+        control_manager.report(self._handle, (OWN_PROCESS, state, accepted, 0, 0, 0, wait_ms))
 
 
 def log_to(path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,25 +19,27 @@ ITSELF = (r"C:\Python311\python.exe", rf"__PYVENV_LAUNCHER__={PYTHON}")
 """The interpreter, and the variable that names the environment to it: then it is one process."""
 
 
+class Program(subprocess.Popen[bytes]):
+    """One of Windows. SIGTERM and SIGINT reach it as Ctrl-C, SIGKILL as TerminateProcess."""
+
+    def send_signal(self, sig: int) -> None:
+        super().send_signal(signal.SIGINT if sig == signal.SIGTERM else sig)
+
+
 class Windows:
-    """A machine with Hone's wheel in C:\\honed. drive: its C:, as Linux sees it. folder: where
-    programs start."""
+    """A machine with Hone's wheel in C:\\honed. drive: its C:, as Linux sees it."""
 
     def __init__(self, root: Path) -> None:
-        self._root = root
-        self.folder = root / "debian/work"
+        self.root = root
         self.drive = root / "debian/prefix/drive_c"
 
     def start(
         self, *arguments: str, folder: str = "/work", variables: str = "", **options: object
-    ) -> subprocess.Popen[bytes]:
-        """Start a program. folder: as named in the root. variables: `A=1 B=2`.
-
-        The process is the program's own: SIGKILL ends it as TerminateProcess does.
-        """
+    ) -> Program:
+        """Start a program. folder: as named in the root. variables: `A=1 B=2`."""
         given = {**os.environ, "WITH": variables}
-        command = [PROGRAM, self._root, folder, *arguments]
-        return subprocess.Popen(command, env=given, stdin=subprocess.DEVNULL, **options)  # type: ignore[call-overload,no-any-return]
+        command = [PROGRAM, self.root, folder, *arguments]
+        return Program(command, env=given, stdin=subprocess.DEVNULL, **options)  # type: ignore[arg-type]
 
     def run(
         self, *arguments: str, timeout_s: float = TIMEOUT_S, fails: bool = False, **options: str
@@ -61,11 +64,8 @@ class Windows:
 
     def start_daemon(
         self, arguments: list[str], environment: Mapping[str, str], log: Path
-    ) -> subprocess.Popen[bytes]:
-        """As `support.Served` starts one: with the paths and the settings of this side.
-
-        SIGINT reaches it as Ctrl-C.
-        """
+    ) -> Program:
+        """As `support.Served` starts one: with the paths and the settings of this side."""
         program, variable = ITSELF
         settings = [f"{k}={v}" for k, v in environment.items() if k.startswith("HONED_")]
         variables = " ".join([variable, *settings]).replace(os.devnull, "NUL")
@@ -75,5 +75,6 @@ class Windows:
             return self.start(*command, variables=variables, stdout=output, stderr=output)
 
     def path(self, path: str | Path) -> str:
-        """What Windows calls a path on its C:, as Linux sees it."""
-        return "C:\\" + "\\".join(Path(path).relative_to(self.drive).parts)
+        """What Windows calls a path on its C: or another drive, as Linux sees it."""
+        drive, *parts = Path(path).relative_to(self.drive.parent).parts
+        return f"{drive[-1].upper()}:\\" + "\\".join(parts)

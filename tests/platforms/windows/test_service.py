@@ -9,7 +9,6 @@ import signal
 import psutil
 import pytest
 from support import Served, blobs, client, mlp, wait_until
-from wine import PYTHON
 
 RECIPE = {"max_steps": 200_000, "batch_size": 16, "seed": 5}
 URL = "http://127.0.0.1:8471"
@@ -48,7 +47,7 @@ def honed_service(windows):
     """`honed service COMMAND`; in the end there is none."""
 
     def run(command, **options):
-        return windows.run(PYTHON, "wine_service.py", command, **options)
+        return windows.honed("service", command, **options)
 
     yield run
     if state(run) != "not installed":
@@ -107,7 +106,7 @@ def test_the_service_keeps_its_job_through_stops_kills_and_a_second_installation
     wait_until(lambda: process_of_the_service() is None, "the end of the process")
     assert state(honed_service) == "stopped"
     assert service.events()[-1] == "daemon.stopped"
-    assert (service.data_dir / "hone.lock").read_text() == ""
+    assert (service.data_dir / "hone.lock").read_text().strip() == ""
 
     windows.run("net", "start", "honed")
     service = connect()
