@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,11 @@ from cli.reference import walk
 Operation = tuple[str, str]
 V2 = "the Open Inference Protocol, for its own clients; `honed predict` asks …/predict"
 FEDERATION = "the program of a federation's server asks it; docs/federated.md"
+EDITS = """
+import pathlib, re, sys
+file = pathlib.Path(sys.argv[1])
+file.write_text(re.sub("(?m)^nice = .*", "nice = 7", file.read_text()))
+"""
 WITHOUT_COMMAND: dict[Operation, str] = {
     ("GET", "/metrics"): "for Prometheus; `honed status`, `device` and `jobs` show the same",
     ("PUT", "/v1/device/input"): "`honed watch-input` sends it, without a token, on Windows alone",
@@ -196,15 +202,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def session(folder: Path, served: Served) -> Iterator[tuple[set[Operation], set[Operation]]]:
     """The operations that the session's commands asked for, and all that OpenAPI has."""
     given = {
-        "out": str(folder),
-        "base": str(digits.folder() / "base.onnx"),
+        "out": folder.as_posix(),
+        "base": (digits.folder() / "base.onnx").as_posix(),
         "image": shlex.quote(json.dumps(PREPROCESS)),
     }
     with pytest.MonkeyPatch.context() as patch:
         known = operations(served.http.get("/openapi.json").json())
         patch.setenv("HONED_URL", served.url)
         patch.setenv("HONED_TOKEN", served.token)
-        patch.setenv("EDITOR", "sed -i 's/^nice = .*/nice = 7/'")
+        patch.setenv("EDITOR", shlex.join([sys.executable, "-c", EDITS]))
         patch.delenv("VISUAL", raising=False)
         asked: set[Operation] = set()
         for line in SESSION.strip().splitlines():

@@ -69,6 +69,7 @@ def test_what_others_name_commands_no_terminal(capsys: pytest.CaptureFixture[str
     assert not set(told.out + told.err) & set(FOREIGN) - set("abcdefgh[2K")
 
 
+@pytest.mark.skipif(not sources("cli"), reason="the tests are not beside the sources")
 def test_lines_for_people_pass_one_place() -> None:
     """`echo_text` is it; the rest prints nothing that others have named."""
     own = {"cli/output.py", "cli/reference.py", "cli/manual.py", "cli/demo/story.py"}

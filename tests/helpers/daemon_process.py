@@ -20,6 +20,8 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
+from wine import Windows
+
 from cli.signals import press_ctrl_c
 from service.processes.interpreter import WITHOUT_CONSOLE
 from service.training.limits import THREAD_VARIABLES
@@ -60,15 +62,20 @@ class Process(Protocol):
 
 
 def start_daemon(arguments: list[str], environment: Mapping[str, str], log: Path) -> Process:
-    """Run `honed` with these arguments; what it says is added to the log."""
+    """Run `honed` with these arguments; what it says is added to the log.
+
+    HONE_DAEMONS_IN: the root of tests/platforms/windows to run it in; its data are on that C:.
+    """
+    if root := os.environ.get("HONE_DAEMONS_IN"):
+        return Windows(Path(root)).start_daemon(arguments, environment, log)
     if sys.platform == "linux" and DECIDED_AT_EXEC not in environment:
         return Forked(arguments, environment, log)
     return start_program(arguments, environment, log)
 
 
 def end(process: Process, how: int) -> None:
-    """Send it a signal; on Windows SIGTERM is Ctrl-C in its console, any other kills."""
-    if sys.platform == "win32" and how == signal.SIGTERM:
+    """Send it a signal; on Windows SIGTERM and SIGINT are Ctrl-C in its console, others kill."""
+    if sys.platform == "win32" and how in {signal.SIGTERM, signal.SIGINT}:
         press_ctrl_c(process.pid)
     else:
         process.send_signal(how if sys.platform != "win32" else signal.SIGTERM)

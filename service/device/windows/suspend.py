@@ -21,7 +21,7 @@ class Subscription(ctypes.Structure):
 
 
 class SuspendNotices:
-    """PowerRegisterSuspendResumeNotification, until it is closed. This has not run on Windows.
+    """PowerRegisterSuspendResumeNotification, until it is closed.
 
     told: called with True before sleep and with False after it, in a thread of Windows, which waits
     about two seconds for it to return. powrprof: the library of that name.

@@ -25,6 +25,7 @@ def test_the_address_signs_in_once(honed: Callable[..., Any], client: Client) ->
     assert httpx.post(f"{client.url}/v1/sign-in", json=body, trust_env=False).status_code == 401
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows always has a browser")
 def test_a_device_without_a_browser_is_told_the_address(
     honed: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_stranger_at_the_address_fails(daemon: DaemonProcess) -> None:
     assert "is not honed" in check.detail
 
 
+@pytest.mark.skipif(os.name != "posix", reason="Windows says that it is missing")
 def test_a_token_file_that_cannot_be_looked_at_fails(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     check = folder.check_token_file(tmp_path / "file" / "admin.token")

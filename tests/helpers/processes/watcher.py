@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from daemon_process import end
 from support import DEADLINE_S
+
+from service.processes.interpreter import WITHOUT_CONSOLE
 
 PROGRAM = """
 import sys, time
@@ -35,6 +39,7 @@ class Watcher:
                 stdin=subprocess.DEVNULL,
                 stderr=stderr,
                 start_new_session=True,
+                creationflags=WITHOUT_CONSOLE,
             )
         self.session = self.process.pid
 
@@ -51,5 +56,5 @@ class Watcher:
     def stop(self) -> int:
         """Tell it to end; its exit code."""
         if self.process.poll() is None:
-            self.process.terminate()
+            end(self.process, signal.SIGTERM)
         return self.process.wait(DEADLINE_S)

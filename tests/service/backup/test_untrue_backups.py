@@ -160,7 +160,11 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "climbs": (lambda data: listed(data, ELSEWHERE, b"x"), "has this name"),
     "absolute": (lambda data: listed(data, "/tmp/elsewhere", b"x"), "has this name"),
-    "backslashes": (lambda data: listed(data, "packs\\1\\2.pack", b"x"), "has this name"),
+    # zipfile of Windows reads them as slashes, so that the manifest names other files.
+    "backslashes": (
+        lambda data: listed(data, "packs\\1\\2.pack", b"x"),
+        "has this name|does not list it",
+    ),
     "token": (lambda data: listed(data, "admin.token", b"x"), "has this name"),
     "pack of model 0": (lambda data: listed(data, "packs/0/1.pack", b"x"), "has this name"),
     "link": (lambda data: listed(data, "packs/9/1.pack", b"/etc", 0o120777), "no plain file"),

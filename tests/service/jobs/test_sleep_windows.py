@@ -1,9 +1,10 @@
-"""Sleep on Windows, with a double of powrprof: no test here ran on Windows."""
+"""Sleep on Windows: powrprof is a double, as no machine of tests sleeps."""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
+import sys
 import threading
 from typing import Any
 
@@ -70,6 +71,11 @@ def test_windows_waits_until_the_job_is_saved_and_waking_is_seen() -> None:
         return daemon.done, powrprof.is_open
 
     assert asyncio.run(scenario()) == (["asleep", "saved", "awake"], False)
+
+
+@pytest.mark.skipif(sys.platform != "win32", reason="only Windows has powrprof")
+def test_powrprof_takes_the_callback_and_lets_it_go() -> None:
+    suspend.SuspendNotices(lambda _: None, ctypes.windll.powrprof).close()
 
 
 def test_a_windows_that_refuses_says_so() -> None:

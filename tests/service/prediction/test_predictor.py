@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import until
+from support import DEADLINE_S, until
 
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from storage.errors import Damaged, NotFound
@@ -98,12 +98,14 @@ def test_what_stands_in_still_does_after_the_predictor_was_idle(
         async with running(prediction_idle_timeout_s=0.1) as here:
             await here.predictor.predict("m", X)
             await asyncio.to_thread(shop.publish, model, GARBAGE)
-            await until(lambda: here.predictor.serving("m").refused, "the refusal")
+            # Predicting, so that it is not idle before.
+            while not (await here.predictor.predict("m", X)).serving.refused:
+                pass
             await until(lambda: here.predictor.pid is None, "the process to end")
             prediction = await here.predictor.predict("m", X)
             assert prediction.serving.version.version == 1
 
-    asyncio.run(scenario())
+    asyncio.run(asyncio.wait_for(scenario(), DEADLINE_S))
 
 
 def test_a_model_without_a_version_that_loads_says_so(

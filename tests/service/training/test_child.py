@@ -259,10 +259,10 @@ def test_a_resumed_job_keeps_its_number_of_threads(
 
 def test_what_native_code_prints_never_reaches_the_parents_pipe() -> None:
     program = """
-import os, subprocess
+import os, subprocess, sys
 from service.training.protocol.pipe import claim_stdout
 messages = claim_stdout()
-subprocess.run(["echo", "native"])
+subprocess.run([sys.executable, "-c", "print('native')"])
 print("python", flush=True)
 os.write(messages, b"message")
 """

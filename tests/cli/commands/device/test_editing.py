@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +33,7 @@ def edit(honed: Callable[..., Any], tmp_path: Path) -> Callable[..., tuple[Any, 
         program.write_text(EDITOR)
         script.write_text(repr(turns))
         seen.write_text("")
-        editor = f"{sys.executable} {program} {script} {seen}"
+        editor = shlex.join([sys.executable, *map(str, (program, script, seen))])
         done = honed("policy", "edit", "--json", VISUAL=editor)
         return done, seen.read_text().split("=====\n")[:-1]
 

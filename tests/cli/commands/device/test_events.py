@@ -8,10 +8,12 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+from daemon_process import end
 from support import DEADLINE_S
 
 from cli.client import Client, model_path
 from cli.commands.device.events import newest_id
+from service.processes.interpreter import WITHOUT_CONSOLE
 
 
 def test_the_last_events_are_printed_and_the_command_ends(
@@ -32,14 +34,20 @@ def test_events_are_followed_until_the_command_is_stopped(
     after = ("--after", str(newest_id(client)))
     command = [sys.executable, "-m", "honed", "events", "--follow", *after, "--type", "alias."]
     environment = {**os.environ, **variables}
-    with subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True) as following:
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        creationflags=WITHOUT_CONSOLE,
+    ) as following:
         assert following.stdout is not None
         for alias in ("first", "second"):
             client.request("PUT", model_path(name, "aliases", alias), json={"version": 1})
             line = following.stdout.readline()
             assert f"alias.moved {name}" in line
             assert alias in line
-        following.send_signal(signal.SIGINT)
+        end(following, signal.SIGINT)
         assert following.wait(DEADLINE_S) == 0
 
 

@@ -2,12 +2,10 @@ from __future__ import annotations
 
 import json
 import os
-import pty
 import select
 import signal
 import subprocess
 import sys
-import termios
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -18,6 +16,7 @@ from support import DEADLINE_S
 from cli.client import Client
 from cli.commands.device.frame import curve
 
+pty, termios = map(pytest.importorskip, ("pty", "termios"))
 ALTERNATE_SCREEN, MAIN_SCREEN = b"\x1b[?1049h", b"\x1b[?1049l"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import signal
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -112,8 +112,8 @@ def test_a_job_that_is_killed_ends_with_the_same_bytes(files: Files, tmp_path: P
 
     with subprocess.Popen([*program("killed", dies=True), "0"], stdout=subprocess.PIPE) as child:
         assert child.stdout is not None
-        assert child.stdout.readline() == b"saved\n"
-        child.send_signal(signal.SIGKILL)
+        assert child.stdout.readline().strip() == b"saved"
+        child.kill()
     middle = str(tmp_path / "killed.middle")
     resumed = [*program("killed", dies=True), "5", middle]
     straight = [*program("straight", dies=False), "0"]
@@ -252,7 +252,7 @@ def test_a_damaged_checkpoint_is_named(
     path = tmp_path / "checkpoint"
     open_engine().save(path)
     damage(path)
-    with pytest.raises(CheckpointUnreadable, match=f"cannot read the checkpoint {path}"):
+    with pytest.raises(CheckpointUnreadable, match=re.escape(f"cannot read the checkpoint {path}")):
         open_engine(checkpoint=path)
 
 

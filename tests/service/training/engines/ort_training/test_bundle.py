@@ -99,7 +99,7 @@ def test_our_own_artifacts_are_taken_again(
     for loss in KINDS.values():
         made = accept(graphs.around(node("Relu", ["h"], ["g"], name="r")), loss=loss)
         path = pack(Path(made.artifacts.checkpoint).parent)
-        again = accept(path.rename(tmp_path / "again.zip"), form="artifacts", loss=loss)
+        again = accept(path.replace(tmp_path / "again.zip"), form="artifacts", loss=loss)
         assert again.signature == made.signature
         assert (again.output, again.trainable) == (made.output, made.trainable)
 
