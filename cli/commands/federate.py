@@ -147,7 +147,7 @@ def _require_consent(client: Client, model: str, superlink: str) -> None:
 
 def _folder(client: Client) -> Path:
     """The folder next to the data folder with environment, keys and states."""
-    return client.settings.data_dir.with_name(client.settings.data_dir.name + "-federate")
+    return client.settings.data_dir.parent / f"{client.settings.data_dir.name}-federate"
 
 
 def _installed(environment: Path) -> Path:

@@ -99,9 +99,11 @@ def _discard(path: Path) -> None:
 
 
 def _aside(data_dir: Path, now: datetime) -> Path:
-    """Next to the data folder, or within it if it is a mount or its parent is not writable."""
+    """Next to the data folder; within a mount, a drive, or where its parent is not writable."""
     stamp = now.astimezone(timezone.utc).strftime(_STAMP)
     within = data_dir / f"replaced-{stamp}"
+    if data_dir.parent == data_dir:
+        return within
     beside = data_dir.with_name(f"{data_dir.name}.replaced-{stamp}")
     try:
         beside.mkdir(mode=0o700)
