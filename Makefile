@@ -19,6 +19,7 @@ BESIDES := tests/dashboard tests/examples tests/clients tests/installation tests
 export PYTHONDONTWRITEBYTECODE :=
 # Defined only in pyproject.toml.
 VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+WINDOWS_ZIP := dist/honed-$(VERSION)-windows-x64.zip
 # The folder of the zoo's models; 1 GB.
 ZOO ?= /tmp/hone-zoo
 
@@ -55,8 +56,14 @@ test-python3.13: dist/.built
 	tests/platforms/run.sh $(ROOTS)/python3.13 $(ARCHITECTURE) trixie dist/*.whl $(IN_ROOT)
 
 # The same program on a Windows CPython under Wine: tests/platforms/windows. Needs root and debootstrap.
-test-windows: dist/.built
-	tests/platforms/windows/run.sh $(ROOTS)/windows $(BIN)/python dist/*.whl
+test-windows: $(WINDOWS_ZIP)
+	tests/platforms/windows/run.sh $(ROOTS)/windows $(BIN)/python dist/honed-*.whl $(WINDOWS_ZIP)
+
+# The program for a Windows without Python. WINDOWS_PYTHON names python.org's own
+# python-3.11.9-embed-amd64.zip, to take it instead of the copy that the package index has.
+WINDOWS_PYTHON ?=
+$(WINDOWS_ZIP): dist/.built release/windows_zip.sh $(wildcard release/windows/*) tests/platforms/windows/requirements.txt
+	release/windows_zip.sh $@ dist/honed-*.whl "$(WINDOWS_PYTHON)" $(BIN)/python -m pip
 
 dist/.built: $(INSTALLED) pyproject.toml honed.py docs/honed.1 $(shell find api cli service storage examples systemd -type f \
   -not -path '*/__pycache__/*')
@@ -161,13 +168,15 @@ sbom: .venv-release/.installed build/bare/.installed
 	.venv-release/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
 	  --output-file dist/honed-$(VERSION).cdx.json build/bare
 
-# All of a release except the upload, in dist/, from a clean work tree.
+# All of a release except the upload, in dist/, from a clean work tree. Needs what test-windows needs.
 release:
 	@test -z "$$(git status --porcelain)" || { git status --short; echo "commit or remove these" >&2; exit 1; }
 	rm -rf dist build
 	$(MAKE) sbom
 	$(BIN)/python -m hatchling build -t sdist -d dist
+	$(MAKE) $(WINDOWS_ZIP)
 	release/try.sh $(BIN)/python $(VERSION) dist/*.whl dist/*.tar.gz
+	tests/platforms/windows/run.sh $(ROOTS)/windows $(BIN)/python dist/honed-*.whl $(WINDOWS_ZIP) -k zip
 	$(MAKE) client-packages
 	.venv-release/bin/twine check --strict dist/*.whl dist/*.tar.gz
 	awk '/^## / { sections++ } sections == 1' CHANGELOG.md > dist/NOTES.md

@@ -36,16 +36,17 @@ if ! made python "$here/python.txt"; then
     echo 'import site; site.addsitedir(r"C:\honed\Lib\site-packages")' >"$drive/Python311/Lib/site-packages/honed.pth"
     done_with python "$here/python.txt"
 fi
-if ! made packages "$here/requirements.txt"; then
-    echo '== packages'
+for packages in requirements testing; do
+    ! made $packages "$here/$packages.txt" || continue
+    echo "== $packages"
     # As they are pinned without markers, this pip need not know what Windows takes.
     "$@" download --quiet --no-deps --require-hashes --platform win_amd64 --python-version 3.11 \
-        --implementation cp --only-binary=:all: --dest "$root/debian/packages" --requirement "$here/requirements.txt"
-    cp "$here/requirements.txt" "$root/debian/packages"
+        --implementation cp --only-binary=:all: --dest "$root/debian/packages" --requirement "$here/$packages.txt"
+    cp "$here/$packages.txt" "$root/debian/packages"
     $windows /packages 'C:\honed\Scripts\python.exe' -m pip install --quiet --disable-pip-version-check \
-        --no-index --find-links . --no-deps --require-hashes --requirement requirements.txt
-    done_with packages "$here/requirements.txt"
-fi
+        --no-index --find-links . --no-deps --require-hashes --requirement $packages.txt
+    done_with $packages "$here/$packages.txt"
+done
 if ! made wheel "$wheel"; then
     echo '== wheel'
     rm -f "$root"/debian/work/*.whl

