@@ -44,7 +44,9 @@ class Loss(Struct, frozen=True):
 
     @property
     def label_tensors(self) -> tuple[str, ...]:
-        """Names of the tensors that scale its output."""
+        """Names of the tensors that scale its output. Each run is fed them, as its samples: what is
+        run once for a batch is fed parameters alone.
+        """
         return (LABEL_SCALE, LABEL_MEAN) if self.scales_labels else ()
 
     def class_vectors(self, classes: int) -> dict[str, NDArray[np.float32]]:

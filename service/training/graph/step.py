@@ -104,13 +104,13 @@ def build_step(
     graph = read_model(prepared) if layout is None else rewritten(prepared, layout)
     target = loss.target or _target_name(model)
     compared, fed = _append_loss(graph, output, loss, target)
-    # Label tensors are of no sample, but what is run once for a batch is fed parameters alone.
     changing = [*users, *(t.name for t in fed), *(d.name for d in draws), *loss.label_tensors]
     results = {LOSS: compared.loss, **{name: graph.tensor(name) for name in updated.values()}}
     seeds = {loss.tensor or output: compared.gradient}
     fixed, more, once = _differentiate(graph, prepared, seeds, parameters, rest=(changing, results))
     kept = tuple(name for name in frozen if name in graph.constants)
     names = [*changing, *fixed, *updated]
+    is_whole = bool(updated) or TASKS[loss.name].compares_samples or not compared.gradient.shape
     return StepModel(
         model=write(graph, prepared, inputs=names, frozen=kept, outputs={**results, **more}),
         loss=loss,
@@ -121,9 +121,7 @@ def build_step(
         parameters=tuple(parameters),
         updated=updated,
         frozen=kept,
-        batch_statistics=bool(updated)
-        or TASKS[loss.name].compares_samples
-        or not compared.gradient.shape,
+        batch_statistics=is_whole,
         once=once,
         rows=layout.rows if layout and graph.counts_rows else None,
     )
