@@ -43,7 +43,7 @@ LEFT = ("broken", "replaced-*")
 KILLS = (0,) * 7
 FAULTS = (errno.EIO, errno.ENOSPC, errno.EMFILE)
 ENDS = {137: "kills", 2: "faults", 3: "faults that ended it", 0: "not struck"}
-recorder: Any = ctypes.CDLL(None)
+recorder: Any = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 def make(device: Path) -> None:
