@@ -89,7 +89,7 @@ AN_HOUR = {
 }
 NEEDS = (LINUX,)
 SMALLEST = {
-    "HOURS": 4,
+    "HOURS": 2,
     "MINUTES": 0.0,
     "LEAST_REST_S": 0.0,
     "AN_HOUR": dict.fromkeys(AN_HOUR, 1),
@@ -120,10 +120,10 @@ def _threads_named() -> Iterator[None]:
 
 
 def _drift(hours: list[Row], what: str) -> Row:
-    quarter = len(hours) // 4
+    quarter = max(1, len(hours) // 4)
     third, last = (
         median(hour[what] for hour in hours[begin : begin + quarter])
-        for begin in (2 * quarter, 3 * quarter)
+        for begin in (len(hours) // 2, len(hours) - quarter)
     )
     return {
         "what": what,
