@@ -80,6 +80,8 @@ def test_sources_are_small_modules_in_small_folders() -> None:
     modules = list(SOURCES.glob("src/**/*.ts"))
 
     for path in modules:
+        if path.name == "openapi.d.ts":  # generated
+            continue
         assert len(path.read_text("utf-8").splitlines()) <= 250, path
     for folder in {path.parent for path in modules}:
         assert len(list(folder.glob("*.ts"))) <= 20, folder
