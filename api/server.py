@@ -131,8 +131,6 @@ class Server(uvicorn.Server):
         if not local and not self._local.is_private:
             local = self._made()
         await self._daemon.start()
-        # Starlette's forms: /tmp is often memory, and nobody keeps a reserve there.
-        tempfile.tempdir = str(self._daemon.store.tmp_dir)
         try:
             self._app.state.token = admin_token(self._daemon.settings.data_dir)
             # This daemon now holds the data folder: a socket in it is a leftover.
@@ -140,6 +138,8 @@ class Server(uvicorn.Server):
         except BaseException:
             await self._daemon.stop()
             raise
+        # Starlette's forms: /tmp is often memory, and nobody keeps a reserve there.
+        tempfile.tempdir = str(self._daemon.store.tmp_dir)
         self._daemon.supervisor.ready()
         if self._on_listening is not None:
             self._on_listening([self._address(each) for each in listeners])
@@ -180,5 +180,6 @@ class Server(uvicorn.Server):
         """Answer waiting requests, let every request end, then stop the daemon."""
         self._daemon.release_waiting()
         await super().shutdown(sockets)
+        tempfile.tempdir = None
         self._local.remove()
         await self._daemon.stop()

@@ -38,7 +38,9 @@ FIRST = {
 
 None: nothing may.
 """
-WITHOUT_JSON = {"assembled_files", "damaged_files", "erasures", "forgettings", "sample_keys"}
+WITHOUT_JSON = {
+    *("assembled_files", "damaged_files", "deletions", "erasures", "forgettings", "sample_keys")
+}
 """Tables that need no row here."""
 ALONE = {"Connection": "close"}
 """After an error of its own the daemon closes the connection, on which the next request fails."""

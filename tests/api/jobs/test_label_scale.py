@@ -240,4 +240,6 @@ def test_labels_without_a_unit_are_not_standardized(served: Served) -> None:
     answer = served.http.post("/v1/models/no-unit/jobs", json={"standardize_labels": True})
     (problem,) = answer.json()["errors"]
     assert problem["pointer"] == "/standardize_labels"
-    assert "is of mse, l1, huber, the model's loss is cross_entropy" in problem["detail"]
+    assert problem["detail"].endswith(
+        "is of mse, l1, huber, the model's loss is cross_entropy; leave it out"
+    )
