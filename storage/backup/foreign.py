@@ -11,9 +11,13 @@ from contextlib import closing
 from pathlib import Path
 
 from storage.database.connection import sqlite3, translate
-from storage.database.schema import create_tables
+from storage.database.schema import (
+    OLDER_OBJECTS,
+    create_tables,
+    objects_digest,
+    objects_of,
+)
 
-_OBJECTS = "SELECT type, name, sql FROM sqlite_schema"
 _NO_DIGEST = """
 SELECT sha256 FROM files WHERE length(sha256) <> 64 OR sha256 GLOB '*[^0-9a-f]*' LIMIT 1
 """
@@ -28,11 +32,8 @@ def foreign_contents(path: Path) -> str | None:
     try:
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA trusted_schema = OFF")
-            own, there = _own_objects(), set(connection.execute(_OBJECTS))
-            for kind, name, _ in there - own:
-                return f"it holds a {kind} that is not Hone's: {name!r}"
-            for kind, name, _ in own - there:
-                return f"it lacks the {kind} {name!r}"
+            if (complaint := _complaint(objects_of(connection))) is not None:
+                return complaint
             if (row := connection.execute(_NO_DIGEST).fetchone()) is not None:
                 return f"a file is named {row[0]!r}, which is no SHA-256"
             if (row := connection.execute(_BROKEN_REFERENCE).fetchone()) is not None:
@@ -42,7 +43,15 @@ def foreign_contents(path: Path) -> str | None:
     return None
 
 
-def _own_objects() -> set[tuple[str, str, str | None]]:
+def _complaint(there: set[tuple[str, str, str | None]]) -> str | None:
+    """What is no object of the newest schema, unless they are those of an older one."""
+    if objects_digest(there) in OLDER_OBJECTS.values():
+        return None
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         create_tables(connection)
-        return set(connection.execute(_OBJECTS))
+        own = objects_of(connection)
+    for kind, name, _ in there - own:
+        return f"it holds a {kind} that is not Hone's: {name!r}"
+    for kind, name, _ in own - there:
+        return f"it lacks the {kind} {name!r}"
+    return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 
+from storage.database.codec import dump
 from storage.database.connection import sqlite3
 from storage.errors import UnknownSchema
 
@@ -11,6 +14,11 @@ SCHEMA = Path(__file__).with_name("schema.sql")
 SET = "hone"
 KNOWN = ("m001_first_schema", "m002_deletions")
 """The first schema, and the functions of `storage.database.migrations`, in order."""
+OLDER_OBJECTS = {
+    "m001_first_schema": "44a1cc098687e38e42f6fa409d85af8fa0608ad521c48449e44a0423a303faaa"
+}
+"""`objects_digest` after each migration but the last."""
+_OBJECTS = "SELECT type, name, sql FROM sqlite_schema"
 UNRELEASED = "m001_initial"
 """The first of the eighteen migrations that preceded the first schema."""
 
@@ -26,6 +34,16 @@ def create_tables(connection: sqlite3.Connection) -> None:
         names,
     )
     connection.execute("COMMIT")
+
+
+def objects_of(connection: sqlite3.Connection) -> set[tuple[str, str, str | None]]:
+    """Kind, name and definition of every table, index, trigger and view."""
+    return {(row[0], row[1], row[2]) for row in connection.execute(_OBJECTS)}
+
+
+def objects_digest(objects: Iterable[tuple[str, str, str | None]]) -> str:
+    """SHA-256 by which the objects of an older schema are known again."""
+    return sha256(dump(sorted(objects, key=str)).encode()).hexdigest()
 
 
 def run(connection: sqlite3.Connection, script: str) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import json
 import os
 import sqlite3
+import zipfile
+from collections.abc import Callable
 from contextlib import closing
 from datetime import datetime, timezone
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from stored import adopt, new_model
 
@@ -87,3 +92,52 @@ def cut_short(database: Path) -> None:
 
 def flipped(content: bytes) -> bytes:
     return bytes([content[0] ^ 1]) + content[1:]
+
+
+def rewritten(
+    archive: bytes,
+    change: Callable[[zipfile.ZipInfo, bytes], tuple[zipfile.ZipInfo, bytes] | None],
+    *more: tuple[zipfile.ZipInfo, bytes],
+) -> bytes:
+    """The archive with every entry changed, left out, or added to."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(buffer, "w") as new:
+        for info in old.infolist():
+            if (made := change(info, old.read(info))) is not None:
+                new.writestr(*made)
+        for info, content in more:
+            new.writestr(info, content)
+    return buffer.getvalue()
+
+
+def same(info: zipfile.ZipInfo, content: bytes) -> tuple[zipfile.ZipInfo, bytes]:
+    return info, content
+
+
+def with_manifest(archive: bytes, change: Callable[[dict[str, Any]], None]) -> bytes:
+    def edit(info: zipfile.ZipInfo, content: bytes) -> tuple[zipfile.ZipInfo, bytes]:
+        if info.filename == "manifest.json":
+            manifest = json.loads(content)
+            change(manifest)
+            content = json.dumps(manifest).encode()
+        return info, content
+
+    return rewritten(archive, edit)
+
+
+def with_content(archive: bytes, where: str, change: Callable[[bytes], bytes]) -> bytes:
+    """Another content under a true hash: the manifest agrees with what is there."""
+
+    def edit(info: zipfile.ZipInfo, content: bytes) -> tuple[zipfile.ZipInfo, bytes]:
+        return info, change(content) if info.filename.startswith(where) else content
+
+    changed = rewritten(archive, edit)
+    with zipfile.ZipFile(io.BytesIO(changed)) as opened:
+        contents = {name: opened.read(name) for name in opened.namelist()}
+
+    def agree(manifest: dict[str, Any]) -> None:
+        for entry in manifest["files"]:
+            content = contents[entry["name"]]
+            entry |= {"size_bytes": len(content), "sha256": sha256(content).hexdigest()}
+
+    return with_manifest(changed, agree)

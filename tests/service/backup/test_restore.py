@@ -9,8 +9,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from backups import NOW, back_up, cut_short, fill, flipped, kept, put_back
+from backups import NOW, back_up, cut_short, fill, flipped, kept, put_back, with_content
 from small_disks import in_memory
+from stored import SCHEMAS, make_older
 
 from storage.backup.reconciling import Lost
 from storage.errors import AlreadyExists, DataDirLocked
@@ -29,6 +30,23 @@ def test_what_is_restored_is_what_was_backed_up(source: Path, tmp_path: Path) ->
 
     assert kept(tmp_path / "target") == kept(source)
     assert (done.models, done.samples, done.set_aside, done.lost) == (1, 20, None, Lost())
+
+
+@pytest.mark.parametrize("schema", [*SCHEMAS.glob("*.sql")], ids=lambda path: path.stem)
+def test_a_backup_of_an_older_schema_is_restored(
+    schema: Path, source: Path, tmp_path: Path
+) -> None:
+    database = tmp_path / "hone.db"
+
+    def older(content: bytes) -> bytes:
+        database.write_bytes(content)
+        make_older(database, schema)
+        return database.read_bytes()
+
+    done = put_back(with_content(back_up(source), "hone.db", older), tmp_path / "target")
+
+    assert kept(tmp_path / "target") == kept(source)
+    assert (done.models, done.samples, done.lost) == (1, 20, Lost())
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no mode bits")

@@ -13,7 +13,7 @@ from service.processes.interpreter import start_silently
 from storage.database import migrations
 from storage.database.connection import connect_writer
 from storage.database.opening import migrated_meanwhile
-from storage.database.schema import KNOWN
+from storage.database.schema import KNOWN, OLDER_OBJECTS, objects_digest, objects_of
 from storage.disk.lock import DataDirLock
 from storage.errors import UnknownSchema
 from storage.store import Store
@@ -143,6 +143,16 @@ def test_every_migration_is_known_by_name():
     with closing(sqlite_utils.Database(memory=True)) as empty:
         pending = migrations.migrations.pending(empty)
     assert ("m001_first_schema", *(migration.name for migration in pending)) == KNOWN
+
+
+def test_the_objects_of_every_older_schema_are_known():
+    digests = {}
+    for path in SCHEMAS.glob("*.sql"):
+        with closing(sqlite3.connect(":memory:")) as connection:
+            connection.executescript(path.read_text("utf-8"))
+            digests[path.stem] = objects_digest(objects_of(connection))
+    assert digests == OLDER_OBJECTS
+    assert (*OLDER_OBJECTS, KNOWN[-1]) == KNOWN
 
 
 def test_a_new_folder_needs_no_library_of_migrations(data_dir):
