@@ -50,10 +50,10 @@ IN_ROOT := tests/service/training/engines tests/service/training/preparation \
 ARCHITECTURE = $(shell dpkg --print-architecture)
 
 test-arm64: dist/.built
-	tests/platforms/run.sh $(ROOTS)/arm64 arm64 bookworm dist/*.whl $(IN_ROOT)
+	tests/platforms/run.sh $(ROOTS)/arm64 arm64 bookworm dist/honed-*.whl $(IN_ROOT)
 
 test-python3.13: dist/.built
-	tests/platforms/run.sh $(ROOTS)/python3.13 $(ARCHITECTURE) trixie dist/*.whl $(IN_ROOT)
+	tests/platforms/run.sh $(ROOTS)/python3.13 $(ARCHITECTURE) trixie dist/honed-*.whl $(IN_ROOT)
 
 # The same program on a Windows CPython under Wine: tests/platforms/windows. Needs root and debootstrap.
 test-windows: $(WINDOWS_ZIP)
@@ -204,7 +204,7 @@ deb-%: build/deb/honed
 build/deb/honed: dist/.built
 	rm -rf build/deb
 	mkdir -p build/deb/honed
-	cp -r debian systemd CHANGELOG.md dist/*.whl build/deb/honed
+	cp -r debian systemd CHANGELOG.md dist/honed-*.whl build/deb/honed
 	printf 'honed (%s) unstable; urgency=medium\n\n  * CHANGELOG.md tells.\n\n -- %s  %s\n' $(VERSION) \
 	  "$$(sed -n 's/^Maintainer: //p' debian/control)" "$$(git log -1 --format=%cD)" \
 	  > build/deb/honed/debian/changelog
@@ -232,7 +232,7 @@ test-container-%: .venv-release/.installed
 build/bare/.installed: dist/.built
 	rm -rf build/bare
 	$(BIN)/python -m venv --without-pip build/bare
-	$(BIN)/python -m pip --python build/bare install --quiet --disable-pip-version-check dist/*.whl
+	$(BIN)/python -m pip --python build/bare install --quiet --disable-pip-version-check dist/honed-*.whl
 	@touch $@
 
 .venv-release/.installed: release/requirements.txt | $(INSTALLED)
