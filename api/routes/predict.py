@@ -14,7 +14,7 @@ from api import threads
 from api.access.auditing import recorded_change
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import CSV, FILES, JSON, NPZ
-from api.bodies.uploads import require_media_type
+from api.bodies.uploads import require_media_type, require_room_for
 from api.dependencies import TheDaemon
 from api.inference import NOT_LOADED, accepted, near, not_loaded, read_body
 from api.openapi import answers, body
@@ -128,6 +128,7 @@ async def predict(
     """
     if keep:
         principal.require(Scope.SAMPLES_WRITE, name)
+        require_room_for(request, daemon)
     form = accepted(request, (JSON, NPZ, OCTETS))
     wanted = Wanted(top, output)
     if form == OCTETS:

@@ -97,3 +97,15 @@ def test_a_daemon_starts_without_one_byte_of_room_and_its_ballast_spent(
     third.upload("m", **blobs(5, 64, 2, seed=1))
     counts = third.http.get(f"{samples}/stats").json()
     assert counts["train"] + counts["validation"] == 503
+
+
+def test_predictions_are_kept_only_with_room_for_uploads(serve: Callable[..., Served]) -> None:
+    first = serve()
+    first.register("m", mlp(4, 3))
+    first.stop()
+    served = serve(disk_reserve_bytes=10**15)
+    asked = {"inputs": {"x": [1, 2, 3, 4]}}
+    assert served.http.post("/v1/models/m/predict", json=asked).status_code == 200
+    kept = served.http.post("/v1/models/m/predict?keep=true", json=asked)
+    assert (kept.status_code, kept.json()["code"]) == (507, "storage_full")
+    assert served.http.get("/v1/models/m/samples").json()["items"] == []
