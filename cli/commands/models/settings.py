@@ -23,13 +23,13 @@ def settings_group(
     example: str,
     null: str,
     page: str,
-    read: Callable[[Client, str], Settings],
+    part: str | None = None,
     show: Callable[[Settings], None] = assignments.echo_settings,
 ) -> click.Group:
     """A group with `show` and `set`, as `honed policy` has them.
 
     name: of the field of a model that `set` changes, and of the group. null: what that is as a
-    value. read: gives the settings of a model by its name.
+    value. part: of the model's path, where they are read; by default they are that field.
     """
     group = Group(name, help=f"Show or change {about} docs/{page} explains each setting.")
 
@@ -39,7 +39,8 @@ def settings_group(
     @click.pass_obj
     def show_settings(client: Client, model: str, *, as_json: bool) -> None:
         """Show the settings of MODEL in force."""
-        echo(read(client, model), show, as_json=as_json)
+        found = client.get(model_path(model, part)) if part else client.get(model_path(model))[name]
+        echo(found, show, as_json=as_json)
 
     @group.command("set", help=_about_set(name, example, null))
     @model_argument
@@ -50,8 +51,9 @@ def settings_group(
         client: Client, model: str, settings: tuple[str, ...], *, as_json: bool
     ) -> None:
         changes = {name: assignments.parse(settings)}
-        client.request("PATCH", model_path(model), json=changes)
-        echo(read(client, model), show, as_json=as_json)
+        changed = client.request("PATCH", model_path(model), json=changes).json()
+        found = client.get(model_path(model, part)) if part else changed[name]
+        echo(found, show, as_json=as_json)
 
     return group
 
@@ -61,19 +63,6 @@ def _about_set(name: str, example: str, null: str) -> str:
         f"Change some settings of MODEL and keep the others: honed {name} set digits {example}.\n\n"
         f"A value is JSON, or a plain word; null {null}."
     )
-
-
-def _of_model(name: str) -> Callable[[Client, str], Settings]:
-    def read(client: Client, model: str) -> Settings:
-        settings: Settings = client.get(model_path(model))[name]
-        return settings
-
-    return read
-
-
-def _read_federation(client: Client, model: str) -> Settings:
-    found: Settings = client.get(model_path(model, "federation"))
-    return found
 
 
 def _echo_federation(found: Settings) -> None:
@@ -94,7 +83,6 @@ gate = settings_group(
     example="metric=loss margin=0.05",
     null=TO_DEFAULT,
     page="promotion.md",
-    read=_of_model("gate"),
 )
 quota = settings_group(
     "quota",
@@ -102,7 +90,6 @@ quota = settings_group(
     example="max_samples=10000 when_full=oldest",
     null=NO_LIMIT,
     page="samples.md",
-    read=_of_model("quota"),
 )
 retention = settings_group(
     "retention",
@@ -110,7 +97,6 @@ retention = settings_group(
     example="max_versions=10 max_age_days=90",
     null=NO_LIMIT,
     page="promotion.md",
-    read=_of_model("retention"),
 )
 federation = settings_group(
     "federation",
@@ -118,6 +104,6 @@ federation = settings_group(
     example="allowed=true superlink=fl.example:9092 epsilon=8",
     null=TO_DEFAULT,
     page="federated.md",
-    read=_read_federation,
+    part="federation",
     show=_echo_federation,
 )

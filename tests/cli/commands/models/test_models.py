@@ -87,3 +87,13 @@ def test_a_folder_that_lacks_artifacts_names_them(
     refused = honed("models", "add", tmp_path, "--name", "lacking", "--loss", "cross_entropy")
     assert refused.returncode == 1
     assert "holds no training_model.onnx, eval_model.onnx, optimizer_model.onnx;" in refused.stderr
+
+
+def test_who_may_change_a_model_sees_what_it_changed(
+    honed: Callable[..., Any], add_model: Callable[..., str]
+) -> None:
+    name = add_model()
+    secret = honed("tokens", "create", f"of-{name}", "--scope", "models:admin").stdout.strip()
+    done = honed("gate", "set", name, "margin=0.07", HONED_TOKEN=secret)
+    assert done.returncode == 0, done.stderr
+    assert "0.07" in done.stdout
