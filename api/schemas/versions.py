@@ -109,13 +109,14 @@ class PredictionBody(Body):
 
     A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
     index; with a class for each of several positions `label` alone. Binary cross entropy:
-    `probabilities`. Else: `values`. `?top=` replaces these by `top`; `?output=` replaces
-    `probabilities` and `values` by `outputs`.
+    `probabilities`. `supcon`: `embedding`. Else: `values`. `?top=` replaces these by `top`;
+    `?output=` replaces all but `label` and `probability` by `outputs`.
     """
 
     label: Any = None
     probability: float | None = None
     probabilities: list[Any] | None = None
+    embedding: list[Any] | None = None
     values: list[Any] | None = None
     top: LikeliestBody | None = None
     outputs: dict[str, Any] | None = None

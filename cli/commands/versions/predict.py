@@ -87,7 +87,8 @@ def _answer(prediction: dict[str, Any]) -> str:
         ranked = zip(top["label"], top["probability"], strict=True)
         told["label"] = [f"{plain(label)} {plain(probability)}" for label, probability in ranked]
     numbers = next(
-        (told[name] for name in ("label", "values", "probabilities") if name in told), None
+        (told[name] for name in ("label", "values", "embedding", "probabilities") if name in told),
+        None,
     )
     shown = [each for each in (numbers, told.get("outputs")) if each is not None]
     return "  ".join(map(plain, shown))

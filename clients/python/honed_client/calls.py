@@ -21,6 +21,7 @@ class Prediction(TypedDict, total=False):
     label: Any
     probability: float | None
     probabilities: list[Any]
+    embedding: list[Any]
     values: list[Any]
     top: dict[str, list[Any]]
     outputs: dict[str, Any]

@@ -378,6 +378,7 @@ export interface PredictionBody {
   label?: unknown;
   probability?: number | null;
   probabilities?: Array<unknown> | null;
+  embedding?: Array<unknown> | null;
   values?: Array<unknown> | null;
   top?: LikeliestBody | null;
   outputs?: Record<string, unknown> | null;

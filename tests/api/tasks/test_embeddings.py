@@ -37,6 +37,8 @@ def test_embeddings_are_judged_by_their_nearest_neighbours(
     asked = {"inputs": {"x": x[0].tolist()}}
     (answer,) = served.http.post(f"/v1/models/{name}/predict", json=asked).json()["predictions"]
     assert len(answer["embedding"]) == 4
+    described = served.tokenless.get("/openapi.json").json()["components"]["schemas"]
+    assert answer.keys() <= described["PredictionBody"]["properties"].keys()
     metadata = served.http.get(f"/v2/models/{name}").json()
     assert metadata["outputs"][0]["shape"] == [-1, -1]
 

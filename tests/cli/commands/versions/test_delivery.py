@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support import mlp
 
 from api.bodies.samples import FILES
 from cli.client import Client, model_path
@@ -115,6 +116,16 @@ def test_likeliest_classes_and_outputs_are_printed(
     likeliest = f"{found[0]['top']['label'][0]} {found[0]['top']['probability'][0]:.4g}, "
     assert first.startswith(likeliest)
     assert f"logits={found[0]['outputs']['logits'][0]:.4g}, " in first
+
+
+def test_an_embedding_is_printed(client: Client, honed: Callable[..., Any], tmp_path: Path) -> None:
+    form = {"spec": json.dumps({"name": "places", "loss": "supcon"})}
+    client.request("POST", "/v1/models", data=form, files={"model": mlp(4, 2)})
+    (tmp_path / "inputs.json").write_text(json.dumps({"inputs": {"x": [1, 2, 3, 4]}}))
+    answer = honed("predict", "places", tmp_path / "inputs.json", "--json")
+    numbers = json.loads(answer.stdout)["predictions"][0]["embedding"]
+    printed = honed("predict", "places", tmp_path / "inputs.json").stdout
+    assert f"{numbers[0]:.4g}, {numbers[1]:.4g}" in printed
 
 
 def test_predictions_are_kept_and_corrected(

@@ -37,7 +37,8 @@ public final class Model {
      * @param id of the sample, if it was kept
      */
     public record Prediction(
-        JsonElement label, Double probability, JsonElement probabilities, JsonElement values, int version, Long id) {}
+        JsonElement label, Double probability, JsonElement probabilities, JsonElement embedding, JsonElement values,
+        int version, Long id) {}
 
     /** A stored sample, without its content. */
     public record Sample(long id, String key, String split, JsonElement label) {}
@@ -79,7 +80,8 @@ public final class Model {
         Prediction first = found.predictions().get(0);
         Long id = found.ids() == null ? null : found.ids().get(0);
         return new Prediction(
-            first.label(), first.probability(), first.probabilities(), first.values(), found.version(), id);
+            first.label(), first.probability(), first.probabilities(), first.embedding(), first.values(),
+            found.version(), id);
     }
 
     /**
