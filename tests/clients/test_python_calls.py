@@ -110,6 +110,22 @@ def test_labels_of_arrays_may_be_numbers_texts_or_missing(model: Any, client: An
     assert [sample["label"] for sample in plain.samples()] == [2, 0]
 
 
+def test_samples_of_several_names_are_added_as_arrays_and_as_lists(client: Any) -> None:
+    name = f"called-{next(numbers)}"
+    tags = client.register(name, mlp(4, 8, 3), loss="multilabel", classes=NAMES)
+    labels: list[list[str]] = [["no"], ["no", "3"], []]
+    assert tags.add_all(rows(3, 1), labels)["accepted"] == 3
+    assert tags.add_all(rows(3, 2).tolist(), labels)["accepted"] == 3
+    assert tags.add_all(rows(3, 3), np.eye(3, dtype=np.float32))["accepted"] == 3
+    stored = [sample["label"] for sample in tags.samples()]
+    assert stored == [[1, 0, 0], [1, 0, 1], [0, 0, 0]] * 2 + np.eye(3).tolist()
+
+
+def test_one_output_is_asked_for_by_its_name(model: Any) -> None:
+    assert len(model.predict(rows(1)[0], output="logits")["outputs"]["logits"]) == 3
+    assert len(model.predict(rows(1)[0], output=["logits"])["outputs"]["logits"]) == 3
+
+
 def test_columns_of_other_lengths_are_refused_before_they_are_sent(model: Any) -> None:
     with pytest.raises(ValueError, match=r"inputs/x 2, key 1"):
         model.add_all(rows(2).tolist(), keys=["a"])

@@ -54,7 +54,8 @@ function fetchBy(socketPath) {
   return async (url, { method, headers, body, signal }) => {
     const encoded = body === undefined ? null : new Response(body);
     const content = encoded && Buffer.from(await encoded.arrayBuffer());
-    const about = content ? { "content-type": encoded.headers.get("content-type"), "content-length": content.length } : {};
+    const kind = encoded?.headers.get("content-type");
+    const about = content ? { ...(kind && { "content-type": kind }), "content-length": content.length } : {};
     return new Promise((resolve, reject) => {
       const { pathname, search } = new URL(url);
       const asked = { socketPath, method, path: pathname + search, signal };

@@ -80,7 +80,11 @@ class ModelOperations:
     def _predict(
         self, body: Mapping[str, Any], *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[list[Prediction]]:
-        params = {"keep": keep or None, "top": top, "output": list(output)}
+        params = {
+            "keep": keep or None,
+            "top": top,
+            "output": [output] if isinstance(output, str) else list(output),
+        }
         answer = (yield Call("POST", self.path("predict"), params=params, **body)).json()
         predictions: list[Prediction] = answer["predictions"]
         for place, prediction in enumerate(predictions):

@@ -72,9 +72,9 @@ def is_numeric_text(label: Any) -> bool:
 def samples_body(inputs: Mapping[str, Any], about: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     """The body and headers of many samples. about: label, key and weight, as far as they are given.
 
-    Arrays go as npz; lists, and labels some of which are missing, as JSON.
+    Arrays go as npz; lists, and labels that are missing or lists of names, as JSON.
     """
-    if are_arrays(inputs) and not any(None in plain(column) for column in about.values()):
+    if are_arrays(inputs) and all(map(_fits_npz, about.values())):
         return {"content": npz({**inputs, **about}), "headers": {"Content-Type": NPZ}}
     of_each = rows({f"inputs/{name}": value for name, value in inputs.items()} | dict(about))
     samples = [
@@ -85,6 +85,14 @@ def samples_body(inputs: Mapping[str, Any], about: Mapping[str, Sequence[Any]]) 
         for row in of_each
     ]
     return {"json": {"samples": samples}}
+
+
+def _fits_npz(column: Sequence[Any]) -> bool:
+    """Whether an array can hold it: every sample has a value, and none several names."""
+    return not any(
+        each is None or (isinstance(each, (list, tuple)) and (not each or isinstance(each[0], str)))
+        for each in plain(column)
+    )
 
 
 def instances_body(inputs: Mapping[str, Any]) -> dict[str, Any]:
