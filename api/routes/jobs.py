@@ -167,5 +167,5 @@ def job_metrics(
         rows,
         limit,
         cursor=lambda row: row.step,
-        show=lambda row: MetricPointBody(step=row.step, epoch=row.epoch, values=row.values),
+        show=MetricPointBody.of,
     )
