@@ -58,6 +58,11 @@ class Copies:
                 self._being_sent.remove(path)
             yield
 
+    def are_sent(self) -> bool:
+        """Whether a backup is being sent, whose packs are ours under other names."""
+        with self._lock:
+            return bool(self._being_sent)
+
     def delete_samples(self, model_id: int, ids: Sequence[int]) -> None:
         """Delete rows of samples in every copy, and record there which bytes to overwrite."""
         with self._lock:
@@ -70,7 +75,7 @@ class Copies:
     def follow(self, readers: Readers, model_id: int) -> None:
         """Have the daemon's own backups name a model's stored samples alone, where they are now.
 
-        An archive that is being sent contains the packs that are rewritten.
+        An archive that is being sent has the packs as they were, and names the places in these.
         """
         with self._lock:  # no backup with newer rows can be made
             with readers.snapshot() as connection:

@@ -1,7 +1,8 @@
 """Frees the disk space of deleted samples: packs that are mostly zeros are rewritten.
 
 While samples move, a few at a time, both packs are marked: each holds bytes that no row names.
-Meanwhile no job of the model begins. After a crash the next start overwrites such bytes.
+Meanwhile no job of the model begins. What a failure leaves there is overwritten by the next
+erasure, or at the next start.
 """
 
 from __future__ import annotations

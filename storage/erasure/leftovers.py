@@ -2,7 +2,7 @@
 
 There is none, but after a Hone whose threads forgot each other's erasures, after a restored
 database that is older than its packs, and when samples were being moved to another pack. Such packs
-are marked, and looked into at the next start; a verification looks into all.
+are marked, and looked into with the next erasure or sweep; a verification looks into all.
 """
 
 from __future__ import annotations
@@ -68,16 +68,19 @@ class Leftovers:
             for size_bytes, left in self._look(model_id, pack, gaps):
                 packs.update([pack] if left else [])
                 yield size_bytes
-        if packs:
+        if packs and not self._copies.are_sent():
             with self._packs.lock(model_id):  # while no row comes or moves
                 self._overwrite(model_id, packs)
 
     def remove_marked(self, model_id: int) -> None:
-        """Look into the marked packs of a model, and take the marks off."""
+        """Look into the marked packs of a model, and take the marks off.
+
+        Not while a backup is sent that may name a sample where it was before it was moved.
+        """
         with self._packs.lock(model_id):
             with self._readers.snapshot() as connection:
                 marked = {row["pack"] for row in connection.execute(_MARKED, (model_id,))}
-            if marked:
+            if marked and not self._copies.are_sent():
                 sizes = self._overwrite(model_id, marked)
                 keys = [(sizes.get(pack, 0), model_id, pack) for pack in marked]
                 self._writer.write(lambda transaction: transaction.executemany(_CLEAR, keys))

@@ -13,9 +13,12 @@ from backups import NOW, back_up, cut_short, fill, flipped, kept, put_back, with
 from small_disks import in_memory
 from stored import SCHEMAS, make_older
 
+from service.backup.backup import write_backup
 from storage.backup.reconciling import Lost
-from storage.errors import AlreadyExists, DataDirLocked
+from storage.blobs import compaction
+from storage.errors import AlreadyExists, Busy, DataDirLocked
 from storage.records.access import NewToken
+from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 
@@ -30,6 +33,30 @@ def test_what_is_restored_is_what_was_backed_up(source: Path, tmp_path: Path) ->
 
     assert kept(tmp_path / "target") == kept(source)
     assert (done.models, done.samples, done.set_aside, done.lost) == (1, 20, None, Lost())
+
+
+def test_a_backup_that_is_sent_keeps_samples_whose_move_to_another_pack_failed(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store.open(source)
+    snapshot = store.snapshot()
+
+    def busy(*_: object, **__: object) -> None:
+        raise Busy("the write queue is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(compaction._Renewal, "_end", busy)
+        store.samples.delete_where(1, SampleFilter(up_to=12))
+    store.eraser.erase_at_rest(1)
+    archive = b"".join(write_backup(snapshot, now=NOW))
+    snapshot.close()
+    assert store.eraser.pending_models() == [1]
+    store.eraser.erase_at_rest(1)
+    assert store.eraser.pending_models() == []
+    store.close()
+
+    put_back(archive, tmp_path / "target")
+    assert kept(tmp_path / "target") == kept(source)
 
 
 @pytest.mark.parametrize("schema", [*SCHEMAS.glob("*.sql")], ids=lambda path: path.stem)
