@@ -24,9 +24,10 @@ from storage.backup.copies import check_copy
 from storage.backup.foreign import foreign_contents
 from storage.backup.reconciling import Lost
 from storage.backup.snapshot import DATABASE
+from storage.database.schema import KNOWN
 from storage.disk.durable import create_private, file_faults, make_folder, sync_file, sync_folder
 from storage.disk.lock import DataDirLock
-from storage.errors import AlreadyExists, Problem, StorageFull
+from storage.errors import AlreadyExists, Problem, StorageFull, UnknownSchema
 from storage.records.jobs import JobState
 from storage.store import Store
 
@@ -151,6 +152,11 @@ def _copy(
 
 def _prove(folder: Path, contents: Contents, now: datetime) -> Restored:
     """Open what was unpacked as a daemon would, and count what is in it."""
+    if contents.schema not in KNOWN:
+        raise UnknownSchema(
+            f"the backup's database has the schema {contents.schema!r}, which this Hone does not "
+            f"know; restore it with honed {contents.honed}, which wrote it, and upgrade then"
+        )
     # Before anything evaluates its constraints, as the check for damage does.
     if (foreign := foreign_contents(folder / DATABASE)) is not None:
         raise _wrong(f"/{DATABASE}", foreign)

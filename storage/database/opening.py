@@ -15,7 +15,7 @@ from pathlib import Path
 
 from storage.backup.swap import RESTORING
 from storage.database.connection import connect_reader, connect_writer, sqlite3, translate
-from storage.database.schema import KNOWN, create_tables, migrations_of
+from storage.database.schema import KNOWN, create_tables, migrations_of, require_migratable
 from storage.disk.lock import DataDirLock
 from storage.errors import DatabaseDamaged, DataDirLocked, UnknownSchema
 
@@ -39,6 +39,8 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
                 if check or path.stat().st_size <= CHECKED_AT_EVERY_START_BYTES:
                     check_database(reader)
                 applied = migrations_of(reader)
+                if applied and applied != set(KNOWN):
+                    require_migratable(reader, applied)
         connection = connect_writer(path)
     except sqlite3.Error as error:
         raise translate(error) from error

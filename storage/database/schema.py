@@ -59,6 +59,24 @@ def run(connection: sqlite3.Connection, script: str) -> None:
             statement = ""
 
 
+def unreleased(what: str) -> UnknownSchema:
+    """The error for a database of a schema that no release had."""
+    return UnknownSchema(
+        f"the database was written by a Hone before its first release ({what}), whose tables this "
+        "one does not read; nothing was changed. With that Hone (of commit 20e05d46, if it wrote "
+        "m018 or less), write each model's samples by `honed archive export` and its newest file "
+        "by `honed fetch`; then start this one on an empty folder, `honed models add` them and "
+        "`honed archive import` their samples"
+    )
+
+
+def require_migratable(connection: sqlite3.Connection, applied: set[str]) -> None:
+    """Raises UnknownSchema unless the tables are those that these migrations make."""
+    newest = max(applied, key=KNOWN.index)
+    if objects_digest(objects_of(connection)) != OLDER_OBJECTS.get(newest):
+        raise unreleased(f"with other tables than those of {newest}")
+
+
 def migrations_of(connection: sqlite3.Connection) -> set[str]:
     """Names of the migrations that have run; none for a new database.
 
@@ -70,13 +88,7 @@ def migrations_of(connection: sqlite3.Connection) -> set[str]:
     names = "SELECT name FROM _sqlite_migrations WHERE migration_set = ?"
     applied = {row[0] for row in connection.execute(names, (SET,))}
     if UNRELEASED in applied:
-        raise UnknownSchema(
-            f"the database was written by a Hone before its first release ({max(applied)}), whose "
-            "tables this one does not read; nothing was changed. With that Hone (commit 20e05d46), "
-            "write each model's samples by `honed archive export` and its newest file by "
-            "`honed fetch`; then start this one on an empty folder, `honed models add` them and "
-            "`honed archive import` their samples"
-        )
+        raise unreleased(max(applied))
     if unknown := applied - set(KNOWN):
         raise UnknownSchema(
             f"the database has migrations that this Hone does not know: "

@@ -275,4 +275,7 @@ def test_a_backup_of_a_newer_hone_is_refused(source: Path, tmp_path: Path) -> No
 
     with pytest.raises(UnknownSchema, match="m999_future"):
         put_back(archive, tmp_path / "target")
+    told = with_manifest(archive, lambda manifest: manifest.update(schema="m999_future"))
+    with pytest.raises(UnknownSchema, match=r"m999_future.*restore it with honed \d"):
+        put_back(told, tmp_path / "target")
     assert not (tmp_path / "target" / "hone.db").exists()

@@ -108,6 +108,15 @@ def older_folder(request, data_dir, add_model, upload):
     return data_dir
 
 
+def test_a_database_with_other_tables_than_its_migrations_make_is_refused(older_folder):
+    with closing(sqlite3.connect(older_folder / "hone.db")) as connection:
+        connection.execute("DROP INDEX samples_by_owner")
+    before = schema_of(older_folder / "hone.db")
+    with pytest.raises(UnknownSchema, match="other tables than those of m001_first_schema"):
+        Store.open(older_folder)
+    assert schema_of(older_folder / "hone.db") == before
+
+
 def test_a_database_of_any_schema_before_becomes_the_newest(older_folder, record_of, tmp_path):
     store = Store.open(older_folder)
     assert schema_of(store.database) == schema_of(of_schema_sql(tmp_path))
