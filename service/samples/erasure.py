@@ -62,13 +62,16 @@ class Erasure:
 
     def sweep(self) -> None:
         """Finish deletions, and overwrite bytes of models without work under way. Blocking."""
-        self._store.finish_deletions()
-        for model_id in self._store.eraser.pending_models():
-            self._store.eraser.erase_at_rest(model_id)
+        try:
+            self._store.finish_deletions()
+        finally:
+            for model_id in self._store.eraser.pending_models():
+                self._store.eraser.erase_at_rest(model_id)
 
     def _forget(self, model_id: int, ids: NDArray[np.int64]) -> Deletion:
         if len(ids) == 0:
             return Deletion(0)
+        self._store.eraser.deletions.finish_of(model_id)  # or one that failed would teach the refit
         model = self._store.models.get_by_id(model_id)
         forgotten = self._store.unlearning.delete(
             model_id,

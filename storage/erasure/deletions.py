@@ -14,6 +14,7 @@ from functools import partial
 from typing import TypeVar
 
 import msgspec
+import numpy as np
 
 from storage.blobs.sharing import LockByModel
 from storage.database.codec import dump, load
@@ -21,7 +22,7 @@ from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.sample_rows import delete_matching, delete_rows
-from storage.records.id_set import Ids, decode, encode
+from storage.records.id_set import Ids, encode, within
 from storage.samples.filter import SampleFilter
 
 _T = TypeVar("_T")
@@ -32,7 +33,8 @@ _LEAST, _MOST, _TARGET_S = 50, 10_000, 0.03
 _IDS = "SELECT id FROM samples WHERE model_id = ? ORDER BY id"
 _RECORD = "INSERT INTO deletions (model_id, ids, condition) VALUES (?, ?, ?) RETURNING id"
 _FORGET = "DELETE FROM deletions WHERE id = ?"
-_LEFT = "SELECT id, model_id FROM deletions WHERE ids IS NOT NULL ORDER BY id"
+_LEFT = "SELECT id FROM deletions WHERE model_id = ? AND ids IS NOT NULL ORDER BY id"
+_SAMPLES_LEFT = "SELECT DISTINCT model_id FROM deletions WHERE ids IS NOT NULL"
 _MODELS_LEFT = "SELECT DISTINCT model_id FROM deletions WHERE ids IS NULL"
 
 
@@ -47,28 +49,30 @@ class Deletions:
     def run(
         self,
         model_id: int,
-        ids: Ids,
+        choose: Callable[[], Ids],
         first: Callable[[Transaction], _T],
         *,
         where: SampleFilter = SampleFilter(),  # noqa: B008 - frozen
     ) -> tuple[_T, list[int]]:
-        """Delete those of these samples that match the filter when their turn comes.
+        """Delete those of the chosen samples that match the filter when their turn comes.
 
-        first: changes what belongs to the deletion, in the transaction that records it, or that
-        deletes a few. Returns its result, and the ids of the deleted samples. Raises as `first` and
+        choose: called when no other deletion of the model is under way or left. first: changes
+        what belongs to the deletion, in the transaction that records it, or that deletes a few.
+        Returns its result, and the ids of the deleted samples. Raises as `first` and
         `Writer.write`; what has been recorded by then goes on later.
         """
-        packed = encode(ids)
 
         def begin(transaction: Transaction) -> tuple[_T, list[int], int | None]:
             result = first(transaction)
             if len(ids) <= AT_ONCE:
                 gone = delete_matching(transaction, ids.tolist(), model_id=model_id, where=where)
                 return result, gone, None
-            row = (model_id, packed, dump(msgspec.to_builtins(where)))
+            row = (model_id, encode(ids), dump(msgspec.to_builtins(where)))
             return result, [], int(transaction.execute(_RECORD, row).fetchone()["id"])
 
         with self._locks.of(model_id):
+            self._finish(model_id)
+            ids = choose()
             result, gone, recorded = self._writer.write(begin)
             return result, gone if recorded is None else self._carry_out(recorded)
 
@@ -97,19 +101,31 @@ class Deletions:
     def finish(self) -> None:
         """Go on with deletions of samples that were interrupted, or have failed."""
         with self._readers.snapshot() as connection:
-            left = connection.execute(_LEFT).fetchall()
-        for row in left:
-            with self._locks.of(row["model_id"]):
-                self._carry_out(row["id"])
+            models = [row["model_id"] for row in connection.execute(_SAMPLES_LEFT)]
+        for model_id in models:
+            self.finish_of(model_id)
+
+    def finish_of(self, model_id: int) -> None:
+        """As `finish`, of one model; waits for those that are under way."""
+        with self._locks.of(model_id):
+            self._finish(model_id)
+
+    def _finish(self, model_id: int) -> None:
+        with self._readers.snapshot() as connection:
+            left = [row["id"] for row in connection.execute(_LEFT, (model_id,))]
+        for recorded in left:
+            self._carry_out(recorded)
 
     def _carry_out(self, recorded: int) -> list[int]:
         with self._readers.snapshot() as connection:
             row = connection.execute("SELECT * FROM deletions WHERE id = ?", (recorded,)).fetchone()
-        if row is None:  # another thread has carried it out, or its model is gone
-            return []
+            if row is None:  # another thread has carried it out, or its model is gone
+                return []
+            stored = connection.execute(_IDS, (row["model_id"],))
+            ids = within(row["ids"], np.fromiter((each["id"] for each in stored), np.int64))
         where = msgspec.convert(load(row["condition"]), SampleFilter)
         delete = partial(delete_matching, model_id=row["model_id"], where=where)
-        gone = in_slices(self._writer, decode(row["ids"]).tolist(), delete)
+        gone = in_slices(self._writer, ids.tolist(), delete)
         self._writer.write(lambda transaction: transaction.execute(_FORGET, (recorded,)))
         return gone
 

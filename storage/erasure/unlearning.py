@@ -94,7 +94,7 @@ class Unlearning:
             versions = delete_versions_that_saw(transaction, self._files, model_id, ids, heir=1)
             return Deletion(0, versions=tuple(versions))
 
-        deletion, gone = self._eraser.deletions.run(model_id, ids, forget)
+        deletion, gone = self._eraser.deletions.run(model_id, lambda: ids, forget)
         return replace(deletion, deleted=len(gone))
 
     def may_have_taught(self, model_id: int, ids: Ids) -> bool:

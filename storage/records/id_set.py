@@ -29,6 +29,13 @@ def decode(data: bytes) -> Ids:
     return ids
 
 
+def within(data: bytes, ids: Ids) -> Ids:
+    """Those of these ids that are in the set, however large that says it is. Raises as `decode`."""
+    passed = np.searchsorted(_bounds(data), ids, side="right")
+    found: Ids = ids[passed % 2 == 1]
+    return found
+
+
 def meeting(sets: Iterable[bytes], ids: Ids) -> list[bool]:
     """Of each set, whether one of these ids is in it. Raises as `decode`."""
     runs = _runs(ids)

@@ -34,8 +34,9 @@ class SampleCounts(Struct, frozen=True):
 class Quota(Struct, frozen=True):
     """Maximum number and bytes of a model's samples, None for no limit; when_full: which go first.
 
-    `oldest`: the lowest ids. `reservoir`: those that leave a uniform choice of all that ever came.
-    `balanced`: those of the largest class. Validation samples and pinned ones stay.
+    Of the owner that holds most: `oldest`: the lowest ids. `reservoir`: those that leave a uniform
+    choice of all that ever came. `balanced`: those of the largest class. Pinned ones stay, and
+    validation samples unless others need the room.
     """
 
     max_samples: int | None = None

@@ -58,7 +58,7 @@ Victims = Generator[tuple[int, int], None, None]
 
 
 def enforce_quota(transaction: Transaction, model_id: int, *, added_by: str) -> int:
-    """Evict samples until the quota holds; returns how many. None while others are being deleted.
+    """Evict samples until the quota holds; returns how many; none while others are being deleted.
 
     added_by: the owner of new samples, or NOBODY. Raises as `to_evict`.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -253,7 +254,7 @@ class Samples:
             if target is not None:
                 require_same_indices(transaction, model_id, target)
 
-        ids = self.ids(model_id, where)
-        _, gone = self._eraser.deletions.run(model_id, ids, check, where=where)
+        choose = partial(self.ids, model_id, where)
+        _, gone = self._eraser.deletions.run(model_id, choose, check, where=where)
         self._eraser.erase_or_later(model_id)
         return gone

@@ -18,6 +18,7 @@ from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
 from storage.errors import InUse, NotFound, StateConflict
+from storage.records.id_set import Ids
 from storage.records.models import FileRecord, Model, NewModel
 from storage.samples.quota import EVICTABLE, to_evict
 from storage.tables.classes import (
@@ -167,10 +168,13 @@ class Models:
         quota = edit(old).quota
         if quota == old.quota:
             return self._writer.write(write), 0
-        # Chosen by a reader: to sort a million samples takes longer than a write may.
-        with self._readers.snapshot() as connection:
-            ids = np.array(to_evict(connection, old.id, quota), np.int64)
-        _, evicted = self._eraser.deletions.run(old.id, ids, write, where=EVICTABLE)
+
+        def choose() -> Ids:
+            """By a reader: to sort a million samples takes longer than a write may."""
+            with self._readers.snapshot() as connection:
+                return np.array(to_evict(connection, old.id, quota), np.int64)
+
+        _, evicted = self._eraser.deletions.run(old.id, choose, write, where=EVICTABLE)
         if evicted:
             self._eraser.erase_at_rest(old.id)
         return self.get_by_id(old.id), len(evicted)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,8 +11,12 @@ import numpy as np
 import pytest
 from stored import adopt, new_model, publish, remove_class
 
+from service.events import Feed
+from service.jobs.scheduler import Scheduler
 from service.preprocess.fitting import learn_preprocess, learn_without
+from service.samples.erasure import Erasure
 from service.samples.retraining import retraining
+from storage.records.id_set import encode
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Model
 from storage.records.samples import Split
@@ -35,12 +40,14 @@ def model(store: Store) -> Model:
     return store.models.add(new, adopt(store, b"base"))
 
 
-def train(store: Store, model: Model, *, epochs: int, steps: int) -> Job:
-    """A running job of so many steps that has seen sample 1."""
+def train(
+    store: Store, model: Model, *, epochs: int, steps: int, seen: tuple[int, ...] = (1,)
+) -> Job:
+    """A running job of so many steps that has seen these samples."""
     new = NewJob(model.id, "manual", {"epochs": epochs, "seed": steps}, "latest")
     job = store.jobs.move(store.jobs.enqueue(new).id, JobState.QUEUED, JobState.RUNNING)
     store.jobs.report(job.id, progress={"step": steps})
-    store.lineage.add(job.id, np.array([1]), started_from=None)
+    store.lineage.add(job.id, np.array(seen), started_from=None)
     return job
 
 
@@ -119,3 +126,20 @@ def test_a_damaged_sample_that_stays_keeps_none_from_going(store: Store, model: 
     pack = store.packs_dir / str(model.id) / "1.pack"
     pack.write_bytes(pack.read_bytes()[:16])
     assert learn_without(store, learned, np.array([1])) == (STANDARDIZE,)
+
+
+def test_a_mean_is_not_learned_from_samples_whose_deletion_has_failed(
+    store: Store, model: Model
+) -> None:
+    upload(store, model, 1, 2, 4, 8)
+    learn_preprocess(store, model, watermark=4)
+    finish(store, train(store, model, epochs=1, steps=1, seen=(1, 2)))
+    begun = "INSERT INTO deletions (model_id, ids) VALUES (?, ?)"
+    store._writer.write(lambda each: each.execute(begun, (model.id, encode([1]))))
+
+    async def erase() -> None:
+        erasure = Erasure(store, Scheduler.__new__(Scheduler), Feed(store))
+        erasure._forget(model.id, np.array([2]))
+
+    asyncio.run(erase())
+    assert store.models.get(model.name).preprocess[0]["mean"] == [6.0] * 4

@@ -1,5 +1,6 @@
 import shutil
 import time
+import zlib
 from contextlib import closing
 from datetime import datetime, timezone
 
@@ -179,7 +180,8 @@ def test_what_matches_no_more_when_its_turn_comes_stays(store, model, upload):
         transaction.execute("UPDATE samples SET label = 2 WHERE id = 7")
 
     ids = np.arange(1, MANY + 1)
-    _, gone = store.eraser.deletions.run(model.id, ids, relabel, where=SampleFilter(label=1))
+    where = SampleFilter(label=1)
+    _, gone = store.eraser.deletions.run(model.id, lambda: ids, relabel, where=where)
     assert stored_ids(store, model) == [7]
     assert len(gone) == MANY - 1
 
@@ -205,3 +207,19 @@ def test_an_upload_leaves_it_to_a_deletion_to_make_room(store, model, upload, re
     assert upload(store, model, [1] * 2, first=4, split=Split.TRAIN).evicted == 0
     store.finish_deletions()
     assert stored_ids(store, model) == [4, 5, 6]
+
+
+def test_a_lower_quota_counts_without_what_is_being_deleted(store, model, upload, record_deletion):
+    upload(store, model, [1] * 10, split=Split.TRAIN)
+    record_deletion([7, 8, 9, 10])
+    assert set_quota(store, model.id, Quota(max_samples=5)) == 1
+    assert stored_ids(store, model) == [2, 3, 4, 5, 6]
+
+
+def test_a_set_larger_than_any_memory_deletes_what_is_there(store, model, upload):
+    upload(store, model, [1, 2, 3])
+    endless = zlib.compress(np.array([2, 1 << 45], "<i8").tobytes())
+    begun = "INSERT INTO deletions (model_id, ids) VALUES (?, ?)"
+    store._writer.write(lambda each: each.execute(begun, (model.id, endless)))
+    store.finish_deletions()
+    assert stored_ids(store, model) == [1]
