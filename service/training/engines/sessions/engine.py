@@ -118,6 +118,9 @@ class SessionsEngine:
     ) -> dict[str, NDArray[np.float32]]:
         loss = self._gradients(runs, inputs, target)
         total = np.sum(self._state.buffers.gradients, axis=0)
+        # A divided step writes gradients of the first share alone: others must not keep any.
+        for gradients in self._state.buffers.gradients:
+            gradients.fill(0)
         return {"the loss": np.array(loss, np.float32), **self._state.buffers.views(total)}
 
     def train_batch(
@@ -169,10 +172,10 @@ class SessionsEngine:
         Results differ by rounding, so checkpoints keep the rows of a run. Raises MemoryError.
         """
         while True:
-            most = min(ceil(rows / self._shares), self._rows or rows)
             try:
                 return take()
             except MemoryError:
+                most = min(ceil(rows / self._shares), self._rows or rows)
                 if most == 1 or self._manifest.batch_statistics:
                     raise
             # Now that the error is gone, nothing else has references to what is closed here.

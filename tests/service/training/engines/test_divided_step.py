@@ -16,7 +16,8 @@ from step_models import CLASSES, compiled, model_of
 
 from service.training.engines import manifest
 from service.training.engines.manifest import Files
-from service.training.engines.runtime import CPU, channel_block
+from service.training.engines.runtime import CPU, channel_block, open_session
+from service.training.engines.sessions import engine
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.optimizer.recipe import Recipe
@@ -77,13 +78,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return compiled(network(), folder, parameters=TRAINED, layout=layout)
 
 
-def trained(engine: SessionsEngine, sizes: list[int], path: Path) -> str:
+def trained(own: SessionsEngine, sizes: list[int], path: Path) -> str:
     """A digest of the checkpoint after a step on batches of these sizes, two to a step."""
     for number, size in enumerate(sizes):
-        engine.train_batch(*batch(number, size))
-        engine.train_batch(*batch(number + 50, size))
-        engine.step(1e-3)
-    engine.save(path)
+        own.train_batch(*batch(number, size))
+        own.train_batch(*batch(number + 50, size))
+        own.step(1e-3)
+    own.save(path)
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
@@ -107,8 +108,8 @@ def test_it_trains_as_the_step_of_any_processor(
     other = replace(manifest.read(files.manifest), optimized_for="another processor")
     manifest.write(other, elsewhere.manifest)
     plain = SessionsEngine(elsewhere, threads=threads, recipe=RECIPE)
-    for engine in (own, plain):
-        trained(engine, [size] * 3, tmp_path / "checkpoint")
+    for each in (own, plain):
+        trained(each, [size] * 3, tmp_path / "checkpoint")
     inputs, labels = batch(99, 5)
     found, expected = own.evaluate(inputs, labels), plain.evaluate(inputs, labels)
     assert found[0] == pytest.approx(expected[0], rel=1e-4)
@@ -130,8 +131,17 @@ def test_a_job_that_goes_on_from_a_checkpoint_has_the_same_bits(
     assert hashlib.sha256((tmp_path / "c").read_bytes()).hexdigest() == whole
 
 
-def test_it_trains_on_after_a_provider_was_refused(files: Files, tmp_path: Path) -> None:
+def test_it_trains_on_after_a_provider_was_refused(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another provider takes the undivided step, here on the only one that this runtime has."""
+
+    def opened(*arguments: Any, provider: str = CPU, **options: Any) -> Any:
+        return open_session(*arguments, **options)
+
+    monkeypatch.setattr(engine, "open_session", opened)
     asked, plain = (SessionsEngine(files, threads=2, recipe=RECIPE) for _ in range(2))
     (x,), labels = batch(9, 3)
+    asked._results(asked._open_step("another"), [x], labels)
     assert asked.use(CPU, [np.full_like(x, np.nan)], labels) is not None
     assert trained(asked, [3], tmp_path / "a") == trained(plain, [3], tmp_path / "b")
