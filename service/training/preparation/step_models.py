@@ -140,7 +140,8 @@ def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.
 def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
     """The loss that training minimizes."""
     if forward.loss_output is None:
-        return Loss(task.loss, scales_labels=is_scaled(forward))
+        scales_labels = TASKS[task.loss].scales_labels and is_scaled(forward)
+        return Loss(task.loss, scales_labels=scales_labels)
     target = forward.signature.target.name or None
     return Loss(task.loss, tensor=forward.loss_output, target=target)
 

@@ -5,12 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from graph_parts import node, normal
 from onnx import helper, numpy_helper
 from training_api import require_training_api
 
 from cli.demo import digits
+from service.training.loss import LABEL_MEAN, LABEL_SCALE
 
 BASE = digits.folder() / "base.onnx"
 FILES = ["checkpoint", "eval_model.onnx", "optimizer_model.onnx", "training_model.onnx"]
@@ -30,6 +32,30 @@ def test_artifacts_are_made_without_a_daemon(honed: Callable[..., Any], tmp_path
     assert told["parameters"] == {"trainable": 5130, "frozen": 4800}
     assert sorted(path.name for path in (tmp_path / "new" / "made").iterdir()) == FILES
     onnx.checker.check_model(onnx.load(told["artifacts"]["eval_model"]))
+
+
+def test_a_version_with_standardized_labels_keeps_their_scale(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    require_training_api()
+    value = helper.make_tensor_value_info
+    tensors = {"w": normal(5, 2), LABEL_SCALE: np.full(2, 10), LABEL_MEAN: np.full(2, 50)}
+    graph = helper.make_graph(
+        [
+            node("MatMul", ["x", "w"], ["h"], name="last"),
+            node("Mul", ["h", LABEL_SCALE], ["s"], name="scale"),
+            node("Add", ["s", LABEL_MEAN], ["y"], name="mean"),
+        ],
+        "version",
+        [value("x", onnx.TensorProto.FLOAT, ["batch", 5])],
+        [value("y", onnx.TensorProto.FLOAT, ["batch", 2])],
+        [numpy_helper.from_array(v.astype(np.float32), name) for name, v in tensors.items()],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "version.onnx")
+    made = honed("artifacts", tmp_path / "version.onnx", "-o", tmp_path / "made", "--loss", "mse")
+    assert made.returncode == 0, made.stderr
+    assert "10 parameters train, 4 are frozen" in made.stdout
 
 
 def test_every_cause_of_a_refusal_is_told_and_nothing_is_written(

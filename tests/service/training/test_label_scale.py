@@ -201,6 +201,17 @@ def test_the_scale_is_exported_and_a_version_registered_as_a_model_keeps_it(
     assert kinds == ["Gemm", "Mul", "Add"]
 
 
+@pytest.mark.parametrize("loss", ["bce_with_logits", "multilabel", "cross_entropy", "supcon"])
+def test_a_version_registered_for_another_task_trains_on_labels_as_they_are(
+    loss: str, make: Make, tmp_path: Path
+) -> None:
+    made = make(linear())
+    open_engine(made, scaled(made, tmp_path / "scaled")).export(tmp_path / "version.onnx")
+    again = make(tmp_path / "version.onnx", loss)
+    assert statistics(again) == []
+    assert again.trainable == made.trainable
+
+
 def test_parameters_of_others_go_with_the_registered_models_scale(
     make: Make, tmp_path: Path
 ) -> None:

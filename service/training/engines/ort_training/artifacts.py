@@ -69,7 +69,8 @@ def write(
     tools = runtime.training_artifacts()
     directory.mkdir(parents=True, exist_ok=True)
     training, evaluation = _copy(step.model), _copy(evaluation)
-    shared = [*step.updated, *_shared([training, evaluation], values, frozen)]
+    unshared = (*step.updated, *step.loss.label_tensors)
+    shared = [*unshared, *_shared([training, evaluation], values, frozen)]
     for model in (training, evaluation):
         _feed_in(model, [*step.parameters, *shared])
         _compute_scale(model, step)
