@@ -107,6 +107,9 @@ def find(
     before = (comparison.baseline or {}).get(policy.metric)
     figures |= {"candidate": after, "baseline": before}
     name = f"{where} {policy.metric}"
+    if after is None and before is None and _are_measured(comparison):
+        sentence = f"nothing in the {where} samples tells its {policy.metric}"
+        return Finding("too_few", sentence, figures)
     if after is None:
         return Finding("worse", f"its {name} is not a finite number", figures)
     if before is None:
@@ -123,6 +126,12 @@ def find(
         samples += f", without {comparison.left_out} of classes that only one of them knows"
     change = f"{name} went from {_number(before)} ({baseline}) to {_number(after)} on {samples}"
     return Finding(outcome, f"{change}, {judgement} ({evidence}, {_p(p_value)})", figures)
+
+
+def _are_measured(comparison: Comparison) -> bool:
+    """Whether both have a loss, so that a metric that neither has depends on the samples."""
+    measured = (comparison.candidate, comparison.baseline or {})
+    return all(each.get("loss") is not None for each in measured)
 
 
 def _shortage(comparison: Comparison, policy: GatePolicy, where: str) -> str | None:

@@ -112,7 +112,9 @@ class MultiLabel(PassMetrics):
         }
         if self._by_label:
             hits, both = 2 * self._hits, true + self._predicted
-            result["micro_f1"] = ratio(int(hits.sum()), int(both.sum()))
+            if self._decisions:  # as the gate has it, 0 where no label is true or given
+                result["macro_f1"] = result["macro_f1"] or 0.0
+            result["micro_f1"] = ratio(int(hits.sum()), int(both.sum()) or self._decisions)
             result["f1"] = [ratio(*each) for each in zip(hits.tolist(), both.tolist(), strict=True)]
         return result
 

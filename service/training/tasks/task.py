@@ -55,7 +55,7 @@ class Metric(Struct, frozen=True):
 
 
 class PassMetrics:
-    """Metrics of a pass, accumulated over batches in constant memory: none besides the loss.
+    """Metrics of a pass, accumulated over batches, most in constant memory: none but the loss.
 
     A value that is undefined is None; no value is NaN or infinite.
     """

@@ -28,7 +28,7 @@ class OwnLoss(Serialized, frozen=True):
 
 
 class Measurement(Serialized, frozen=True):
-    """How models are measured: samples and metric. metric: `accuracy`, `loss` or `mae`.
+    """How models are measured: samples and metric. metric: of the task.
 
     reference, base_set: whether to compare on these sets as well. preprocess, cache: as
     in Train. own_loss: if loss is `output`. ignore_index: the class whose labels do not count.

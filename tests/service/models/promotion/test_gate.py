@@ -113,6 +113,16 @@ def test_a_candidate_as_good_as_the_best_passes() -> None:
     ).promoted
 
 
+def test_a_metric_that_no_sample_tells_is_no_reason_to_refuse() -> None:
+    untold = {"recall_at_1": None, "loss": 0.5}
+    policy = GatePolicy(metric="recall_at_1")
+    found = decided(Comparison(60, (), untold, untold), policy)
+    assert (found.promoted, found.verdict["validation"]["outcome"]) == (False, "too_few")
+    assert "nothing in the validation samples tells its recall_at_1" in found.reason
+    broken = decided(Comparison(60, (), {"recall_at_1": None, "loss": None}, untold), policy)
+    assert broken.verdict["validation"]["outcome"] == "worse"
+
+
 def test_too_few_samples_are_told_once() -> None:
     few = classified(5, old=4, new=4, lost=0)
     decision = decide(ACCURACY, Evaluated(few), baseline_version=3, best=BestComparison(2, few))
