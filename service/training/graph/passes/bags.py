@@ -41,6 +41,8 @@ def lay_out_bags(model: onnx.ModelProto) -> None:
     then its Loops stay.
     """
     graph = model.graph
+    if not any(node.op_type == "Loop" for node in graph.node):
+        return
     opset = max((o.version for o in model.opset_import if o.domain in STANDARD), default=0)
     types = {t.name: t.data_type for t in graph.initializer}
     written: list[onnx.NodeProto] = []
@@ -167,11 +169,11 @@ class _Writer:
         return self._op(kind, rows, self._constant([1]), keepdims=0)
 
     def _op(self, kind: str, *inputs: str, **given: Any) -> str:
-        name = f"{self._loop.name}/{kind}_{len(self.nodes)}"
+        name = f"{self._loop.output[0]}/{kind}_{len(self.nodes)}"
         self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **given))
         return name
 
     def _constant(self, value: Any) -> str:
-        name = f"{self._loop.name}/constant_{len(self._graph.initializer)}"
+        name = f"{self._loop.output[0]}/constant_{len(self._graph.initializer)}"
         self._graph.initializer.append(numpy_helper.from_array(np.asarray(value), name))
         return name

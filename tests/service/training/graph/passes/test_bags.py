@@ -91,6 +91,19 @@ def test_bags_of_different_lengths_are_computed_at_once(reduction: str, opset: i
     check(plain, {**feeds, "table": TABLE})
 
 
+def test_two_loops_without_names_stay_apart() -> None:
+    twice = model("ReduceSum")
+    loop = next(node for node in twice.graph.node if node.op_type == "Loop")
+    loop.name = ""
+    other = twice.graph.node.add()
+    other.CopyFrom(loop)
+    other.output[0] = "more_bags"
+    lay_out_bags(twice)
+    made = [name for node in twice.graph.node for name in node.output]
+    made += [tensor.name for tensor in twice.graph.initializer]
+    assert len(made) == len(set(made))
+
+
 def test_bags_without_rows_are_zeros() -> None:
     plain = model("ReduceMean")
     lay_out_bags(plain)
