@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 Kind = Literal["prototype", "knn", "linear", "full"]
 COMPUTED = ("prototype", "knn")
 NEIGHBOURS = 5
-BESIDE_COMPUTED = frozenset({"head", "auto", "replay", "seed", "calibrate"})
+BESIDE_COMPUTED = frozenset({"head", "auto", "replay", "seed", "calibrate", "ignore_index"})
 """Hyperparameters of a job that computes its head; the others say how a job trains."""
 NO_HEAD = (
     "the model does not end in a linear layer that trains and has a row for each class (Gemm,"

@@ -30,8 +30,8 @@ finite in float32.
 """
 LEAST_SQUARE = 1e-12
 """Added to the square of an embedding's length, which may be 0."""
-ROWS = 512
-"""Samples whose cosines with all others are in memory at once."""
+MOST_COSINES = 1 << 22
+"""Cosines that are in memory at once."""
 
 
 def _unit(embeddings: Array) -> NDArray[np.float64]:
@@ -60,8 +60,9 @@ def supervised_contrastive(output: Array, target: Array) -> PerSample:
 def right_neighbours(output: Array, target: Array) -> PerSample:
     """Whether the sample with the highest cosine, of all others, has the same label."""
     unit, right = _unit(output), np.zeros(len(target))
-    for start in range(0, len(unit) if len(unit) > 1 else 0, ROWS):
-        rows = np.arange(start, min(start + ROWS, len(unit)))
+    size = max(1, MOST_COSINES // max(1, len(unit)))
+    for start in range(0, len(unit) if len(unit) > 1 else 0, size):
+        rows = np.arange(start, min(start + size, len(unit)))
         cosines = unit[rows] @ unit.T
         cosines[rows - start, rows] = -np.inf
         right[rows] = target[cosines.argmax(axis=1)] == target[rows]
@@ -99,7 +100,7 @@ class EmbeddingMetrics(PassMetrics):
 
 
 class SupervisedContrastive(LearningTask):
-    """Labels are whole numbers, or names, of which any number of others may come later."""
+    """Labels are whole numbers, of which others may come later, or names of the model's classes."""
 
     name = "supcon"
     title = "supervised contrastive: embeddings, near for equal labels"
