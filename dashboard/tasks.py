@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from service.training.tasks import LearningTask
 
 HERE = Path(__file__).parent
 PAGE = HERE / "src" / "daemon" / "tasks.ts"
@@ -16,13 +20,21 @@ export interface Task {
   hasClasses: boolean;
   /** Whether predictions tell how uncertain they are. */
   hasDoubt: boolean;
+  /** What a gate may compare, the default first. */
+  metrics: readonly string[];
 }
+
+type Loss = string | { output: string };
 
 """
 TAIL = """
 /** undefined for a loss that the model computes itself. */
-export function taskOf(loss: string | { output: string }): Task | undefined {
+export function taskOf(loss: Loss): Task | undefined {
   return typeof loss === "string" ? TASKS[loss] : undefined;
+}
+
+export function metricsOf(loss: Loss): readonly string[] {
+  return taskOf(loss)?.metrics ?? METRICS_OF_OWN_LOSS;
 }
 """
 
@@ -30,16 +42,34 @@ export function taskOf(loss: string | { output: string }): Task | undefined {
 def render() -> str:
     """The whole file."""
     sys.path.insert(0, str(HERE.parent))
-    from service.training.tasks import OWN, TASKS
+    from service.training.tasks import METRICS, OWN, TASKS
 
-    rows = []
-    for name, task in TASKS.items():
-        fields = {"title": task.title, "hasClasses": task.has_classes, "hasDoubt": task.has_doubt}
-        written = ", ".join(f"{field}: {json.dumps(value)}" for field, value in fields.items())
-        rows += [] if name == OWN else [f"  {name}: {{ {written} }},\n"]
+    tasks = [_row(name, _fields(task)) for name, task in TASKS.items() if name != OWN]
+    metrics = [
+        _row(name, {"higherIsBetter": metric.higher_is_better}) for name, metric in METRICS.items()
+    ]
+    own = json.dumps(_fields(TASKS[OWN])["metrics"])
     return (
-        f"{HEAD}export const TASKS: Readonly<Record<string, Task>> = {{\n{''.join(rows)}}};\n{TAIL}"
+        f"{HEAD}export const TASKS: Readonly<Record<string, Task>> = {{\n{''.join(tasks)}}};\n\n"
+        "/** Those of which more is better are shares of 1. */\n"
+        "export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = "
+        f"{{\n{''.join(metrics)}}};\n\n"
+        f"const METRICS_OF_OWN_LOSS: readonly string[] = {own};\n{TAIL}"
     )
+
+
+def _fields(task: LearningTask) -> dict[str, Any]:
+    return {
+        "title": task.title,
+        "hasClasses": task.has_classes,
+        "hasDoubt": task.has_doubt,
+        "metrics": [metric.name for metric in task.metrics],
+    }
+
+
+def _row(name: str, fields: dict[str, Any]) -> str:
+    written = ", ".join(f"{field}: {json.dumps(value)}" for field, value in fields.items())
+    return f"  {name}: {{ {written} }},\n"
 
 
 if __name__ == "__main__":

@@ -931,16 +931,28 @@ function presetOf({ kind, channels }) {
 
 // src/daemon/tasks.ts
 var TASKS = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true },
-  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true },
-  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false }
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, metrics: ["accuracy", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] }
 };
+var METRICS = {
+  accuracy: { higherIsBetter: true },
+  loss: { higherIsBetter: false },
+  mae: { higherIsBetter: false },
+  micro_f1: { higherIsBetter: true },
+  macro_f1: { higherIsBetter: true },
+  recall_at_1: { higherIsBetter: true }
+};
+var METRICS_OF_OWN_LOSS = ["loss"];
 function taskOf(loss) {
   return typeof loss === "string" ? TASKS[loss] : void 0;
+}
+function metricsOf(loss) {
+  return taskOf(loss)?.metrics ?? METRICS_OF_OWN_LOSS;
 }
 
 // src/page/words.ts
@@ -997,25 +1009,36 @@ var STATES = {
   failed: "failed",
   cancelled: "cancelled"
 };
-var MEASURES = [
-  { key: "accuracy", name: "accuracy", isShare: true },
-  { key: "mae", name: "mean absolute error", isShare: false },
-  { key: "loss", name: "loss", isShare: false }
-];
-function measure(metrics, baseline, preferred) {
-  const inOrder = [...MEASURES].sort((a, b) => Number(b.key === preferred) - Number(a.key === preferred));
-  for (const { key, name, isShare } of inOrder) {
-    const after = metrics[key];
-    const before = baseline[key];
+var METRIC_WORDS = {
+  f1: "F1",
+  macro_f1: "macro F1",
+  mae: "mean absolute error",
+  micro_f1: "micro F1",
+  r2: "R²",
+  top_5_accuracy: "top-5 accuracy"
+};
+function metricWords(name) {
+  return METRIC_WORDS[name] ?? name.replaceAll("_", " ");
+}
+function isShare(metric) {
+  return METRICS[metric]?.higherIsBetter === true;
+}
+function judgedBy({ gate, loss }) {
+  return [gate.metric, ...metricsOf(loss).filter((name) => name !== gate.metric)];
+}
+function measure(metrics, baseline, names) {
+  for (const name of names) {
+    const [after, before] = [metrics[name], baseline[name]];
     if (typeof after === "number") {
-      return { name, isShare, after, before: typeof before === "number" ? before : null };
+      return { name: metricWords(name), isShare: isShare(name), after, before: typeof before === "number" ? before : null };
     }
   }
   return null;
 }
-function measureOf({ gate }, list2, { version, metrics, baseline }) {
+function measureOf(model2, list2, { version, metrics, baseline }) {
   const next = list2.filter(({ verdict: verdict2 }) => verdict2.baseline_version === version).at(-1);
-  return measure(metrics, baseline, gate.metric) ?? measure(next?.baseline ?? {}, {}, gate.metric);
+  const names = judgedBy(model2);
+  return measure(metrics, baseline, names) ?? measure(next?.baseline ?? {}, {}, names);
 }
 
 // src/views/parts/parts.ts
@@ -2364,8 +2387,8 @@ function chartView(app, chart) {
   ];
   const drawn2 = lines.some(({ dots }) => dots.length > 1) ? lines : [];
   if (drawn2.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve appears after the first steps.`);
-  const { title, isShare, by = { name: "step", first: 0 }, width = app.width } = chart;
-  const axes = { name: title, most: isShare ? 1 : Infinity, xName: by.name, first: by.first, show: isShare ? percent : decimal };
+  const { title, isShare: isShare2, by = { name: "step", first: 0 }, width = app.width } = chart;
+  const axes = { name: title, most: isShare2 ? 1 : Infinity, xName: by.name, first: by.first, show: isShare2 ? percent : decimal };
   const frame = frameOf(width, drawn2.flatMap(({ dots }) => dots), axes);
   const step2 = app.state.hover?.chart === chart.id ? app.state.hover.step : null;
   return h("figure", { class: "curve" }, drawing2(app, chart, drawn2, frame, step2), legend2(drawn2, frame, step2));
@@ -2713,8 +2736,8 @@ function versionCell(newest, fetched) {
     newest && !isNewest && [" ", newest.promoted ? badge("queued", `${newest.version} newest`) : badge("held", `${newest.version} not promoted`)]
   ];
 }
-function shown({ isShare, after }) {
-  return isShare ? percent(after) : decimal(after);
+function shown({ isShare: isShare2, after }) {
+  return isShare2 ? percent(after) : decimal(after);
 }
 function courseOf(model2, known) {
   const judged = measured(model2, known);
@@ -2860,6 +2883,7 @@ function jobPage(app, id) {
     return [heading("Job not found"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
   }
   const points = curve(app, known) ?? [];
+  const metric = metricOf(app, known, points);
   return [
     head(app, known),
     known.state === "paused" ? progressView(known) : null,
@@ -2868,8 +2892,8 @@ function jobPage(app, id) {
     known.metrics.reason !== null ? h("p", { class: "reason" }, known.metrics.reason) : null,
     known.metrics.warnings.map((warning) => h("p", { class: "notice held", "data-key": warning }, warning)),
     known.state === "failed" ? logView(app, known) : null,
-    h("dl", { class: "facts" }, facts(known, points)),
-    curvesView(app, known, points),
+    h("dl", { class: "facts" }, facts(known, points, metric)),
+    curvesView(app, known, points, metric),
     h("div", { class: "columns", "data-key": "columns" }, choicesView(known), settingsView(known)),
     known.state === "failed" || known.state === "queued" ? null : logView(app, known)
   ];
@@ -2897,15 +2921,20 @@ function beginning(known) {
 function progressView(known) {
   return h("div", { class: "progress", "data-key": "progress" }, progressBar(known), h("p", { class: "quiet" }, progressText(known)));
 }
-function facts(known, points) {
+function metricOf(app, known, points) {
+  const judged = model(app, known.model);
+  const names = judged ? judgedBy(judged).filter((name) => name !== "loss") : [];
+  return names.find((name) => last(points, `validation_${name}`) !== null) ?? null;
+}
+function facts(known, points, metric) {
   const { samples_per_second: speed } = known.progress;
   const train = isOver(known) ? known.metrics.train_loss : latestMean(seriesOf(points, "train_loss"));
   const loss = last(points, "validation_loss");
-  const accuracy = last(points, "validation_accuracy");
+  const measured2 = metric === null ? null : last(points, `validation_${metric}`);
   return [
     train !== null && fact(isOver(known) ? "training loss, last epoch" : "training loss, running mean", decimal(train)),
     loss !== null && fact("validation loss", decimal(loss)),
-    accuracy !== null && fact("validation accuracy", percent(accuracy)),
+    metric !== null && measured2 !== null && fact(`validation ${metricWords(metric)}`, isShare(metric) ? percent(measured2) : decimal(measured2)),
     speed !== null && speed > 0 && fact("samples per second", count(speed)),
     known.version !== null && fact("result", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
     known.restarts > 0 && fact("restarts", count(known.restarts))
@@ -2918,11 +2947,11 @@ function last(points, key) {
   }
   return null;
 }
-function curvesView(app, known, points) {
+function curvesView(app, known, points, metric) {
   const otherId = Number(app.route.query.get("with"));
   const other = otherId > 0 ? job(app, otherId) : null;
   const others2 = other ? curve(app, other) ?? [] : [];
-  const metric = ["validation_accuracy", "validation_mae"].find((key) => last(points, key) !== null);
+  const words = metric === null ? "" : metricWords(metric);
   const overlaid = other ? { name: `job ${other.id}`, points: others2 } : null;
   return h(
     "div",
@@ -2932,10 +2961,10 @@ function curvesView(app, known, points) {
       { id: "loss" },
       chartView(app, { id: `loss-${known.id}`, title: "loss", keys: { train: "train_loss", validation: "validation_loss" }, points, overlaid })
     ),
-    metric === void 0 ? null : section(
-      metric === "validation_accuracy" ? "Accuracy" : "Mean absolute error",
+    metric === null ? null : section(
+      words.charAt(0).toUpperCase() + words.slice(1),
       { id: "metric" },
-      chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid, isShare: metric === "validation_accuracy" })
+      chartView(app, { id: `metric-${known.id}`, title: words, keys: { validation: `validation_${metric}` }, points, overlaid, isShare: isShare(metric) })
     ),
     overlayField(app, known)
   );
@@ -3045,9 +3074,19 @@ function endedRow(job2) {
 
 // src/app/labels.ts
 var NUMBERS_SHOWN = 6;
+var LEAST_YES = 0.5;
 function classesOf({ target: { classes, num_classes: count2, shape } }) {
   if (count2 === null || shape.length > 0) return [];
   return classes ?? Array.from({ length: count2 }, (_, index) => String(index));
+}
+function likelyClassesOf(model2) {
+  return taskOf(model2.loss)?.hasClasses === true ? classesOf(model2) : [];
+}
+function severalOf({ target: { classes, num_classes: count2 } }) {
+  return count2 === null ? classes : null;
+}
+function namesOf(model2) {
+  return severalOf(model2) ?? (model2.target.classes === null ? [] : classesOf(model2));
 }
 var written = /* @__PURE__ */ new WeakMap();
 function labelText(model2, value) {
@@ -3058,7 +3097,10 @@ function labelText(model2, value) {
   written.set(value, text3);
   return text3;
 }
-function arrayText({ target }, numbers) {
+function arrayText(model2, numbers) {
+  const { target } = model2;
+  const several = severalOf(model2);
+  if (several !== null) return several.filter((_, index) => (numbers[index] ?? 0) >= LEAST_YES).join(", ") || "none";
   if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
   return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
 }
@@ -3382,16 +3424,8 @@ function pairs(title, matrix, names) {
 }
 
 // src/views/models/compare.ts
-var SHARES = /* @__PURE__ */ new Set(["accuracy", "macro_f1", "top_5_accuracy", "calibration_error"]);
-var NAMES2 = {
-  accuracy: "accuracy",
-  macro_f1: "macro F1",
-  top_5_accuracy: "top-5 accuracy",
-  calibration_error: "calibration error",
-  loss: "loss",
-  mae: "mean absolute error",
-  r2: "R²"
-};
+var OTHER_FIGURES = ["macro_f1", "top_5_accuracy", "calibration_error", "r2"];
+var OTHER_SHARES = /* @__PURE__ */ new Set(["top_5_accuracy", "calibration_error"]);
 function compareTab(app, model2) {
   const list2 = versions(app, model2.name);
   if (!list2) return loading();
@@ -3442,7 +3476,7 @@ function found(app, model2, before, after) {
   if (known.samples === 0) return h("p", { class: "quiet", "data-key": "empty" }, "There are no labelled validation samples to compare them on.");
   return [
     summary3(known),
-    section("Metrics", { id: "metrics" }, metricsTable(known)),
+    section("Metrics", { id: "metrics" }, metricsTable(model2, known)),
     confusions(known),
     h("div", { class: "columns", "data-key": "changed" }, changedView(app, model2, known, "worse"), changedView(app, model2, known, "better")),
     classesView2(known)
@@ -3461,9 +3495,8 @@ function summary3({ samples, left_out: left, better, worse, by }) {
     `.${rest}`
   );
 }
-function metricsTable(known) {
-  const { before, after, versions: pair } = known;
-  const rows = Object.keys(NAMES2).filter((key) => typeof (before[key] ?? after[key]) === "number").map((key) => [NAMES2[key] ?? key, before[key], after[key], SHARES.has(key)]);
+function metricsTable(model2, { before, after, versions: pair }) {
+  const rows = [.../* @__PURE__ */ new Set([...judgedBy(model2), ...OTHER_FIGURES])].filter((key) => typeof (before[key] ?? after[key]) === "number").map((key) => [metricWords(key), before[key], after[key], isShare(key) || OTHER_SHARES.has(key)]);
   return figures("Metrics", pair, [...rows, ...quantiles(before, after)]);
 }
 function quantiles(before, after) {
@@ -3477,17 +3510,17 @@ function figures(title, [first, second], rows) {
       "table",
       {},
       h("thead", {}, h("tr", {}, ["", `Version ${first}`, `Version ${second}`, "Change"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Figure"))))),
-      h("tbody", {}, rows.map(([name, then, now, isShare]) => h("tr", { "data-key": name }, h("th", { scope: "row" }, name), figure(then, isShare), figure(now, isShare), difference(then, now, isShare))))
+      h("tbody", {}, rows.map(([name, then, now, isShare2]) => h("tr", { "data-key": name }, h("th", { scope: "row" }, name), figure(then, isShare2), figure(now, isShare2), difference(then, now, isShare2))))
     )
   );
 }
-function figure(value, isShare) {
-  return h("td", { class: "number" }, typeof value === "number" ? isShare ? percent(value) : decimal(value) : "–");
+function figure(value, isShare2) {
+  return h("td", { class: "number" }, typeof value === "number" ? isShare2 ? percent(value) : decimal(value) : "–");
 }
-function difference(then, now, isShare) {
+function difference(then, now, isShare2) {
   if (typeof then !== "number" || typeof now !== "number") return h("td", {});
   const change3 = now - then;
-  const size = isShare ? `${(Math.abs(change3) * 100).toFixed(1)} points` : decimal(Math.abs(change3));
+  const size = isShare2 ? `${(Math.abs(change3) * 100).toFixed(1)} points` : decimal(Math.abs(change3));
   return h("td", { class: "number" }, change3 === 0 ? "same" : `${change3 > 0 ? "+" : "−"}${size}`);
 }
 function confusions(known) {
@@ -3502,9 +3535,9 @@ function confusions(known) {
   );
 }
 function classesView2(known) {
-  const rows = ["recall", "precision"].flatMap((key) => {
+  const rows = ["recall", "precision", "f1"].flatMap((key) => {
     const [then, now] = [known.before[key], known.after[key]];
-    return (then ?? []).map((value, index) => [`${key} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
+    return (then ?? []).map((value, index) => [`${metricWords(key)} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
   });
   return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("By class", known.versions, rows));
 }
@@ -3527,7 +3560,7 @@ function workOf(app, name) {
   return app.draft(`samples:${name}`, begin2);
 }
 function canShow(model2, show) {
-  if (show === "suspect") return taskOf(model2.loss)?.hasClasses === true && classesOf(model2).length > 0;
+  if (show === "suspect") return likelyClassesOf(model2).length > 0;
   return show !== "uncertain" || taskOf(model2.loss)?.hasDoubt === true;
 }
 function showOf(app) {
@@ -3739,9 +3772,9 @@ function formOf2(model2, upload, files) {
   form.append("samples", JSON.stringify(about));
   return form;
 }
-function labelOf({ target }, { label: label2 }, folder) {
+function labelOf(model2, { label: label2 }, folder) {
   const wanted = label2 === "folder" ? folder : label2;
-  return target.classes?.find((name) => name === wanted) ?? null;
+  return namesOf(model2).find((name) => name === wanted) ?? null;
 }
 function typed(file) {
   return new Blob([file], { type: typeOf(file) });
@@ -3963,7 +3996,7 @@ function uploadView(app, model2) {
     h("p", { class: "quiet" }, `Drop ${takes} or sample archives (.zip) anywhere here, or`),
     field3("Choose files", false),
     kind === null ? null : field3("Choose a folder", true),
-    kind !== null && classesOf(model2).length > 0 && model2.target.classes !== null ? labelField(app, model2) : null,
+    kind !== null && namesOf(model2).length > 0 ? labelField(app, model2) : null,
     upload.stop === null ? null : progress(app, model2),
     upload.faults.length === 0 ? null : h("div", { class: "problem", role: "alert" }, h("ul", {}, upload.faults.map((fault) => h("li", {}, fault))))
   );
@@ -3973,7 +4006,7 @@ function labelField(app, model2) {
   const choose = (event) => {
     upload.label = event.currentTarget.value;
   };
-  const options = [["folder", "by folder"], ["none", "none"], ...(model2.target.classes ?? []).map((name) => [name, name])];
+  const options = [["folder", "by folder"], ["none", "none"], ...namesOf(model2).map((name) => [name, name])];
   return h(
     "label",
     { class: "inline" },
@@ -4566,20 +4599,7 @@ function askDelete2(app, model2, { id, name }) {
 }
 
 // src/views/models/settings.ts
-var PARTS = [
-  {
-    key: "gate",
-    title: "Gate",
-    settings: [
-      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "only by hand"]] },
-      { name: "metric", title: "Metric", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
-      { name: "margin", title: "Largest drop accepted as chance", kind: "number" },
-      { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
-      { name: "min_per_class", title: "Minimum validation samples per class", kind: "number" },
-      { name: "base_set", title: "Judge on the base set too", kind: "flag" },
-      { name: "base_margin", title: "Largest accepted drop on the base set", kind: "number" }
-    ]
-  },
+var KEPT = [
   {
     key: "quota",
     title: "Sample quota",
@@ -4595,6 +4615,22 @@ var PARTS = [
     settings: [limit("max_versions", "Maximum versions"), limit("max_age_days", "Maximum age", "days"), limit("max_bytes", "Maximum space", "MiB", 2 ** 20)]
   }
 ];
+function gateOf({ loss }) {
+  return {
+    key: "gate",
+    title: "Gate",
+    settings: [
+      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "only by hand"]] },
+      { name: "metric", title: "Metric", kind: "choice", options: metricsOf(loss).map((name) => [name, metricWords(name)]) },
+      { name: "margin", title: "Largest drop accepted as chance", kind: "number" },
+      { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
+      { name: "min_per_class", title: "Minimum validation samples per class", kind: "number" },
+      { name: "base_set", title: "Judge on the base set too", kind: "flag" },
+      { name: "base_margin", title: "Largest accepted drop on the base set", kind: "number" },
+      { name: "hold_on_drift", title: "Hold versions back while recent inputs have drifted", kind: "flag" }
+    ]
+  };
+}
 function settingsTab(app, model2) {
   const { name } = model2;
   const stale2 = staleOf(model2);
@@ -4604,7 +4640,7 @@ function settingsTab(app, model2) {
     h(
       "div",
       { class: "stack" },
-      PARTS.map(
+      [gateOf(model2), ...KEPT].map(
         ({ key, title, settings }) => section(
           title,
           { id: key },
@@ -4813,8 +4849,9 @@ function answerView(app, { classes, predictions: [prediction2] }, choice2) {
   return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice2);
 }
 function predictedView({ target }, { predictions: [prediction2] }) {
-  const { label: label2, probabilities, values } = prediction2 ?? {};
+  const { label: label2, probabilities, values, embedding } = prediction2 ?? {};
   if (Array.isArray(label2)) return arrayView("predicted", label2, target.num_classes);
+  if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
 }
 function isList(value) {
@@ -4955,7 +4992,7 @@ async function predict(app, model2, trial, body) {
 function trialAnswer(app, model2, trial) {
   const { answer, body, kept } = trial;
   if (answer === null || body === null) return null;
-  const classes = classesOf(model2);
+  const classes = likelyClassesOf(model2);
   const choose = async (index, name) => {
     await keep(app, model2, body, index);
     trial.kept = index;
@@ -4993,10 +5030,10 @@ function storedAnswer(app, model2, id) {
       "div",
       { class: "beside", "data-key": "sample" },
       h("div", { class: "tried" }, sampleView(app, model2, known)),
-      Array.isArray(label2) && arrayView("label", label2, model2.target.num_classes),
+      Array.isArray(label2) && severalOf(model2) === null && arrayView("label", label2, model2.target.num_classes),
       predictedView(model2, answer)
     ),
-    answerView(app, answer, classesOf(model2).length > 0 ? { name: `label-stored:${id}`, chosen: chosen3, stale: staleOf(model2), choose } : null)
+    answerView(app, answer, likelyClassesOf(model2).length > 0 ? { name: `label-stored:${id}`, chosen: chosen3, stale: staleOf(model2), choose } : null)
   );
 }
 function storedView(app, model2, id) {
@@ -5417,14 +5454,14 @@ function askRollback(app, model2, { version }) {
     }
   });
 }
-function measureView({ name, isShare, after, before }, isGood) {
-  const show = isShare ? percent : decimal;
+function measureView({ name, isShare: isShare2, after, before }, isGood) {
+  const show = isShare2 ? percent : decimal;
   return h(
     "div",
     { class: `measure ${isGood ? "good" : "held"}` },
     h("p", {}, h("span", { class: "value" }, show(after)), ` validation ${name}`),
     before !== null && h("p", { class: "quiet" }, change2(show(after), show(before), after > before)),
-    isShare && bar(after, before)
+    isShare2 && bar(after, before)
   );
 }
 function change2(after, before, isUp) {

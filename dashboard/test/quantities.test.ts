@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import type { Model } from "../src/daemon/types";
 import { ago, bytes, clock, count, decimal, duration } from "../src/page/format";
 import { latestMean, powers, smoothed, thinned, ticks } from "../src/page/scale";
-import { condition, measure } from "../src/page/words";
+import { condition, judgedBy, measure, metricWords } from "../src/page/words";
 
 test("ticks are round, and inside the range", () => {
   assert.deepEqual(ticks({ low: 0, high: 3.4 }, 4), [0, 1, 2, 3]);
@@ -57,10 +58,24 @@ test("quantities are short", () => {
   assert.equal(ago(new Date("2026-01-31T11:57:00Z"), now), "3 min ago");
 });
 
-test("a version is judged by its gate's metric, else by accuracy", () => {
+function judging(loss: Model["loss"], metric: Model["gate"]["metric"]): string[] {
+  return judgedBy({ loss, gate: { metric } as Model["gate"] });
+}
+
+test("a version is judged by its gate's metric, else by another of its task", () => {
   const metrics = { accuracy: 0.9, loss: 0.3, macro_f1: null };
-  assert.equal(measure(metrics, {}, "accuracy")?.after, 0.9);
-  assert.equal(measure(metrics, { loss: 0.5 }, "loss")?.before, 0.5);
-  assert.equal(measure({ loss: 1 }, {}, "accuracy")?.name, "loss");
-  assert.equal(measure({}, {}, "accuracy"), null);
+  assert.equal(measure(metrics, {}, judging("cross_entropy", "accuracy"))?.after, 0.9);
+  assert.equal(measure(metrics, { loss: 0.5 }, judging("cross_entropy", "loss"))?.before, 0.5);
+  assert.equal(measure({ loss: 1 }, {}, judging("cross_entropy", "accuracy"))?.name, "loss");
+  assert.equal(measure({}, {}, judging("cross_entropy", "accuracy")), null);
+  assert.deepEqual(judging("multilabel", "macro_f1"), ["macro_f1", "micro_f1", "accuracy", "loss"]);
+  assert.deepEqual(judging({ output: "loss" }, "loss"), ["loss"]);
+});
+
+test("of metrics those are shares of which more is better", () => {
+  const shown = (loss: Model["loss"], metric: Model["gate"]["metric"]) => measure({ [metric]: 0.5 }, {}, judging(loss, metric));
+  assert.deepEqual(shown("multilabel", "micro_f1"), { name: "micro F1", isShare: true, after: 0.5, before: null });
+  assert.deepEqual(shown("supcon", "recall_at_1"), { name: "recall at 1", isShare: true, after: 0.5, before: null });
+  assert.deepEqual(shown("l1", "mae"), { name: "mean absolute error", isShare: false, after: 0.5, before: null });
+  assert.equal(metricWords("loss"), "loss");
 });

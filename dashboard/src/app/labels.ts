@@ -1,9 +1,12 @@
 /** Labels in words, and the classes that a label can be. */
 
+import { taskOf } from "../daemon/tasks";
 import type { Model } from "../daemon/types";
 import { decimal } from "../page/format";
 
 const NUMBERS_SHOWN = 6;
+/** From which number on a sample has one of several labels. */
+const LEAST_YES = 0.5;
 
 /** The classes that a sample's label can be, by index; empty if labels are not single classes. */
 export function classesOf({ target: { classes, num_classes: count, shape } }: Model): string[] {
@@ -11,9 +14,24 @@ export function classesOf({ target: { classes, num_classes: count, shape } }: Mo
   return classes ?? Array.from({ length: count }, (_, index) => String(index));
 }
 
+/** The same if predictions have a probability of each, else empty. */
+export function likelyClassesOf(model: Model): string[] {
+  return taskOf(model.loss)?.hasClasses === true ? classesOf(model) : [];
+}
+
+/** The names of several labels, of which a sample has any; null if labels are something else. */
+export function severalOf({ target: { classes, num_classes: count } }: Model): string[] | null {
+  return count === null ? classes : null;
+}
+
+/** The names that a sample's label can be given by; empty if labels are numbers or positions. */
+export function namesOf(model: Model): string[] {
+  return severalOf(model) ?? (model.target.classes === null ? [] : classesOf(model));
+}
+
 const written = new WeakMap<object, string>();
 
-/** A class, a few numbers, the classes that a mask contains, or the size of a larger array. */
+/** A class, the names of several, a few numbers, the classes that a mask contains, or the size of a larger array. */
 export function labelText(model: Model, value: unknown): string {
   if (value === undefined) return "–";
   if (value === null) return "no label";
@@ -23,7 +41,10 @@ export function labelText(model: Model, value: unknown): string {
   return text;
 }
 
-function arrayText({ target }: Model, numbers: number[]): string {
+function arrayText(model: Model, numbers: number[]): string {
+  const { target } = model;
+  const several = severalOf(model);
+  if (several !== null) return several.filter((_, index) => (numbers[index] ?? 0) >= LEAST_YES).join(", ") || "none";
   if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
   return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
 }

@@ -2,7 +2,7 @@
 
 import { type Api, modelPath, withQuery } from "../daemon/api";
 import type { App, Said } from "./app";
-import { classesOf } from "./labels";
+import { likelyClassesOf } from "./labels";
 import { plural } from "../page/format";
 import { to } from "./route";
 import { taskOf } from "../daemon/tasks";
@@ -49,7 +49,7 @@ export function workOf(app: App, name: string): Work {
 
 /** Rankings need probabilities; that of suspect labels needs one class for each sample. */
 export function canShow(model: Model, show: string): boolean {
-  if (show === "suspect") return taskOf(model.loss)?.hasClasses === true && classesOf(model).length > 0;
+  if (show === "suspect") return likelyClassesOf(model).length > 0;
   return show !== "uncertain" || taskOf(model.loss)?.hasDoubt === true;
 }
 

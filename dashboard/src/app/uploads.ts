@@ -3,6 +3,7 @@
 import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import { plural } from "../page/format";
+import { namesOf } from "./labels";
 import { fileKind } from "./pictures";
 import { staleOf } from "./queries";
 import type { Accepted, Model } from "../daemon/types";
@@ -143,9 +144,9 @@ function formOf(model: Model, upload: Upload, files: Dropped[]): FormData {
 }
 
 /** The label of a file, null if nothing names a class. */
-function labelOf({ target }: Model, { label }: Upload, folder: string): string | null {
+function labelOf(model: Model, { label }: Upload, folder: string): string | null {
   const wanted = label === "folder" ? folder : label;
-  return target.classes?.find((name) => name === wanted) ?? null;
+  return namesOf(model).find((name) => name === wanted) ?? null;
 }
 
 /** A file's content with the type that its name means, empty for none. */

@@ -6,19 +6,39 @@ export interface Task {
   hasClasses: boolean;
   /** Whether predictions tell how uncertain they are. */
   hasDoubt: boolean;
+  /** What a gate may compare, the default first. */
+  metrics: readonly string[];
 }
 
+type Loss = string | { output: string };
+
 export const TASKS: Readonly<Record<string, Task>> = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true },
-  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true },
-  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false },
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, metrics: ["accuracy", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] },
 };
 
+/** Those of which more is better are shares of 1. */
+export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = {
+  accuracy: { higherIsBetter: true },
+  loss: { higherIsBetter: false },
+  mae: { higherIsBetter: false },
+  micro_f1: { higherIsBetter: true },
+  macro_f1: { higherIsBetter: true },
+  recall_at_1: { higherIsBetter: true },
+};
+
+const METRICS_OF_OWN_LOSS: readonly string[] = ["loss"];
+
 /** undefined for a loss that the model computes itself. */
-export function taskOf(loss: string | { output: string }): Task | undefined {
+export function taskOf(loss: Loss): Task | undefined {
   return typeof loss === "string" ? TASKS[loss] : undefined;
+}
+
+export function metricsOf(loss: Loss): readonly string[] {
+  return taskOf(loss)?.metrics ?? METRICS_OF_OWN_LOSS;
 }

@@ -1,5 +1,6 @@
 /** The API's codes in words. */
 
+import { METRICS, metricsOf } from "../daemon/tasks";
 import type { Blocker, JobState, Metrics, Model, Version } from "../daemon/types";
 
 /** Conditions of docs/policy.md and of the trainer; the detail next to it has the numbers. */
@@ -69,31 +70,44 @@ export interface Measure {
   before: number | null;
 }
 
-const MEASURES = [
-  { key: "accuracy", name: "accuracy", isShare: true },
-  { key: "mae", name: "mean absolute error", isShare: false },
-  { key: "loss", name: "loss", isShare: false },
-];
+/** Metrics whose words are not those of their names. */
+const METRIC_WORDS: Record<string, string> = {
+  f1: "F1",
+  macro_f1: "macro F1",
+  mae: "mean absolute error",
+  micro_f1: "micro F1",
+  r2: "R²",
+  top_5_accuracy: "top-5 accuracy",
+};
 
-/**
- * The measure of a version on the validation samples, null if there were none.
- *
- * preferred: the metric of the model's gate.
- */
-export function measure(metrics: Metrics, baseline: Metrics, preferred: string): Measure | null {
-  const inOrder = [...MEASURES].sort((a, b) => Number(b.key === preferred) - Number(a.key === preferred));
-  for (const { key, name, isShare } of inOrder) {
-    const after = metrics[key];
-    const before = baseline[key];
+export function metricWords(name: string): string {
+  return METRIC_WORDS[name] ?? name.replaceAll("_", " ");
+}
+
+/** Whether a metric is a fraction of 1. */
+export function isShare(metric: string): boolean {
+  return METRICS[metric]?.higherIsBetter === true;
+}
+
+/** What a model's versions are judged by: its gate's metric, then the others of its task. */
+export function judgedBy({ gate, loss }: Pick<Model, "gate" | "loss">): string[] {
+  return [gate.metric, ...metricsOf(loss).filter((name) => name !== gate.metric)];
+}
+
+/** The first of these metrics that a version has on the validation samples, null for none. */
+export function measure(metrics: Metrics, baseline: Metrics, names: readonly string[]): Measure | null {
+  for (const name of names) {
+    const [after, before] = [metrics[name], baseline[name]];
     if (typeof after === "number") {
-      return { name, isShare, after, before: typeof before === "number" ? before : null };
+      return { name: metricWords(name), isShare: isShare(name), after, before: typeof before === "number" ? before : null };
     }
   }
   return null;
 }
 
 /** The same of a version in a list: version 1 has only what the next one was compared with. */
-export function measureOf({ gate }: Model, list: readonly Version[], { version, metrics, baseline }: Version): Measure | null {
+export function measureOf(model: Model, list: readonly Version[], { version, metrics, baseline }: Version): Measure | null {
   const next = list.filter(({ verdict }) => verdict.baseline_version === version).at(-1);
-  return measure(metrics, baseline, gate.metric) ?? measure(next?.baseline ?? {}, {}, gate.metric);
+  const names = judgedBy(model);
+  return measure(metrics, baseline, names) ?? measure(next?.baseline ?? {}, {}, names);
 }

@@ -3,9 +3,10 @@
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent } from "../../page/format";
-import { curve, isOver, job, jobs } from "../../app/queries";
+import { curve, isOver, job, jobs, model } from "../../app/queries";
 import { to } from "../../app/route";
 import { latestMean } from "../../page/scale";
+import { isShare, judgedBy, metricWords } from "../../page/words";
 import type { Job, Point } from "../../daemon/types";
 import { chartView, seriesOf } from "./chart";
 import { logView } from "./log";
@@ -20,6 +21,7 @@ export function jobPage(app: App, id: number): Child[] {
     return [heading("Job not found"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
   }
   const points = curve(app, known) ?? [];
+  const metric = metricOf(app, known, points);
   return [
     head(app, known),
     known.state === "paused" ? progressView(known) : null,
@@ -28,8 +30,8 @@ export function jobPage(app: App, id: number): Child[] {
     known.metrics.reason !== null ? h("p", { class: "reason" }, known.metrics.reason) : null,
     known.metrics.warnings.map((warning) => h("p", { class: "notice held", "data-key": warning }, warning)),
     known.state === "failed" ? logView(app, known) : null,
-    h("dl", { class: "facts" }, facts(known, points)),
-    curvesView(app, known, points),
+    h("dl", { class: "facts" }, facts(known, points, metric)),
+    curvesView(app, known, points, metric),
     h("div", { class: "columns", "data-key": "columns" }, choicesView(known), settingsView(known)),
     known.state === "failed" || known.state === "queued" ? null : logView(app, known),
   ];
@@ -61,15 +63,22 @@ function progressView(known: Job): HTMLElement {
   return h("div", { class: "progress", "data-key": "progress" }, progressBar(known), h("p", { class: "quiet" }, progressText(known)));
 }
 
-function facts(known: Job, points: Point[]): Child[] {
+/** The metric beside the loss that its model is judged by, null for none. */
+function metricOf(app: App, known: Job, points: Point[]): string | null {
+  const judged = model(app, known.model);
+  const names = judged ? judgedBy(judged).filter((name) => name !== "loss") : [];
+  return names.find((name) => last(points, `validation_${name}`) !== null) ?? null;
+}
+
+function facts(known: Job, points: Point[], metric: string | null): Child[] {
   const { samples_per_second: speed } = known.progress;
   const train = isOver(known) ? known.metrics.train_loss : latestMean(seriesOf(points, "train_loss"));
   const loss = last(points, "validation_loss");
-  const accuracy = last(points, "validation_accuracy");
+  const measured = metric === null ? null : last(points, `validation_${metric}`);
   return [
     train !== null && fact(isOver(known) ? "training loss, last epoch" : "training loss, running mean", decimal(train)),
     loss !== null && fact("validation loss", decimal(loss)),
-    accuracy !== null && fact("validation accuracy", percent(accuracy)),
+    metric !== null && measured !== null && fact(`validation ${metricWords(metric)}`, isShare(metric) ? percent(measured) : decimal(measured)),
     speed !== null && speed > 0 && fact("samples per second", count(speed)),
     known.version !== null && fact("result", h("a", { href: to(["models", known.model]) }, `version ${known.version}`)),
     known.restarts > 0 && fact("restarts", count(known.restarts)),
@@ -85,11 +94,11 @@ function last(points: Point[], key: string): number | null {
 }
 
 /** Loss and metric by step, and those of another job if the address names one. */
-function curvesView(app: App, known: Job, points: Point[]): Child {
+function curvesView(app: App, known: Job, points: Point[], metric: string | null): Child {
   const otherId = Number(app.route.query.get("with"));
   const other = otherId > 0 ? job(app, otherId) : null;
   const others = other ? (curve(app, other) ?? []) : [];
-  const metric = ["validation_accuracy", "validation_mae"].find((key) => last(points, key) !== null);
+  const words = metric === null ? "" : metricWords(metric);
   const overlaid = other ? { name: `job ${other.id}`, points: others } : null;
   return h(
     "div",
@@ -99,12 +108,12 @@ function curvesView(app: App, known: Job, points: Point[]): Child {
       { id: "loss" },
       chartView(app, { id: `loss-${known.id}`, title: "loss", keys: { train: "train_loss", validation: "validation_loss" }, points, overlaid }),
     ),
-    metric === undefined
+    metric === null
       ? null
       : section(
-          metric === "validation_accuracy" ? "Accuracy" : "Mean absolute error",
+          words.charAt(0).toUpperCase() + words.slice(1),
           { id: "metric" },
-          chartView(app, { id: `metric-${known.id}`, title: metric.slice("validation_".length), keys: { validation: metric }, points, overlaid, isShare: metric === "validation_accuracy" }),
+          chartView(app, { id: `metric-${known.id}`, title: words, keys: { validation: `validation_${metric}` }, points, overlaid, isShare: isShare(metric) }),
         ),
     overlayField(app, known),
   );

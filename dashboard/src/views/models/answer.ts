@@ -1,4 +1,4 @@
-/** What a version predicts: probabilities of classes, a mask, or numbers. */
+/** What a version predicts: probabilities of classes, a mask, numbers, or an embedding. */
 
 import type { App } from "../../app/app";
 import { sharesOf } from "../../app/labels";
@@ -42,10 +42,11 @@ export function answerView(app: App, { classes, predictions: [prediction] }: Ans
   return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice);
 }
 
-/** The predicted mask or numbers; null for probabilities of classes. */
+/** The predicted mask, numbers or embedding; null for probabilities of classes. */
 export function predictedView({ target }: Model, { predictions: [prediction] }: Answer): Child {
-  const { label, probabilities, values } = prediction ?? {};
+  const { label, probabilities, values, embedding } = prediction ?? {};
   if (Array.isArray(label)) return arrayView("predicted", label, target.num_classes);
+  if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
 }
 

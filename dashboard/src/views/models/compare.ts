@@ -6,20 +6,14 @@ import { to } from "../../app/route";
 import type { Comparison, Metrics, Model, Version } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent, plural } from "../../page/format";
+import { isShare, judgedBy, metricWords } from "../../page/words";
 import { loading, scrolled, section } from "../parts/parts";
 import { changedView } from "./changed";
 import { matrixView } from "./confusion";
 
-const SHARES = new Set(["accuracy", "macro_f1", "top_5_accuracy", "calibration_error"]);
-const NAMES: Record<string, string> = {
-  accuracy: "accuracy",
-  macro_f1: "macro F1",
-  top_5_accuracy: "top-5 accuracy",
-  calibration_error: "calibration error",
-  loss: "loss",
-  mae: "mean absolute error",
-  r2: "R²",
-};
+/** Figures beside a task's metrics, and which of them are shares of 1. */
+const OTHER_FIGURES = ["macro_f1", "top_5_accuracy", "calibration_error", "r2"];
+const OTHER_SHARES = new Set(["top_5_accuracy", "calibration_error"]);
 
 export function compareTab(app: App, model: Model): HTMLElement {
   const list = versions(app, model.name);
@@ -77,7 +71,7 @@ function found(app: App, model: Model, before: number, after: number): Child {
   if (known.samples === 0) return h("p", { class: "quiet", "data-key": "empty" }, "There are no labelled validation samples to compare them on.");
   return [
     summary(known),
-    section("Metrics", { id: "metrics" }, metricsTable(known)),
+    section("Metrics", { id: "metrics" }, metricsTable(model, known)),
     confusions(known),
     h("div", { class: "columns", "data-key": "changed" }, changedView(app, model, known, "worse"), changedView(app, model, known, "better")),
     classesView(known),
@@ -98,11 +92,10 @@ function summary({ samples, left_out: left, better, worse, by }: Comparison): HT
   );
 }
 
-function metricsTable(known: Comparison): HTMLElement {
-  const { before, after, versions: pair } = known;
-  const rows = Object.keys(NAMES)
+function metricsTable(model: Model, { before, after, versions: pair }: Comparison): HTMLElement {
+  const rows = [...new Set([...judgedBy(model), ...OTHER_FIGURES])]
     .filter((key) => typeof (before[key] ?? after[key]) === "number")
-    .map((key): [string, unknown, unknown, boolean] => [NAMES[key] ?? key, before[key], after[key], SHARES.has(key)]);
+    .map((key): [string, unknown, unknown, boolean] => [metricWords(key), before[key], after[key], isShare(key) || OTHER_SHARES.has(key)]);
   return figures("Metrics", pair, [...rows, ...quantiles(before, after)]);
 }
 
@@ -147,9 +140,9 @@ function confusions(known: Comparison): Child {
 }
 
 function classesView(known: Comparison): Child {
-  const rows = ["recall", "precision"].flatMap((key) => {
+  const rows = ["recall", "precision", "f1"].flatMap((key) => {
     const [then, now] = [known.before[key], known.after[key]] as (unknown[] | null)[];
-    return (then ?? []).map((value, index): [string, unknown, unknown, boolean] => [`${key} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
+    return (then ?? []).map((value, index): [string, unknown, unknown, boolean] => [`${metricWords(key)} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
   });
   return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("By class", known.versions, rows));
 }

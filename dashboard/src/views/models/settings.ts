@@ -1,10 +1,12 @@
 /** A model's settings, and what it is made of. */
 
 import { modelPath } from "../../daemon/api";
+import { metricsOf } from "../../daemon/tasks";
 import type { App } from "../../app/app";
 import { staleOf } from "../../app/queries";
 import { h } from "../../page/dom";
 import { count } from "../../page/format";
+import { metricWords } from "../../page/words";
 import { to } from "../../app/route";
 import type { Model } from "../../daemon/types";
 import { limit, settingsForm, type Setting } from "../parts/form";
@@ -15,20 +17,13 @@ import { preprocessView } from "./preprocess";
 import { baseSetView, referenceView } from "./sets";
 import { triggersView } from "./triggers";
 
-const PARTS: { key: "gate" | "quota" | "retention"; title: string; settings: Setting[] }[] = [
-  {
-    key: "gate",
-    title: "Gate",
-    settings: [
-      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "only by hand"]] },
-      { name: "metric", title: "Metric", kind: "choice", options: [["accuracy", "accuracy"], ["loss", "loss"], ["mae", "mean absolute error"]] },
-      { name: "margin", title: "Largest drop accepted as chance", kind: "number" },
-      { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
-      { name: "min_per_class", title: "Minimum validation samples per class", kind: "number" },
-      { name: "base_set", title: "Judge on the base set too", kind: "flag" },
-      { name: "base_margin", title: "Largest accepted drop on the base set", kind: "number" },
-    ],
-  },
+interface Part {
+  key: "gate" | "quota" | "retention";
+  title: string;
+  settings: Setting[];
+}
+
+const KEPT: Part[] = [
   {
     key: "quota",
     title: "Sample quota",
@@ -45,6 +40,24 @@ const PARTS: { key: "gate" | "quota" | "retention"; title: string; settings: Set
   },
 ];
 
+/** With the metrics of the model's task. */
+function gateOf({ loss }: Model): Part {
+  return {
+    key: "gate",
+    title: "Gate",
+    settings: [
+      { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "only by hand"]] },
+      { name: "metric", title: "Metric", kind: "choice", options: metricsOf(loss).map((name) => [name, metricWords(name)]) },
+      { name: "margin", title: "Largest drop accepted as chance", kind: "number" },
+      { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
+      { name: "min_per_class", title: "Minimum validation samples per class", kind: "number" },
+      { name: "base_set", title: "Judge on the base set too", kind: "flag" },
+      { name: "base_margin", title: "Largest accepted drop on the base set", kind: "number" },
+      { name: "hold_on_drift", title: "Hold versions back while recent inputs have drifted", kind: "flag" },
+    ],
+  };
+}
+
 export function settingsTab(app: App, model: Model): HTMLElement {
   const { name } = model;
   const stale = staleOf(model);
@@ -54,7 +67,7 @@ export function settingsTab(app: App, model: Model): HTMLElement {
     h(
       "div",
       { class: "stack" },
-      PARTS.map(({ key, title, settings }) =>
+      [gateOf(model), ...KEPT].map(({ key, title, settings }) =>
         section(
           title,
           { id: key },

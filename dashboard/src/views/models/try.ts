@@ -1,7 +1,7 @@
 /** Tries the promoted version on a file, on numbers or on a stored sample, whose label can be set. */
 
 import type { App } from "../../app/app";
-import { classesOf, labelText } from "../../app/labels";
+import { labelText, likelyClassesOf, severalOf } from "../../app/labels";
 import { fileKind } from "../../app/pictures";
 import { prediction, sample, staleOf } from "../../app/queries";
 import { to } from "../../app/route";
@@ -121,7 +121,7 @@ async function predict(app: App, model: Model, trial: Trial, body: Blob): Promis
 function trialAnswer(app: App, model: Model, trial: Trial): Child {
   const { answer, body, kept } = trial;
   if (answer === null || body === null) return null;
-  const classes = classesOf(model);
+  const classes = likelyClassesOf(model);
   const choose = async (index: number, name: string): Promise<string> => {
     await keep(app, model, body, index);
     trial.kept = index;
@@ -163,10 +163,10 @@ function storedAnswer(app: App, model: Model, id: number): HTMLElement {
       "div",
       { class: "beside", "data-key": "sample" },
       h("div", { class: "tried" }, sampleView(app, model, known)),
-      Array.isArray(label) && arrayView("label", label, model.target.num_classes),
+      Array.isArray(label) && severalOf(model) === null && arrayView("label", label, model.target.num_classes),
       predictedView(model, answer),
     ),
-    answerView(app, answer, classesOf(model).length > 0 ? { name: `label-stored:${id}`, chosen, stale: staleOf(model), choose } : null),
+    answerView(app, answer, likelyClassesOf(model).length > 0 ? { name: `label-stored:${id}`, chosen, stale: staleOf(model), choose } : null),
   );
 }
 

@@ -3,7 +3,7 @@
 import type { App } from "../../app/app";
 import { h } from "../../page/dom";
 import { count } from "../../page/format";
-import { classesOf } from "../../app/labels";
+import { namesOf } from "../../app/labels";
 import { fileKind } from "../../app/pictures";
 import type { Model } from "../../daemon/types";
 import { chosen, send, uploadOf } from "../../app/uploads";
@@ -22,7 +22,7 @@ export function uploadView(app: App, model: Model): HTMLElement {
     h("p", { class: "quiet" }, `Drop ${takes} or sample archives (.zip) anywhere here, or`),
     field("Choose files", false),
     kind === null ? null : field("Choose a folder", true),
-    kind !== null && classesOf(model).length > 0 && model.target.classes !== null ? labelField(app, model) : null,
+    kind !== null && namesOf(model).length > 0 ? labelField(app, model) : null,
     upload.stop === null ? null : progress(app, model),
     upload.faults.length === 0 ? null : h("div", { class: "problem", role: "alert" }, h("ul", {}, upload.faults.map((fault) => h("li", {}, fault)))),
   );
@@ -33,7 +33,7 @@ function labelField(app: App, model: Model): HTMLElement {
   const choose = (event: Event): void => {
     upload.label = (event.currentTarget as HTMLSelectElement).value;
   };
-  const options = [["folder", "by folder"], ["none", "none"], ...(model.target.classes ?? []).map((name) => [name, name])];
+  const options = [["folder", "by folder"], ["none", "none"], ...namesOf(model).map((name) => [name, name])];
   return h(
     "label",
     { class: "inline" },
