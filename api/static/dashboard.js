@@ -3448,7 +3448,11 @@ function earlier({ latest_version: latest2 }, list2, after) {
   return latest2 !== after && list2.some(({ version }) => version === latest2) ? latest2 : null;
 }
 function chooser(app, { name }, list2, before, after) {
-  const go = (a, b) => app.go(to(["models", name, "compare"], { a, b }), { isSame: true });
+  const go = (chosen3) => {
+    const { query } = app.route;
+    const now = { a: numberOf(query.get("a")) ?? before, b: numberOf(query.get("b")) ?? after };
+    app.go(to(["models", name, "compare"], { ...now, ...chosen3 }), { isSame: true });
+  };
   const select = (title, chosen3, take2) => h(
     "label",
     { class: "inline", "data-key": title },
@@ -3464,9 +3468,9 @@ function chooser(app, { name }, list2, before, after) {
   return h(
     "div",
     { class: "toolbar", "data-key": `choose-${before}-${after}`, role: "group", "aria-label": "Versions" },
-    select("Before", before, (a) => go(a, after)),
-    select("After", after, (b) => go(before, b)),
-    h("button", { type: "button", onclick: () => go(after, before) }, "Swap")
+    select("Before", before, (a) => go({ a })),
+    select("After", after, (b) => go({ b })),
+    h("button", { type: "button", onclick: () => go({ a: after, b: before }) }, "Swap")
   );
 }
 function found(app, model2, before, after) {

@@ -77,6 +77,22 @@ def test_versions_are_chosen_and_swapped_in_the_address(
     assert page.url.endswith("?a=3&b=1")
 
 
+def test_two_choices_before_the_page_is_drawn_again_both_count(
+    tab: Callable[..., Tab], versions: Served
+) -> None:
+    page = tab(versions).open("/models/sides/compare?a=2&b=1")
+    page.get_by_role("combobox", name="Before").wait_for()
+    page.evaluate(
+        """() => [["Before", "1"], ["After", "3"]].forEach(([title, version]) => {
+          const select = document.querySelector(`[data-key="${title}"] select`);
+          select.value = version;
+          select.dispatchEvent(new Event("change"));
+        })"""
+    )
+    page.get_by_text("are now right").wait_for()
+    assert page.url.endswith("/models/sides/compare?a=1&b=3")
+
+
 def test_versions_without_validation_samples_say_so(
     tab: Callable[..., Tab], versions: Served
 ) -> None:

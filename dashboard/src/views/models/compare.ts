@@ -41,7 +41,11 @@ function earlier({ latest_version: latest }: Model, list: Version[], after: numb
 }
 
 function chooser(app: App, { name }: Model, list: Version[], before: number, after: number): HTMLElement {
-  const go = (a: number, b: number): void => app.go(to(["models", name, "compare"], { a, b }), { isSame: true });
+  const go = (chosen: { a?: number; b?: number }): void => {
+    const { query } = app.route; // a choice may have changed it since this was drawn
+    const now = { a: numberOf(query.get("a")) ?? before, b: numberOf(query.get("b")) ?? after };
+    app.go(to(["models", name, "compare"], { ...now, ...chosen }), { isSame: true });
+  };
   const select = (title: string, chosen: number, take: (value: number) => void): HTMLElement =>
     h(
       "label",
@@ -58,9 +62,9 @@ function chooser(app: App, { name }: Model, list: Version[], before: number, aft
   return h(
     "div",
     { class: "toolbar", "data-key": `choose-${before}-${after}`, role: "group", "aria-label": "Versions" },
-    select("Before", before, (a) => go(a, after)),
-    select("After", after, (b) => go(before, b)),
-    h("button", { type: "button", onclick: () => go(after, before) }, "Swap"),
+    select("Before", before, (a) => go({ a })),
+    select("After", after, (b) => go({ b })),
+    h("button", { type: "button", onclick: () => go({ a: after, b: before }) }, "Swap"),
   );
 }
 
