@@ -1,4 +1,4 @@
-# On x86-64 and on arm64; see the README's table of platforms. docs/container.md tells how to run it.
+# On x86-64 and on arm64; see the table of platforms in docs/install.md. docs/container.md tells how to run it.
 ARG BASE=python:3.12-slim
 FROM ${BASE} AS build
 WORKDIR /src

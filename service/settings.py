@@ -286,7 +286,7 @@ def _refuse_unknown_variables() -> None:
             import difflib
 
             near = difflib.get_close_matches(name.upper(), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else "see the table of settings in README.md"
+            hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists them"
             raise BadSetting(f"{name} is not a setting; {hint}")
 
 

@@ -35,7 +35,6 @@ SHORT = {
     "storage/disk/digest.py": "four rooms hash files",
     "tests/helpers/models/pictures.py": "a kind of model",
     "tests/helpers/policies.py": "a policy that one room's tests share",
-    "tests/helpers/processes/programs.py": "tests of two rooms run programs",
     "tests/helpers/training/training_api.py": "asked before the engine is imported",
 }
 """Modules that stand alone though they are short, and why."""

@@ -78,7 +78,7 @@ def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
         settings = client.settings
     except BadSetting as error:
         yield Check(
-            "settings", "fail", error.detail, "mend it; README.md has the table of settings"
+            "settings", "fail", error.detail, "mend it; docs/settings.md lists the settings"
         )
         return
     yield from check_data_dir(settings.data_dir)

@@ -1,13 +1,16 @@
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 
 from cli import manual, reference
+from cli.main import honed
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -19,6 +22,26 @@ def test_every_command_and_option_is_documented_as_it_is(page: str, module: Any)
     assert (DOCS / page).read_text(encoding="utf-8") == module.render(), (
         f"docs/{page} is old: python -m {module.__name__} > docs/{page}"
     )
+
+
+def test_a_command_that_a_page_names_exists_with_the_options_it_names() -> None:
+    commands = dict(reference.walk("honed", honed))
+    wrong = []
+    for page in {*DOCS.glob("*.md"), DOCS.parent / "README.md"} - {DOCS / "cli.md"}:
+        for line in re.findall(r"`(honed [^`]+)`", page.read_text("utf-8")):
+            path, *words = line.split()
+            while words and f"{path} {words[0]}" in commands:
+                path += f" {words.pop(0)}"
+            command = commands[path]
+            options = {word.partition("=")[0] for word in words if word.startswith("--")}
+            known = {name for option in command.params for name in option.opts} | {
+                "--help",
+                "--version",
+            }
+            lacks = isinstance(command, click.Group) and re.match("[a-z]", " ".join(words[:1]))
+            if lacks or options - known:
+                wrong.append(f"{page.name}: {line}")
+    assert wrong == []
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")

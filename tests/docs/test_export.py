@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support import DEADLINE_S, Served
+from programs import interpreter, printed
+from support import Served
 
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text("utf-8")
 PROGRAMS = re.findall(r"<!-- needs: ([\w ]+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
-INTERPRETERS = [
-    sys.executable,
-    *filter(None, os.environ.get("EXPORT_PYTHONS", "").split(os.pathsep)),
-]
-"""$EXPORT_PYTHONS names interpreters of environments that have what ours has not."""
-
-
-def interpreter(needed: str) -> str:
-    """One that has these modules; skips the test if there is none."""
-    program = "import importlib.util as u, sys; sys.exit(not all(map(u.find_spec, sys.argv[1:])))"
-    for each in INTERPRETERS:
-        command = [each, "-c", program, *needed.split()]
-        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
-            return each
-    pytest.skip(f"no interpreter has {needed}; name one in EXPORT_PYTHONS")
 
 
 def test_the_page_has_a_program_for_each_library() -> None:
@@ -43,11 +26,7 @@ def test_what_a_program_writes_trains(
     serve: Callable[..., Served], at: int, tmp_path: Path
 ) -> None:
     needed, program = PROGRAMS[at]
-    command = [interpreter(needed), "-W", "ignore", "-c", program]
-    done = subprocess.run(
-        command, cwd=tmp_path, capture_output=True, text=True, timeout=5 * DEADLINE_S, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    printed(interpreter(needed), "-W", "ignore", "-c", program, cwd=tmp_path)
     served, model = serve(), (tmp_path / "model.onnx").read_bytes()
     for name, trainable in (("whole", None), ("head", ["last:1"])):
         spec = {"trainable": trainable} if trainable else {}
