@@ -150,7 +150,7 @@ class ModelSpecBody(Request):
         [],
         max_length=1000,
         description="How uploads become tensors, and how training samples are augmented; see "
-        "docs/samples.md.",
+        "docs/preprocessing.md.",
     )
     duplicates: Duplicates = "merge"
     features: Features = None

@@ -37,7 +37,7 @@ MOST_CHANNELS = 2
 MFCC_MELS = 40
 FIXED = {"channels": "mean", "resample": "sinc_interp_hann", "window": "hann", "power": 2}
 FIXED |= {"floor": 1e-10, "fit": "start", "fill": 0}
-"""The fixed parts, so that an app can do the same: see docs/samples.md."""
+"""The fixed parts, so that an app can do the same: see docs/preprocessing.md."""
 OWN = ("fft_size", "window_size", "hop_size", "mels", "f_min", "f_max", "mean", "std", "augment")
 FIELDS = ("input", "kind", *CHOICES, "sample_rate", *OWN)
 

@@ -30,7 +30,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 DEFAULTS = {"resize": "cover", "channels": "rgb", "layout": "nchw", "scale": 255}
 FIELDS = ("input", "kind", "size", *DEFAULTS, "mean", "std", "augment")
 FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}
-"""The fixed parts, so that an app can do the same: see docs/samples.md."""
+"""The fixed parts, so that an app can do the same: see docs/preprocessing.md."""
 MOST_PIXELS_A_SIDE = 4096
 LARGE_PIXELS = 25_000_000
 """Larger images are decoded one at a time: each takes 4 bytes a pixel, twice."""

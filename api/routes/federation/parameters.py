@@ -155,7 +155,7 @@ async def measure_parameters(
     request: Request, model: TheModel, daemon: TheDaemon, principal: ThePrincipal
 ) -> MeasuredBody:
     """Metrics of these parameters (safetensors) on the model's own validation samples. They leave
-    without noise, and no budget counts them: docs/federated.md.
+    without noise, and no budget counts them: docs/rounds.md.
     """
     require_media_type(request, *TAKEN)
     if _require_consent_of_others(principal, model):

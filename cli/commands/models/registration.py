@@ -60,7 +60,7 @@ def spec_options(command: Command) -> Command:
             "--preprocess",
             metavar="JSON|FILE",
             help="How samples become what the model takes: JSON, one description or a list, or a "
-            "file of it; see docs/samples.md.",
+            "file of it; see docs/preprocessing.md.",
         ),
         click.option(
             "--batch-norm",

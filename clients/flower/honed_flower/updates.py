@@ -1,6 +1,6 @@
 """Reads updates and writes parameters as safetensors files, the daemon's format.
 
-Parameters are in the order of their names. docs/federated.md explains how updates are compressed.
+Parameters are in the order of their names. docs/rounds.md explains how updates are compressed.
 """
 
 from __future__ import annotations

@@ -148,7 +148,7 @@ def test_a_description_says_what_is_on_and_is_read_again() -> None:
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_documentation_lists_every_augmentation_with_its_bounds(family: type[Family]) -> None:
-    page = (Path(__file__).parents[3] / "docs/samples.md").read_text("utf-8")
+    page = (Path(__file__).parents[3] / "docs/preprocessing.md").read_text("utf-8")
     rows = dict(re.findall(r"^\| `(\w+)` \| (.+) \|$", page, re.M))
     for name, (_, amount) in family.amounts().items():
         assert name in rows
