@@ -113,9 +113,8 @@ def _besides(daemon: Served, case: Case) -> float:
 
 def _task(store: Store, *, work_dir: Path) -> Train:
     """The task of the first job, as it began."""
-    limits = ResourceLimits(threads=2, nice=0)
-    task = train_task(store.jobs.get(1), store, Settings(), limits=limits, work_dir=work_dir)
-    return replace(task, start=Start())
+    task = train_task(store.jobs.get(1), store, Settings(), work_dir=work_dir)
+    return replace(task, limits=ResourceLimits(threads=2, nice=0), start=Start())
 
 
 def _row(start: ChildStart, told: list[list[float]]) -> Row:

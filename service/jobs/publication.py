@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from service.federation.publication import publish_update
 from service.jobs.recorder import Recorder
 from service.jobs.tasks import evaluate_task
+from service.logs import event
+from service.models import retention
 from service.models.promotion.best import find_best
-from service.models.promotion.gate import BestComparison, conclude
+from service.models.promotion.gate import BestComparison, Conclusion, conclude
 from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
-from service.training.protocol.messages.shared import Failed, ResourceLimits
-from service.training.protocol.messages.training import Done
+from service.training.protocol.messages.shared import Failed
+from service.training.protocol.messages.training import Done, Updated
 from storage.blobs.assembled import Parts
-from storage.errors import Damaged, NotFound
+from storage.errors import Damaged, HoneError, NotFound
 from storage.records.jobs import Job
 from storage.records.models import FileRecord, Model
-from storage.records.versions import FileRecipe, Version
+from storage.records.versions import FileRecipe, NewVersion, Version
 from storage.store import Store
+
+logger = logging.getLogger(__name__)
 
 ON_NOTHING = Comparison(samples=0, class_counts=(), candidate={}, baseline={})
 """The result of a comparison without samples."""
@@ -32,6 +38,8 @@ MAX_COMPARISONS = 5
 """How often a model is compared again because `latest` moved."""
 
 Answer = Evaluated | Failed
+Measuring = Generator[Evaluate, Answer, Answer]
+"""Yields tasks for a child, and is sent its answers."""
 
 
 class Comparisons(Struct, frozen=True):
@@ -65,45 +73,39 @@ class Incumbents(Struct, frozen=True):
 
 
 class Publication:
-    """Lets the gate decide on the model that a job has exported, and publishes it.
+    """Publishes what a job has trained: a version as the gate decides, or a round's update.
 
-    ask: runs a task in a child; None if it was stopped before it could answer.
+    Blocking: call it from a thread.
     """
 
-    def __init__(
-        self,
-        job: Job,
-        store: Store,
-        recorder: Recorder,
-        *,
-        limits: Callable[[], Awaitable[ResourceLimits]],
-        ask: Callable[[Evaluate], Awaitable[Answer | None]],
-    ) -> None:
+    def __init__(self, job: Job, store: Store, recorder: Recorder) -> None:
         self._job = job
         self._store = store
         self._recorder = recorder
-        self._limits = limits
-        self._ask = ask
 
-    async def conclude(self, done: Done) -> None:
-        """Return when the version is published, or the job is to stop.
+    def publish(self, done: Done) -> Generator[Evaluate, Answer, None]:
+        """Yield the comparisons that a child has to make, then publish the version.
 
         If a person moves `latest` meanwhile, the model is compared again with what it names now.
         """
         candidate: Path | FileRecord = Path(done.path)
         recipe: FileRecipe | None = None
         for _ in range(MAX_COMPARISONS):
-            found = await self._compare(candidate)
-            if found is None:
-                return
+            comparisons = yield from self._compare(candidate)
             if isinstance(candidate, Path):
-                candidate = await asyncio.to_thread(self._store.files.adopt, candidate)
-                recipe = await asyncio.to_thread(self._adopt_recipe, done, candidate)
-            if await self._publish(done, candidate, found, recipe):
+                candidate = self._store.files.adopt(candidate)
+                recipe = self._adopt_recipe(done, candidate)
+            if self._add_version(done, candidate, comparisons, recipe):
                 return
         assert isinstance(candidate, FileRecord)
         moving = Failed("state_conflict", "latest was moved each time while it was compared")
-        await self._publish(done, candidate, Comparisons(moving, None), recipe)
+        self._add_version(done, candidate, Comparisons(moving, None), recipe)
+
+    def publish_update(self, message: Updated) -> None:
+        """Store the update of a round, and end the job."""
+        self._recorder.report()
+        publish_update(self._job, self._store, message, warnings=self._recorder.warnings)
+        self._log("round.trained", samples=message.samples, steps=message.step)
 
     def _adopt_recipe(self, done: Done, file: FileRecord) -> FileRecipe | None:
         """The recipe that rebuilds the file, None if the file must be kept whole."""
@@ -115,38 +117,32 @@ class Publication:
         leads = self._store.files.assembled.leads_to(file.sha256, Parts(base, adopted.sha256))
         return FileRecipe(base, adopted) if leads else None
 
-    async def _compare(self, candidate: Path | FileRecord) -> Comparisons | None:
-        """Compare the candidate with `latest` and the best promoted versions; None if stopped."""
+    def _compare(self, candidate: Path | FileRecord) -> Generator[Evaluate, Answer, Comparisons]:
+        """Compare the candidate with `latest` and the best promoted versions."""
         path = (
             candidate if isinstance(candidate, Path) else self._store.files.path(candidate.sha256)
         )
-        chosen = await asyncio.to_thread(self._versions)
+        chosen = self._versions()
         latest = chosen.latest
-        answer = await self._ask_of(chosen.model, path, latest, reference=True)
-        if answer is None or isinstance(answer, Failed):
-            return None if answer is None else Comparisons(answer, latest.version)
-        found: dict[int, Evaluated] = {}
+        answer = yield from self._measure(chosen.model, path, latest, reference=True)
+        if isinstance(answer, Failed):
+            return Comparisons(answer, latest.version)
+        with_bests: dict[int, Evaluated] = {}
         for best in (chosen.best, chosen.best_on_base_set):
-            if best is None or best.version in found:
+            if best is None or best.version in with_bests:
                 continue
-            again = await self._ask_of(chosen.model, path, best, reference=False)
-            if again is None or isinstance(again, Failed):
-                return None if again is None else Comparisons(again, latest.version)
-            found[best.version] = again
-        return Comparisons(answer, latest.version, **chosen.bests(found))
+            again = yield from self._measure(chosen.model, path, best, reference=False)
+            if isinstance(again, Failed):
+                return Comparisons(again, latest.version)
+            with_bests[best.version] = again
+        return Comparisons(answer, latest.version, **chosen.bests(with_bests))
 
-    async def _ask_of(
+    def _measure(
         self, model: Model, candidate: Path, baseline: Version, *, reference: bool
-    ) -> Answer | None:
+    ) -> Measuring:
         try:
-            task = await asyncio.to_thread(
-                evaluate_task,
-                model,
-                self._store,
-                self._job,
-                candidate=candidate,
-                baseline=baseline,
-                limits=await self._limits(),
+            task = evaluate_task(
+                model, self._store, self._job, candidate=candidate, baseline=baseline
             )
         except (Damaged, NotFound) as error:  # it was whole when chosen
             return Failed(error.code, error.detail)
@@ -158,7 +154,7 @@ class Publication:
         has_samples = what.reference or what.base_set or model.samples.validation > 0
         if not has_samples and task.seen_up_to is None:
             return Evaluated(ON_NOTHING)
-        return await self._ask(task)
+        return (yield task)
 
     def _versions(self) -> Incumbents:
         model = self._store.models.get_by_id(self._job.model_id)
@@ -169,17 +165,69 @@ class Publication:
             on_base_set = find_best(self._store, model, latest=latest, on_base_set=True)
         return Incumbents(model, latest, best, on_base_set)
 
-    async def _publish(
-        self, done: Done, file: FileRecord, found: Comparisons, recipe: FileRecipe | None
+    def _add_version(
+        self, done: Done, file: FileRecord, comparisons: Comparisons, recipe: FileRecipe | None
     ) -> bool:
-        model = await asyncio.to_thread(self._store.models.get_by_id, self._job.model_id)
+        """Add the version as the gate decides, and end the job: one transaction.
+
+        False, with nothing stored, if `latest` has moved since the comparison.
+        """
         conclusion = conclude(
-            gate_policy(model),
-            found.answer,
-            compared_with=found.compared_with,
-            best=found.best,
-            best_on_base_set=found.best_on_base_set,
+            gate_policy(self._store.models.get_by_id(self._job.model_id)),
+            comparisons.answer,
+            compared_with=comparisons.compared_with,
+            best=comparisons.best,
+            best_on_base_set=comparisons.best_on_base_set,
         )
-        return await asyncio.to_thread(
-            self._recorder.succeeded, done, file, conclusion, recipe=recipe
+        self._recorder.report()
+        version = self._store.versions.publish(
+            self._new_version(done, file, conclusion, recipe),
+            compared_with=conclusion.compared_with,
+            job_metrics={
+                "train_loss": done.train_loss,
+                "validation": done.validation,
+                "baseline": done.baseline,
+                "ended": done.reason,
+                "warnings": [*self._recorder.warnings, *done.warnings],
+            },
         )
+        if version is None:
+            return False
+        self._log("job.succeeded", version=version.version, promoted=version.promoted)
+        self._prune()
+        return True
+
+    def _new_version(
+        self, done: Done, file: FileRecord, conclusion: Conclusion, recipe: FileRecipe | None
+    ) -> NewVersion:
+        final = self._store.checkpoints.latest_of(self._job.id, roles=("final",))
+        decision = conclusion.decision
+        return NewVersion(
+            model_id=self._job.model_id,
+            job_id=self._job.id,
+            checkpoint_id=final.id if final else None,
+            file=file,
+            promoted=decision.promoted,
+            reason=decision.reason,
+            metrics=conclusion.metrics | _calibration(done),
+            baseline=conclusion.baseline,
+            verdict=decision.verdict,
+            provenance=done.provenance,
+            recipe=recipe,
+        )
+
+    def _prune(self) -> None:
+        """Remove old versions. Failure does not affect the job, and is retried within the hour."""
+        try:
+            retention.prune(self._store, self._store.models.get_by_id(self._job.model_id))
+        except HoneError as error:
+            self._log("versions.not_pruned", error=error.detail)
+
+    def _log(self, name: str, **fields: Any) -> None:
+        event(logger, logging.INFO, name, job=self._job.id, model=self._job.model, **fields)
+
+
+def _calibration(done: Done) -> dict[str, Any]:
+    """The temperature, and the calibration before it, which only the job has measured."""
+    calibration = done.validation.get("calibration")
+    return {} if calibration is None else {"calibration": calibration}

@@ -13,14 +13,10 @@ from typing import Any
 from msgspec.structs import asdict
 
 from service.events import Announce
-from service.federation.publication import publish_update
 from service.logs import event
-from service.models import retention
-from service.models.promotion.gate import Conclusion
 from service.training.protocol.messages.training import (
     Chosen,
     Decoded,
-    Done,
     Dropped,
     Measured,
     Progress,
@@ -28,15 +24,12 @@ from service.training.protocol.messages.training import (
     Saved,
     Seen,
     Started,
-    Updated,
 )
 from service.training.protocol.messages.unions import Noted
 from service.training.protocol.serialization import plain
-from storage.errors import Busy, HoneError, StorageFull
+from storage.errors import Busy, StorageFull
 from storage.records.id_set import decode
 from storage.records.jobs import Job, JobState, MetricPoint
-from storage.records.models import FileRecord
-from storage.records.versions import FileRecipe, NewVersion
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -66,7 +59,8 @@ class Recorder:
         self._is_dropping = False
         self._unwritten: Progress | None = None
         self._reported_at = -REPORT_INTERVAL_S
-        self._warnings: list[str] = []
+        self.warnings: list[str] = []
+        """What the job warns of, without what its child says at the end."""
         self._engine = ""
 
     def started(self, message: Started) -> None:
@@ -78,7 +72,7 @@ class Recorder:
             samples=message.train_samples,
             warnings=len(message.warnings),
         )
-        self._warnings = list(dict.fromkeys((*self._warnings, *message.warnings)))
+        self.warnings = list(dict.fromkeys((*self.warnings, *message.warnings)))
         self._engine = message.engine
 
     def noted(self, message: Noted) -> None:
@@ -109,7 +103,7 @@ class Recorder:
     def dropped(self, message: Dropped) -> None:
         """A cache was damaged: the job warns of it."""
         self._store.integrity.note_dropped(self._job.model_id, message.cache, message.reason)
-        self._warnings.append(
+        self.warnings.append(
             f"the cache of {message.cache} was damaged ({message.reason}), and is made anew; the "
             "disk may be failing"
         )
@@ -165,7 +159,7 @@ class Recorder:
         self._store.jobs.report(
             self._job.id,
             progress=progress,
-            metrics={"train_loss": loss, "warnings": self._warnings},
+            metrics={"train_loss": loss, "warnings": self.warnings},
             engine=self._engine,
         )
         told = {"job_id": self._job.id, **progress, "train_loss": loss}
@@ -186,63 +180,6 @@ class Recorder:
                 state=plain(message.state),
             )
 
-    def succeeded(
-        self,
-        message: Done,
-        file: FileRecord,
-        conclusion: Conclusion,
-        *,
-        recipe: FileRecipe | None = None,
-    ) -> bool:
-        """Publish the version as the gate decided, and end the job: one transaction.
-
-        False, with nothing stored, if `latest` has moved since the comparison.
-        """
-        self.report()
-        final = self._store.checkpoints.latest_of(self._job.id, roles=("final",))
-        decision = conclusion.decision
-        new = NewVersion(
-            model_id=self._job.model_id,
-            job_id=self._job.id,
-            checkpoint_id=final.id if final else None,
-            file=file,
-            promoted=decision.promoted,
-            reason=decision.reason,
-            metrics=conclusion.metrics | _calibration(message),
-            baseline=conclusion.baseline,
-            verdict=decision.verdict,
-            provenance=message.provenance,
-            recipe=recipe,
-        )
-        job_metrics = {
-            "train_loss": message.train_loss,
-            "validation": message.validation,
-            "baseline": message.baseline,
-            "ended": message.reason,
-            "warnings": [*self._warnings, *message.warnings],
-        }
-        version = self._store.versions.publish(
-            new, compared_with=conclusion.compared_with, job_metrics=job_metrics
-        )
-        if version is None:
-            return False
-        self._log("job.succeeded", version=version.version, promoted=version.promoted)
-        self._prune()
-        return True
-
-    def updated(self, message: Updated) -> None:
-        """Store the update of a round, and end the job."""
-        self.report()
-        publish_update(self._job, self._store, message, warnings=self._warnings)
-        self._log("round.trained", samples=message.samples, steps=message.step)
-
-    def _prune(self) -> None:
-        """Remove old versions. Failure does not affect the job, and is retried within the hour."""
-        try:
-            retention.prune(self._store, self._store.models.get_by_id(self._job.model_id))
-        except HoneError as error:
-            self._log("versions.not_pruned", error=error.detail)
-
     def ended(self, to: JobState, **fields: Any) -> None:
         """Move the job out of `running`, and log why."""
         self.report()
@@ -253,9 +190,3 @@ class Recorder:
 
     def _log(self, name: str, **fields: Any) -> None:
         event(logger, logging.INFO, name, job=self._job.id, model=self._job.model, **fields)
-
-
-def _calibration(message: Done) -> dict[str, Any]:
-    """The temperature, and the calibration before it, which only the job has measured."""
-    found = message.validation.get("calibration")
-    return {} if found is None else {"calibration": found}

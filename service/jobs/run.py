@@ -1,10 +1,11 @@
-"""One run of a job: the task for the child, its messages, commands, retries."""
+"""One run of a job: a child that trains, children that compare, commands to them, retries."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Generator, Mapping
+from enum import Enum
 
 from msgspec.structs import replace
 
@@ -20,8 +21,8 @@ from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children, work_folder
 from service.settings import Settings
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
-from service.training.protocol.messages.comparison import Evaluate, Evaluated
-from service.training.protocol.messages.shared import Failed, Stopped, Working
+from service.training.protocol.messages.comparison import Evaluate
+from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.training import (
     Chosen,
     Decoded,
@@ -33,6 +34,7 @@ from service.training.protocol.messages.training import (
     Saved,
     Seen,
     Started,
+    Train,
     Updated,
 )
 from service.training.protocol.messages.unions import Command, Message, Task
@@ -44,6 +46,50 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 MAX_RESTARTS = 3
+
+
+class RunState(Enum):
+    """What a run does. Once it has ended, its state is its job's."""
+
+    TRAINING = "training"
+    """The child trains, or compares what was trained."""
+    HELD = "held"
+    """The child waits in memory."""
+    PAUSING = "pausing"
+    CANCELLING = "cancelling"
+
+
+State = RunState | JobState
+TRAINING, HELD, PAUSING, CANCELLING = RunState
+NEXT: Mapping[type, Mapping[State, State]] = {
+    Hold: {TRAINING: HELD},
+    Continue: {HELD: TRAINING},
+    Pause: {TRAINING: PAUSING, HELD: PAUSING},
+    Cancel: {TRAINING: CANCELLING, HELD: CANCELLING, PAUSING: CANCELLING},
+    Stopped: {PAUSING: JobState.PAUSED, CANCELLING: JobState.CANCELLED},
+    ChildDied: {
+        TRAINING: JobState.FAILED,
+        HELD: JobState.PAUSED,
+        PAUSING: JobState.PAUSED,
+        CANCELLING: JobState.CANCELLED,
+    },
+    Blocker: {
+        TRAINING: JobState.PAUSED,
+        HELD: JobState.PAUSED,
+        PAUSING: JobState.PAUSED,
+        CANCELLING: JobState.CANCELLED,
+    },
+    Failed: dict.fromkeys(RunState, JobState.FAILED),
+    Done: dict.fromkeys(RunState, JobState.SUCCEEDED),
+    Updated: dict.fromkeys(RunState, JobState.SUCCEEDED),
+}
+"""By what happens and the state before it: the state after it; nothing else happens in a state.
+
+A command; a child's last message; the death of a child after which no other is tried; a shortage
+on the device.
+"""
+FIRST_COMMANDS: Mapping[State, Command] = {HELD: Hold(), PAUSING: Pause(), CANCELLING: Cancel()}
+"""What a child is sent when it starts, because it was not there when the command came."""
 
 
 class JobRun:
@@ -65,28 +111,25 @@ class JobRun:
         self._monitor = monitor
         self._children = children
         self._recorder = Recorder(job, store, announce=announce)
+        self._publication = Publication(job, store, self._recorder)
         self.log = JobLog(job.id, store)
         self._restarts = job.restarts
-        self._wish: Command | None = None
-        self._wished = asyncio.Event()
+        self._state: State = TRAINING
         self._pause_reasons: tuple[Blocker, ...] = ()
-        self.paused_for: tuple[Blocker, ...] = ()
-        self._is_held = False
         self._child: Child | None = None
-        self._done: Done | Updated | None = None
-        self._answer: Answer | None = None
+        self._ending = asyncio.Event()
         self.cancelled = asyncio.Event()
         """Set once the job is recorded as cancelled; its child may still be ending."""
 
     @property
     def is_held(self) -> bool:
         """Whether the child waits in memory."""
-        return self._is_held
+        return self._state is HELD
 
     @property
     def is_ending(self) -> bool:
-        """Whether it was told to pause or cancel."""
-        return self._wish is not None
+        """Whether it was told to pause or cancel, or has ended."""
+        return self._state not in (TRAINING, HELD)
 
     async def pause(self, *reasons: Blocker) -> None:
         """Ask for a checkpoint at the next step; the job is then paused for these reasons.
@@ -95,50 +138,55 @@ class JobRun:
         """
         known = {reason.condition for reason in self._pause_reasons}
         self._pause_reasons += tuple(each for each in reasons if each.condition not in known)
-        if not isinstance(self._wish, Cancel):
-            await self._wish_for(Pause())
+        await self._obey(Pause())
 
     async def hold(self, *reasons: Blocker) -> None:
         """Make the child save and wait in memory; without a child, `pause`."""
         if self._child is None:
             await self.pause(*reasons)
-            return
-        self._is_held = True
-        await self._send(Hold())
+        else:
+            await self._obey(Hold())
 
     async def go_on(self) -> None:
         """Let a held child continue."""
-        self._is_held = False
-        await self._send(Continue())
+        await self._obey(Continue())
+
+    async def cancel(self) -> None:
+        """Ask the child to stop; nothing more is saved."""
+        await self._obey(Cancel())
+
+    def pause_for(self, shortage: Blocker) -> None:
+        """Pause a job that could not continue, unless it was told to stop anyway. Blocking."""
+        self._pause_reasons = self._pause_reasons or (shortage,)
+        if isinstance(self._state, RunState):
+            self._end(shortage)
 
     def ignore_policy(self) -> None:
         """From now on the policy does not block the job."""
         self.job = replace(self.job, ignore_policy=True)
 
-    async def cancel(self) -> None:
-        """Ask the child to stop; nothing more is saved."""
-        await self._wish_for(Cancel())
-
     async def train(self) -> None:
         """Return when the job has left the state `running`."""
         await asyncio.to_thread(self.log.load)
-        while True:
+        while isinstance(self._state, RunState):
             try:
                 await self._attempt()
-                return
             except ChildDied as death:
                 self.log.ended(death)
                 await asyncio.to_thread(self.log.save)
-                if not isinstance(self._wish, Cancel):
+                if self._state is not CANCELLING:
                     detail = death.detail
                     event(logger, logging.WARNING, "child.died", job=self.job.id, detail=detail)
                 if not await self._may_try_again():
-                    await asyncio.to_thread(self._give_up, death)
-                    return
+                    await asyncio.to_thread(self._end, death)
 
-    async def _wish_for(self, command: Command) -> None:
-        self._wish = command
-        self._wished.set()
+    async def _obey(self, command: Command) -> None:
+        moves = NEXT[type(command)]
+        if self._state not in moves:
+            return
+        self._state = moves[self._state]
+        if self.is_ending:
+            self._ending.set()
         await self._send(command)
 
     async def _send(self, command: Command) -> None:
@@ -148,51 +196,56 @@ class JobRun:
                 self._child.kill_soon()  # even in mid-step: nothing of a round is kept
 
     async def _attempt(self) -> None:
+        """Train and publish. Raises ChildDied."""
         async with work_folder(f"job-{self.job.id}", parent=self._store.tmp_dir) as work_dir:
             task = await asyncio.to_thread(
-                train_task,
-                self.job,
-                self._store,
-                self._settings,
-                limits=await self._monitor.limits(),
-                work_dir=work_dir,
+                train_task, self.job, self._store, self._settings, work_dir=work_dir
             )
-            self._done = None
-            await self._converse(await self._spawn(task), self._take)
-            if isinstance(self._done, Updated):
-                await asyncio.to_thread(self._recorder.updated, self._done)
-            elif self._done is not None:
-                publication = Publication(
-                    self.job,
-                    self._store,
-                    self._recorder,
-                    limits=self._monitor.limits,
-                    ask=self._ask,
-                )
-                await publication.conclude(self._done)
+            match await self._carry_out(task):
+                case Done() as done:
+                    await self._publish(done)
+                case Updated() as update:
+                    await asyncio.to_thread(self._publication.publish_update, update)
+                    self._state = NEXT[Updated][self._state]
+                case Failed() as failure:
+                    self.log.note(failure.detail)
+                    await asyncio.to_thread(self.log.save)
+                    await asyncio.to_thread(self._end, failure)
+                case Stopped():
+                    return
+                case other:
+                    raise ChildDied(f"the training child answered a job with {other.kind!r}")
 
-    async def _ask(self, task: Evaluate) -> Answer | None:
-        """The answer of a separate child, None if it was stopped."""
-        self._answer = None
-        await self._converse(await self._spawn(task), self._take_answer)
-        return self._answer
+    async def _publish(self, done: Done) -> None:
+        """Publish what was trained, after the comparisons, each made by a child."""
+        comparisons = self._publication.publish(done)
+        task = await asyncio.to_thread(next, comparisons, None)
+        while task is not None:
+            answer = await self._carry_out(task)
+            if isinstance(answer, Stopped):
+                return
+            if not isinstance(answer, Answer):
+                raise ChildDied(f"the training child answered a question with {answer.kind!r}")
+            task = await asyncio.to_thread(_next_of, comparisons, answer)
+        self._state = NEXT[Done][self._state]
 
-    async def _spawn(self, task: Task) -> Child:
-        return await Child.spawn(self._children, task, on_stderr=self.log.take)
-
-    async def _converse(self, child: Child, take: Callable[[Message], Awaitable[None]]) -> None:
-        self._child = child
+    async def _carry_out(self, task: Train | Evaluate) -> Message:
+        """The last message of a child; what it says before is recorded, and that it has stopped."""
+        task = replace(task, limits=await self._monitor.limits())
+        self._child = child = await self._spawn(task)
         try:
-            if self._is_held:
-                await child.send(Hold())
-            if self._wish is not None:
-                await self._send(self._wish)
+            if self._state in FIRST_COMMANDS:
+                await self._send(FIRST_COMMANDS[self._state])
             async for message in self._heard(child):
-                await take(message)
+                await self._take(message)
+            return message
         finally:
             self._child = None
             await child.close()
             await asyncio.to_thread(self.log.save)
+
+    async def _spawn(self, task: Task) -> Child:
+        return await Child.spawn(self._children, task, on_stderr=self.log.take)
 
     async def _heard(self, child: Child) -> AsyncIterator[Message]:
         """The child's messages. StorageBroken becomes ChildDied: the next child may succeed."""
@@ -209,7 +262,7 @@ class JobRun:
             case Started():
                 recorder.started(message)
                 self.log.began(message)
-            case Chosen() | Seen() | Quarantined() | Dropped() | Decoded() | Working():
+            case Chosen() | Seen() | Quarantined() | Dropped() | Decoded():
                 await asyncio.to_thread(recorder.noted, message)
             case Measured():
                 recorder.measured(message)
@@ -218,76 +271,47 @@ class JobRun:
                     await asyncio.to_thread(self._report)
             case Saved():
                 await asyncio.to_thread(recorder.saved, message)
-            case Done() | Updated():
-                self._done = message
             case Stopped():
-                await self._stopped()
-            case Failed():
-                await self._failed(message)
-            case _:
-                raise ChildDied(f"the training child answered a job with {message.kind!r}")
+                await asyncio.to_thread(self._end, message)
+                if self._state is JobState.CANCELLED:
+                    self.cancelled.set()
 
     def _report(self) -> None:
         self.log.save()
         self._recorder.report()
 
-    async def _failed(self, message: Failed) -> None:
-        error = {"code": message.code, "detail": message.detail}
-        self.log.note(message.detail)
-        await asyncio.to_thread(self.log.save)
-        await asyncio.to_thread(self._recorder.ended, JobState.FAILED, error=error)
-
-    async def _stopped(self) -> None:
-        await asyncio.to_thread(self._settle)
-        if isinstance(self._wish, Cancel):
-            self.cancelled.set()
-
-    async def _take_answer(self, message: Message) -> None:
-        match message:
-            case Working():
-                pass
-            case Evaluated() | Failed():
-                self._answer = message
-            case Stopped():
-                await self._stopped()
-            case _:
-                raise ChildDied(f"the training child answered a question with {message.kind!r}")
-
     async def _may_try_again(self) -> bool:
         """Wait before the next attempt. False if none is left, or the job must stop or was held."""
-        if self._wish is not None or self._is_held or self._restarts >= MAX_RESTARTS:
+        if self._state is not TRAINING or self._restarts >= MAX_RESTARTS:
             return False
         delay_s = self._settings.retry_backoff_s * 2**self._restarts
         self._restarts += 1
         await asyncio.to_thread(self._store.jobs.report, self.job.id, restarts=self._restarts)
         try:
-            await asyncio.wait_for(self._wished.wait(), delay_s)
+            await asyncio.wait_for(self._ending.wait(), delay_s)
         except asyncio.TimeoutError:
             return True
         return False
 
-    def pause_for(self, shortage: Blocker) -> None:
-        """Pause a job that could not continue, unless it was told to stop anyway. Blocking."""
-        if self._wish is None:
-            self._pause_reasons = (shortage,)
-            self._wish = Pause()
-        self._settle()
-
-    def _settle(self) -> None:
-        """Record how a job ended that was told to stop and whose child is gone."""
-        if isinstance(self._wish, Cancel):
-            self._recorder.ended(JobState.CANCELLED)
-        elif isinstance(self._wish, Pause):
-            self._recorder.ended(JobState.PAUSED, blocked_by=self._pause_reasons)
-            self.paused_for = self._pause_reasons
-        else:
+    def _end(self, cause: Stopped | Failed | ChildDied | Blocker) -> None:
+        """Record how the job ended. Raises ChildDied if its child stopped without being told to."""
+        to = NEXT[type(cause)].get(self._state)
+        if not isinstance(to, JobState):
             raise ChildDied("the training child stopped without being asked to")
-
-    def _give_up(self, death: ChildDied) -> None:
-        if self._wish is not None:
-            self._settle()
-        elif self._is_held:
-            self._recorder.ended(JobState.PAUSED, blocked_by=self._monitor.blockers(self.job))
+        if isinstance(cause, Failed | ChildDied) and to is JobState.FAILED:
+            error = {"code": cause.code, "detail": cause.detail}
+            self._recorder.ended(to, error=error)
+        elif to is JobState.PAUSED:
+            reasons = self._pause_reasons or self._monitor.blockers(self.job)
+            self._recorder.ended(to, blocked_by=reasons)
         else:
-            error = {"code": death.code, "detail": death.detail}
-            self._recorder.ended(JobState.FAILED, error=error)
+            self._recorder.ended(to)
+        self._state = to
+
+
+def _next_of(comparisons: Generator[Evaluate, Answer, None], answer: Answer) -> Evaluate | None:
+    """The task after the answer to the last one, None once the version is published."""
+    try:
+        return comparisons.send(answer)
+    except StopIteration:
+        return None

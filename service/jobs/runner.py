@@ -102,10 +102,10 @@ class JobRunner:
         """Pause the job and wait until it stops; None if it is not the one training, or was already
         being paused for other reasons.
         """
-        run = self._run
         job = await self._tell(job_id, lambda run: run.pause(reason))
-        is_for_others = job is not None and job.state is JobState.PAUSED
-        return None if is_for_others and run is not None and reason not in run.paused_for else job
+        if job is not None and job.state is JobState.PAUSED and reason not in job.blocked_by:
+            return None
+        return job
 
     async def settle(self, job_id: int) -> None:
         """Wait until the job's run has ended, if it was told to."""

@@ -37,9 +37,7 @@ SHORT_TASK_NICE = 5
 """Lower than a job's: someone waits for the answer."""
 
 
-def train_task(
-    job: Job, store: Store, settings: Settings, *, limits: ResourceLimits, work_dir: Path
-) -> Train:
+def train_task(job: Job, store: Store, settings: Settings, *, work_dir: Path) -> Train:
     """The task for a job, from its last checkpoint if it has one.
 
     Raises Damaged if a file that it needs is damaged.
@@ -57,7 +55,6 @@ def train_task(
     )
     return replace(
         task,
-        limits=limits,
         provenance={**task.provenance, "job_id": job.id},
         open=_open(job, model, start),
         update=update_terms(job, model, store),
@@ -115,13 +112,7 @@ def _open(job: Job, model: Model, start: Start) -> tuple[str, ...]:
 
 
 def evaluate_task(
-    model: Model,
-    store: Store,
-    job: Job,
-    *,
-    candidate: Path,
-    baseline: Version,
-    limits: ResourceLimits,
+    model: Model, store: Store, job: Job, *, candidate: Path, baseline: Version
 ) -> Evaluate:
     """The task to compare what a job has exported with a version of its model."""
     return Evaluate(
@@ -130,7 +121,6 @@ def evaluate_task(
         measurement=measurement(model, store, job),
         baseline_classes=classes_known(model, baseline),
         seen_up_to=_seen_up_to(baseline, store) if gate_policy(model).hold_on_drift else None,
-        limits=limits,
     )
 
 

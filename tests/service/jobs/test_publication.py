@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ from stored import adopt, new_model, publish, start_job
 from service.jobs.publication import Publication
 from service.jobs.recorder import Recorder
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
-from service.training.protocol.messages.shared import ResourceLimits
 from service.training.protocol.messages.training import Done
 from storage.records.jobs import Job
 from storage.records.models import Model
@@ -51,22 +50,13 @@ def measured(task: Evaluate) -> Evaluated:
     )
 
 
-def conclude(
+def publish_candidate(
     store: Store, job: Job, *, tasks: list[Evaluate], meanwhile: Callable[[], object] = list
 ) -> None:
     path = store.tmp_dir / "candidate"
     path.write_bytes(b"candidate")
 
-    async def limits() -> ResourceLimits:
-        return ResourceLimits()
-
-    async def ask(task: Evaluate) -> Evaluated:
-        tasks.append(task)
-        meanwhile()
-        return await asyncio.to_thread(measured, task)
-
     recorder = Recorder(job, store, announce=lambda *_: None)
-    publication = Publication(job, store, recorder, limits=limits, ask=ask)
     done = Done(
         path=str(path),
         step=1,
@@ -76,7 +66,13 @@ def conclude(
         baseline={},
         reason="finished",
     )
-    asyncio.run(publication.conclude(done))
+    comparisons = Publication(job, store, recorder).publish(done)
+    with suppress(StopIteration):
+        task = next(comparisons)
+        while True:
+            tasks.append(task)
+            meanwhile()
+            task = comparisons.send(measured(task))
 
 
 def test_a_candidate_is_measured_against_latest_and_against_the_best(
@@ -86,7 +82,7 @@ def test_a_candidate_is_measured_against_latest_and_against_the_best(
 
     job = start_job(store, model.id)
 
-    conclude(store, job, tasks=tasks)
+    publish_candidate(store, job, tasks=tasks)
 
     assert [Path(task.baseline).read_bytes() for task in tasks] == [b"latest", b"best"]
     made = store.versions.get(model.id, 4)
@@ -102,7 +98,7 @@ def test_while_latest_is_the_best_one_comparison_is_enough(store: Store, model: 
     store.aliases.set(model.id, "latest", 2)
     tasks: list[Evaluate] = []
 
-    conclude(store, start_job(store, model.id), tasks=tasks)
+    publish_candidate(store, start_job(store, model.id), tasks=tasks)
 
     assert [Path(task.baseline).read_bytes() for task in tasks] == [b"best"]
 
@@ -112,7 +108,7 @@ def test_a_candidate_is_not_measured_against_damaged_versions(store: Store, mode
         store.files.path(store.versions.get(model.id, number).file.sha256).write_bytes(b"rotten")
     tasks: list[Evaluate] = []
 
-    conclude(store, start_job(store, model.id), tasks=tasks)
+    publish_candidate(store, start_job(store, model.id), tasks=tasks)
 
     assert [Path(task.baseline).read_bytes() for task in tasks] == [b"base"]
     assert store.versions.by_alias(model.id, "latest").version == 4
@@ -124,7 +120,7 @@ def test_a_job_whose_best_version_is_damaged_meanwhile_keeps_its_own(
     best = store.files.path(store.versions.get(model.id, 2).file.sha256)
     job = start_job(store, model.id)
 
-    conclude(store, job, tasks=[], meanwhile=lambda: best.write_bytes(b"rotten"))
+    publish_candidate(store, job, tasks=[], meanwhile=lambda: best.write_bytes(b"rotten"))
 
     made = store.versions.get(model.id, 4)
     assert not made.promoted

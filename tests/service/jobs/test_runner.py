@@ -27,7 +27,7 @@ from service.processes import children
 from service.processes.children import Children
 from service.settings import load_settings
 from storage.errors import DiskFull
-from storage.records.jobs import Job, JobState
+from storage.records.jobs import Blocker, Job, JobState
 from storage.records.samples import Split
 from storage.store import Store
 
@@ -206,6 +206,25 @@ def test_a_cancel_is_answered_while_the_child_still_ends(
         await runner.finish()
         assert runner.run is None
         assert not caplog.records
+
+    play(store, tmp_path, scenario)
+
+
+@pytest.mark.parametrize("commands", [("pause", "cancel"), ("cancel", "pause"), ("hold", "cancel")])
+def test_a_cancel_wins_over_what_else_a_run_was_told(
+    store: Store, tmp_path: Path, commands: tuple[str, str]
+) -> None:
+    async def scenario(runner: JobRunner) -> None:
+        job = await long_job(store, tmp_path)
+        runner.start(job)
+        await until(lambda: store.jobs.get(job.id).progress.get("step"), "steps")
+        run = runner.run
+        assert run is not None
+        reasons = {"cancel": ()}
+        for command in commands:
+            await getattr(run, command)(*reasons.get(command, (Blocker("power", "no mains"),)))
+        await runner.finish()
+        assert store.jobs.get(job.id).state is JobState.CANCELLED
 
     play(store, tmp_path, scenario)
 
