@@ -33,13 +33,25 @@ def _listed(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
 
 
+class GuardSettings(Request):
+    """A floor that a candidate must hold on the validation samples, whatever `latest` does.
+
+    metric: a share of the model's loss, or a figure of each class such as recall, which needs a
+    label: a class's name, or its index.
+    """
+
+    metric: Text
+    label: Text | Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    at_least: float = Field(ge=0, le=1, allow_inf_nan=False)
+
+
 class GateSettings(Request):
     """When a job's version becomes `latest`; docs/promotion.md has the rules.
 
     metric: one of those of the model's loss. margin: a drop by more than this counts as worse even
     within chance; a share of 1 for accuracy, F1 and recall, of the old value else. base_set:
     whether the base set counts too, where a drop of up to base_margin is allowed. hold_on_drift:
-    whether inputs that have drifted keep a version back.
+    whether inputs that have drifted keep a version back. guard: floors that it must hold as well.
     """
 
     mode: Literal["always", "if_not_worse", "manual"] | None = None
@@ -50,6 +62,7 @@ class GateSettings(Request):
     base_set: bool | None = None
     base_margin: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
     hold_on_drift: bool | None = None
+    guard: list[GuardSettings] | None = Field(None, max_length=100)
 
 
 class RetentionSettings(Request):
@@ -249,6 +262,7 @@ class GateBody(Body):
     base_set: bool
     base_margin: float
     hold_on_drift: bool
+    guard: list[GuardSettings]
 
 
 @shows(

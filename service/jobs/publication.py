@@ -172,10 +172,12 @@ class Publication:
 
         False, with nothing stored, if `latest` has moved since the comparison.
         """
+        model = self._store.models.get_by_id(self._job.model_id)
         conclusion = conclude(
-            gate_policy(self._store.models.get_by_id(self._job.model_id)),
+            gate_policy(model),
             comparisons.answer,
             compared_with=comparisons.compared_with,
+            classes=model.signature.target.classes,
             best=comparisons.best,
             best_on_base_set=comparisons.best_on_base_set,
         )

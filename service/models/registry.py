@@ -72,7 +72,7 @@ class Registry:
         Raises InvalidInput, AlreadyExists, GraphRefused with every cause, PreparationFailed.
         """
         check_name(spec.name)
-        gate = merge_gate({}, spec.gate, loss=spec.loss)
+        gate = merge_gate({}, spec.gate, loss=spec.loss, classes=spec.classes)
         await asyncio.to_thread(self._refuse_taken, spec.name)
         async with self._short_tasks.folder("prepare") as work_dir:
             prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
@@ -104,7 +104,11 @@ class Registry:
 
     def _faults(self, spec: ModelSpec, prepared: Prepared | None) -> Iterator[Problem]:
         """Everything wrong with a spec, apart from its graph."""
-        checks: list[Callable[[], object]] = [lambda: merge_gate({}, spec.gate, loss=spec.loss)]
+
+        def check_gate() -> object:
+            return merge_gate({}, spec.gate, loss=spec.loss, classes=spec.classes)
+
+        checks: list[Callable[[], object]] = [check_gate]
         if spec.name:
             checks += [lambda: check_name(spec.name), lambda: self._refuse_taken(spec.name)]
         if prepared is not None:

@@ -83,7 +83,7 @@ def _checked(
     merged: dict[str, Any] = {}
     names: tuple[str, ...] | None = None
     try:
-        merged = merge_gate(model.gate, gate, loss=model.loss)
+        merged = merge_gate(model.gate, gate, loss=model.loss, classes=target.classes)
     except InvalidInput as error:
         problems += error.problems
     try:

@@ -14,7 +14,7 @@ from service.jobs.short_tasks import ShortTasks
 from service.jobs.tasks import artifacts, convert_task
 from service.logs import event
 from service.models.promotion.gate import findings_of, verdict_of
-from service.models.promotion.policy import GatePolicy, gate_policy
+from service.models.promotion.policy import gate_policy
 from service.training.errors import OutOfMemory, VariantRefused
 from service.training.protocol.messages.comparison import AdaptedFiles, Converted
 from storage.errors import in_words
@@ -107,7 +107,7 @@ class VariantMaker:
                 except VariantRefused as refusal:
                     judgement = Judgement(False, refusal.detail, verdict_of(gate_policy(model), {}))
                     return await asyncio.to_thread(self._keep, version, name, judgement)
-                judgement = judge(gate_policy(model), version, name, converted)
+                judgement = judge(model, version, name, converted)
                 return await asyncio.to_thread(self._keep, version, name, judgement, converted)
 
     async def _convert(
@@ -179,13 +179,13 @@ def _adapted(
     return AdaptedFiles(made.manifest, made.inference_model, made.checkpoint, path)
 
 
-def judge(
-    policy: GatePolicy, version: Version, name: VariantName, converted: Converted
-) -> Judgement:
+def judge(model: Model, version: Version, name: VariantName, converted: Converted) -> Judgement:
     """Judge a variant by the model's gate, against the version that it was made from."""
+    policy, classes = gate_policy(model), model.signature.target.classes
     if VARIANTS[name].is_exact and converted.validation.samples == 0:
         return Judgement(True, "kept: it computes the same", verdict_of(policy, {}))
-    findings = findings_of(policy, converted, baseline=f"version {version.version}")
+    baseline = f"version {version.version}"
+    findings = findings_of(policy, converted, baseline=baseline, classes=classes)
     said = "; ".join(finding.sentence for finding in findings.values())
     verdict = verdict_of(policy, findings)
     outcomes = {finding.outcome for finding in findings.values()}

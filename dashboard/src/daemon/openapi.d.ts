@@ -223,13 +223,20 @@ export interface FederationBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "loss" | "mae" | "micro_f1" | "macro_f1" | "recall_at_1";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
   base_set: boolean;
   base_margin: number;
   hold_on_drift: boolean;
+  guard: Array<GuardSettings>;
+}
+
+export interface GuardSettings {
+  metric: string;
+  label: string | number | null;
+  at_least: number;
 }
 
 export interface HeadBody {

@@ -13,11 +13,11 @@ export interface Task {
 type Loss = string | { output: string };
 
 export const TASKS: Readonly<Record<string, Task>> = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, metrics: ["accuracy", "loss"] },
-  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
   bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, metrics: ["accuracy", "loss"] },
-  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
   multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
   supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] },
 };
@@ -25,10 +25,13 @@ export const TASKS: Readonly<Record<string, Task>> = {
 /** Those of which more is better are shares of 1. */
 export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = {
   accuracy: { higherIsBetter: true },
+  balanced_accuracy: { higherIsBetter: true },
+  macro_f1: { higherIsBetter: true },
   loss: { higherIsBetter: false },
   mae: { higherIsBetter: false },
+  rmse: { higherIsBetter: false },
+  r2: { higherIsBetter: true },
   micro_f1: { higherIsBetter: true },
-  macro_f1: { higherIsBetter: true },
   recall_at_1: { higherIsBetter: true },
 };
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import exp, lgamma, log
 from typing import Any, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.models.promotion.policy import SIGNIFICANCE, GatePolicy
+from service.models.promotion.policy import SIGNIFICANCE, Floor, GatePolicy
 from service.training.protocol.messages.comparison import (
     Comparison,
     Drifted,
@@ -67,6 +68,28 @@ def find_on_base_set(comparison: Comparison, policy: GatePolicy, *, baseline: st
         comparison, policy, where="base set", baseline=baseline, tolerated=policy.base_margin
     )
     return replace(found, needed=False)
+
+
+def find_floor(guard: Floor, candidate: dict[str, Any], classes: Sequence[str] | None) -> Finding:
+    """Whether the candidate holds a floor. candidate: its metrics. classes: their names."""
+    figure, name = candidate.get(guard.metric), guard.metric
+    if guard.label is not None:
+        name = f"{guard.metric} of {guard.label!r}"
+        place = guard.label if isinstance(guard.label, int) else _place(guard.label, classes)
+        by_class = figure or []
+        figure = by_class[place] if place is not None and place < len(by_class) else None
+    figures = {"metric": guard.metric, "label": guard.label, "at_least": guard.at_least}
+    figures["candidate"] = figure
+    if figure is None:
+        return Finding("too_few", f"no sample tells its {name}, which the gate guards", figures)
+    floor = _number(guard.at_least)
+    if figure < guard.at_least:
+        return Finding("worse", f"its {name} is {_number(figure)}, below {floor}", figures)
+    return Finding("same", f"its {name} is {_number(figure)}, at least {floor}", figures)
+
+
+def _place(label: str, classes: Sequence[str] | None) -> int | None:
+    return list(classes).index(label) if classes and label in classes else None
 
 
 def find_drift(drifted: Drifted, *, baseline: str) -> Finding:

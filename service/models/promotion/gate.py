@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, to_builtins
 
 from service.models.promotion.findings import (
     Finding,
     find,
     find_beside_simple,
     find_drift,
+    find_floor,
     find_on_base_set,
 )
 from service.models.promotion.policy import GatePolicy
@@ -41,16 +42,17 @@ def decide(
     evaluated: Evaluated,
     *,
     baseline_version: int,
+    classes: Sequence[str] | None = None,
     best: BestComparison | None = None,
     best_on_base_set: BestComparison | None = None,
 ) -> Decision:
     """Whether a candidate replaces the baseline version as `latest`.
 
-    best, best_on_base_set: None if that is the baseline version. They keep losses within chance
-    or margin from adding up.
+    classes: their names. best, best_on_base_set: None if that is the baseline version. They keep
+    losses within chance or margin from adding up.
     """
     baseline = f"version {baseline_version}"
-    findings = findings_of(policy, evaluated, baseline=baseline)
+    findings = findings_of(policy, evaluated, baseline=baseline, classes=classes)
     if best is not None and findings["validation"].outcome != "too_few":
         name = BEST.format(best.version)
         findings["best"] = find(best.comparison, policy, where="validation", baseline=name)
@@ -86,14 +88,25 @@ def without_evaluation(policy: GatePolicy, fault: str) -> Decision:
 
 
 def findings_of(
-    policy: GatePolicy, answer: Evaluated | Converted, *, baseline: str
+    policy: GatePolicy,
+    answer: Evaluated | Converted,
+    *,
+    baseline: str,
+    classes: Sequence[str] | None,
 ) -> dict[str, Finding]:
-    """By set: `validation`, and `reference` and `base_set` if present. baseline: its name."""
+    """By set: `validation`, and `reference` and `base_set` if present; and by guard.
+
+    baseline: its name. classes: their names.
+    """
     found = {"validation": find(answer.validation, policy, where="validation", baseline=baseline)}
     if answer.reference is not None:
         found["reference"] = find(answer.reference, policy, where="reference", baseline=baseline)
     if answer.base_set is not None:
         found["base_set"] = find_on_base_set(answer.base_set, policy, baseline=baseline)
+    if found["validation"].outcome != "too_few":
+        metrics = answer.validation.candidate
+        for at, guard in enumerate(policy.guard):
+            found[f"guard_{at}"] = find_floor(guard, metrics, classes)
     return found
 
 
@@ -107,7 +120,7 @@ def passes(policy: GatePolicy, findings: dict[str, Finding]) -> bool:
 def verdict_of(policy: GatePolicy, findings: dict[str, Finding]) -> dict[str, Any]:
     """The policy that was applied, and by set the outcome with its figures."""
     return {
-        "policy": asdict(policy),
+        "policy": to_builtins(policy),
         **{name: {"outcome": each.outcome, **each.figures} for name, each in findings.items()},
     }
 
@@ -126,6 +139,7 @@ def conclude(
     answer: Evaluated | Failed,
     *,
     compared_with: int | None,
+    classes: Sequence[str] | None = None,
     best: BestComparison | None = None,
     best_on_base_set: BestComparison | None = None,
 ) -> Conclusion:
@@ -138,6 +152,7 @@ def conclude(
         policy,
         answer,
         baseline_version=compared_with,
+        classes=classes,
         best=best,
         best_on_base_set=best_on_base_set,
     )

@@ -157,7 +157,7 @@ class ModelComparer:
     def _beside_simple(self, chosen: Indices, ours: PerSample) -> tuple[SimpleComparison, ...]:
         scores = simple_scores(self._measurement, self.dataset, chosen, tick=self.tick)
         return tuple(
-            SimpleComparison(name, float(theirs.mean()), self._interval(ours, theirs))
+            SimpleComparison(name, self._metric.of_mean(theirs), self._interval(ours, theirs))
             for name, theirs in scores.items()
         )
 

@@ -63,6 +63,7 @@ class Classification(PassMetrics):
         total = int(self._true.sum())
         return {
             "accuracy": ratio(int(self._hits.sum()), total),
+            "balanced_accuracy": self._balanced(),
             "macro_f1": macro_f1(self._hits, self._true, self._predicted),
             "top_5_accuracy": ratio(self._near, total) if len(self._true) > TOP else None,
             "calibration_error": self._calibration.error(),
@@ -70,6 +71,10 @@ class Classification(PassMetrics):
             "recall": self._of_classes(self._true),
             "confusion_matrix": None if self._matrix is None else self._matrix.tolist(),
         }
+
+    def _balanced(self) -> float | None:
+        occurs = self._true > 0
+        return float((self._hits[occurs] / self._true[occurs]).mean()) if occurs.any() else None
 
     def _of_classes(self, counts: Counts) -> list[float | None] | None:
         if self._matrix is None:
@@ -152,12 +157,13 @@ class Regression(PassMetrics):
 
     def result(self) -> dict[str, Any]:
         if self._samples == 0:
-            return {"mae": None, "r2": None, "error_quantiles": None}
+            return {"mae": None, "rmse": None, "r2": None, "error_quantiles": None}
         total, residual = np.atleast_1d(self._total), np.atleast_1d(self._residual)
         varies = total > 0
         r2 = float((1 - residual[varies] / total[varies]).mean()) if varies.any() else None
         return {
             "mae": float(np.mean(self._absolute) / self._samples),
+            "rmse": float(np.sqrt(np.mean(residual) / self._samples)),
             "r2": r2,
             "error_quantiles": self._quantiles.result(),
         }

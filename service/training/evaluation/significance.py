@@ -11,6 +11,9 @@ from service.training.protocol.messages.comparison import Interval
 from service.training.tasks.task import PerSample
 
 RESAMPLES = 2000
+SETS_AT_ONCE = 100
+NUMBERS_AT_ONCE = 4_000_000
+"""Indices of samples drawn at once: 32 MB."""
 SEED = 20_100
 """Fixed, so that the same samples give the same verdict."""
 
@@ -35,23 +38,30 @@ def paired_bootstrap(
     Source: Efron, Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 16.
     """
 
-    def difference(chosen: NDArray[np.int64]) -> float:
-        if figure is None:
-            return float(differences[chosen].mean())
-        return figure(ours[chosen].mean(axis=0)) - figure(theirs[chosen].mean(axis=0))
+    count, differences = len(ours), ours - theirs
 
-    differences = ours - theirs
+    def means(scores: PerSample, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        of_sets: NDArray[np.float64] = weights @ scores.reshape(count, -1) / count
+        return of_sets.reshape(len(weights), *scores.shape[1:])
+
+    def gains(chosen: NDArray[np.int64]) -> list[float]:
+        if figure is None:
+            return [float(differences[each].mean()) for each in chosen]
+        weights = np.array([np.bincount(each, minlength=count) for each in chosen], np.float64)
+        pairs = zip(means(ours, weights), means(theirs, weights), strict=True)
+        return [figure(new) - figure(old) for new, old in pairs]
+
     generator = np.random.Generator(np.random.PCG64(SEED))
-    count = len(differences)
-    means = np.empty(resamples)
-    for at in range(resamples):
-        means[at] = difference(generator.integers(0, count, count))
-        if at % 100 == 0:
-            tick()
-    beyond = min(int((means <= 0).sum()), int((means >= 0).sum()))
-    low, high = np.percentile(means, [2.5, 97.5])
+    drawn: list[float] = []
+    while len(drawn) < resamples:
+        sets = min(SETS_AT_ONCE, resamples - len(drawn), max(1, NUMBERS_AT_ONCE // count))
+        drawn += gains(generator.integers(0, count, (sets, count)))
+        tick()
+    found = np.array(drawn)
+    beyond = min(int((found <= 0).sum()), int((found >= 0).sum()))
+    low, high = np.percentile(found, [2.5, 97.5])
     return Interval(
-        difference=difference(np.arange(count)),
+        difference=gains(np.arange(count)[None])[0],
         low=float(low),
         high=float(high),
         p_value=min(1.0, 2 * (beyond + 1) / (resamples + 1)),

@@ -39,18 +39,17 @@ def simple_scores(
         "mean_label": _mean_label(what),
         "last_value": _last_value(what, dataset),
     }
-    score = TASKS[what.loss].metric(what.metric).of_samples
+    metric = TASKS[what.loss].metric(what.metric)
     scores: dict[SimpleName, PerSample] = {}
     for name, predict in predictors.items():
         if predict is None:
             continue
-        batches = []
+        truth, predicted = dataset.labels[chosen], []
         for start in range(0, len(chosen), BATCH_SIZE):
             batch = chosen[start : start + BATCH_SIZE]
-            truth = dataset.labels[batch]
-            batches.append(score(np.broadcast_to(predict(batch), truth.shape), truth))
+            predicted.append(np.broadcast_to(predict(batch), dataset.labels[batch].shape))
             tick()
-        scores[name] = np.concatenate(batches)
+        scores[name] = metric.of_samples(np.concatenate(predicted), truth)
     return scores
 
 

@@ -12,6 +12,7 @@ from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.loss import TEMPERATURE, Loss
+from service.training.tasks.by_class import balanced_accuracy, in_columns, macro_f1
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
 from service.training.tasks.task import (
     LABEL,
@@ -48,6 +49,24 @@ def right_classes(output: Array, target: Array) -> PerSample:
     return _over_positions(output.argmax(axis=1) == target, target)
 
 
+def class_counts(output: Array, target: Array) -> PerSample:
+    """(batch, 3 * classes): shares of a sample's positions that are rightly predicted as each
+    class, of it, and predicted as it. output: (batch, classes, …).
+    """
+    classes, counted, guess = output.shape[1], columns(counts(target)), output.argmax(axis=1)
+    truth, guess = columns(np.where(counts(target), target, 0)), columns(guess)
+    rows = np.arange(len(truth))[:, None] * classes
+    share = counted / np.maximum(counted.sum(axis=1, keepdims=True), 1)
+
+    def of_each(chosen: NDArray[Any], weights: NDArray[Any]) -> NDArray[np.float64]:
+        places = (rows + chosen).ravel()
+        summed = np.bincount(places, weights.ravel(), len(truth) * classes)
+        return summed.astype(np.float64).reshape(-1, classes)
+
+    right = of_each(truth, share * (truth == guess))
+    return in_columns(right, of_each(truth, share), of_each(guess, share))
+
+
 def _over_positions(values: NDArray[Any], target: Array) -> PerSample:
     """Mean over the positions of each sample that count, at least one. values: (batch, …)."""
     mean: PerSample = np.mean(columns(values), axis=1, where=columns(counts(target)), dtype=float)
@@ -68,7 +87,13 @@ class CrossEntropy(LearningTask):
     name = "cross_entropy"
     title = "cross entropy: one class per sample or position"
     label_dtype = "int64"
-    metrics = (Metric("accuracy", right_classes, True), Metric("loss", cross_entropy))
+    metrics = (
+        Metric("accuracy", right_classes, True),
+        Metric("balanced_accuracy", class_counts, True, balanced_accuracy),
+        Metric("macro_f1", class_counts, True, macro_f1),
+        Metric("loss", cross_entropy),
+    )
+    figures_by_class = ("recall", "precision")
     options = frozenset(
         {
             *("label_smoothing", "class_weights", "ignore_index", "distillation"),

@@ -7,9 +7,6 @@ decisions alike. Here an output is a label that a sample has or lacks, and rare 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
-
-import numpy as np
 
 from service.training.engine import Array
 from service.training.errors import refuse
@@ -19,38 +16,19 @@ from service.training.tasks.binary import (
     right_decisions,
     sigmoid,
 )
+from service.training.tasks.by_class import in_columns, macro_f1, micro_f1
 from service.training.tasks.task import Metric, PassMetrics, PerSample, columns, likeliest
 from storage.records.signatures import TargetSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def decision_counts(output: Array, target: Array) -> PerSample:
     """(batch, 3 * labels): whether each label is rightly predicted, true, and predicted."""
     truth, predicted = columns(target) >= 0.5, columns(output) > 0
-    return np.concatenate([truth & predicted, truth, predicted], axis=1).astype(np.float64)
-
-
-def micro_f1(counts: NDArray[np.float64]) -> float:
-    """F1 of all decisions together; 0 where no label is true or predicted. counts: their means."""
-    right, true, predicted = counts.reshape(3, -1).sum(axis=1)
-    return float(2 * right / (true + predicted)) if true + predicted else 0.0
-
-
-def macro_f1(counts: NDArray[np.float64]) -> float:
-    """Mean F1 of the labels that are true or predicted of any sample; 0 without any."""
-    right, true, predicted = counts.reshape(3, -1)
-    occurs = true + predicted > 0
-    return float((2 * right[occurs] / (true + predicted)[occurs]).mean()) if occurs.any() else 0.0
+    return in_columns(truth & predicted, truth, predicted)
 
 
 class Multilabel(BinaryCrossEntropy):
-    """Labels that a sample has (1) or lacks (0), by logits (batch, labels).
-
-    Source of the two means of F1: Yang (1999), An Evaluation of Statistical Approaches to Text
-    Categorization.
-    """
+    """Labels that a sample has (1) or lacks (0), by logits (batch, labels)."""
 
     name = "multilabel"
     title = "multilabel: any of several named labels"
@@ -60,6 +38,7 @@ class Multilabel(BinaryCrossEntropy):
         Metric("accuracy", right_decisions, True),
         Metric("loss", binary_cross_entropy),
     )
+    figures_by_class = ("f1",)
     takes_class_names = names_several = ranks_classes = True
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:

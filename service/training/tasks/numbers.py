@@ -21,6 +21,7 @@ from service.training.tasks.task import (
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
     from onnx import NodeProto
 
     from service.training.forward.graph import Graph
@@ -39,6 +40,26 @@ def squared_error(output: Array, target: Array) -> PerSample:
     return error
 
 
+def explained(output: Array, target: Array) -> PerSample:
+    """(batch, 3 * outputs): squared error, label and squared label, less the mean of all labels."""
+    centred = columns(target) - columns(target).mean(axis=0, dtype=np.float64)
+    parts = [np.square(_difference(output, target)), centred, np.square(centred)]
+    return np.concatenate(parts, axis=1)
+
+
+def r2(means: NDArray[np.float64]) -> float:
+    """Mean R² of the outputs whose label varies; 0 if none does. means: of `explained`."""
+    error, label, square = means.reshape(3, -1)
+    variance = square - label**2
+    varies = variance > 0
+    return float((1 - error[varies] / variance[varies]).mean()) if varies.any() else 0.0
+
+
+def root(mean: NDArray[np.float64]) -> float:
+    """Of a mean squared error, in the unit of the labels."""
+    return float(np.sqrt(mean))
+
+
 def huber(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs; quadratic up to 1, linear beyond."""
     error = np.abs(_difference(output, target))
@@ -52,7 +73,11 @@ def _difference(output: Array, target: Array) -> PerSample:
     return difference
 
 
-MAE = Metric("mae", absolute_error)
+IN_UNITS = (
+    Metric("mae", absolute_error),
+    Metric("rmse", squared_error, figure=root),
+    Metric("r2", explained, True, r2, of_set=True),
+)
 
 
 class Numbers(LearningTask):
@@ -92,7 +117,7 @@ class SquaredError(Numbers):
 
     name = "mse"
     title = "mean squared error: numbers"
-    metrics = (MAE, Metric("loss", squared_error))
+    metrics = (*IN_UNITS, Metric("loss", squared_error))
 
     def of_error(self, loss: Loss, error: Tensor) -> tuple[Tensor, Tensor]:
         return error * error, error * 2
@@ -116,7 +141,7 @@ class AbsoluteError(Numbers):
 
     name = "l1"
     title = "absolute error: numbers"
-    metrics = (MAE, Metric("loss", absolute_error))
+    metrics = (*IN_UNITS, Metric("loss", absolute_error))
 
     def of_error(self, loss: Loss, error: Tensor) -> tuple[Tensor, Tensor]:
         return error.abs(), error.sign()
@@ -130,7 +155,7 @@ class Huber(Numbers):
 
     name = "huber"
     title = "Huber: numbers, with outliers"
-    metrics = (MAE, Metric("loss", huber))
+    metrics = (*IN_UNITS, Metric("loss", huber))
 
     def of_error(self, loss: Loss, error: Tensor) -> tuple[Tensor, Tensor]:
         low, high = (error.graph.numbers(s * loss.delta, error.dtype) for s in (-1, 1))

@@ -45,6 +45,11 @@ class Metric(Struct, frozen=True):
     figure: Callable[[NDArray[np.float64]], float] | None = None
     of_set: bool = False
 
+    def of_mean(self, scores: PerSample) -> float:
+        """The figure of these samples, at least one."""
+        mean = scores.mean(axis=0)
+        return float(mean) if self.figure is None else self.figure(mean)
+
     def gain(self, before: float, after: float) -> float:
         """How much better the second figure is."""
         return after - before if self.higher_is_better else before - after
@@ -75,7 +80,8 @@ class LearningTask:
     """What a model learns, with the loss of this name.
 
     title: for people. label_dtype: of the target of the loss. compares_samples: with each other, so
-    that batches are not split. metrics: for the gate, the default first. options: hyperparameters
+    that batches are not split. metrics: for the gate, the default first. figures_by_class: lists by
+    class among the metrics of a pass, from 0 to 1. options: hyperparameters
     that only some tasks take. has_classes: the output's axis 1 holds classes, which a label is an
     index of. takes_class_names: whether a spec may name classes. names_several: whether a label may
     be a list of these names. ranks_classes: whether predictions take `top`. label_range: of a
@@ -88,6 +94,7 @@ class LearningTask:
     label_dtype: ClassVar[str] = "float32"
     compares_samples: ClassVar[bool] = False
     metrics: ClassVar[tuple[Metric, ...]]
+    figures_by_class: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[frozenset[str]] = frozenset()
     has_classes: ClassVar[bool] = False
     scales_labels: ClassVar[bool] = False

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from service.training.evaluation.metrics import Classification, MultiLabel, Regression
-from service.training.evaluation.significance import paired_bootstrap
+from service.training.evaluation.significance import RESAMPLES, SEED, paired_bootstrap
 from service.training.tasks import TASKS
+from storage.records.signatures import IGNORED
 
 RNG = np.random.default_rng(1)
 LOGITS = (RNG.standard_normal((40, 3)) * 3).astype(np.float32)
@@ -107,3 +108,52 @@ def test_a_bootstrap_rejects_as_often_as_it_should() -> None:
         for _ in range(300)
     ]
     assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.10
+
+
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "macro_f1"])
+@pytest.mark.parametrize("shape", [(), (6,)], ids=["one class", "positions"])
+def test_figures_of_classes_follow_from_the_mean_of_the_samples(metric: str, shape: Any) -> None:
+    logits = RNG.standard_normal((40, 5, *shape)).astype(np.float32)
+    truth = RNG.integers(0, 4, (40, *shape))  # the last class never occurs
+    if shape:
+        truth[truth == 0] = IGNORED
+    metrics = Classification(5)
+    metrics.update(logits, truth)
+    weights = metrics.weights(truth) / metrics.weights(truth).mean()
+    declared = TASKS["cross_entropy"].metric(metric)
+    scores = (declared.of_samples(logits, truth).T * weights).T
+    assert declared.of_mean(scores) == pytest.approx(metrics.result()[metric])
+
+
+def test_figures_of_classes_are_scikit_learns() -> None:
+    """By scikit-learn 1.9: balanced_accuracy_score and f1_score(average="macro")."""
+    truth, guess = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2]), np.array([0, 0, 1, 1, 1, 2, 2, 2, 0])
+    logits = np.eye(3, dtype=np.float32)[guess]
+    task = TASKS["cross_entropy"]
+    balanced, f1 = (task.metric(name) for name in ("balanced_accuracy", "macro_f1"))
+    assert balanced.of_mean(balanced.of_samples(logits, truth)) == pytest.approx(0.5555555556)
+    assert f1.of_mean(f1.of_samples(logits, truth)) == pytest.approx(0.5460317460)
+
+
+@pytest.mark.parametrize("metric", ["rmse", "r2"])
+def test_figures_of_numbers_follow_from_the_mean_of_the_samples(metric: str) -> None:
+    truth = VALUES * [1, 100, 0] + [5000, 0, 3]  # a large mean, and an output that never varies
+    output = truth + RNG.standard_normal(truth.shape)
+    metrics = Regression()
+    metrics.update(output[:15], truth[:15])
+    metrics.update(output[15:], truth[15:])
+    declared = TASKS["mse"].metric(metric)
+    score = declared.of_mean(declared.of_samples(output, truth))
+    assert score == pytest.approx(metrics.result()[metric], rel=1e-9)
+
+
+def test_the_bootstrap_of_a_figure_resamples_both_models_alike() -> None:
+    """Against resampling one set at a time."""
+    declared = TASKS["cross_entropy"].metric("macro_f1")
+    ours, theirs = (declared.of_samples(each, CLASSES) for each in (LOGITS, LOGITS[:, ::-1]))
+    generator, drawn = np.random.Generator(np.random.PCG64(SEED)), []
+    for _ in range(RESAMPLES):
+        chosen = generator.integers(0, 40, 40)
+        drawn.append(declared.of_mean(ours[chosen]) - declared.of_mean(theirs[chosen]))
+    found = paired_bootstrap(ours, theirs, declared.figure, tick=lambda: None)
+    assert [found.low, found.high] == pytest.approx(np.percentile(drawn, [2.5, 97.5]).tolist())

@@ -1,0 +1,47 @@
+"""Figures that follow from how often each class is true, predicted, and rightly predicted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Counts = NDArray[np.float64]
+
+
+def in_columns(*parts: NDArray[Any]) -> Counts:
+    """(samples, 3 * classes), whose mean over samples the figures below take.
+
+    parts: how often each class is rightly predicted, true, and predicted; each (samples, classes).
+    """
+    return np.concatenate(parts, axis=1).astype(np.float64)
+
+
+def micro_f1(means: Counts) -> float:
+    """F1 of all classes together; 0 where none is true or predicted."""
+    right, true, predicted = means.reshape(3, -1).sum(axis=1)
+    return float(2 * right / (true + predicted)) if true + predicted else 0.0
+
+
+def macro_f1(means: Counts) -> float:
+    """Mean F1 of the classes that are true or predicted of any sample; 0 without any.
+
+    Source of both means: Yang (1999), An Evaluation of Statistical Approaches to Text
+    Categorization.
+    """
+    right, true, predicted = means.reshape(3, -1)
+    occurs = true + predicted > 0
+    return float((2 * right[occurs] / (true + predicted)[occurs]).mean()) if occurs.any() else 0.0
+
+
+def balanced_accuracy(means: Counts) -> float:
+    """Mean recall of the classes that are true of any sample; 0 without any.
+
+    Source: Brodersen et al. (2010), The Balanced Accuracy and Its Posterior Distribution.
+    """
+    right, true, _ = means.reshape(3, -1)
+    occurs = true > 0
+    return float((right[occurs] / true[occurs]).mean()) if occurs.any() else 0.0
