@@ -73,6 +73,11 @@ def test_models_are_run_without_the_engines_offline_tools(modules: str) -> None:
     assert run.stdout.split() == [b"['onnxruntime']"]
 
 
+def test_models_are_quantized_without_sympy() -> None:
+    program = "import sys, service.training.export.quantize; print('sympy' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", program]).split() == [b"False"]
+
+
 def test_the_daemon_serves_without_the_engine() -> None:
     """The modules of the resident process never import onnx or onnxruntime, at any depth."""
     seen: set[str] = set()

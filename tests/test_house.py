@@ -24,7 +24,6 @@ SHORT = {
     "service/preprocess/kinds.py": "loaded only for models that have one",
     "service/samples/disk_reserve.py": "a rule that two routes ask",
     "service/device/windows/last_input.py": "the command watch-input loads it without the daemon",
-    "service/training/engines/ort_training/absence.py": "asked where the engine may be missing",
     "service/training/engines/names.py": "rows record it, and the daemon may not load an engine",
     "service/training/engines/packages.py": "asked before the runtime may be imported",
     "service/training/engines/randomness.py": "preparation and engine draw alike",

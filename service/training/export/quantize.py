@@ -11,17 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnxruntime.quantization import (
-    CalibrationDataReader,
-    QuantFormat,
-    QuantType,
-    quantize_dynamic,
-    quantize_static,
-)
-from onnxruntime.quantization.registry import CommonOpsRegistry, IntegerOpsRegistry
-from onnxruntime.quantization.shape_inference import quant_pre_process
 
+from service.training.engines.ort_training.absence import without_sympy
 from service.training.engines.runtime import LOAD_ERRORS
+
+with without_sympy():
+    from onnxruntime.quantization import (
+        CalibrationDataReader,
+        QuantFormat,
+        QuantType,
+        quantize_dynamic,
+        quantize_static,
+    )
+    from onnxruntime.quantization.registry import CommonOpsRegistry, IntegerOpsRegistry
+    from onnxruntime.quantization.shape_inference import quant_pre_process
 
 logger = logging.getLogger(__name__)
 
