@@ -6,6 +6,7 @@ Source: https://onnxruntime.ai/docs/performance/model-optimizations/quantization
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -133,3 +134,12 @@ def _made(make: Callable[[], object], path: Path) -> bool:
         return True
     graph = onnx.load_model(path, load_external_data=False).graph
     return any(node.op_type in QUANTIZED for node in graph.node)
+
+
+def _infer_shapes(source: str, destination: str) -> None:
+    inferred = onnx.shape_inference.infer_shapes(onnx.load_model(source, load_external_data=False))
+    onnx.save_model(inferred, destination)
+
+
+if sys.platform == "win32":  # where onnx's own writes to no path with letters beyond ASCII
+    onnx.shape_inference.infer_shapes_path = _infer_shapes

@@ -57,6 +57,7 @@ def test_a_model_is_added_trained_fetched_saved_and_restored(windows, folder, se
     run("fetch", "m", "-o", windows.path(far / "neu.onnx"))
     latest = served.http.get("/v1/models/m/latest/model.onnx").content
     assert (far / "neu.onnx").read_bytes() == latest != file.read_bytes()
+    run("fetch", "m", "--variant", "int8", "-o", windows.path(far / "klein.onnx"))
     (folder / "one.json").write_text(json.dumps({"inputs": {"x": [0.0] * 4}}))
     assert run("predict", "m", windows.path(folder / "one.json"))["version"] == 2
 
