@@ -36,11 +36,14 @@ install() {
     "$@" --quiet --no-deps --no-compile --target "$packages" --platform win_amd64 --python-version 3.11 \
         --implementation cp --only-binary=:all:
 }
-install "$@" install --require-hashes --requirement "$locked/requirements.txt"
+# Packages that are required for what Hone does not do: to train PyTorch's modules, to install others.
+grep -viE '^(cerberus|h5py|mpmath|pip|setuptools|sympy)==' "$locked/requirements.txt" >"$folder/requirements.txt"
+install "$@" install --require-hashes --requirement "$folder/requirements.txt"
 install "$@" install "$wheel"
-rm -rf "$packages/bin" "$packages/share"
-# Files that no program of ours reads: half of the size.
+# Parts of packages that no program of ours reads.
 find "$packages" -type d -name tests -prune -exec rm -rf {} +
+(cd "$packages" && rm -r bin share PyWin32.chm adodbapi isapi pythonwin win32/Demos win32/test win32com win32comext \
+    onnx/backend/test onnxruntime/transformers onnxruntime/training/ort_triton onnxruntime/training/ortmodule)
 
 cp "$here"/windows/*.cmd "$here"/windows/*.txt "$here/../LICENSE" "$here/../windows/watch-input.xml" "$top"
 sed -i 's/$/\r/' "$top"/*.cmd "$top"/*.txt "$top/LICENSE"

@@ -13,8 +13,15 @@ from support import wait_until
 
 ZIP = Path(os.environ.get("HONE_WINDOWS_ZIP", ""))
 INSTALL_S = 1200
-"""Of compiling ten thousand modules under Wine, on a machine that others use."""
+"""Of compiling three thousand modules under Wine, on a machine that others use."""
 URL = "http://127.0.0.1:8471"
+IMPORT_ALL = """
+import importlib, pkgutil
+for room in ("api", "cli", "service", "storage"):
+    for each in pkgutil.walk_packages(importlib.import_module(room).__path__, room + "."):
+        if not each.name.endswith("__main__"):
+            importlib.import_module(each.name)
+"""
 
 
 @pytest.fixture(scope="module")
@@ -36,6 +43,13 @@ def test_it_runs_where_it_was_unpacked(windows, unpacked):
     version = f"honed, version {ZIP.name.split('-')[1]}\n"
     assert command(windows, unpacked, "honed.cmd", "--version") == version
     assert "96.2%\n" in command(windows, unpacked, "honed.cmd", "demo")
+
+
+def test_it_has_what_each_module_of_the_program_imports(windows, unpacked):
+    file = windows.drive / "import_all.py"
+    file.write_text(IMPORT_ALL)
+    python = windows.path(unpacked / "python/python.exe")
+    windows.run(python, "-I", windows.path(file))
 
 
 def test_it_installs_and_replaces_and_removes_the_service(windows, unpacked):
