@@ -62,7 +62,8 @@ def check_runtime(installed: InstalledVersion) -> Check:
 def check_sandbox() -> Check:
     """The sandbox of children, which process untrusted models and pictures."""
     if sys.platform != "linux":
-        return _no_sandbox("children may do all that this user may", "it needs Linux")
+        of_windows = ", without privileges" if sys.platform == "win32" else ""
+        return _no_sandbox(f"children may do all that this user may{of_windows}", "it needs Linux")
     done = subprocess.run(
         SANDBOX_PROBE,
         capture_output=True,

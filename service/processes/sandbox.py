@@ -1,8 +1,8 @@
 """The sandbox of a child that processes untrusted models and pictures.
 
 No network, no other programs, no other processes (seccomp), and only files of the task and of the
-installation (Landlock). Linux only: other systems offer unprivileged processes nothing comparable,
-so children run there without a sandbox.
+installation (Landlock). Linux only: other systems offer unprivileged processes nothing comparable.
+On Windows a child only gives up its privileges.
 
 A child enters it before it reads any untrusted data, and before it has threads: existing threads
 would stay outside.
@@ -43,6 +43,8 @@ ACCELERATORS = (
 )
 """Devices of GPUs and the like; NVIDIA's have numbers in their names."""
 NULL = "/dev/null"
+KEPT_PRIVILEGE = "SeChangeNotifyPrivilege"
+"""To open files without rights to the folders above them, which Windows gives everybody."""
 REFUSALS = (errno.EPERM, errno.EACCES, errno.ENOSYS)
 """How Landlock and seccomp refuse."""
 
@@ -65,6 +67,8 @@ def enter(
     Temporary files go to the first writable folder. accelerators: whether GPUs and the like may be
     used. Raises OSError if the kernel has these features but refuses.
     """
+    if sys.platform == "win32":
+        _drop_privileges()
     if sys.platform != "linux":
         return Confinement()
     import ctypes
@@ -91,6 +95,21 @@ def enter(
         landlock=landlock.restrict(libc, rules),
         seccomp=seccomp.allow_calls(libc, accelerators=accelerators),
     )
+
+
+def _drop_privileges() -> None:
+    """Remove from this process's token for good what an administrator or a service may do beyond
+    its rights to files: load drivers, debug other programs, act as who connects to it.
+    """
+    import win32api
+    import win32security
+
+    access = win32security.TOKEN_QUERY | win32security.TOKEN_ADJUST_PRIVILEGES
+    token = win32security.OpenProcessToken(win32api.GetCurrentProcess(), access)
+    kept = win32security.LookupPrivilegeValue(None, KEPT_PRIVILEGE)
+    held = win32security.GetTokenInformation(token, win32security.TokenPrivileges)
+    removed = [(each, win32security.SE_PRIVILEGE_REMOVED) for each, _ in held if each != kept]
+    win32security.AdjustTokenPrivileges(token, False, removed)
 
 
 def _installation() -> Iterator[str | Path]:
