@@ -22,6 +22,10 @@ logger = logging.getLogger(__name__)
 TYPES: dict[str, str] = {
     "alias.deleted": "An alias was deleted; its version was not.",
     "alias.moved": "An alias other than `latest` was moved to another version.",
+    "base.adopted": "`latest` was moved to a version of another base, which is now the model's.",
+    "base.arrived": "An upgrade to a new base was prepared; its first job is queued.",
+    "base.dropped": "An upgrade was dropped, or a former base went with the last of its versions.",
+    "base_set.changed": "Samples were taken into a model's base set, or given back.",
     "checkpoint.saved": "A running job has saved a checkpoint.",
     "database.restored": "The database was damaged and replaced by a backup; see the data.",
     "device.verdict": "The conditions that keep jobs from training have changed.",
@@ -39,7 +43,6 @@ TYPES: dict[str, str] = {
     "model.updated": "A model's defaults or class names were changed.",
     "policy.updated": "The policy was changed, or training was paused, snoozed or resumed by hand.",
     "prediction.load_failed": "A promoted version cannot be loaded; the one before stays in use.",
-    "base_set.changed": "Samples were taken into a model's base set, or given back.",
     "samples.added": "Samples were stored; the data have their number.",
     "samples.quarantined": "Samples were quarantined because a job cannot train on them.",
     "storage.damaged": "Stored bytes are damaged; the data say which samples, files or cache.",

@@ -46,9 +46,9 @@ SELECT sha256, reason,
   (SELECT json_group_array(models.name || ' version ' || version || ' as ' || variant)
    FROM variants JOIN models ON models.id = variants.model_id
    WHERE variants.sha256 = damaged_files.sha256) AS variants,
-  (SELECT json_group_array(models.name || ' ' || role) FROM model_files
-   JOIN models ON models.id = model_files.model_id
-   WHERE model_files.sha256 = damaged_files.sha256) AS artifacts,
+  (SELECT json_group_array(models.name || ' ' || role) FROM base_files
+   JOIN models ON models.id = base_files.model_id
+   WHERE base_files.sha256 = damaged_files.sha256) AS artifacts,
   (SELECT json_group_array(role || ' of job ' || job_id) FROM job_files
    WHERE job_files.sha256 = damaged_files.sha256) AS job_files
 FROM damaged_files ORDER BY sha256
@@ -166,16 +166,28 @@ class Integrity:
                 return found
         return None
 
-    def checkpoint_of(self, version: Version) -> Checkpoint | None:
+    def checkpoint_of(self, version: Version | None) -> Checkpoint | None:
         """The checkpoint that a version was exported with or, if damaged, the intact one of the
-        newest promoted version before it; None for version 1, which has none.
+        newest promoted version of its base before it; None for version 1, which has none.
         """
-        while version.checkpoint_id is not None:
+        while version is not None and version.checkpoint_id is not None:
             found = self._checkpoints.get(version.checkpoint_id)
             if self.is_whole(found.file.sha256):
                 return found
-            version = self._versions.promoted_before(version)
+            version = self._versions.promoted_before(
+                version.model_id, version.base, version=version.version
+            )
         return None
+
+    def checkpoint_for(self, model_id: int, base: int) -> Checkpoint | None:
+        """The checkpoint that a job of a base starts from: that of `latest`, or of the newest
+        promoted version of the base, if `latest` is of another; None for the base itself.
+        """
+        latest = self.latest(model_id)
+        of_base = latest.base == base
+        return self.checkpoint_of(
+            latest if of_base else self._versions.promoted_before(model_id, base)
+        )
 
     def note_dropped(self, model_id: int, cache: str, reason: str) -> None:
         """Tell that a damaged cache of a model was dropped: it is made anew."""

@@ -53,6 +53,7 @@ from storage.tables.tokens import Tokens
 from storage.tables.triggers import Triggers
 from storage.verification import Verification
 from storage.versions.aliases import Aliases
+from storage.versions.bases import Bases
 from storage.versions.checkpoints import Checkpoints
 from storage.versions.retention import Retention
 from storage.versions.variants import Variants
@@ -135,9 +136,10 @@ class Store:
         self.audit = Audit(*connections)
         self.aliases = Aliases(*connections)
         self.variants = Variants(self._writer, files=self.files)
+        self.bases = Bases(*connections, files=self.files, cache_dir=self.cache_dir)
         self.references = ReferenceSets(*connections)
         self.base_sets = BaseSets(*connections)
-        self.retention = Retention(self._writer, files=self.files)
+        self.retention = Retention(self._writer, files=self.files, bases=self.bases)
         self.history = History(self._writer)
         self.integrity = Integrity(
             *connections,

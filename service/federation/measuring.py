@@ -61,7 +61,7 @@ class Measuring:
             self._settings,
             hyperparameters={**merge(model, {"epochs": 1}, seed=0), "replay": 0.0},
             watermark=EVERY_SAMPLE,
-            start=start_from("latest", model.id, self._store),
+            start=start_from("latest", model, self._store),
             work_dir=work_dir,
         )
         return replace(task, only_measures=True, start=replace(task.start, given=str(path)))

@@ -73,6 +73,7 @@ def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
     from service.training.engines import checkpoint
     from service.training.engines.ort_training import checkpoint_file
 
+    model = model if version.base == model.base else store.models.of_version(version)
     if version.target.ids != model.signature.target.ids:
         raise StateConflict(
             f"version {version.version} tells apart other classes than the model does now; ask "

@@ -34,7 +34,8 @@ def start_with_sent(job: Job, store: Store) -> Start:
     Samples of earlier rounds count as seen: these parameters may have been trained on them. Raises
     Damaged, NotFound.
     """
-    checkpoint = store.integrity.checkpoint_of(store.integrity.latest(job.model_id))
+    base = store.models.get_by_id(job.model_id, base=job.base).base
+    checkpoint = store.integrity.checkpoint_for(job.model_id, base)
     last = store.rounds.newest(job.model_id)
     return Start(
         how="base" if checkpoint is None else "parameters",

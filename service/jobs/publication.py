@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from service.federation.publication import publish_update
 from service.jobs.recorder import Recorder
-from service.jobs.tasks import evaluate_task
+from service.jobs.tasks import evaluate_task, model_of
 from service.logs import event
 from service.models import retention
 from service.models.promotion.best import find_best
@@ -109,7 +109,7 @@ class Publication:
 
     def _adopt_recipe(self, done: Done, file: FileRecord) -> FileRecipe | None:
         """The recipe that rebuilds the file, None if the file must be kept whole."""
-        model = self._store.models.get_by_id(self._job.model_id)
+        model = model_of(self._job, self._store)
         if done.recipe is None or BASE not in model.files:
             return None
         base = model.files[BASE].sha256
@@ -157,7 +157,7 @@ class Publication:
         return (yield task)
 
     def _versions(self) -> Incumbents:
-        model = self._store.models.get_by_id(self._job.model_id)
+        model = model_of(self._job, self._store)
         latest = self._store.integrity.latest(model.id)
         best = find_best(self._store, model, latest=latest)
         on_base_set = None

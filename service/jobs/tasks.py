@@ -28,6 +28,7 @@ from service.training.protocol.messages.comparison import (
 )
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import LoopState, Start, Train
+from storage.blobs.cache_folder import cache_path
 from storage.records.jobs import Job
 from storage.records.models import Model
 from storage.records.versions import Checkpoint, VariantName, Version
@@ -42,7 +43,7 @@ def train_task(job: Job, store: Store, settings: Settings, *, work_dir: Path) ->
 
     Raises Damaged if a file that it needs is damaged.
     """
-    model = learn_preprocess(store, store.models.get_by_id(job.model_id), watermark=job.watermark)
+    model = learn_preprocess(store, model_of(job, store), watermark=job.watermark)
     start = _start(job, store)
     task = training_task(
         model,
@@ -59,6 +60,11 @@ def train_task(job: Job, store: Store, settings: Settings, *, work_dir: Path) ->
         open=_open(job, model, start),
         update=update_terms(job, model, store),
     )
+
+
+def model_of(job: Job, store: Store) -> Model:
+    """A job's model, at the base that it trains. Raises NotFound."""
+    return store.models.get_by_id(job.model_id, base=job.base)
 
 
 def training_task(
@@ -88,7 +94,7 @@ def training_task(
         start=start,
         work_dir=str(work_dir),
         checkpoint_interval_s=settings.checkpoint_interval_s,
-        cache=str(store.cache_dir / str(model.id)),
+        cache=str(cache_path(store.cache_dir, model.id, model.base)),
         feature_cache_bytes=settings.feature_cache_bytes,
         preprocess=model.preprocess,
         tensor_cache_bytes=settings.tensor_cache_bytes,
@@ -120,6 +126,7 @@ def evaluate_task(
         baseline=str(store.integrity.file(baseline.file.sha256)),
         measurement=measurement(model, store, job),
         baseline_classes=classes_known(model, baseline),
+        baseline_measurement=other_measurement(model, baseline, store, job),
         seen_up_to=_seen_up_to(baseline, store) if gate_policy(model).hold_on_drift else None,
     )
 
@@ -191,11 +198,20 @@ def measurement(model: Model, store: Store, job: Job | None = None) -> Measureme
         reference=model.reference_frozen_at is not None,
         base_set=judges_by_base_set(model),
         preprocess=model.preprocess,
-        cache=str(store.cache_dir / str(model.id)),
+        cache=str(cache_path(store.cache_dir, model.id, model.base)),
         own_loss=_own_loss(model, store),
         simple=job is not None,
         ignore_index={**model.hyperparameters, **own}.get("ignore_index"),
     )
+
+
+def other_measurement(
+    model: Model, baseline: Version, store: Store, job: Job | None = None
+) -> Measurement | None:
+    """How a version is measured that descends from another base than the model's, else None."""
+    if baseline.base == model.base:
+        return None
+    return measurement(store.models.get_by_id(model.id, base=baseline.base), store, job)
 
 
 def _own_loss(model: Model, store: Store) -> OwnLoss | None:
@@ -275,20 +291,20 @@ def _teacher(job: Job, parent_version: int | None, store: Store) -> str | None:
 def _first_start(job: Job, store: Store) -> Start:
     if job.start in BEGIN_WITH_SENT:
         return start_with_sent(job, store)
-    return start_from(job.start, job.model_id, store)
+    return start_from(job.start, model_of(job, store), store)
 
 
-def start_from(where: str, model_id: int, store: Store) -> Start:
+def start_from(where: str, model: Model, store: Store) -> Start:
     """Where a job that begins anew starts. where: latest, base, or a checkpoint's id."""
     if where == "latest":
-        checkpoint = store.integrity.checkpoint_of(store.integrity.latest(model_id))
+        checkpoint = store.integrity.checkpoint_for(model.id, model.base)
     else:
         checkpoint = None if where == "base" else store.checkpoints.get(int(where))
     if checkpoint is None:
-        return Start(how="base", parent_version=1)
+        return Start(how="base", parent_version=1 if model.base == 1 else None)
     return Start(
         how="parameters",
         checkpoint=str(store.integrity.file(checkpoint.file.sha256)),
         from_job=checkpoint.job_id,
-        parent_version=store.versions.of_checkpoint(model_id, checkpoint.id),
+        parent_version=store.versions.of_checkpoint(model.id, checkpoint.id),
     )

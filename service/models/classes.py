@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from service.errors import InvalidInput
 from service.jobs.short_tasks import ShortTasks
 from service.logs import event
-from service.models.prepared import MADE_OF, UPLOAD, describe, prepare_again
+from service.models.prepared import BASE_MODEL, MADE_OF, UPLOAD, describe, prepare_again
 from service.models.registry import ROLES, Registry
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepared
@@ -32,6 +32,8 @@ from storage.tables.classes import Removal
 
 logger = logging.getLogger(__name__)
 
+KEPT = (UPLOAD, BASE_MODEL)
+"""Roles of files that a change of classes does not touch."""
 FEWEST = 2
 """Minimum number of classes of a classifier."""
 
@@ -173,8 +175,7 @@ class Classes:
         with self._store.files.adopting() as adopt:
             files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
             files[MADE_OF] = adopt(made_of)
-            if UPLOAD in model.files:
-                files[UPLOAD] = model.files[UPLOAD]
+            files |= {role: model.files[role] for role in KEPT if role in model.files}
             return self._store.models.change_classes(
                 model, new, files, edit=change.edit, removal=change.removal
             )

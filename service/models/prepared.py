@@ -16,22 +16,23 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from service.training.engines import manifest
 from service.training.engines.packages import RUNTIMES, installed_version
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.serialization import build, plain
 from storage.database.codec import dump
 from storage.disk.digest import sha256_of
-from storage.errors import NotFound
 from storage.records.models import FileRecord, Model
-from storage.records.versions import Version
 from storage.store import Store
 
 MADE_OF = "made_of"
 """The role of the file that describes what a model's artifacts were made from."""
 UPLOAD = "upload"
-"""The role of the uploaded file, if version 1 is another form of it."""
-NO_ARTIFACTS = (MADE_OF, UPLOAD)
+"""The role of the uploaded file, if the inference model is another form of it."""
+BASE_MODEL = "base_model"
+"""The role of the inference model with the uploaded weights, which is version 1 of the first."""
+NO_ARTIFACTS = (MADE_OF, UPLOAD, BASE_MODEL)
 _DECIDE_NOTHING = ("source", "work_dir", "limits", "kind")
 _MAKERS = ("honed", "onnx", *RUNTIMES)
 
@@ -49,7 +50,7 @@ def prepare_again(model: Model, store: Store, *, work_dir: Path) -> Prepare | No
     if MADE_OF not in model.files:
         return None
     made_of = json.loads(store.integrity.read(model.files[MADE_OF].sha256))
-    kept = model.files.get(UPLOAD) or store.versions.get(model.id, 1).file
+    kept = model.files.get(UPLOAD) or model.files[BASE_MODEL]
     if made_of["form"] != "forward" or made_of["upload"] != kept.sha256:
         return None
     choices: dict[str, Any] = {
@@ -64,22 +65,29 @@ def prepare_again(model: Model, store: Store, *, work_dir: Path) -> Prepare | No
     return Prepare(**choices, source=source, work_dir=str(work_dir))
 
 
+def shapes_digest(prepared: Prepared) -> str:
+    """SHA-256 of the names and shapes of what trains; empty for artifacts of Microsoft's tools."""
+    if prepared.artifacts.manifest is None:
+        return ""
+    made = manifest.read(Path(prepared.artifacts.manifest))
+    shapes = sorted((each.name, each.shape) for each in made.parameters)
+    return hashlib.sha256(dump(shapes).encode()).hexdigest()
+
+
 def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | None:
     """What a child would answer, with copies of another model's files; None if there is none.
 
     If files are missing or damaged, the answer is None too, and they are made again.
     """
-    found = _find(store, hashlib.sha256(made_of).hexdigest())
-    if found is None:
+    model = store.models.find_by_file(MADE_OF, hashlib.sha256(made_of).hexdigest())
+    if model is None:
         return None
-    model, first = found
-    work_dir = Path(task.work_dir)
-    roles = {role: file for role, file in model.files.items() if role not in NO_ARTIFACTS}
     copies = {
-        role: _copy(store.files.path, file, work_dir / role)
-        for role, file in {**roles, "base_model": first.file}.items()
+        role: _copy(store.files.path, file, Path(task.work_dir) / role)
+        for role, file in model.files.items()
+        if role not in (MADE_OF, UPLOAD)
     }
-    base_model = copies.pop("base_model")
+    base_model = copies.pop(BASE_MODEL)
     if base_model is None or None in copies.values():
         return None
     return Prepared(
@@ -96,16 +104,6 @@ def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | Non
         frozen_parameters=model.frozen_parameters,
         notes=model.notes,
     )
-
-
-def _find(store: Store, sha256: str) -> tuple[Model, Version] | None:
-    model = store.models.find_by_file(MADE_OF, sha256)
-    if model is None:
-        return None
-    try:
-        return model, store.versions.get(model.id, 1)
-    except NotFound:
-        return None
 
 
 def _copy(path_of: Callable[[str], Path], file: FileRecord, copy: Path) -> str | None:

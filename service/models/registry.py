@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +15,14 @@ from msgspec.structs import replace
 from service.errors import ChildDied, InvalidInput, PreparationFailed
 from service.jobs.short_tasks import ShortTasks
 from service.logs import event
-from service.models.prepared import MADE_OF, UPLOAD, describe, find_prepared
+from service.models.prepared import (
+    BASE_MODEL,
+    MADE_OF,
+    UPLOAD,
+    describe,
+    find_prepared,
+    shapes_digest,
+)
 from service.models.promotion.policy import merge_gate
 from service.models.specification import (
     Form,
@@ -28,7 +36,7 @@ from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.unions import Task
 from storage.disk.digest import sha256_of
 from storage.errors import AlreadyExists, NotFound, Problem
-from storage.records.models import Model
+from storage.records.models import FileRecord, Model, NewModel
 from storage.store import Store
 from storage.tables.model_rows import name_taken
 
@@ -170,13 +178,21 @@ class Registry:
     def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
         new = described(spec, prepared)
         with self._store.files.adopting() as adopt:
-            paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
-            files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
-            files[MADE_OF] = adopt(made_of)
-            if (upload := made_of.with_name(UPLOAD)).exists():
-                files[UPLOAD] = adopt(upload)
-            base = adopt(Path(prepared.base_model))
-            return self._store.models.add(replace(new, files=files), base_version=base)
+            new = with_files(new, prepared, made_of, adopt)
+            return self._store.models.add(new, base_version=new.files[BASE_MODEL])
+
+
+def with_files(
+    new: NewModel, prepared: Prepared, made_of: Path, adopt: Callable[[Path], FileRecord]
+) -> NewModel:
+    """The model with its files by role. made_of: beside it lies the upload, if that is kept."""
+    uploaded, shapes = json.loads(made_of.read_bytes())["upload"], shapes_digest(prepared)
+    paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
+    files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
+    files |= {MADE_OF: adopt(made_of), BASE_MODEL: adopt(Path(prepared.base_model))}
+    if (upload := made_of.with_name(UPLOAD)).exists():
+        files[UPLOAD] = adopt(upload)
+    return replace(new, files=files, sha256=uploaded, shapes=shapes)
 
 
 def _keep_upload(source: Path, prepared: Prepared, copy: Path) -> None:

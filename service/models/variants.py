@@ -96,7 +96,7 @@ class VariantMaker:
             version = await asyncio.to_thread(
                 self._store.versions.get, version.model_id, version.version
             )
-            model = await asyncio.to_thread(self._store.models.get_by_id, version.model_id)
+            model = await asyncio.to_thread(self._store.models.of_version, version)
             known = _find(version, name)
             if known is not None and await asyncio.to_thread(self._is_whole, known):
                 return known

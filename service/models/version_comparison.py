@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.jobs.short_tasks import AnswerCache, ShortTasks
-from service.jobs.tasks import classes_known, measurement
+from service.jobs.tasks import classes_known, measurement, other_measurement
 from service.training.protocol.messages.versions import Compare, Compared
 from storage.records.models import Model
 from storage.records.versions import Version
@@ -63,8 +63,14 @@ def compare_task(
     model: Model, store: Store, *, before: Version, after: Version, most: int
 ) -> Compare:
     """The task to find the validation samples on which two versions differ."""
+    model = store.models.get_by_id(model.id, base=after.base)
+    other = other_measurement(model, before, store)
     # Today's validation samples only: neither the reference set nor the base set.
-    what = replace(measurement(model, store), reference=False, base_set=False)
+    what, other = (
+        each and replace(each, reference=False, base_set=False)
+        for each in (measurement(model, store), other)
+    )
+    assert what is not None
     return Compare(
         candidate=str(store.integrity.file(after.file.sha256)),
         baseline=str(store.integrity.file(before.file.sha256)),
@@ -72,4 +78,5 @@ def compare_task(
         most=most,
         candidate_classes=classes_known(model, after),
         baseline_classes=classes_known(model, before),
+        baseline_measurement=other,
     )

@@ -164,7 +164,8 @@ class Predictor:
                 await self._ask(latest.version, {})
             except NOT_LOADED as error:
                 refused = self._note(latest.version, error)
-                serving = Serving(latest.model, await self._one_before(latest, error), refused)
+                version = await self._one_before(latest, error)
+                serving = Serving(await self._model(latest, version), version, refused)
             if await self._latest.get(model) is latest:
                 return self._serving.setdefault(model, serving)
 
@@ -194,11 +195,17 @@ class Predictor:
             if model not in self._serving:
                 return
             version = serving.version if refused else latest.version
-            self._serving[model] = Serving(latest.model, version, refused)
+            self._serving[model] = Serving(await self._model(latest, version), version, refused)
             if refused:
                 continue  # `latest` may have moved on because it is damaged
             if version.file != serving.version.file:
                 await self._forget(serving.version)
+
+    async def _model(self, latest: Latest, version: Version) -> Model:
+        """The model, at the base that the version descends from."""
+        if version.base == latest.version.base:
+            return latest.model
+        return await asyncio.to_thread(self._store.models.of_version, version)
 
     async def _load(self, version: Version) -> LoadFailure | None:
         """Load a version; returns why that failed, or None."""

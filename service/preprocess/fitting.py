@@ -39,7 +39,7 @@ def learn_preprocess(store: Store, model: Model, *, watermark: int) -> Model:
     if len(index.ids) == 0:
         return model
     learned = _learn(open_kinds, index, model)
-    return store.models.freeze_preprocess(model.id, _described(model, learned))
+    return store.models.freeze_preprocess(model.id, _described(model, learned), base=model.base)
 
 
 def learn_without(store: Store, model: Model, gone: NDArray[np.int64]) -> Descriptions | None:

@@ -56,18 +56,19 @@ def readable(task: Task) -> Iterator[str]:
     adapted = getattr(task, "adapted", None)
     if adapted is not None:
         yield from filter(None, astuple(adapted))
-    own_loss = getattr(getattr(task, "measurement", None), "own_loss", None)
-    if own_loss is not None:
-        yield from astuple(own_loss)
+    for each in _measurements(task):
+        if each.own_loss is not None:
+            yield from astuple(each.own_loss)
 
 
 def own_folders(task: Task) -> Iterator[str]:
     """Folders that the task writes to: its working folder, and the cache of the model's rows."""
     if hasattr(task, "work_dir"):
         yield task.work_dir
-    cache = getattr(getattr(task, "measurement", task), "cache", None)
-    if cache is not None:
-        yield cache
+    for each in (task, *_measurements(task)):
+        cache = getattr(each, "cache", None)
+        if cache is not None:
+            yield cache
 
 
 def log_index(task: Task) -> Iterator[str]:
@@ -80,6 +81,12 @@ def log_index(task: Task) -> Iterator[str]:
 def samples_of(task: Task) -> Train | Measurement | None:
     """The part of the task that names its samples; None if it only reads files."""
     return task if task.kind == "train" else getattr(task, "measurement", None)
+
+
+def _measurements(task: Task) -> Iterator[Measurement]:
+    """How the task measures models: the candidate, and a baseline of another base."""
+    named = (getattr(task, each, None) for each in ("measurement", "baseline_measurement"))
+    return filter(None, named)
 
 
 def artifacts(named: Artifacts) -> Iterator[str]:

@@ -31,6 +31,16 @@ ID = "<i8"
 CHECKED = "checked"
 
 
+def cache_path(cache_dir: Path, model_id: int, base: int) -> Path:
+    """The folder of the caches of one base of a model."""
+    return cache_dir / (str(model_id) if base == 1 else f"{model_id}-{base}")
+
+
+def cache_paths(cache_dir: Path, model_id: int) -> list[Path]:
+    """The folders of the caches of a model, some of which may not exist."""
+    return [cache_path(cache_dir, model_id, 1), *sorted(cache_dir.glob(f"{model_id}-*"))]
+
+
 def erase_from_caches(model_cache_folder: Path, ids: Iterable[int]) -> list[str]:
     """Zero the rows of samples in every cache of a model and forget their ids, durably.
 

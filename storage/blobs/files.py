@@ -191,7 +191,7 @@ SELECT * FROM files WHERE sha256 NOT IN (SELECT sha256 FROM assembled_files)
 """Rows of the files that are not assembled from parts."""
 _DELETE_UNREFERENCED = """
 DELETE FROM files WHERE sha256 = :sha256
-  AND NOT EXISTS (SELECT 1 FROM model_files WHERE sha256 = :sha256)
+  AND NOT EXISTS (SELECT 1 FROM base_files WHERE sha256 = :sha256)
   AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE sha256 = :sha256)
   AND NOT EXISTS (SELECT 1 FROM versions WHERE sha256 = :sha256)
   AND NOT EXISTS (SELECT 1 FROM variants WHERE sha256 = :sha256)

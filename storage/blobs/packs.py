@@ -23,6 +23,7 @@ from typing import BinaryIO
 
 from msgspec import Struct
 
+from storage.blobs.cache_folder import cache_paths
 from storage.blobs.sharing import LockByModel, SharedLock
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
@@ -184,7 +185,7 @@ class Packs:
 
     def remove(self, model_id: int) -> None:
         """Remove all packs of a model, and its caches."""
-        for folder in (self.folder / str(model_id), self.cache_dir / str(model_id)):
+        for folder in (self.folder / str(model_id), *cache_paths(self.cache_dir, model_id)):
             if folder.exists():
                 shutil.rmtree(folder)
 

@@ -15,7 +15,7 @@ SET = "hone"
 KNOWN = ("m001_first_schema", "m002_deletions")
 """The first schema, and the functions of `storage.database.migrations`, in order."""
 OLDER_OBJECTS = {
-    "m001_first_schema": "44a1cc098687e38e42f6fa409d85af8fa0608ad521c48449e44a0423a303faaa"
+    "m001_first_schema": "58d318f521540feb6a4c9b10ed2905b74ada48183fb5fd256d9ca2cc91bfa882"
 }
 """`objects_digest` after each migration but the last."""
 _OBJECTS = "SELECT type, name, sql FROM sqlite_schema"

@@ -22,42 +22,64 @@ CREATE TABLE assembled_files (
 CREATE INDEX assembled_files_by_base ON assembled_files (base);
 CREATE INDEX assembled_files_by_recipe ON assembled_files (recipe);
 
+-- target: of the signature. The base that its newest version descends from is in `bases`.
 CREATE TABLE models (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   name TEXT NOT NULL UNIQUE,
   created_at TEXT NOT NULL,
   loss TEXT NOT NULL,
   optimizer TEXT NOT NULL,
-  output TEXT NOT NULL,
-  signature TEXT NOT NULL,
-  trainable TEXT NOT NULL,
-  trainable_parameters INTEGER NOT NULL,
-  frozen_parameters INTEGER NOT NULL,
+  target TEXT NOT NULL,
   hyperparameters TEXT NOT NULL,
-  notes TEXT NOT NULL,
   gate TEXT NOT NULL DEFAULT '{}',
   retention TEXT NOT NULL DEFAULT '{}',
   held_since TEXT,
   reference_frozen_at TEXT,
-  preprocess TEXT NOT NULL DEFAULT '[]',
   quota TEXT NOT NULL DEFAULT '{}',
   keeps_duplicates INTEGER NOT NULL DEFAULT 0,
   features TEXT,
-  engine TEXT NOT NULL,
-  loss_output TEXT,
   base_set_at TEXT,
   federation TEXT NOT NULL DEFAULT '{}',
   privacy_spent TEXT NOT NULL DEFAULT '{}'
 ) STRICT;
 
-CREATE TABLE model_files (
+-- The forward files that a model's versions descend from, as they were prepared. sha256: of the file as
+-- it came. adopted_at: when a version of it first became `latest`; null for an upgrade that is not
+-- decided. shapes: hash of the names and shapes of what trains. request: what its jobs were asked for.
+-- job_id: its newest job. labelled: how many labelled samples there were then.
+CREATE TABLE bases (
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
-  role TEXT NOT NULL,
-  sha256 TEXT NOT NULL REFERENCES files (sha256),
-  PRIMARY KEY (model_id, role)
+  base INTEGER NOT NULL,
+  sha256 TEXT NOT NULL,
+  arrived_at TEXT NOT NULL,
+  adopted_at TEXT,
+  engine TEXT NOT NULL,
+  output TEXT NOT NULL,
+  loss_output TEXT,
+  inputs TEXT NOT NULL,
+  loss_of_samples INTEGER NOT NULL,
+  trainable TEXT NOT NULL,
+  trainable_parameters INTEGER NOT NULL,
+  frozen_parameters INTEGER NOT NULL,
+  notes TEXT NOT NULL,
+  shapes TEXT NOT NULL DEFAULT '',
+  preprocess TEXT NOT NULL DEFAULT '[]',
+  request TEXT NOT NULL DEFAULT '{}',
+  job_id INTEGER,
+  labelled INTEGER NOT NULL DEFAULT 0,
+  PRIMARY KEY (model_id, base)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX model_files_by_file ON model_files (sha256);
+CREATE TABLE base_files (
+  model_id INTEGER NOT NULL,
+  base INTEGER NOT NULL,
+  role TEXT NOT NULL,
+  sha256 TEXT NOT NULL REFERENCES files (sha256),
+  PRIMARY KEY (model_id, base, role),
+  FOREIGN KEY (model_id, base) REFERENCES bases (model_id, base) ON DELETE CASCADE
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX base_files_by_file ON base_files (sha256);
 
 -- leftovers: whether bytes that belong to no sample may be others than zeros.
 CREATE TABLE packs (
@@ -184,9 +206,11 @@ CREATE TABLE erasures (
 
 CREATE INDEX erasures_by_model ON erasures (model_id);
 
+-- base: what it trains; null until it starts, and then the model's current one.
 CREATE TABLE jobs (
   id INTEGER PRIMARY KEY AUTOINCREMENT,
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
+  base INTEGER,
   state TEXT NOT NULL,
   cause TEXT NOT NULL,
   hyperparameters TEXT NOT NULL,
@@ -260,6 +284,7 @@ CREATE INDEX checkpoints_by_file ON checkpoints (sha256);
 CREATE TABLE versions (
   model_id INTEGER NOT NULL REFERENCES models (id) ON DELETE CASCADE,
   version INTEGER NOT NULL,
+  base INTEGER NOT NULL,
   sha256 TEXT NOT NULL REFERENCES files (sha256),
   created_at TEXT NOT NULL,
   job_id INTEGER REFERENCES jobs (id),
@@ -271,8 +296,11 @@ CREATE TABLE versions (
   verdict TEXT NOT NULL DEFAULT '{}',
   provenance TEXT NOT NULL DEFAULT '{}',
   target TEXT NOT NULL,
-  PRIMARY KEY (model_id, version)
+  PRIMARY KEY (model_id, version),
+  FOREIGN KEY (model_id, base) REFERENCES bases (model_id, base)
 ) STRICT, WITHOUT ROWID;
+
+CREATE INDEX versions_by_base ON versions (model_id, base);
 
 CREATE INDEX versions_by_file ON versions (sha256);
 

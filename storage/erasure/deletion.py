@@ -8,7 +8,7 @@ from collections import defaultdict
 from contextlib import suppress
 
 from storage.backup.copies import Copies
-from storage.blobs.cache_folder import erase_from_caches
+from storage.blobs.cache_folder import cache_paths, erase_from_caches
 from storage.blobs.compaction import reclaim
 from storage.blobs.packs import Packs
 from storage.blobs.sharing import LockByModel
@@ -47,8 +47,9 @@ class Eraser:
             self.leftovers.remove_marked(model_id)
             while erasures := self._overwrite(model_id):
                 ids = [row["sample_id"] for row in erasures]
-                for cache in erase_from_caches(self._packs.cache_dir / str(model_id), ids):
-                    self._tell_dropped(model_id, cache)
+                for folder in cache_paths(self._packs.cache_dir, model_id):
+                    for cache in erase_from_caches(folder, ids):
+                        self._tell_dropped(model_id, cache)
                 if not self._writer.truncate_wal():
                     return
                 self._forget(model_id, erasures[-1]["id"])

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from storage.backup.copies import Copies
-from storage.blobs.cache_folder import drop_caches
+from storage.blobs.cache_folder import cache_paths, drop_caches
 from storage.blobs.packs import Packs
 from storage.database.connection import Readers
 from storage.database.writer import Writer
@@ -93,7 +93,8 @@ class Leftovers:
         """
         self._packs.require_sound()
         self._copies.follow(self._readers, model_id)
-        drop_caches(self._packs.cache_dir / str(model_id))
+        for folder in cache_paths(self._packs.cache_dir, model_id):
+            drop_caches(folder)
         sizes, left_bytes = dict[int, int](), 0
         for pack, gaps in self._gaps(model_id):
             if pack in packs:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from storage.blobs.files import FileStore
-from storage.database.codec import dump
+from storage.database.codec import dump, load
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.erasure.deletion import Eraser
@@ -23,7 +23,7 @@ from storage.errors import InUse
 from storage.records.id_set import Ids, decode, encode
 from storage.records.jobs import Job, JobState, NewJob
 from storage.tables.job_rows import fetch_jobs, find_job, insert_job, move_job
-from storage.tables.model_rows import model_name
+from storage.tables.model_rows import find_model
 
 Descriptions = tuple[dict[str, Any], ...]
 _SAVE_REQUEST = """
@@ -40,6 +40,8 @@ _MADE_BEFORE = """
 SELECT job_id FROM versions JOIN job_samples USING (job_id) JOIN jobs ON jobs.id = job_id
 WHERE versions.model_id = ? AND watermark < ?
 """
+_PREPROCESS = "SELECT base, preprocess FROM bases WHERE model_id = ?"
+_SET_PREPROCESS = "UPDATE bases SET preprocess = ? WHERE model_id = ? AND base = ?"
 _TRAINABLE = """
 SELECT id FROM samples
 WHERE model_id = ? AND split = 'train' AND label IS NOT NULL AND quarantine IS NULL LIMIT ?
@@ -146,5 +148,15 @@ def _in_state(connection: sqlite3.Connection, model_id: int, state: JobState) ->
 
 
 def _replace_preprocess(transaction: Transaction, model_id: int, new: Descriptions) -> None:
-    transaction.execute("UPDATE models SET preprocess = ? WHERE id = ?", (dump(new), model_id))
-    transaction.event("model.updated", model_name(transaction, model_id), {})
+    """Set the preprocessing of the current base; other bases are fitted again by their next job."""
+    model = find_model(transaction.connection, "id", model_id)
+    for row in transaction.execute(_PREPROCESS, (model_id,)).fetchall():
+        described = new if row["base"] == model.base else map(_opened, load(row["preprocess"]))
+        key = (model_id, row["base"])
+        transaction.execute(_SET_PREPROCESS, (dump([*described]), *key))
+    transaction.event("model.updated", model.name, {})
+
+
+def _opened(description: dict[str, Any]) -> dict[str, Any]:
+    fitted = {"mean": None, "std": None} if description.get("learn_from") else {}
+    return description | fitted

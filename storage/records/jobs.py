@@ -37,7 +37,7 @@ class NewJob(Struct, frozen=True):
     """A job to be enqueued. start: `latest`, `base` or a checkpoint's id.
 
     priority: of two waiting jobs the one with the higher runs first. class_ids: the classes that
-    the hyperparameters were checked against.
+    the hyperparameters were checked against. base: the one to train, None for the current one.
     """
 
     model_id: int
@@ -47,6 +47,7 @@ class NewJob(Struct, frozen=True):
     ignore_policy: bool = False
     priority: int = 0
     class_ids: tuple[int, ...] | None = None
+    base: int | None = None
 
 
 class Blocker(Struct, frozen=True):
@@ -60,6 +61,7 @@ class Job(Struct, frozen=True, kw_only=True):
     """A job's row. watermark: highest sample id that it reads. progress, metrics: as the API
     shows them. engine: the last one that trained it, None before its first start. choices:
     hyperparameter → why the job chose its value. error: `{"code", "detail", …}` of a failed job.
+    base: the one that it trains, None before its first start if that is the current one.
     """
 
     id: int
@@ -74,6 +76,7 @@ class Job(Struct, frozen=True, kw_only=True):
     hyperparameters: dict[str, Any]
     choices: dict[str, str] = field(default_factory=dict)
     watermark: int
+    base: int | None = None
     progress: dict[str, Any] = field(default_factory=dict)
     metrics: dict[str, Any] = field(default_factory=dict)
     version: int | None = None

@@ -46,7 +46,8 @@ class Quota(Struct, frozen=True):
 
 class NewModel(Struct, frozen=True):
     """A model to be registered; files: role (`training_model`, …) → published file. loss: of the
-    task, see service/training/tasks/.
+    task, see service/training/tasks/. sha256: of the file as it came. shapes: a hash of the names
+    and shapes of what trains.
     """
 
     name: str
@@ -67,10 +68,13 @@ class NewModel(Struct, frozen=True):
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
     loss_output: str | None = None
+    sha256: str = ""
+    shapes: str = ""
 
 
 class Model(Struct, frozen=True, kw_only=True):
-    """A registered model. engine: the one that it was prepared for.
+    """A registered model, at one of its bases, which is the one of `latest` unless another was
+    asked for. engine: the one that it was prepared for.
 
     trainable: names of the initializers that train. trainable_parameters, frozen_parameters: counts
     of scalars. files: role → file. notes: changes to the graph that make it trainable. gate,
@@ -85,6 +89,7 @@ class Model(Struct, frozen=True, kw_only=True):
     id: int
     name: str
     created_at: datetime
+    base: int
     signature: Signature
     loss: str
     loss_output: str | None = None
@@ -109,3 +114,22 @@ class Model(Struct, frozen=True, kw_only=True):
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
     federation: dict[str, Any] = field(default_factory=dict)
+
+
+class Base(Struct, frozen=True, kw_only=True):
+    """A forward file that versions of a model descend from. sha256: of the file as it came.
+
+    adopted_at: when a version of it first became `latest`; None for an upgrade that waits, of which
+    request is what its jobs are asked for, job_id the newest of them, and labelled the number of
+    labelled samples when that was queued. versions: those that descend from it.
+    """
+
+    model_id: int
+    base: int
+    sha256: str
+    arrived_at: datetime
+    adopted_at: datetime | None
+    request: dict[str, Any]
+    job_id: int | None
+    labelled: int
+    versions: tuple[int, ...]

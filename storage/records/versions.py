@@ -108,12 +108,14 @@ class Version(Struct, frozen=True):
 
     promoted, reason, verdict: the gate's decision when it was made. metrics, baseline: its own and
     those of what `latest` named then, on the same samples. provenance: where it comes from. target:
-    its model's when it was made, including classes. stored_bytes: without what it shares.
+    its model's when it was made, including classes. stored_bytes: without what it shares. base: the
+    one that it descends from.
     """
 
     model_id: int
     model: str
     version: int
+    base: int
     file: FileRecord
     stored_bytes: int
     created_at: datetime

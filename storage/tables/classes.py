@@ -26,7 +26,7 @@ _CLOSE_GAP = """
 UPDATE samples SET label = label - 1
 WHERE model_id = ? AND typeof(label) = 'integer' AND label > ?
 """
-_TARGET = "SELECT json_extract(signature, '$.target') AS target FROM models WHERE id = ?"
+_TARGET = "SELECT target FROM models WHERE id = ?"
 _NAME_VERSIONS = """
 UPDATE versions SET target = json_set(target, '$.classes', json(?))
 WHERE model_id = ? AND json_extract(target, '$.classes') IS NULL

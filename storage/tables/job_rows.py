@@ -14,14 +14,15 @@ from storage.errors import Busy, NotFound, StateConflict
 from storage.records.jobs import NEXT, Job, JobState, NewJob
 from storage.tables.classes import require_same_classes
 from storage.tables.metrics import pack_curve
-from storage.tables.model_rows import is_deleting, no_model
+from storage.tables.model_rows import find_model, is_deleting, no_model
 
 _SELECT = "SELECT jobs.*, models.name AS model FROM jobs JOIN models ON models.id = jobs.model_id"
 _ENQUEUE = """
 INSERT INTO jobs
-  (model_id, state, cause, hyperparameters, start, ignore_policy, priority, watermark, created_at)
+  (model_id, base, state, cause, hyperparameters, start, ignore_policy, priority, watermark,
+   created_at)
 SELECT
-  models.id, 'queued', :cause, :hyperparameters, :start, :ignore_policy, :priority,
+  models.id, :base, 'queued', :cause, :hyperparameters, :start, :ignore_policy, :priority,
   (SELECT coalesce(max(id), 0) FROM samples WHERE model_id = models.id), :created_at
 FROM models WHERE models.id = :model_id
 RETURNING id
@@ -56,6 +57,7 @@ def insert_job(transaction: Transaction, new: NewJob) -> Job:
         _ENQUEUE,
         {
             "model_id": new.model_id,
+            "base": new.base,
             "cause": new.trigger,
             "hyperparameters": dump(new.hyperparameters),
             "start": new.start,
@@ -89,6 +91,8 @@ def move_job(
     }
     if to is JobState.RUNNING and job.started_at is None:
         columns["started_at"] = now
+    if to is JobState.RUNNING and job.base is None:
+        columns["base"] = find_model(transaction.connection, "id", job.model_id).base
     if not NEXT[to]:
         columns["finished_at"] = now
         pack_curve(transaction, job_id)

@@ -13,30 +13,36 @@ from storage.errors import AlreadyExists, NotFound
 from storage.records.models import FileRecord, Model, NewModel
 
 _SELECT = """
-SELECT models.*,
-  (SELECT json_group_object(role, json_array(sha256, size_bytes))
-   FROM model_files JOIN files USING (sha256) WHERE model_id = models.id) AS files,
+SELECT models.*, bases.base, engine, output, loss_output, inputs, loss_of_samples, trainable,
+  trainable_parameters, frozen_parameters, notes, preprocess,
+  (SELECT json_group_object(role, json_array(base_files.sha256, size_bytes))
+   FROM base_files JOIN files ON files.sha256 = base_files.sha256
+   WHERE base_files.model_id = models.id AND base_files.base = bases.base) AS files,
   (SELECT coalesce(sum(count), 0) FROM sample_counts
    WHERE model_id = models.id AND split = 'train' AND class <> -1) AS train,
   (SELECT coalesce(sum(count), 0) FROM sample_counts
    WHERE model_id = models.id AND split = 'validation' AND class <> -1) AS validation,
   (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND split = 'base' AND class <> -1) AS base,
+   WHERE model_id = models.id AND split = 'base' AND class <> -1) AS base_set,
   (SELECT coalesce(sum(count), 0) FROM sample_counts
    WHERE model_id = models.id AND class = -1) AS unlabelled,
   (SELECT version FROM aliases WHERE model_id = models.id AND alias = 'latest') AS latest_version
-FROM models
+FROM models JOIN bases ON bases.model_id = models.id AND bases.base = coalesce(?, (
+  SELECT versions.base FROM aliases JOIN versions USING (model_id, version)
+  WHERE aliases.model_id = models.id AND alias = 'latest'
+))
 """
 _PREPARED = ("engine", "trainable", "trainable_parameters", "frozen_parameters", "notes")
-"""Columns that preparing a model sets."""
+"""Columns of a base that preparing it sets."""
 _CHANGING = (
-    *("hyperparameters", "signature", "gate", "retention", "preprocess", "quota"),
+    *("hyperparameters", "gate", "retention", "quota"),
     *("keeps_duplicates", "features", "federation"),
 )
 _NEW = (
-    *("name", "loss", "loss_output", "optimizer", "output", "signature", "hyperparameters"),
-    *("gate", "retention", "preprocess", "keeps_duplicates", "features", *_PREPARED),
+    *("name", "loss", "optimizer", "hyperparameters"),
+    *("gate", "retention", "keeps_duplicates", "features"),
 )
+_OF_BASE = ("sha256", "shapes", "output", "loss_output", "preprocess", *_PREPARED)
 _DELETING = """
 SELECT 1 FROM deletions WHERE model_id = :model_id
 UNION ALL SELECT 1 FROM packs WHERE model_id = :model_id AND leftovers
@@ -54,9 +60,11 @@ def no_model(model: str | int) -> NotFound:
     return NotFound(f"there is no model {name}; GET /v1/models lists them")
 
 
-def find_model(connection: sqlite3.Connection, column: str, value: str | int) -> Model:
-    """The model by `id` or by `name`. Raises NotFound."""
-    found = fetch_models(connection, f"WHERE models.{column} = ?", (value,))
+def find_model(
+    connection: sqlite3.Connection, column: str, value: str | int, *, base: int | None = None
+) -> Model:
+    """The model by `id` or by `name`; base: None for that of `latest`. Raises NotFound."""
+    found = fetch_models(connection, f"WHERE models.{column} = ?", (value,), base=base)
     if not found:
         raise no_model(value)
     return found[0]
@@ -71,10 +79,14 @@ def model_name(transaction: Transaction, model_id: int) -> str:
 
 
 def fetch_models(
-    connection: sqlite3.Connection, clauses: str, parameters: tuple[Any, ...]
+    connection: sqlite3.Connection,
+    clauses: str,
+    parameters: tuple[Any, ...],
+    *,
+    base: int | None = None,
 ) -> list[Model]:
     """Models; clauses: what follows the SELECT: WHERE, ORDER BY, LIMIT."""
-    rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
+    rows = connection.execute(f"{_SELECT} {clauses}", (base, *parameters)).fetchall()
     return [_model(row) for row in rows]
 
 
@@ -96,42 +108,76 @@ def insert_model(transaction: Transaction, new: NewModel) -> int:
     taken = transaction.execute("SELECT 1 FROM models WHERE name = ?", (new.name,)).fetchone()
     if taken:
         raise name_taken(new.name)
-    given = {**columns(new, _NEW), "created_at": dump_time(transaction.now)}
+    given = {
+        **columns(new, _NEW),
+        **columns(new.signature, ("target",)),
+        "created_at": dump_time(transaction.now),
+    }
+    return _insert(transaction, "models", given, returning="id")
+
+
+def insert_base(
+    transaction: Transaction, model_id: int, base: int, new: NewModel, **others: object
+) -> None:
+    """Insert a base of a model, as it was prepared, with its files. others: further columns."""
+    given = {
+        "model_id": model_id,
+        "base": base,
+        **columns(new, _OF_BASE),
+        **columns(new.signature, ("inputs", "loss_of_samples")),
+        "arrived_at": dump_time(transaction.now),
+        **others,
+    }
+    _insert(transaction, "bases", given, returning="base")
+    _insert_files(transaction, model_id, base, new.files)
+
+
+def _insert(transaction: Transaction, table: str, given: dict[str, Any], *, returning: str) -> int:
     row = transaction.execute(
-        f"INSERT INTO models ({', '.join(given)}) "  # noqa: S608 - our own names
-        f"VALUES ({', '.join('?' * len(given))}) RETURNING id",
+        f"INSERT INTO {table} ({', '.join(given)}) "  # noqa: S608 - our own names
+        f"VALUES ({', '.join('?' * len(given))}) RETURNING {returning}",
         tuple(given.values()),
     ).fetchone()
-    return int(row["id"])
+    return int(row[returning])
 
 
-def insert_files(transaction: Transaction, model_id: int, files: dict[str, FileRecord]) -> None:
-    """Insert the rows of a model's files, by role."""
+def _insert_files(
+    transaction: Transaction, model_id: int, base: int, files: dict[str, FileRecord]
+) -> None:
     transaction.executemany(
-        "INSERT INTO model_files VALUES (?, ?, ?)",
-        [(model_id, role, record.sha256) for role, record in files.items()],
+        "INSERT INTO base_files VALUES (?, ?, ?, ?)",
+        [(model_id, base, role, record.sha256) for role, record in files.items()],
     )
 
 
-def renew_model(transaction: Transaction, model: Model, files: dict[str, FileRecord]) -> None:
-    """Write the fields and files that preparing a model sets."""
-    _update(transaction, model, _PREPARED)
-    transaction.execute("DELETE FROM model_files WHERE model_id = ?", (model.id,))
-    insert_files(transaction, model.id, files)
+def renew_base(transaction: Transaction, model: Model, files: dict[str, FileRecord]) -> None:
+    """Write the fields and files that preparing the model's base sets."""
+    _update_base(transaction, model, columns(model, _PREPARED))
+    key = (model.id, model.base)
+    transaction.execute("DELETE FROM base_files WHERE model_id = ? AND base = ?", key)
+    _insert_files(transaction, model.id, model.base, files)
 
 
 def update_model(transaction: Transaction, model: Model) -> None:
     """Write the fields of a model that may change."""
-    _update(transaction, model, _CHANGING)
-
-
-def _update(transaction: Transaction, model: Model, names: Iterable[str]) -> None:
-    given = columns(model, names)
-    assignments = ", ".join(f"{column} = ?" for column in given)
+    given = {**columns(model, _CHANGING), **columns(model.signature, ("target",))}
     transaction.execute(
-        f"UPDATE models SET {assignments} WHERE id = ?",  # noqa: S608 - our own names
+        f"UPDATE models SET {_assignments(given)} WHERE id = ?",  # noqa: S608 - our own names
         (*given.values(), model.id),
     )
+    _update_base(transaction, model, columns(model, ("preprocess",)))
+
+
+def _update_base(transaction: Transaction, model: Model, given: dict[str, Any]) -> None:
+    transaction.execute(
+        f"UPDATE bases SET {_assignments(given)} "  # noqa: S608 - our own names
+        "WHERE model_id = ? AND base = ?",
+        (*given.values(), model.id, model.base),
+    )
+
+
+def _assignments(given: Iterable[str]) -> str:
+    return ", ".join(f"{column} = ?" for column in given)
 
 
 def _model(row: sqlite3.Row) -> Model:
@@ -139,5 +185,12 @@ def _model(row: sqlite3.Row) -> Model:
         role: {"sha256": sha256, "size_bytes": size_bytes}
         for role, (sha256, size_bytes) in load(row["files"]).items()
     }
-    counts = {name: row[name] for name in ("train", "validation", "base", "unlabelled")}
-    return record(Model, row, files=files, samples=counts)
+    counts = {name: row[name] for name in ("train", "validation", "unlabelled")}
+    signature = {
+        "inputs": load(row["inputs"]),
+        "target": load(row["target"]),
+        "loss_of_samples": bool(row["loss_of_samples"]),
+    }
+    return record(
+        Model, row, files=files, samples={**counts, "base": row["base_set"]}, signature=signature
+    )

@@ -20,6 +20,7 @@ from storage.erasure.deletion import Eraser
 from storage.errors import InUse, NotFound, StateConflict
 from storage.records.id_set import Ids
 from storage.records.models import FileRecord, Model, NewModel
+from storage.records.versions import Version
 from storage.samples.quota import EVICTABLE, to_evict
 from storage.tables.classes import (
     Removal,
@@ -33,23 +34,23 @@ from storage.tables.model_rows import (
     among,
     fetch_models,
     find_model,
-    insert_files,
+    insert_base,
     insert_model,
-    renew_model,
+    renew_base,
     update_model,
 )
 from storage.versions.promotions import record_promotion
 
 _FILES_OF_MODEL = """
-SELECT sha256 FROM model_files WHERE model_id = :id
+SELECT sha256 FROM base_files WHERE model_id = :id
 UNION SELECT sha256 FROM checkpoints WHERE model_id = :id
 UNION SELECT sha256 FROM versions WHERE model_id = :id
 UNION SELECT sha256 FROM variants WHERE model_id = :id AND sha256 IS NOT NULL
 UNION SELECT sha256 FROM job_files JOIN jobs ON jobs.id = job_id WHERE model_id = :id
 """
 _HAS_FILE = """
-WHERE models.id IN (SELECT model_id FROM model_files WHERE role = ? AND sha256 = ?)
-ORDER BY models.id LIMIT 1
+SELECT model_id, base FROM base_files WHERE role = ? AND sha256 = ?
+ORDER BY model_id, base LIMIT 1
 """
 _FORGET_REFUSALS = "DELETE FROM variants WHERE model_id = ? AND sha256 IS NULL"
 
@@ -75,12 +76,13 @@ class Models:
         def insert(transaction: Transaction) -> Model:
             self._files.reference(transaction, [base_version, *new.files.values()])
             model_id = insert_model(transaction, new)
-            insert_files(transaction, model_id, new.files)
+            now = dump_time(transaction.now)
+            insert_base(transaction, model_id, 1, new, adopted_at=now)
             transaction.execute(
-                "INSERT INTO versions (model_id, version, sha256, created_at, metrics, baseline, "
-                "promoted, reason, target) SELECT id, 1, ?, ?, '{}', '{}', 1, 'registered', "
-                "json_extract(signature, '$.target') FROM models WHERE id = ?",
-                (base_version.sha256, dump_time(transaction.now), model_id),
+                "INSERT INTO versions (model_id, version, base, sha256, created_at, metrics, "
+                "baseline, promoted, reason, target) SELECT id, 1, 1, ?, ?, '{}', '{}', 1, "
+                "'registered', target FROM models WHERE id = ?",
+                (base_version.sha256, now, model_id),
             )
             record_promotion(transaction, model_id, 1)
             transaction.execute("INSERT INTO aliases VALUES (?, 'latest', 1)", (model_id,))
@@ -94,16 +96,22 @@ class Models:
         with self._readers.snapshot() as connection:
             return find_model(connection, "name", name)
 
-    def get_by_id(self, id: int) -> Model:  # noqa: A002
-        """Raises NotFound."""
+    def get_by_id(self, id: int, *, base: int | None = None) -> Model:  # noqa: A002
+        """base: the one that it is shown at, None for that of `latest`. Raises NotFound."""
         with self._readers.snapshot() as connection:
-            return find_model(connection, "id", id)
+            return find_model(connection, "id", id, base=base)
+
+    def of_version(self, version: Version) -> Model:
+        """A version's model, at the base that it descends from. Raises NotFound."""
+        return self.get_by_id(version.model_id, base=version.base)
 
     def find_by_file(self, role: str, sha256: str) -> Model | None:
-        """The first model that has this file in this role."""
+        """The first model that has this file in this role, at the base that has it."""
         with self._readers.snapshot() as connection:
-            found = fetch_models(connection, _HAS_FILE, (role, sha256))
-        return found[0] if found else None
+            row = connection.execute(_HAS_FILE, (role, sha256)).fetchone()
+            if row is None:
+                return None
+            return find_model(connection, "id", row["model_id"], base=row["base"])
 
     def list(
         self, limit: int, after: str | None = None, *, names: Collection[str] | None = None
@@ -183,7 +191,7 @@ class Models:
         self, transaction: Transaction, old: Model, new: Model, files: dict[str, FileRecord]
     ) -> None:
         self._files.reference(transaction, files.values())
-        renew_model(transaction, new, files)
+        renew_base(transaction, new, files)
         self._files.release(transaction, [each.sha256 for each in old.files.values()])
 
     def change_classes(
@@ -233,20 +241,24 @@ class Models:
         self,
         id: int,  # noqa: A002
         preprocess: tuple[dict[str, Any], ...],
+        *,
+        base: int,
     ) -> Model:
-        """Set the preprocessing that was fitted on samples; of two callers the first wins.
+        """Set the preprocessing of a base that was fitted on samples; of two callers the first
+        wins.
 
         Raises NotFound.
         """
 
         def freeze(transaction: Transaction) -> Model:
-            model = find_model(transaction.connection, "id", id)
+            model = find_model(transaction.connection, "id", id, base=base)
             if any(each.get("mean", 0) is None for each in model.preprocess):
                 transaction.execute(
-                    "UPDATE models SET preprocess = ? WHERE id = ?", (dump(preprocess), id)
+                    "UPDATE bases SET preprocess = ? WHERE model_id = ? AND base = ?",
+                    (dump(preprocess), id, base),
                 )
                 transaction.event("model.updated", model.name, {})
-            return find_model(transaction.connection, "id", id)
+            return find_model(transaction.connection, "id", id, base=base)
 
         return self._writer.write(freeze)
 

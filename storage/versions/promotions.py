@@ -6,6 +6,7 @@ A rollback deletes the newest row.
 from __future__ import annotations
 
 from storage.database.codec import dump_time
+from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
 from storage.records.versions import Version
 
@@ -15,6 +16,17 @@ KEPT = 1000
 _POINT = """
 INSERT INTO aliases (model_id, alias, version) VALUES (?, ?, ?)
 ON CONFLICT DO UPDATE SET version = excluded.version
+"""
+_BASE = """
+SELECT base, shapes, version, models.name AS model
+FROM aliases JOIN versions USING (model_id, version) JOIN bases USING (model_id, base)
+JOIN models ON models.id = model_id WHERE model_id = ? AND alias = 'latest'
+"""
+_ADOPT = """
+UPDATE bases SET adopted_at = coalesce(adopted_at, ?) WHERE model_id = ? AND base = ?
+"""
+_END_CONSENT = """
+UPDATE models SET federation = json_remove(federation, '$.allowed') WHERE id = ?
 """
 _RECORD = """
 INSERT INTO promotions (model_id, version, promoted_at)
@@ -40,8 +52,27 @@ def move_alias(transaction: Transaction, version: Version, alias: str) -> None:
 
 
 def point(transaction: Transaction, model_id: int, alias: str, version: int) -> None:
-    """Only move the alias."""
+    """Only move the alias; with `latest`, the model's base is that of the version."""
+    before = transaction.execute(_BASE, (model_id,)).fetchone() if alias == LATEST else None
     transaction.execute(_POINT, (model_id, alias, version))
+    if before is not None:
+        after = transaction.execute(_BASE, (model_id,)).fetchone()
+        if after["base"] != before["base"]:
+            _adopt(transaction, model_id, before, after)
+
+
+def _adopt(
+    transaction: Transaction, model_id: int, before: sqlite3.Row, after: sqlite3.Row
+) -> None:
+    """Record that the model has another base. Consent ends if other parameters train: an update is
+    no longer of the kind that a person has allowed.
+    """
+    key = (model_id, after["base"])
+    transaction.execute(_ADOPT, (dump_time(transaction.now), *key))
+    if after["shapes"] != before["shapes"]:
+        transaction.execute(_END_CONSENT, (model_id,))
+    data = {"base": after["base"], "from": before["base"], "version": after["version"]}
+    transaction.event("base.adopted", after["model"], data)
 
 
 def record_promotion(transaction: Transaction, model_id: int, version: int) -> None:

@@ -15,6 +15,7 @@ from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.lineage import drop_unneeded
 from storage.tables.model_rows import model_name
+from storage.versions.bases import Bases
 from storage.versions.promotions import LATEST, previous_promotion
 
 _VERSIONS = """
@@ -63,9 +64,10 @@ class Retention:
     stay, whatever the limits.
     """
 
-    def __init__(self, writer: Writer, *, files: FileStore) -> None:
+    def __init__(self, writer: Writer, *, files: FileStore, bases: Bases) -> None:
         self._writer = writer
         self._files = files
+        self._bases = bases
 
     def prune(
         self, model_id: int, limits: RetentionLimits, *, keep: Collection[int] = ()
@@ -75,8 +77,9 @@ class Retention:
         keep: versions that also stay.
 
         Their files, variants and checkpoints are deleted too, except pinned checkpoints and those
-        that a job will start from; and records of the samples that jobs used of which nothing is
-        left. While a job of the model is in progress, nothing is deleted.
+        that a job will start from; records of the samples that jobs used of which nothing is left;
+        and former bases of which no version is left. While a job of the model is in progress,
+        nothing is deleted.
         """
 
         def remove(transaction: Transaction) -> builtins.list[int]:
@@ -86,6 +89,7 @@ class Retention:
             gone = _beyond(transaction, model_id, rows, limits, keep=keep)
             for row in gone:
                 self._remove(transaction, model_id, row)
+            self._bases.drop_unused(transaction, model_id)
             drop_unneeded(transaction, model_id)
             return [row["version"] for row in gone]
 

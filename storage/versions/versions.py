@@ -22,20 +22,25 @@ from storage.versions.version_rows import fetch_versions, find_version
 
 _INSERT = """
 INSERT INTO versions (
-  model_id, version, sha256, created_at, job_id, checkpoint_id, metrics, baseline, promoted, reason,
-  verdict, provenance, target
+  model_id, version, base, sha256, created_at, job_id, checkpoint_id, metrics, baseline, promoted,
+  reason, verdict, provenance, target
 )
 SELECT
-  :model_id, coalesce(max(version), 0) + 1, :sha256, :created_at, :job_id, :checkpoint_id,
+  :model_id, coalesce(max(version), 0) + 1,
+  (SELECT coalesce(base, 1) FROM jobs WHERE id = :job_id),  -- none if it does not run: see move_job
+  :sha256, :created_at, :job_id, :checkpoint_id,
   :metrics, :baseline, :promoted, :reason, :verdict, :provenance,
-  (SELECT json_extract(signature, '$.target') FROM models WHERE id = :model_id)
+  (SELECT target FROM models WHERE id = :model_id)
 FROM versions WHERE model_id = :model_id
 RETURNING version
 """
 _LATEST = "SELECT version FROM aliases WHERE model_id = ? AND alias = 'latest'"
 _PROMOTED_BEFORE = """
-SELECT max(version) AS version FROM versions WHERE model_id = ? AND version < ? AND promoted
+SELECT max(version) AS version FROM versions
+WHERE model_id = ? AND base = ? AND version < ? AND promoted
 """
+
+MAX_VERSION = 2**63 - 1
 
 
 class Versions:
@@ -97,12 +102,15 @@ class Versions:
                 (model_id, *parameters, limit),
             )
 
-    def promoted_before(self, version: Version) -> Version:
-        """The newest promoted version with a lower number; version 1 if there is none."""
+    def promoted_before(
+        self, model_id: int, base: int, *, version: int = MAX_VERSION
+    ) -> Version | None:
+        """The newest promoted version of a base, of those with lower numbers, if there is one."""
         with self._readers.snapshot() as connection:
-            row = connection.execute(_PROMOTED_BEFORE, (version.model_id, version.version))
-            number = row.fetchone()["version"] or 1
-            return find_version(connection, version.model_id, number)
+            row = connection.execute(_PROMOTED_BEFORE, (model_id, base, version)).fetchone()
+            if row["version"] is None:
+                return None
+            return find_version(connection, model_id, row["version"])
 
     def of_checkpoint(self, model_id: int, checkpoint_id: int) -> int | None:
         """The number of the version that was exported with this checkpoint, if any."""

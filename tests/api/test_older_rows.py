@@ -20,13 +20,14 @@ from support import Served, blobs, mlp, wait_until
 TARGET = {"name", "dtype", "shape", "num_classes", "classes"}
 FIRST = {
     "audit.facts": None,  # covered by the hashes of the chain
+    "bases.inputs": {"name", "dtype", "shape"},
+    "bases.preprocess": {"kind", "input", "channels", "mean", "std"},
     "checkpoints.state": {"step", "epoch", "threads"},
     "jobs.blocked_by": {"condition", "detail"},
     "jobs.error": {"code", "detail"},
     "jobs.hyperparameters": {"max_steps", "epochs", "batch_size", "learning_rate", "seed"},
     "models.federation": {"allowed", "superlink"},
-    "models.preprocess": {"kind", "input", "channels", "mean", "std"},
-    "models.signature": {"inputs", "target", *TARGET},
+    "models.target": TARGET,
     "rounds.terms": {
         *("clip_norm", "noise_multiplier", "compression", "share"),
         *("min_samples", "on_deadline"),

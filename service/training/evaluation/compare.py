@@ -13,14 +13,12 @@ from service.training.data.batches import Indices
 from service.training.engine import Array
 from service.training.errors import ExportMismatch
 from service.training.evaluation.evaluate import (
-    BATCH_SIZE,
-    Classes,
     ModelComparer,
+    Side,
     finite_or_none,
 )
 from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.evaluation.own_loss import LossModel
-from service.training.protocol.messages.comparison import OwnLoss
 from service.training.protocol.messages.versions import ChangedSample, Compare, Compared
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.tasks import TASKS
@@ -49,12 +47,14 @@ def compare(task: Compare, pipe: Pipe) -> Compared:
         tick=Heartbeat(pipe),
         model=task.candidate,
         classes=task.candidate_classes,
+        baseline=task.baseline,
         baseline_classes=task.baseline_classes,
+        baseline_measurement=task.baseline_measurement,
     )
     chosen = comparer.known()
     try:
-        before = answers(comparer, task, task.baseline, task.baseline_classes, chosen)
-        after = answers(comparer, task, task.candidate, task.candidate_classes, chosen)
+        before = answers(comparer, task, task.baseline, comparer.theirs, chosen)
+        after = answers(comparer, task, task.candidate, comparer.ours, chosen)
     except Unusable as error:
         raise ExportMismatch(f"one of the versions is of no use: {error}") from error
     what = task.measurement
@@ -83,18 +83,19 @@ def compare(task: Compare, pipe: Pipe) -> Compared:
 
 
 def answers(
-    comparer: ModelComparer, task: Compare, path: str, classes: Classes, chosen: Indices
+    comparer: ModelComparer, task: Compare, path: str, side: Side, chosen: Indices
 ) -> Answers:
     """The results of the version at a path. Raises Unusable."""
-    what = task.measurement
+    what = side.measurement
     if what.own_loss is not None:
-        return _by_own_loss(comparer, task, what.own_loss, path, chosen)
+        own = LossModel(what.own_loss, Path(path), threads=task.limits.threads)
+        return _by_own_loss(comparer, own, side, chosen)
     model = InferenceModel(
         Path(path),
         signature=what.signature,
         output=what.output,
         threads=task.limits.threads,
-        classes=classes,
+        classes=side.classes,
     )
     learned = TASKS[what.loss]
     by = learned.compared_by(what.signature.target)
@@ -102,7 +103,7 @@ def answers(
     metrics, errors = learned.pass_metrics(what.signature.target), [np.empty(0)]
     loss, counted = 0.0, 0.0
     wrong, told = [np.empty(0, bool)], []
-    for inputs, truth in comparer.dataset.batches(chosen, batch_size=BATCH_SIZE):
+    for inputs, truth in comparer.batches(chosen, side):
         output = model.run(inputs)
         metrics.update(output, truth)
         weights = metrics.weights(truth)
@@ -126,12 +127,9 @@ def answers(
     )
 
 
-def _by_own_loss(
-    comparer: ModelComparer, task: Compare, files: OwnLoss, path: str, chosen: Indices
-) -> Answers:
-    model = LossModel(files, Path(path), threads=task.limits.threads)
+def _by_own_loss(comparer: ModelComparer, model: LossModel, side: Side, chosen: Indices) -> Answers:
     errors = [np.empty(0)]
-    for inputs, truth in comparer.dataset.batches(chosen, batch_size=BATCH_SIZE):
+    for inputs, truth in comparer.batches(chosen, side):
         errors.append(model.of_samples(inputs, truth))
         comparer.tick(len(truth))
     found = np.concatenate(errors)

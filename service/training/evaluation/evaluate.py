@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -11,9 +12,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from service.training.data.batches import Indices
+from service.training.data.batches import Batches, Indices
 from service.training.data.counting import class_counts
 from service.training.data.samples import ALL_SAMPLES, SampleReader
+from service.training.engine import Array
 from service.training.errors import ExportMismatch
 from service.training.evaluation.drift import drift_of
 from service.training.evaluation.inference import InferenceModel, Unusable
@@ -47,7 +49,9 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
         threads=task.limits.threads,
         tick=tick,
         model=task.candidate,
+        baseline=task.baseline,
         baseline_classes=task.baseline_classes,
+        baseline_measurement=task.baseline_measurement,
     )
     try:
         found = comparer.compare_everywhere(task.candidate, task.baseline)
@@ -66,12 +70,21 @@ class ModelMetrics(Struct, frozen=True):
     per_sample: PerSample
 
 
+class Side(Struct, frozen=True):
+    """How one of two models is measured, the samples as it takes them, and the classes it knows."""
+
+    measurement: Measurement
+    dataset: Batches
+    classes: Classes = None
+
+
 class ModelComparer:
     """Measures models on the current labelled validation samples, and on the base set.
 
     model: path of one of them, whose lookup tables decide which samples can be used. classes,
     baseline_classes: those that candidates and baselines know, as in Evaluate. Both are measured on
     samples of classes that both know: the gain of a new class must not offset losses of others.
+    baseline_measurement: as in Evaluate; then on samples that both can take. baseline: its path.
     """
 
     def __init__(
@@ -82,22 +95,27 @@ class ModelComparer:
         tick: Heartbeat,
         model: str,
         classes: Classes = None,
+        baseline: str | None = None,
         baseline_classes: Classes = None,
+        baseline_measurement: Measurement | None = None,
     ) -> None:
         self.reader = SampleReader(measurement, threads=threads, tick=tick, model=model)
-        self.dataset = self.reader.read(
-            Split.VALIDATION, watermark=ALL_SAMPLES, base=measurement.base_set
-        )
+        self.dataset = _samples(self.reader, measurement)
         self._measurement = measurement
         self._threads = threads
         self.tick = tick
-        self._classes = classes
-        self._baseline_classes = baseline_classes
+        self.ours = Side(measurement, self.dataset, classes)
+        self.theirs = replace(self.ours, classes=baseline_classes)
+        if baseline_measurement is not None:
+            reader = SampleReader(baseline_measurement, threads=threads, tick=tick, model=baseline)
+            dataset = _samples(reader, baseline_measurement)
+            self.theirs = Side(baseline_measurement, dataset, baseline_classes)
         target, labels = measurement.signature.target, self.dataset.labels
         known = set(classes or target.ids) & set(baseline_classes or target.ids)
         strange = [index for index, each in enumerate(target.ids) if each not in known]
         is_strange = np.isin(labels, strange).any(axis=tuple(range(1, labels.ndim)))
-        self._is_known: NDArray[np.bool_] = np.logical_not(is_strange)
+        are_taken = np.isin(self.dataset.ids, self.theirs.dataset.ids)
+        self._is_known: NDArray[np.bool_] = np.logical_not(is_strange) & are_taken
 
     def known(self) -> Indices:
         """The samples whose classes both models know."""
@@ -132,7 +150,7 @@ class ModelComparer:
         Raises Unusable if the candidate cannot be run.
         """
         known = chosen[self._is_known[chosen]]
-        ours = self.measure(candidate, known, self._classes)
+        ours = self.measure(candidate, known, self.ours)
         alone = Comparison(
             samples=len(known),
             class_counts=self._count(chosen),
@@ -143,7 +161,7 @@ class ModelComparer:
             simple=self._beside_simple(known, ours.per_sample) if simple else (),
         )
         try:
-            theirs = self.measure(baseline, known, self._baseline_classes)
+            theirs = self.measure(baseline, known, self.theirs)
         except Unusable as error:
             return replace(alone, fault=str(error))
         single = self._decides_once
@@ -168,11 +186,18 @@ class ModelComparer:
             return ()
         return tuple(class_counts(self.dataset.labels[chosen], classes).tolist())
 
-    def measure(self, path: str, chosen: Indices, classes: Classes = None) -> ModelMetrics:
-        """Raises Unusable if the model cannot be run."""
-        measurement = self._measurement
+    def batches(self, chosen: Indices, side: Side) -> Iterator[tuple[tuple[Array, ...], Array]]:
+        """The samples at these positions of `dataset`, as a side takes them, and their labels."""
+        if side.dataset is not self.dataset:
+            chosen = np.searchsorted(side.dataset.ids, self.dataset.ids[chosen])
+        return side.dataset.batches(chosen, batch_size=BATCH_SIZE)
+
+    def measure(self, path: str, chosen: Indices, side: Side | None = None) -> ModelMetrics:
+        """chosen: positions in `dataset`. Raises Unusable if the model cannot be run."""
+        side = side or self.ours
+        measurement = side.measurement
         if measurement.own_loss is not None:
-            return self._measure_own_loss(measurement.own_loss, path, chosen)
+            return self._measure_own_loss(measurement.own_loss, path, chosen, side)
         task = TASKS[measurement.loss]
         loss_of, metric = task.metric("loss").of_samples, self._metric
         model = InferenceModel(
@@ -180,11 +205,11 @@ class ModelComparer:
             signature=measurement.signature,
             output=measurement.output,
             threads=self._threads,
-            classes=classes,
+            classes=side.classes,
         )
         metrics = task.pass_metrics(measurement.signature.target)
         found, scores, outputs = [np.empty((2, 0))], [np.empty(0)], []
-        for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
+        for inputs, truth in self.batches(chosen, side):
             output = model.run(inputs)
             metrics.update(output, truth)
             found.append(np.array([metrics.weights(truth), loss_of(output, truth)]))
@@ -207,10 +232,12 @@ class ModelComparer:
             ),
         )
 
-    def _measure_own_loss(self, files: OwnLoss, path: str, chosen: Indices) -> ModelMetrics:
+    def _measure_own_loss(
+        self, files: OwnLoss, path: str, chosen: Indices, side: Side
+    ) -> ModelMetrics:
         model = LossModel(files, Path(path), threads=self._threads)
         losses = [np.empty(0)]
-        for inputs, truth in self.dataset.batches(chosen, batch_size=BATCH_SIZE):
+        for inputs, truth in self.batches(chosen, side):
             losses.append(model.of_samples(inputs, truth))
             self.tick(len(truth))
         found = np.concatenate(losses)
@@ -233,6 +260,11 @@ class ModelComparer:
         if not len(ours) or not np.isfinite(ours - theirs).all():
             return None
         return paired_bootstrap(ours, theirs, self._metric.figure, tick=self.tick)
+
+
+def _samples(reader: SampleReader, what: Measurement) -> Batches:
+    """The validation samples, with those of the base set if it is measured."""
+    return reader.read(Split.VALIDATION, watermark=ALL_SAMPLES, base=what.base_set)
 
 
 def finite_or_none(value: Any) -> Any:

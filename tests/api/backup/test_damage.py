@@ -93,7 +93,7 @@ def test_a_damaged_checkpoint_artifact_and_variant_each_give_way(
         == 1
     )
 
-    (path,) = stored(served, "SELECT sha256 FROM model_files WHERE role = 'training_model'")
+    (path,) = stored(served, "SELECT sha256 FROM base_files WHERE role = 'training_model'")
     flip(path)
     failed = served.wait_for_job(served.ask_for_job("m")["id"])
     assert (failed["state"], failed["error"]["code"]) == ("failed", "damaged")

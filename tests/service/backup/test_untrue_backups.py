@@ -196,7 +196,7 @@ BAD: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     ),
     "row that refers to nothing": (altered("DELETE FROM files"), "that is not there"),
     "model that cannot be read": (
-        altered("UPDATE models SET signature = '[]'"),
+        altered("UPDATE models SET target = '[]'"),
         "Hone did not write its rows",
     ),
     "name that is not UTF-8": (not_utf8, "no whole zip"),

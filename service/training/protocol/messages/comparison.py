@@ -56,7 +56,8 @@ class Evaluate(Serialized, frozen=True):
 
     baseline_classes: ids of the classes that the baseline knows, by index; None for those of the
     signature. Samples of others are left out. seen_up_to: the watermark of the baseline's job, for
-    detecting drift; None to skip that.
+    detecting drift; None to skip that. baseline_measurement: how the baseline is measured, if it
+    descends from another base; None if as the candidate is.
     """
 
     candidate: str
@@ -64,6 +65,7 @@ class Evaluate(Serialized, frozen=True):
     measurement: Measurement
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     baseline_classes: tuple[int, ...] | None = None
+    baseline_measurement: Measurement | None = None
     seen_up_to: int | None = None
     kind: Literal["evaluate"] = "evaluate"
 

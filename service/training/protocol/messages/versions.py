@@ -15,7 +15,8 @@ class Compare(Serialized, frozen=True):
     """Measure two versions on the current labelled validation samples, sample by sample.
 
     candidate, baseline: their inference models. candidate_classes, baseline_classes: ids of those
-    that each knows, as in Evaluate. most: maximum number of samples listed for each side.
+    that each knows, and baseline_measurement, as in Evaluate. most: maximum number of samples
+    listed for each side.
     """
 
     candidate: str
@@ -25,6 +26,7 @@ class Compare(Serialized, frozen=True):
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     candidate_classes: tuple[int, ...] | None = None
     baseline_classes: tuple[int, ...] | None = None
+    baseline_measurement: Measurement | None = None
     kind: Literal["compare"] = "compare"
 
 
