@@ -43,6 +43,7 @@ DATACLASSES = {
     "service/preprocess/audio.py": "its base is an abstract class",
     "service/preprocess/image.py": "its base is an abstract class",
     "service/preprocess/standardize.py": "its base is an abstract class",
+    "service/preprocess/text.py": "its base is an abstract class",
     "service/preprocess/windows.py": "its base is an abstract class",
     "service/training/heads/kinds.py": "pydantic validates it",
 }

@@ -937,7 +937,8 @@ var TASKS = {
   l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
   huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
   multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] }
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] }
 };
 var METRICS = {
   accuracy: { higherIsBetter: true },
@@ -948,7 +949,11 @@ var METRICS = {
   rmse: { higherIsBetter: false },
   r2: { higherIsBetter: true },
   micro_f1: { higherIsBetter: true },
-  recall_at_1: { higherIsBetter: true }
+  recall_at_1: { higherIsBetter: true },
+  perplexity: { higherIsBetter: false },
+  top_1_token_accuracy: { higherIsBetter: true },
+  top_3_token_accuracy: { higherIsBetter: true },
+  top_5_token_accuracy: { higherIsBetter: true }
 };
 var METRICS_OF_OWN_LOSS = ["loss"];
 function taskOf(loss) {

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from service.federation.terms import BEGIN_WITH_SENT, start_with_sent, update_terms
-from service.models.prepared import NO_ARTIFACTS
+from service.models.prepared import NO_ARTIFACTS, TOKENIZER, tokenizer_of
 from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings, default_threads
@@ -99,7 +99,15 @@ def training_task(
         preprocess=model.preprocess,
         tensor_cache_bytes=settings.tensor_cache_bytes,
         providers=settings.training_providers,
-        provenance={"model": model.name, "artifacts_sha256": artifacts_sha256(model)},
+        provenance={
+            "model": model.name,
+            "artifacts_sha256": artifacts_sha256(model),
+            **{
+                f"{TOKENIZER}_sha256": model.files[role].sha256
+                for role in (TOKENIZER,)
+                if role in model.files
+            },
+        },
     )
 
 
@@ -202,6 +210,7 @@ def measurement(model: Model, store: Store, job: Job | None = None) -> Measureme
         own_loss=_own_loss(model, store),
         simple=job is not None,
         ignore_index={**model.hyperparameters, **own}.get("ignore_index"),
+        tokenizer=tokenizer_of(model, store),
     )
 
 

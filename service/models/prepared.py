@@ -16,6 +16,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from service.preprocess.text_inputs import is_text
 from service.training.engines import manifest
 from service.training.engines.packages import RUNTIMES, installed_version
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
@@ -32,8 +33,10 @@ UPLOAD = "upload"
 """The role of the uploaded file, if the inference model is another form of it."""
 BASE_MODEL = "base_model"
 """The role of the inference model with the uploaded weights, which is version 1 of the first."""
+TOKENIZER = "tokenizer"
+"""The role of a text model's tokenizer.json."""
 NO_ARTIFACTS = (MADE_OF, UPLOAD, BASE_MODEL)
-_DECIDE_NOTHING = ("source", "work_dir", "limits", "kind")
+_DECIDE_NOTHING = ("source", "work_dir", "limits", "kind", TOKENIZER)
 _MAKERS = ("honed", "onnx", *RUNTIMES)
 
 
@@ -41,6 +44,8 @@ def describe(task: Prepare) -> bytes:
     """Everything that determines the artifacts of an upload, as JSON."""
     described = {k: v for k, v in plain(task).items() if k not in _DECIDE_NOTHING}
     described["upload"] = sha256_of(Path(task.source))
+    if task.tokenizer is not None:
+        described["tokenizer_sha256"] = sha256_of(Path(task.tokenizer))
     described["made_by"] = _makers()
     return dump(described, sort_keys=True).encode()
 
@@ -62,6 +67,8 @@ def prepare_again(model: Model, store: Store, *, work_dir: Path) -> Prepare | No
     lora = choices.get("lora")
     choices["lora"] = None if lora is None else build(Lora, lora)
     source = str(store.integrity.file(kept.sha256))
+    if TOKENIZER in model.files:
+        choices["tokenizer"] = str(store.integrity.file(model.files[TOKENIZER].sha256))
     return Prepare(**choices, source=source, work_dir=str(work_dir))
 
 
@@ -72,6 +79,12 @@ def shapes_digest(prepared: Prepared) -> str:
     made = manifest.read(Path(prepared.artifacts.manifest))
     shapes = sorted((each.name, each.shape) for each in made.parameters)
     return hashlib.sha256(dump(shapes).encode()).hexdigest()
+
+
+def tokenizer_of(model: Model, store: Store) -> str | None:
+    """The path of the model's tokenizer, None if it has none. Raises Damaged."""
+    file = model.files.get(TOKENIZER)
+    return None if file is None else str(store.integrity.file(file.sha256))
 
 
 def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | None:
@@ -103,6 +116,7 @@ def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | Non
         trainable_parameters=model.trainable_parameters,
         frozen_parameters=model.frozen_parameters,
         notes=model.notes,
+        text=next(filter(is_text, model.preprocess), None),
     )
 
 

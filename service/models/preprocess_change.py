@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 
 from service import preprocess
 from service.errors import InvalidInput
+from service.preprocess.text_inputs import is_text
 from service.samples.ingest.require import require_names
 from storage.errors import InUse, Problem
 from storage.records.jobs import JobState
@@ -53,7 +54,8 @@ def checked_preprocess(
     """The new descriptions, complete. Raises InvalidInput with every error."""
     is_cut = "prefix_model" in model.files
     try:
-        wanted = preprocess.parse(given, model.signature, is_cut=is_cut)
+        text = next(filter(is_text, model.preprocess), None)
+        wanted = preprocess.parse(given, model.signature, is_cut=is_cut, text=text)
         require_names(model.signature, wanted)
     except InvalidInput as wrong:
         problems = [

@@ -18,6 +18,7 @@ from service.logs import event
 from service.models.prepared import (
     BASE_MODEL,
     MADE_OF,
+    TOKENIZER,
     UPLOAD,
     describe,
     find_prepared,
@@ -60,9 +61,11 @@ ROLES = (
     "optimized_class_step_model",
     "weights_model",
     "gradients_model",
+    TOKENIZER,
 )
-"""Files of a model. Only a model that was cut has a prefix_model, and only one with several outputs
-a remainder_model; which of the others it has depends on its engine."""
+"""Files of a model. Only a model that was cut has a prefix_model, only one with several outputs a
+remainder_model, and only one of texts a tokenizer; which of the others it has depends on its
+engine."""
 
 
 class Registry:
@@ -74,16 +77,20 @@ class Registry:
         self._checking = 0
         self._changed = asyncio.Condition()
 
-    async def register(self, spec: ModelSpec, source: Path, *, form: Form) -> Model:
+    async def register(
+        self, spec: ModelSpec, source: Path, *, form: Form, tokenizer: Path | None = None
+    ) -> Model:
         """Check the upload, make its artifacts, store the model and its version 1.
 
+        tokenizer: of a model that texts feed.
         Raises InvalidInput, AlreadyExists, GraphRefused with every cause, PreparationFailed.
         """
         check_name(spec.name)
         gate = merge_gate({}, spec.gate, loss=spec.loss, classes=spec.classes)
         await asyncio.to_thread(self._refuse_taken, spec.name)
         async with self._short_tasks.folder("prepare") as work_dir:
-            prepared = await self._prepare(spec, source, form=form, work_dir=work_dir)
+            task = prepare_task(spec, source, form, work_dir=work_dir, tokenizer=tokenizer)
+            prepared = await self._prepare(task)
             if form == "forward":
                 await asyncio.to_thread(_keep_upload, source, prepared, work_dir / UPLOAD)
             spec = replace(spec, gate=gate)
@@ -94,7 +101,13 @@ class Registry:
         return model
 
     async def diagnose(
-        self, spec: ModelSpec, source: Path, *, form: Form, names_loss: bool = True
+        self,
+        spec: ModelSpec,
+        source: Path,
+        *,
+        form: Form,
+        names_loss: bool = True,
+        tokenizer: Path | None = None,
     ) -> Diagnosed:
         """What the upload holds, and everything that prevents its registration. Stores nothing.
 
@@ -102,7 +115,7 @@ class Registry:
         loss it suggests. Raises GraphRefused for a file that cannot be read, PreparationFailed.
         """
         async with self._short_tasks.folder("diagnose") as work_dir:
-            check = prepare_task(spec, source, form, work_dir=work_dir)
+            check = prepare_task(spec, source, form, work_dir=work_dir, tokenizer=tokenizer)
             found = await self._ask(
                 Diagnose(check if names_loss else replace(check, loss="")), Diagnosed
             )
@@ -161,17 +174,9 @@ class Registry:
             return
         raise name_taken(name)
 
-    async def _prepare(
-        self,
-        spec: ModelSpec,
-        source: Path,
-        *,
-        form: Form,
-        work_dir: Path,
-    ) -> Prepared:
-        task = prepare_task(spec, source, form, work_dir=work_dir)
+    async def _prepare(self, task: Prepare) -> Prepared:
         made_of = await asyncio.to_thread(describe, task)
-        await asyncio.to_thread((work_dir / MADE_OF).write_bytes, made_of)
+        await asyncio.to_thread((Path(task.work_dir) / MADE_OF).write_bytes, made_of)
         known = await asyncio.to_thread(find_prepared, self._store, task, made_of)
         return known or await self.prepare(task)
 

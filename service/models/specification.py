@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -11,10 +12,12 @@ from msgspec import Struct, field
 from service import preprocess
 from service.errors import InvalidInput
 from service.jobs.enqueue import check_recipe
+from service.preprocess.text_inputs import is_text
 from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.csv_windows import row_signature
 from service.samples.ingest.require import require_names
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.models import BatchNorm, NewModel, OptimizerName
 
@@ -46,10 +49,15 @@ class ModelSpec(Struct, frozen=True):
     loss_output: str | None = None
 
 
-def prepare_task(spec: ModelSpec, source: Path, form: Form, *, work_dir: Path) -> Prepare:
+def prepare_task(
+    spec: ModelSpec, source: Path, form: Form, *, work_dir: Path, tokenizer: Path | None = None
+) -> Prepare:
     """The check of an upload, which makes its artifacts. Raises InvalidInput."""
     if form == "artifacts" and spec.lora is not None:
         raise InvalidInput("the spec is wrong", problems=[ARTIFACTS_HAVE_NO_ADAPTERS])
+    text = next(filter(is_text, spec.preprocess), None)
+    if problems := [*_of_texts(spec, form, text, has_tokenizer=tokenizer is not None)]:
+        raise InvalidInput("the spec is wrong", problems=problems)
     # Artifacts contain one optimizer; a forward model is prepared for all of them.
     fixed: dict[str, Any] = {}
     if form == "artifacts":
@@ -70,7 +78,31 @@ def prepare_task(spec: ModelSpec, source: Path, form: Form, *, work_dir: Path) -
         divide=form == "forward",
         batch_norm=spec.batch_norm,
         feature_dtype=spec.hyperparameters.get("feature_dtype") or "float32",
+        text=text,
+        tokenizer=None if tokenizer is None else str(tokenizer),
     )
+
+
+def _of_texts(
+    spec: ModelSpec, form: Form, text: dict[str, Any] | None, *, has_tokenizer: bool
+) -> Iterator[Problem]:
+    """What is wrong with the description of texts, its tokenizer, and a loss that needs both."""
+    if text is None:
+        if has_tokenizer:
+            detail = 'it is for texts; describe them in spec.preprocess: {"kind": "text"}'
+            yield Problem("/tokenizer", detail)
+        if spec.loss in TASKS and TASKS[spec.loss].makes_labels:
+            detail = f"{spec.loss} learns texts; add spec.preprocess of kind text, and a tokenizer"
+            yield Problem("/spec/loss", detail)
+        return
+    if "stride" in text and spec.loss in TASKS and not TASKS[spec.loss].makes_labels:
+        detail = "a label is of a whole text: leave stride out, and the text is truncated"
+        yield Problem("/spec/preprocess/stride", detail)
+    if not has_tokenizer:
+        yield Problem("/tokenizer", "a model of texts needs its tokenizer.json; send that part")
+    if form == "artifacts":
+        detail = "texts feed forward models; send the forward ONNX file as the part `model`"
+        yield Problem("/spec/preprocess/kind", detail)
 
 
 def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
@@ -79,7 +111,9 @@ def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
     Raises InvalidInput if preprocessing, features or hyperparameters do not fit it.
     """
     is_cut = prepared.artifacts.prefix_model is not None
-    preprocessing = preprocess.parse(spec.preprocess, prepared.signature, is_cut=is_cut)
+    preprocessing = preprocess.parse(
+        spec.preprocess, prepared.signature, is_cut=is_cut, text=prepared.text
+    )
     require_names(prepared.signature, preprocessing)
     rows = row_signature(prepared.signature, preprocessing)
     features = check_features(rows, spec.features, at="/spec/features")

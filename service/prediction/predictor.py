@@ -14,6 +14,7 @@ from msgspec import Struct
 from service.events import Feed, Happening
 from service.logs import event
 from service.models.latest import Latest, LatestVersions
+from service.models.prepared import tokenizer_of
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, Tensors
 from service.prediction.lanes import Lanes
@@ -93,7 +94,8 @@ class Predictor:
     async def predict_files(self, model: str, files: Sequence[bytes]) -> Prediction:
         """Like `predict`, for a model that takes files; the process decodes them."""
         serving = self._serving.get(model) or await self._begin(model)
-        said = described(serving.model, files)
+        tokenizer = await asyncio.to_thread(tokenizer_of, serving.model, self._store)
+        said = described(serving.model, files, tokenizer)
         answer = await self._ask(serving.version, as_tensor(files), said)
         return Prediction(serving, answer.tensors)
 

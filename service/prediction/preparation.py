@@ -18,13 +18,19 @@ FILES = "files"
 _NO_TARGET = TargetSpec("", "float32", ())
 
 
-def described(model: Model, files: Sequence[bytes] = ()) -> dict[str, Any]:
-    """The header's fields; empty for a model without preprocessing."""
+def described(
+    model: Model, files: Sequence[bytes] = (), tokenizer: str | None = None
+) -> dict[str, Any]:
+    """The header's fields; empty for a model without preprocessing.
+
+    tokenizer: path of the model's, if it takes texts.
+    """
     if not model.preprocess:
         return {}
     said: dict[str, Any] = {
         "descriptions": list(model.preprocess),
         "inputs": [asdict(spec) for spec in model.signature.inputs],
+        "tokenizer": tokenizer,
     }
     if files:
         said["lengths"] = [len(file) for file in files]
@@ -47,7 +53,8 @@ def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
     from service.preprocess import Unreadable, for_signature
 
     specs = tuple(TensorSpec(e["name"], e["dtype"], tuple(e["shape"])) for e in said["inputs"])
-    pipeline = for_signature(Signature(specs, _NO_TARGET), said["descriptions"])
+    signature = Signature(specs, _NO_TARGET)
+    pipeline = for_signature(signature, said["descriptions"], said.get("tokenizer"))
     if "lengths" not in said:
         return tensors if pipeline.files is not None else pipeline.tensors(tensors)
     ends = np.cumsum(said["lengths"]).tolist()

@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-import numpy as np
 from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.preprocess.checks import WrongDescription
-from service.preprocess.kind import TOO_LARGE, FileKind, Kind, TensorKind, Unreadable
+from service.preprocess.kind import FileKind, Kind, TensorKind, Unreadable
+from service.preprocess.text_inputs import is_text, with_facts
 from storage.database.codec import dump
 from storage.errors import Problem
 from storage.records.signatures import Signature, TensorSpec
@@ -49,9 +49,8 @@ class Pipeline(Struct, frozen=True):
 
     @property
     def files(self) -> FileKind | None:
-        """The preprocessing of the only input of a model that takes files; None for others."""
-        kind = self.kinds.get(self.inputs[0].name)
-        return kind if isinstance(kind, FileKind) else None
+        """The preprocessing of a model that takes files; None for others."""
+        return next((each for each in self.kinds.values() if isinstance(each, FileKind)), None)
 
     @property
     def key(self) -> str:
@@ -92,16 +91,7 @@ class Pipeline(Struct, frozen=True):
         if isinstance(raw, Mapping):
             return {spec.name: self.apply(spec.name, raw[spec.name]) for spec in self.inputs}
         assert self.files is not None
-        spec = self.inputs[0]
-        rows = np.empty((len(raw), *spec.shape), spec.dtype)
-        for position, data in enumerate(raw):
-            try:
-                rows[position] = self.files.decode(data)
-            except Unreadable as error:
-                raise Unreadable(f"{self.files.thing} {position}: {error}") from error
-            except MemoryError as error:
-                raise Unreadable(f"{self.files.thing} {position}: {TOO_LARGE}") from error
-        return {spec.name: rows}
+        return self.files.tensors(raw)
 
 
 def for_model(model: Model) -> Pipeline:
@@ -109,26 +99,33 @@ def for_model(model: Model) -> Pipeline:
     return for_signature(model.signature, model.preprocess)
 
 
-def for_signature(signature: Signature, descriptions: Sequence[Description]) -> Pipeline:
-    """The preprocessing for checked descriptions; see `parse`."""
+def for_signature(
+    signature: Signature, descriptions: Sequence[Description], tokenizer: str | None = None
+) -> Pipeline:
+    """The preprocessing for checked descriptions; see `parse`.
+
+    tokenizer: path of the model's, for children that read texts.
+    """
     if not descriptions:
         return Pipeline(signature.inputs, {})
     from service.preprocess.kinds import KINDS
 
     specs = {spec.name: spec for spec in signature.inputs}
-    kinds = {
-        each["input"]: KINDS[each["kind"]].parse(each, specs[each["input"]])
-        for each in descriptions
-    }
-    return Pipeline(signature.inputs, kinds)
+    kinds = {each["input"]: KINDS[each["kind"]].parse_among(each, specs) for each in descriptions}
+    return Pipeline(signature.inputs, {name: each.at(tokenizer) for name, each in kinds.items()})
 
 
 def parse(
-    given: Description | Sequence[Description], signature: Signature, *, is_cut: bool = False
+    given: Description | Sequence[Description],
+    signature: Signature,
+    *,
+    is_cut: bool = False,
+    text: Description | None = None,
 ) -> tuple[dict[str, Any], ...]:
     """Check the descriptions in a spec and fill in their defaults.
 
-    is_cut: whether the model's frozen part is kept apart. Raises InvalidInput with every error.
+    is_cut: whether the model's frozen part is kept apart. text: what is known of the tokenizer,
+    None without one. Raises InvalidInput with every error.
     """
     listed = [given] if isinstance(given, Mapping) else list(given)
     problems: list[Problem] = []
@@ -139,7 +136,8 @@ def parse(
         )
         try:
             taken = [each["input"] for each in complete]
-            complete.append(_parse_one(description, signature, taken=taken, is_cut=is_cut))
+            said = with_facts(description, text) if is_text(description) else description
+            complete.append(_parse_one(said, signature, taken=taken, is_cut=is_cut))
         except WrongDescription as error:
             problems.append(Problem(f"{at}{error.pointer}", error.detail))
     if problems:
@@ -154,8 +152,8 @@ def _parse_one(
 
     specs = {spec.name: spec for spec in signature.inputs}
     name, kind = description.get("input"), description.get("kind")
-    if name is None and len(specs) == 1:
-        name = signature.inputs[0].name
+    if name is None:
+        name = KINDS.get(kind or "", Kind).usual_input([*specs])
     if name not in specs:
         raise WrongDescription("/input", f"the model has no input {name!r}; it has {list(specs)}")
     if name in taken:
@@ -163,10 +161,10 @@ def _parse_one(
     if kind not in KINDS:
         raise WrongDescription("/kind", f"there is no kind {kind!r}; there are {list(KINDS)}")
     chosen = KINDS[kind]
-    if issubclass(chosen, FileKind) and len(specs) > 1:
+    if issubclass(chosen, FileKind) and len(specs) > 1 and not chosen.feeds_several:
         detail = f"a model that takes {chosen.things} has one input; send mixed inputs as tensors"
         raise WrongDescription("/kind", detail)
-    parsed = chosen.parse({**description, "input": name}, specs[name])
+    parsed = chosen.parse_among({**description, "input": name}, specs)
     if parsed.augment is not None:
         parsed.augment.check_model(signature, is_cut=is_cut)
     return parsed.describe()

@@ -38,6 +38,21 @@ class Kind(ABC):
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Kind:
         """Read the description of an input. Raises WrongDescription."""
 
+    @classmethod
+    def parse_among(cls, given: Mapping[str, Any], specs: Mapping[str, TensorSpec]) -> Kind:
+        """The same; specs: of all inputs, by name."""
+        return cls.parse(given, specs[given["input"]])
+
+    @staticmethod
+    def usual_input(names: Sequence[str]) -> str | None:
+        """The input that a description means which names none. names: of all inputs."""
+        return names[0] if len(names) == 1 else None
+
+    def at(self, tokenizer: str | None) -> Kind:
+        """With the model's tokenizer, if it takes one. tokenizer: path of its file."""
+        del tokenizer
+        return self
+
     @property
     def mix(self) -> Mix | None:
         """The last step for batches in training."""
@@ -53,13 +68,14 @@ class FileKind(Kind):
 
     A decoded file is a row: bytes that are kept between jobs, and become a tensor batch by batch.
     thing, things: the word for such files in messages. wanted: what to send. shape, dtype: of a
-    tensor.
+    tensor. feeds_several: whether a file may feed several inputs.
     """
 
     thing: ClassVar[str]
     things: ClassVar[str]
     wanted: ClassVar[str]
     media_types: ClassVar[tuple[str, ...]]
+    feeds_several: ClassVar[bool] = False
 
     dtype: str
 
@@ -108,6 +124,18 @@ class FileKind(Kind):
         tensor = np.empty(self.shape, np.float32)
         self.normalizer()(self.row(data), tensor)
         return tensor.astype(self.dtype, copy=False)
+
+    def tensors(self, files: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+        """A batch by the names of the inputs. Raises Unreadable, with a file's position."""
+        rows = np.empty((len(files), *self.shape), self.dtype)
+        for position, data in enumerate(files):
+            try:
+                rows[position] = self.decode(data)
+            except Unreadable as error:
+                raise Unreadable(f"{self.thing} {position}: {error}") from error
+            except MemoryError as error:
+                raise Unreadable(f"{self.thing} {position}: {TOO_LARGE}") from error
+        return {self.input: rows}
 
 
 class TensorKind(Kind):

@@ -9,7 +9,10 @@ from service.preprocess.audio import Audio
 from service.preprocess.image import Image
 from service.preprocess.kind import Kind
 from service.preprocess.standardize import Standardize
+from service.preprocess.text import Text
 from service.preprocess.windows import Windows
 
-KINDS: dict[str, type[Kind]] = {each.kind: each for each in (Audio, Image, Standardize, Windows)}
+KINDS: dict[str, type[Kind]] = {
+    each.kind: each for each in (Audio, Image, Standardize, Text, Windows)
+}
 """Kind by name."""

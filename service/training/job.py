@@ -89,8 +89,9 @@ def run(
     assert reason is not None
     from service.training.updates.update import make_update
 
+    distinct = min(len(sampler), datasets.train.sample_count)
     return make_update(
-        *(task, engine, state), train_samples=len(sampler), validation=metrics, reason=reason
+        *(task, engine, state), train_samples=distinct, validation=metrics, reason=reason
     )
 
 

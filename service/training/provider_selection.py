@@ -33,7 +33,7 @@ def _first_that_agrees(
 ) -> tuple[str, ...]:
     train = datasets.train
     some = np.arange(min(task.hyperparameters.batch_size, len(train)))
-    inputs, labels = train.inputs(some), train.labels[some]
+    inputs, labels = train.inputs(some), train.targets(some)
     refused: list[str] = []
     for provider in wanted:
         reason = engine.use(provider, inputs, labels)

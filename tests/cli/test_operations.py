@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 from pictures import PREPROCESS, image_model, photo
 from support import Served, wait_until
+from texts import decoder, tokenizer
 
 from cli.demo import digits
 from cli.main import honed
@@ -75,6 +76,8 @@ top
 models check {base}
 models add {base} --name pets --loss cross_entropy
 models add {out}/picky.onnx --loss cross_entropy --class dark --class bright --preprocess {image}
+models add {out}/words.onnx --loss causal_lm --preprocess {text} --tokenizer {out}/tokenizer.json
+models tokenizer words -o {out}/fetched.json
 models list
 models show pets
 models set pets hyperparameters.batch_size=16
@@ -194,6 +197,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     one = {"inputs": {"image": images[300].tolist()}, "label": int(labels[300]), "key": "one"}
     (folder / "one.json").write_text(json.dumps(one))
     (folder / "picky.onnx").write_bytes(image_model())
+    (folder / "words.onnx").write_bytes(decoder(64))
+    (folder / "tokenizer.json").write_bytes(tokenizer(["a cat sat on a mat"] * 9))
     (folder / "photo.png").write_bytes(photo(60, 1, kind="PNG"))
     return folder
 
@@ -205,6 +210,7 @@ def session(folder: Path, served: Served) -> Iterator[tuple[set[Operation], set[
         "out": folder.as_posix(),
         "base": (digits.folder() / "base.onnx").as_posix(),
         "image": shlex.quote(json.dumps(PREPROCESS)),
+        "text": shlex.quote('{"kind": "text"}'),
     }
     with pytest.MonkeyPatch.context() as patch:
         known = operations(served.http.get("/openapi.json").json())

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
 
 from api import present
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
+from api.files import REVALIDATE, file_answer
 from api.openapi import answers
 from api.routing import Route
 from api.schemas import (
@@ -24,9 +26,12 @@ from service.access.principal import Scope
 from service.daemon import Daemon
 from service.models import updates as model_updates
 from service.models.classes import ModelClass
+from service.models.prepared import TOKENIZER
+from storage.errors import NotFound
 from storage.records.samples import UNSET
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)
+TOKENIZER_TYPE = "application/json"
 
 HEAD = (
     "graph_refused",
@@ -90,6 +95,33 @@ def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBo
 async def delete_model(model: TheModel, store: TheStore) -> None:
     """Deletes it with its samples, jobs, checkpoints and versions. Refused while it trains."""
     await asyncio.to_thread(store.models.delete, model.name)
+
+
+@router.get(
+    "/{name}/tokenizer.json",
+    summary="Fetch the tokenizer",
+    response_class=Response,
+    responses={
+        200: {"content": {TOKENIZER_TYPE: {}}, "description": "As it was registered."},
+        206: {"content": {TOKENIZER_TYPE: {}}, "description": "The range asked for."},
+        304: {"description": "The asker has it: `If-None-Match` names its ETag."},
+        **answers("not_found", "range_not_satisfiable"),
+    },
+)
+@needs(Scope.MODELS_READ)
+def fetch_tokenizer(request: Request, model: TheModel, store: TheStore) -> Response:
+    """Of a model that texts feed, for apps that tokenize as it does."""
+    file = model.files.get(TOKENIZER)
+    if file is None:
+        raise NotFound(f"model {model.name!r} has no tokenizer: texts do not feed it")
+    return file_answer(
+        request,
+        store,
+        file,
+        media_type=TOKENIZER_TYPE,
+        filename=f"{model.name}-tokenizer.json",
+        cache_control=REVALIDATE,
+    )
 
 
 @router.get("/{name}/classes", summary="List classes", responses=answers("not_found"))

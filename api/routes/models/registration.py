@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +21,11 @@ from api.schemas import Adapters, LoraSettings, LossOutput, ModelBody, ModelSpec
 from api.schemas.diagnosis import DiagnosisBody, DiagnosisSpecBody
 from api.waiting import unless_gone
 from service.access.principal import Scope
+from service.daemon import Daemon
 from service.errors import InvalidInput
+from service.models.prepared import TOKENIZER
 from service.models.specification import Form, ModelSpec
+from service.preprocess.tokens import MAX_TOKENIZER_BYTES
 from service.training.protocol.messages.preparation import Lora
 from service.training.tasks import FITS_ALL, OWN
 from storage.database import audited
@@ -29,6 +34,7 @@ from storage.errors import Problem
 router = APIRouter(prefix="/v1", tags=["models"], route_class=Route)
 
 PARTS: dict[str, Form] = {"model": "forward", "artifacts": "artifacts"}
+MAX_PARTS = 3
 
 
 def _form(spec: str, required: list[str]) -> dict[str, Any]:
@@ -40,6 +46,7 @@ def _form(spec: str, required: list[str]) -> dict[str, Any]:
             "spec": {"$ref": f"#/components/schemas/{spec}"},
             "model": {"type": "string", "format": "binary"},
             "artifacts": {"type": "string", "format": "binary"},
+            "tokenizer": {"type": "string", "format": "binary"},
         },
     }
     return body(
@@ -76,16 +83,23 @@ DIAGNOSED = _form("DiagnosisSpecBody", [])
 async def register(
     request: Request, response: Response, daemon: TheDaemon, principal: ThePrincipal
 ) -> ModelBody:
-    """Parts: `spec` (JSON) and either `model` (a forward ONNX file) or `artifacts` (a zip)."""
+    """Parts: `spec` (JSON), either `model` (a forward ONNX file) or `artifacts` (a zip), and, for a
+    model of texts, `tokenizer` (tokenizer.json).
+    """
     require_media_type(request, "multipart/form-data")
     require_room_for(request, daemon)
-    async with request.form(max_files=2, max_fields=4) as form:
+    async with request.form(max_files=MAX_PARTS, max_fields=4) as form:
         spec = _spec(await _described(form))
         principal.require(Scope.MODELS_ADMIN, spec.name)
         audited.about(spec.name)
-        name, upload = _upload(form)
-        async with spooled_part(upload, folder=daemon.store.tmp_dir) as path:
-            registering = daemon.registry.register(spec, Path(path), form=PARTS[name])
+        name, upload, tokenizer = _uploads(form)
+        async with (
+            spooled_part(upload, folder=daemon.store.tmp_dir) as path,
+            _spooled(tokenizer, daemon) as text,
+        ):
+            registering = daemon.registry.register(
+                spec, Path(path), form=PARTS[name], tokenizer=text
+            )
             model = await unless_gone(request, registering)
     response.headers["Location"] = f"/v1/models/{model.name}"
     return present.model(model)
@@ -109,14 +123,21 @@ async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal)
     """
     require_media_type(request, "multipart/form-data")
     require_room_for(request, daemon)
-    async with request.form(max_files=2, max_fields=4) as form:
+    async with request.form(max_files=MAX_PARTS, max_fields=4) as form:
         given = await json_part(form, "spec", DiagnosisSpecBody) or DiagnosisSpecBody()
         if given.name:
             principal.require(Scope.MODELS_ADMIN, given.name)
-        name, upload = _upload(form)
-        async with spooled_part(upload, folder=daemon.store.tmp_dir) as path:
+        name, upload, tokenizer = _uploads(form)
+        async with (
+            spooled_part(upload, folder=daemon.store.tmp_dir) as path,
+            _spooled(tokenizer, daemon) as text,
+        ):
             diagnosing = daemon.registry.diagnose(
-                _spec(given), Path(path), form=PARTS[name], names_loss=given.loss is not None
+                _spec(given),
+                Path(path),
+                form=PARTS[name],
+                names_loss=given.loss is not None,
+                tokenizer=text,
             )
             found = await unless_gone(request, diagnosing)
     return diagnosis_body(found)
@@ -156,16 +177,36 @@ def _lora(given: list[LoraSettings]) -> Lora | None:
     return next((Lora(each.rank, each.alpha, tuple(each.targets)) for each in given), None)
 
 
-def _upload(form: FormData) -> tuple[str, UploadFile]:
+def _uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:
+    """The name of the part with the model, that part, and the tokenizer's, if there is one."""
     given = [(name, part) for name, part in form.multi_items() if name != "spec"]
-    if len(given) != 1 or given[0][0] not in PARTS:
+    named = {name: _file(name, part) for name, part in given}
+    tokenizer = named.pop(TOKENIZER, None)
+    if len(named) != 1 or len(given) != 1 + (tokenizer is not None) or not named.keys() <= {*PARTS}:
         names = [name for name, _ in given]
         detail = f'beside "spec" send one part, "model" or "artifacts"; there are {names}'
         raise _wrong_form("", detail)
-    name, part = given[0]
+    ((name, part),) = named.items()
+    return name, part, tokenizer
+
+
+def _file(name: str, part: UploadFile | str) -> UploadFile:
     if not isinstance(part, UploadFile):
         raise _wrong_form(f"/{name}", f'the part "{name}" is a file: give it a filename')
-    return name, part
+    return part
+
+
+@asynccontextmanager
+async def _spooled(part: UploadFile | None, daemon: Daemon) -> AsyncIterator[Path | None]:
+    """A tokenizer as a file. Raises TooLarge."""
+    if part is None:
+        yield None
+        return
+    if (part.size or 0) > MAX_TOKENIZER_BYTES:
+        detail = f"a tokenizer.json has at most {MAX_TOKENIZER_BYTES} bytes"
+        raise _wrong_form(f"/{TOKENIZER}", detail)
+    async with spooled_part(part, folder=daemon.store.tmp_dir) as path:
+        yield Path(path)
 
 
 def _wrong_form(pointer: str, detail: str) -> InvalidInput:

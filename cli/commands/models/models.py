@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import click
@@ -10,8 +11,9 @@ from cli import assignments
 from cli.client import Client, model_path
 from cli.commands.models.diagnosis import parameter_counts
 from cli.commands.models.registration import add, check
+from cli.download import save
 from cli.options import Group, as_json, model_argument, yes_option
-from cli.output import echo, echo_done, echo_fields, echo_json, echo_table
+from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, file_size
 
 
 @click.group(cls=Group)
@@ -45,6 +47,24 @@ def list_models(client: Client, *, as_json: bool) -> None:
 def show(client: Client, model: str, *, as_json: bool) -> None:
     """Show one model."""
     echo(client.get(model_path(model)), _echo_model, as_json=as_json)
+
+
+@models.command("tokenizer")
+@model_argument
+@click.option(
+    "-o",
+    "--output",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Where to write tokenizer.json.",
+)
+@as_json
+@click.pass_obj
+def tokenizer(client: Client, model: str, *, output: Path, as_json: bool) -> None:
+    """Fetch the tokenizer of MODEL, which texts feed."""
+    size_bytes = save(client, model_path(model, "tokenizer.json"), output)
+    told = f"{output}: the tokenizer of {model}, {file_size(size_bytes)}"
+    echo_done(told, output=str(output), size_bytes=size_bytes, as_json=as_json)
 
 
 @models.command("set")

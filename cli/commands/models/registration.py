@@ -68,6 +68,11 @@ def spec_options(command: Command) -> Command:
             help="Whose statistics BatchNormalization uses in training: its own, or those of each "
             "batch. Default: inference, its own.",
         ),
+        click.option(
+            "--tokenizer",
+            type=click.Path(exists=True, dir_okay=False, path_type=Path),
+            help="The tokenizer.json of a model that texts feed, with --preprocess of kind text.",
+        ),
         hyperparameters,
     )
     for option in reversed(listed):
@@ -83,7 +88,9 @@ source_argument = click.argument("source", type=click.Path(exists=True, path_typ
 @spec_options
 @as_json
 @click.pass_obj
-def add(client: Client, /, source: Path, *, as_json: bool, **options: Any) -> None:
+def add(
+    client: Client, /, source: Path, *, as_json: bool, tokenizer: Path | None, **options: Any
+) -> None:
     """Register SOURCE: a forward ONNX file, or training artifacts (a zip or their folder).
 
     Hyperparameters given here become the model's defaults.
@@ -91,7 +98,7 @@ def add(client: Client, /, source: Path, *, as_json: bool, **options: Any) -> No
     spec = _spec(source, **options)
     if "loss" not in spec:
         raise click.UsageError("name the loss, either with --loss or with --loss-output")
-    model = _send(client, "/v1/models", source, spec)
+    model = _send(client, "/v1/models", source, spec, tokenizer)
     if as_json:
         echo_json(model)
         return
@@ -105,7 +112,15 @@ def add(client: Client, /, source: Path, *, as_json: bool, **options: Any) -> No
 @spec_options
 @as_json
 @click.pass_context
-def check(context: click.Context, /, source: Path, *, as_json: bool, **options: Any) -> None:
+def check(
+    context: click.Context,
+    /,
+    source: Path,
+    *,
+    as_json: bool,
+    tokenizer: Path | None,
+    **options: Any,
+) -> None:
     """Say what SOURCE holds and what of it would train; the daemon stores nothing.
 
     Takes what `honed models add` takes. Without a loss it is checked with the one that fits, which
@@ -116,20 +131,24 @@ def check(context: click.Context, /, source: Path, *, as_json: bool, **options: 
     spec = _spec(source, **options)
     if not named:
         spec.pop("name")
-    found = _send(client, "/v1/diagnosis", source, spec)
+    found = _send(client, "/v1/diagnosis", source, spec, tokenizer)
     echo(found, show_diagnosis, as_json=as_json)
     if not found["ready"]:
         context.exit(1)
 
 
-def _send(client: Client, path: str, source: Path, spec: dict[str, Any]) -> dict[str, Any]:
+def _send(
+    client: Client, path: str, source: Path, spec: dict[str, Any], tokenizer: Path | None
+) -> dict[str, Any]:
     """The answer to an upload."""
     with _upload(source) as (field, file, size_bytes), bar(size_bytes, "Uploading") as advance:
+        files: dict[str, Any] = {
+            field: (source.name, MeteredFile(file, advance), "application/octet-stream")
+        }
+        if tokenizer is not None:
+            files["tokenizer"] = (tokenizer.name, tokenizer.read_bytes(), "application/json")
         answer: dict[str, Any] = client.request(
-            "POST",
-            path,
-            data={"spec": dump(spec, ensure_ascii=True)},
-            files={field: (source.name, MeteredFile(file, advance), "application/octet-stream")},
+            "POST", path, data={"spec": dump(spec, ensure_ascii=True)}, files=files
         ).json()
     return answer
 

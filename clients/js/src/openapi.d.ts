@@ -28,7 +28,7 @@ export interface FaultBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -40,7 +40,7 @@ export interface GateBody {
 
 export interface GateSettings {
   mode?: "always" | "if_not_worse" | "manual" | null;
-  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | null;
+  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | null;
   margin?: number | null;
   min_validation_samples?: number | null;
   min_per_class?: number | null;
@@ -78,6 +78,7 @@ export interface JobBody {
   hyperparameters: Record<string, unknown>;
   choices: Record<string, string>;
   watermark: number;
+  base: number | null;
   progress: ProgressBody;
   metrics: MetricsBody;
   version: number | null;
@@ -199,7 +200,8 @@ export interface ModelBody {
   created_at: string;
   inputs: Array<InputBody>;
   target: TargetBody;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | LossOutput;
+  base: number;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -257,7 +259,7 @@ export interface ModelHyperparameters {
 
 export interface ModelSpecBody {
   name: string;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | LossOutput;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   output?: string | null;
   trainable?: Array<unknown> | null;
@@ -457,6 +459,7 @@ export interface VariantBody {
 export interface VersionBody {
   model: string;
   version: number;
+  base: number;
   sha256: string;
   size_bytes: number;
   stored_bytes: number;

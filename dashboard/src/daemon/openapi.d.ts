@@ -223,7 +223,7 @@ export interface FederationBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -274,6 +274,7 @@ export interface JobBody {
   hyperparameters: Record<string, unknown>;
   choices: Record<string, string>;
   watermark: number;
+  base: number | null;
   progress: ProgressBody;
   metrics: MetricsBody;
   version: number | null;
@@ -345,7 +346,8 @@ export interface ModelBody {
   created_at: string;
   inputs: Array<InputBody>;
   target: TargetBody;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | LossOutput;
+  base: number;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -508,7 +510,7 @@ export interface SpentBody {
 }
 
 export interface SuggestedBody {
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | LossOutput;
   because: string;
   output: string | null;
   classes: Array<string> | null;
@@ -593,6 +595,7 @@ export interface VerificationBody {
 export interface VersionBody {
   model: string;
   version: number;
+  base: number;
   sha256: string;
   size_bytes: number;
   stored_bytes: number;

@@ -20,6 +20,7 @@ export const TASKS: Readonly<Record<string, Task>> = {
   huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
   multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
   supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
 };
 
 /** Those of which more is better are shares of 1. */
@@ -33,6 +34,10 @@ export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = {
   r2: { higherIsBetter: true },
   micro_f1: { higherIsBetter: true },
   recall_at_1: { higherIsBetter: true },
+  perplexity: { higherIsBetter: false },
+  top_1_token_accuracy: { higherIsBetter: true },
+  top_3_token_accuracy: { higherIsBetter: true },
+  top_5_token_accuracy: { higherIsBetter: true },
 };
 
 const METRICS_OF_OWN_LOSS: readonly string[] = ["loss"];

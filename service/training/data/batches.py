@@ -44,7 +44,12 @@ class Batches(ABC):
 
     row_bytes: of one sample's inputs. weights: factors on their losses, None if all are 1. mix:
     applied to training batches. teacher: (samples, …), the targets of distillation, if any.
+    lengths: (samples,), if batches are only as long as their longest sample. most_rows: of a batch
+    in measuring, for the memory of its predictions.
     """
+
+    lengths: Indices | None = None
+    most_rows: int = 1 << 20
 
     def __init__(
         self,
@@ -69,6 +74,16 @@ class Batches(ABC):
     @abstractmethod
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         """The inputs at these positions, batch axis first; valid until the next call."""
+
+    @property
+    def sample_count(self) -> int:
+        """Of which several may be of one sample."""
+        return len(self)
+
+    def targets(self, chosen: Indices) -> Array:
+        """What their predictions are compared with, batch axis first."""
+        targets: Array = self.labels[chosen]
+        return targets
 
     def augmented(self: Self, *, seed: int, epoch: int) -> Self:
         """The samples as an epoch of training sees them: augmented if the model's preprocessing

@@ -51,7 +51,11 @@ class Datasets(Struct, frozen=True):
         """The sampler for these hyperparameters."""
         is_balanced = wanted.sampling == "balanced"
         classes = by_class(self.own, self.train.labels) if is_balanced else ()
-        return Sampler(self.own, self.base, wanted.replay or 0.0, classes)
+        return Sampler(
+            *(self.own, self.base, wanted.replay or 0.0, classes),
+            lengths=self.train.lengths,
+            batch_size=wanted.batch_size,
+        )
 
     def fill(self, tick: Callable[[], None]) -> None:
         """Compute the features that are not cached yet. tick may raise to end it."""
@@ -71,7 +75,7 @@ class Datasets(Struct, frozen=True):
             chosen = some[start : start + rows]
             # In this order: features that are not cached are computed in the samples' buffer.
             features = fed.exact(chosen)
-            yield samples.inputs(chosen), features, samples.labels[chosen]
+            yield samples.inputs(chosen), features, samples.targets(chosen)
 
 
 def load_datasets(task: Train, reader: SampleReader, *, threads: int) -> Datasets:

@@ -146,7 +146,7 @@ def decode_all(
             good, rows = _sort_out(made, read_alone, outcome)
             if room and good:
                 assert cache is not None
-                room = _keep(cache, index.ids[good], np.stack(rows))
+                room = keep(cache, index.ids[good], np.stack(rows))
     outcome.kept = int((cache.find(index.ids) >= 0).sum()) if cache else 0
     outcome.seconds = monotonic() - began
     return outcome
@@ -183,7 +183,7 @@ def _sort_out(
     return good, rows
 
 
-def _keep(cache: RowCache, ids: Indices, rows: NDArray[np.uint8]) -> bool:
+def keep(cache: RowCache, ids: Indices, rows: NDArray[np.uint8]) -> bool:
     """Cache these rows; whether all of them fit."""
     try:
         return cache.append(ids, rows) == len(ids)

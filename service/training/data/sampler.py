@@ -9,6 +9,7 @@ from numpy.random import PCG64, Generator  # numpy would load it in the first ep
 from service.training.data.batches import Indices
 
 _NONE: Indices = np.empty(0, np.int64)
+POOL_BATCHES = 64
 
 
 class Sampler(Struct, frozen=True):
@@ -16,13 +17,16 @@ class Sampler(Struct, frozen=True):
 
     own: positions of the samples that are seen once per epoch. base: those of the base set.
     replay: the share of an epoch that is drawn from these. classes: the own positions by class, to
-    draw equally many of each; empty to have every own sample once.
+    draw equally many of each; empty to have every own sample once. lengths: of all positions, None
+    if they do not differ; batches are of similar ones.
     """
 
     own: Indices
     base: Indices = field(default_factory=lambda: _NONE)
     replay: float = 0.0
     classes: tuple[Indices, ...] = ()
+    lengths: Indices | None = None
+    batch_size: int = 1
 
     def __len__(self) -> int:
         return self._of_own + self.replayed
@@ -38,7 +42,27 @@ class Sampler(Struct, frozen=True):
         """The positions of an epoch, shuffled."""
         own = [self.own] if not self.classes else self._balanced(epoch, seed=seed)
         chosen = np.concatenate([*own, _drawn(self.base, self.replayed, epoch, [seed % 2**64], 1)])
-        return chosen[epoch_order(len(chosen), seed=seed, epoch=epoch)]
+        order = chosen[epoch_order(len(chosen), seed=seed, epoch=epoch)]
+        return order if self.lengths is None else self._alike(order, epoch, seed=seed)
+
+    def _alike(self, order: Indices, epoch: int, *, seed: int) -> Indices:
+        """The order, rearranged so that the samples of a batch have similar lengths.
+
+        Samples are sorted within pools of POOL_BATCHES batches, and the batches shuffled. The last
+        one stays, which may be smaller.
+        """
+        assert self.lengths is not None
+        size, full = self.batch_size, len(order) // self.batch_size
+        head = order[: full * size]
+        pools = [
+            head[at : at + POOL_BATCHES * size] for at in range(0, len(head), POOL_BATCHES * size)
+        ]
+        ranked = [pool[np.argsort(self.lengths[pool], kind="stable")] for pool in pools]
+        if not ranked:
+            return order
+        batches = np.concatenate(ranked).reshape(full, size)
+        shuffled = Generator(PCG64([seed % 2**64, epoch, 3])).permutation(full)
+        return np.concatenate([batches[shuffled].reshape(-1), order[len(head) :]])
 
     @property
     def _of_own(self) -> int:

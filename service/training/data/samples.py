@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess import FileKind, Pipeline, for_signature
+from service.preprocess.text import Text
 from service.training.data.batches import Batches, Dataset, Indices, size_bytes
 from service.training.data.counting import only_counted
 from service.training.engine import Array
@@ -25,6 +26,7 @@ from service.training.protocol.messages.training import (
     Seen,
     Train,
 )
+from service.training.tasks import TASKS
 from storage.readonly.sample_index import (
     SampleIndex,
     damaged_positions,
@@ -35,7 +37,7 @@ from storage.records.id_set import encode
 from storage.records.samples import CHANGED, Split
 
 if TYPE_CHECKING:
-    from service.training.data.files import LabelledFiles
+    from service.training.data.files import Decoding
     from service.training.data.lookups import Lookups
     from service.training.protocol.messages.comparison import Measurement
     from service.training.protocol.messages.unions import Message
@@ -133,7 +135,8 @@ class SampleReader:
         self._tick = tick
         self._send = send
         self._models = run_by(task.artifacts) if isinstance(task, Train) else [model]
-        self._pipeline = for_signature(task.signature, task.preprocess)
+        tokenizer = task.artifacts.tokenizer if isinstance(task, Train) else task.tokenizer
+        self._pipeline = for_signature(task.signature, task.preprocess, tokenizer)
 
     def tell(self, message: Message) -> None:
         """Send a message to the parent, if wanted."""
@@ -223,14 +226,35 @@ class SampleReader:
         paths = [Path(each) for each in self._models if each is not None]
         return Lookups(paths, [spec.name for spec in inputs])
 
-    def _read_files(self, index: SampleIndex) -> LabelledFiles:
+    def _read_files(self, index: SampleIndex) -> Batches:
         # Late: few models need it.
         from service.training.data.files import LabelledFiles, decode_all
 
         kind = self._pipeline.files
         assert kind is not None
         cache = None if self._task.cache is None else self._decoded(kind)
+        if isinstance(kind, Text):
+            return self._read_texts(index, kind, cache)
         outcome = decode_all(index, kind, cache, threads=self._threads, tick=self._tick)
+        self._tell(index, outcome)
+        index = index.without(list(outcome.unreadable))
+        return LabelledFiles(index, self._task.signature, kind, cache)
+
+    def _read_texts(self, index: SampleIndex, kind: Text, cache: RowCache | None) -> Batches:
+        from service.training.data.texts import LabelledTexts, encode_all
+
+        outcome, counts = encode_all(index, kind, cache, threads=self._threads, tick=self._tick)
+        self._tell(index, outcome)
+        return LabelledTexts(
+            index.without(list(outcome.unreadable)),
+            self._task.signature,
+            kind,
+            cache,
+            counts=np.delete(counts, list(outcome.unreadable)),
+            makes_labels=TASKS[self._task.loss].makes_labels,
+        )
+
+    def _tell(self, index: SampleIndex, outcome: Decoding) -> None:
         if outcome.unreadable:
             self.tell(
                 Quarantined({str(index.ids[at]): why for at, why in outcome.unreadable.items()})
@@ -244,8 +268,6 @@ class SampleReader:
                     seconds=outcome.seconds,
                 )
             )
-        index = index.without(list(outcome.unreadable))
-        return LabelledFiles(index, self._task.signature, kind, cache)
 
     def _decoded(self, kind: FileKind) -> RowCache:
         task = self._task

@@ -188,9 +188,14 @@ class ModelComparer:
 
     def batches(self, chosen: Indices, side: Side) -> Iterator[tuple[tuple[Array, ...], Array]]:
         """The samples at these positions of `dataset`, as a side takes them, and their labels."""
-        if side.dataset is not self.dataset:
-            chosen = np.searchsorted(side.dataset.ids, self.dataset.ids[chosen])
-        return side.dataset.batches(chosen, batch_size=BATCH_SIZE)
+        rows = min(BATCH_SIZE, side.dataset.most_rows)
+        return side.dataset.batches(self._places(chosen, side), batch_size=rows)
+
+    def _places(self, chosen: Indices, side: Side) -> Indices:
+        """The positions of the same samples in a side's dataset. chosen: rising."""
+        if side.dataset is self.dataset:
+            return chosen
+        return np.flatnonzero(np.isin(side.dataset.ids, self.dataset.ids[chosen]))
 
     def measure(self, path: str, chosen: Indices, side: Side | None = None) -> ModelMetrics:
         """chosen: positions in `dataset`. Raises Unusable if the model cannot be run."""
@@ -221,14 +226,17 @@ class ModelComparer:
         weights, losses = np.concatenate(found, axis=1)
         if not len(weights):
             return ModelMetrics({}, scores[0])
-        shares = weights / (weights.mean() or 1.0)  # so that the mean is that of the metric
-        mean = {"samples": len(chosen), "loss": float((shares * losses).mean())}
+        ids = side.dataset.ids[self._places(chosen, side)]
+        mean = {
+            "samples": len(np.unique(ids)),
+            "loss": float(by_sample(ids, weights, losses).mean()),
+        }
         return ModelMetrics(
             metrics={k: finite_or_none(v) for k, v in {**mean, **metrics.result()}.items()},
             per_sample=(
                 metric.of_samples(np.concatenate(outputs), self.dataset.labels[chosen])
                 if metric.of_set
-                else (shares * np.concatenate(scores[1:]).T).T
+                else by_sample(ids, weights, np.concatenate(scores[1:]))
             ),
         )
 
@@ -265,6 +273,21 @@ class ModelComparer:
 def _samples(reader: SampleReader, what: Measurement) -> Batches:
     """The validation samples, with those of the base set if it is measured."""
     return reader.read(Split.VALIDATION, watermark=ALL_SAMPLES, base=what.base_set)
+
+
+def by_sample(ids: Indices, weights: PerSample, scores: PerSample) -> PerSample:
+    """Scores of samples, times what counts of each, so that their mean is that of the metric.
+
+    ids: a sample that is several rows, such as a long text, has one score. scores: (rows, …).
+    """
+    shares = weights / (weights.mean() or 1.0)
+    rows: PerSample = (shares * scores.T).T
+    listed, which = np.unique(ids, return_inverse=True)
+    if len(listed) == len(ids):
+        return rows
+    added = np.zeros((len(listed), *rows.shape[1:]))
+    np.add.at(added, which, rows)
+    return added * (len(listed) / len(ids))
 
 
 def finite_or_none(value: Any) -> Any:

@@ -37,7 +37,8 @@ def validate(
     if len(dataset) == 0:
         return {}
     metrics, loss_sum, counted = make_metrics(), 0.0, 0.0
-    for inputs, target in dataset.batches(np.arange(len(dataset)), batch_size=batch_size):
+    rows = min(batch_size, dataset.most_rows)
+    for inputs, target in dataset.batches(np.arange(len(dataset)), batch_size=rows):
         loss, output = engine.evaluate(inputs, target)
         if not isfinite(loss):
             raise LossNotFinite(f"the validation loss is {loss}: {advice}")
@@ -45,4 +46,8 @@ def validate(
         loss_sum, counted = loss_sum + loss * weight, counted + weight
         metrics.update(output, target)
         tick()
-    return {"samples": len(dataset), "loss": loss_sum / (counted or 1.0), **metrics.result()}
+    return {
+        "samples": dataset.sample_count,
+        "loss": loss_sum / (counted or 1.0),
+        **metrics.result(),
+    }

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 import onnx
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.graph.builder import STANDARD
@@ -16,6 +17,26 @@ from service.training.graph.tensor import FLOATS
 
 FLOAT = onnx.TensorProto.FLOAT
 Dims = tuple["int | None", ...]
+TOKENS = "tokens"
+"""The name of the axis of a text's tokens, where its length is free."""
+LONG, SHORT = 24, 17
+"""Lengths of trial runs, which tell that axis from others."""
+
+
+class Lengths(Struct, frozen=True):
+    """tokens: of a text, at most. inputs: those whose axis 1 is free. masks: of which tokens are
+    there: trials draw no zeros for them.
+    """
+
+    tokens: int
+    inputs: frozenset[str]
+    masks: frozenset[str]
+
+    @property
+    def trials(self) -> tuple[int, int]:
+        """Two lengths that differ."""
+        long = min(self.tokens, LONG)
+        return long, min(SHORT, max(1, long - 1))
 
 
 class Graph:
@@ -29,6 +50,8 @@ class Graph:
         """Initializers from Constant nodes: constants of the program, not parameters."""
         self.parameters: set[str] = set()
         """Initializers that were parameters or computed from some, by the exporter's records."""
+        self.lengths: Lengths | None = None
+        """The axis of tokens, of a graph that texts feed."""
         self._count = 0
         self._names: set[str] = set()
         self.refresh()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import onnx
 from msgspec import Struct
@@ -39,7 +39,8 @@ class ForwardModel(Struct, frozen=True):
     """A graph to train. frozen: float32 parameters that do not train, including statistics. graph:
     computes its output, and its loss if the model has its own, named loss_output. prefix: runs
     before it, once per sample, and computes its inputs; None if the graph is whole. cut: where it
-    was cut, or would have been if that paid off. frozen_parameters: on both sides.
+    was cut, or would have been if that paid off. frozen_parameters: on both sides. row: the shape
+    of one row of the output, for the longest text.
     """
 
     graph: Graph
@@ -55,6 +56,12 @@ class ForwardModel(Struct, frozen=True):
     cut: Cut | None = None
     loss_output: str | None = None
     adapters: tuple[Adapter, ...] = ()
+    row: tuple[int, ...] = ()
+
+    @property
+    def has_free_lengths(self) -> bool:
+        """Whether batches of texts may be of any length."""
+        return self.graph.lengths is not None and bool(self.graph.lengths.inputs)
 
     @property
     def model(self) -> onnx.ModelProto:
@@ -83,26 +90,25 @@ def read_forward(
     lora: Lora | None = None,
     classes: tuple[str, ...] | None = None,
     divide: bool = False,
+    text: Mapping[str, Any] | None = None,
 ) -> ForwardModel:
     """The model in its normal form, cut in two if that was requested and pays off.
 
     patterns: names of the parameters that train, or globs over them; None for every weight.
-    lora: adapters, which train too. loss_output: the tensor that is the loss, if that is
-    `output`. divide: cut off the frozen part below the parameters. Raises GraphRefused with every
-    cause.
+    loss_output: the tensor that is the loss, if that is `output`. divide: cut off the frozen part
+    below the parameters. text: describes what texts feed. Raises GraphRefused with every cause.
     """
     notes: list[str] = []
-    graph, output = _open(uploaded, output, notes, loss_output)
+    graph, output = _open(uploaded, output, notes, loss_output=loss_output, text=text)
     adapters = () if lora is None else add_adapters(graph, lora, notes)
-    if adapters:
-        patterns = (*(patterns or ()), *(n for each in adapters for n in (each.left, each.right)))
-    wanted = _Wanted(loss, loss_output, output, patterns, classes, bool(adapters))
+    added = [name for each in adapters for name in (each.left, each.right)]
+    wanted = _Wanted(loss, loss_output, output, patterns, classes, added)
     read = _read(graph, wanted, notes)
     names = read.trainable
     halves, cut = _divide(graph, names, adapters, notes) if divide and read.below else (None, None)
     parameters = inventory.parameters(graph, names, halves, read.inert)
-    halves = halves if cut is not None and cut.pays else None
-    trained = _settle(graph if halves is None else halves.suffix, wanted, read)
+    halves = halves if cut and cut.pays else None
+    trained = _settle(halves.suffix if halves else graph, wanted, read)
     return ForwardModel(
         graph=trained,
         output=output,
@@ -113,18 +119,26 @@ def read_forward(
         frozen_parameters=inventory.frozen_scalars(parameters),
         notes=tuple(notes),
         parameters=parameters,
-        prefix=None if halves is None else halves.prefix,
+        prefix=halves.prefix if halves else None,
         cut=cut,
         loss_output=loss_output,
         adapters=adapters,
+        row=read.row,
     )
 
 
 def _open(
-    uploaded: onnx.ModelProto, output: str | None, notes: list[str], loss_output: str | None
+    uploaded: onnx.ModelProto,
+    output: str | None,
+    notes: list[str],
+    *,
+    loss_output: str | None,
+    text: Mapping[str, Any] | None,
 ) -> tuple[Graph, str]:
     """The normal form that computes the trained tensor, and that tensor's name."""
     graph = normalize(uploaded, notes)
+    if text is not None:
+        signature.free_lengths(graph, text)
     output = select_output(graph, output, notes, loss=loss_output)
     if loss_output is not None:
         own_loss.count_rows_by_inputs(graph.proto, output)
@@ -133,14 +147,14 @@ def _open(
 
 
 class _Wanted(Struct, frozen=True):
-    """The spec's choices. end: where the gradient begins."""
+    """The spec's choices. adapters: names of added weights. end: where the gradient begins."""
 
     loss: str
     loss_output: str | None
     output: str
     patterns: Sequence[str] | None
     classes: tuple[str, ...] | None
-    has_adapters: bool = False
+    adapters: Sequence[str] = ()
 
     @property
     def end(self) -> str:
@@ -226,11 +240,13 @@ def _chosen(
 ) -> tuple[tuple[str, ...], bool]:
     """The parameters to train that a gradient reaches; and may there be others below them?"""
     patterns = wanted.patterns
+    if wanted.adapters:
+        patterns = (*(patterns or ()), *wanted.adapters)
     selected = _gather(problems, lambda: trainable.select(graph, patterns))
     if not selected:
         return (), False
     names, stopped = reach.keep_reached(
-        graph, selected, patterns, notes, end=wanted.end, through_quantized=wanted.has_adapters
+        graph, selected, patterns, notes, end=wanted.end, through_quantized=bool(wanted.adapters)
     )
     problems += stopped
     if patterns is not None:
@@ -264,6 +280,10 @@ def _settle(graph: Graph, wanted: _Wanted, read: _Read) -> Graph:
     shapes: dict[str, list[str | int]] = {wanted.output: [batch_axis.BATCH, *read.row]}
     if wanted.loss_output is not None:
         shapes[wanted.loss_output] = [batch_axis.BATCH] if read.signature.loss_of_samples else []
+    known = graph.measured.get(wanted.output)
+    if graph.lengths is not None and known is not None:
+        free = known.type.tensor_type.shape.dim
+        shapes[wanted.output] = [each.dim_param or each.dim_value for each in free]
     for place, (name, shape) in enumerate(shapes.items()):
         value = onnx.helper.make_tensor_value_info(name, FLOAT, shape)
         graph.proto.output[place].CopyFrom(value)

@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import onnx
 
-from service.training.errors import pointer, refusal, refuse
+from service.preprocess.checks import WrongDescription
+from service.preprocess.text_inputs import DEFAULT_TOKENS, MOST_TOKENS, ids_of, roles_of
+from service.training.errors import GraphRefused, pointer, refusal, refuse
 from service.training.forward import trial
-from service.training.forward.graph import Graph, is_default
+from service.training.forward.graph import TOKENS, Graph, Lengths, is_default
 from service.training.tasks import TASKS, losses
 from storage.errors import Problem
 from storage.records.signatures import TargetSpec, TensorSpec
 
 OPTIMIZERS = ("adamw", "sgd")
+PLACE = "/spec/preprocess"
 INPUT_DTYPES = frozenset(
     ("float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "bool")
 )
+
+
+def free_lengths(graph: Graph, description: Mapping[str, Any]) -> None:
+    """Name axis 1 of the inputs that a text feeds, unless it is fixed. Raises GraphRefused."""
+    names = [value.name for value in graph.inputs]
+    try:
+        feeds = roles_of(description, names)
+        fed = [ids_of(description, names), *feeds.values()]
+    except WrongDescription as error:
+        raise refuse(f"{PLACE}{error.pointer}", error.detail) from None
+    sizes = {name: dims[1] for name in fed if (dims := graph.dims(name)) and len(dims) == 2}
+    if len(sizes) < len(fed):
+        name = next(each for each in fed if each not in sizes)
+        detail = f'input "{name}" has not the shape [batch, tokens], which a text feeds'
+        raise refuse(pointer("model", "graph", "input", name), detail)
+    masks = frozenset(name for role, name in feeds.items() if role == "attention_mask")
+    if None not in sizes.values():
+        graph.lengths = Lengths(next(iter(sizes.values())) or 1, frozenset(), masks)
+        return
+    fixed = next((name for name, size in sizes.items() if size is not None), None)
+    if fixed is not None:
+        detail = f'axis 1 of input "{fixed}" is fixed, and that of others is not; export all alike'
+        raise refuse(pointer("model", "graph", "input", fixed, "shape", 1), detail)
+    tokens = description.get("max_tokens", DEFAULT_TOKENS)
+    if type(tokens) is not int or not 2 <= tokens <= MOST_TOKENS:
+        detail = f"max_tokens is an integer from 2 to {MOST_TOKENS}"
+        raise refuse(f"{PLACE}/max_tokens", detail)
+    for value in graph.inputs:
+        value.type.tensor_type.shape.dim[1].Clear()
+        value.type.tensor_type.shape.dim[1].dim_param = TOKENS
+    graph.lengths = Lengths(tokens, frozenset(fed), masks)
+    graph.refresh()
 
 
 def input_specs(graph: Graph, names: Sequence[str]) -> tuple[TensorSpec, ...]:
@@ -33,7 +69,8 @@ def input_specs(graph: Graph, names: Sequence[str]) -> tuple[TensorSpec, ...]:
 def _spec(graph: Graph, name: str) -> TensorSpec:
     dims = graph.dims(name)
     assert dims is not None
-    return TensorSpec(name, _dtype(graph, name), tuple(size or 0 for size in dims[1:]))
+    tokens = graph.lengths.tokens if graph.lengths else 0
+    return TensorSpec(name, _dtype(graph, name), tuple(size or tokens for size in dims[1:]))
 
 
 def _dtype(graph: Graph, name: str) -> str:
@@ -57,10 +94,11 @@ def _input_problems(graph: Graph, name: str) -> list[Problem]:
         Problem(
             f"{place}/shape/{axis}",
             f'axis {axis} of input "{name}" is not fixed; export it with a fixed size: '
-            "only axis 0, the batch, may be dynamic",
+            "only axis 0, the batch, may be dynamic, and that of the tokens of a text "
+            "(preprocess of kind text)",
         )
         for axis, size in enumerate(dims)
-        if axis and size is None
+        if axis and size is None and not (graph.lengths and name in graph.lengths.inputs)
     ]
     return problems
 
@@ -80,8 +118,15 @@ def target_spec(
 
 
 def measured_output_shape(graph: Graph, output: str) -> tuple[int, ...]:
-    """Shape of one row of the output, found by running two rows."""
-    value = trial.run(trial.inference_form(graph.model), [trial.draw(graph, 2)])[0]
+    """Shape of one row of the output, found by running two rows, of the longest texts if any."""
+    try:
+        value = trial.run(trial.inference_form(graph.model), [trial.draw(graph, 2)])[0]
+    except GraphRefused as error:
+        if graph.lengths is None or not graph.lengths.inputs:
+            raise
+        reason = error.problems[0].detail
+        detail = f"it does not run on {graph.lengths.tokens} tokens, give fewer: {reason}"
+        raise refuse(f"{PLACE}/max_tokens", detail) from None
     if value.dtype != np.float32:
         raise refuse("/spec/output", f'output "{output}" is {value.dtype}, it must be float32')
     if value.ndim == 0 or value.shape[0] != 2:

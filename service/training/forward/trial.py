@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from service.training.engines.runtime import native, onnxruntime
 from service.training.errors import refuse
-from service.training.forward.graph import Graph, attribute, input_at, int_attribute, is_default
+from service.training.forward.graph import (
+    TOKENS,
+    Graph,
+    attribute,
+    input_at,
+    int_attribute,
+    is_default,
+)
 
 Feeds = dict[str, NDArray[np.generic]]
 Array = NDArray[np.generic]
@@ -73,22 +80,27 @@ def sentence(error: Exception) -> str:
     return _SOURCE.sub("", " ".join(str(error).split()))[:900]
 
 
-def draw(graph: Graph, rows: int, *, seed: int = 0, flag: bool = True) -> Feeds:
+def draw(
+    graph: Graph, rows: int, *, seed: int = 0, flag: bool = True, tokens: int | None = None
+) -> Feeds:
     """Random inputs that the graph can take: floats near zero, token ids inside their table.
 
-    flag: the value of all booleans, which are masks of either meaning.
+    flag: the value of all booleans, which are masks of either meaning. tokens: the length of texts,
+    by default the longest.
     """
     rng = np.random.default_rng(seed)
-    feeds = {value.name: _draw(graph, value.name, rows, rng) for value in graph.inputs}
+    tokens = tokens or (graph.lengths.tokens if graph.lengths else 1)
+    feeds = {value.name: _draw(graph, value.name, (rows, tokens), rng) for value in graph.inputs}
     return {n: np.full_like(v, flag) if v.dtype == np.bool_ else v for n, v in feeds.items()}
 
 
-def _draw(graph: Graph, name: str, rows: int, rng: np.random.Generator) -> Array:
+def _draw(graph: Graph, name: str, sizes: tuple[int, int], rng: np.random.Generator) -> Array:
+    """sizes: of the first axis, and of others that are not fixed."""
     dims = graph.dims(name) or ()
-    shape = tuple((rows if axis == 0 else size) or 1 for axis, size in enumerate(dims))
+    shape = tuple((sizes[0] if axis == 0 else size) or sizes[1] for axis, size in enumerate(dims))
     dtype = onnx.helper.tensor_dtype_to_np_dtype(graph.elem_type(name) or 1)
-    if dtype == np.bool_:
-        return np.ones(shape, np.bool_)
+    if dtype == np.bool_ or (graph.lengths and name in graph.lengths.masks):
+        return np.ones(shape, dtype)
     if np.issubdtype(dtype, np.integer):
         return rng.integers(0, _table_size(graph, name), shape).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
@@ -110,7 +122,8 @@ def _table_size(graph: Graph, name: str, depth: int = 8) -> int:
 def measure(graph: Graph, batch: str = "batch") -> None:
     """Learn the shapes that inference cannot, by running two rows and three.
 
-    An axis whose size is that of the batch both times is named `batch`. Raises GraphRefused.
+    An axis whose size is that of the batch both times is named `batch`. Texts are run in a second
+    length too, so that the axis of tokens is told. Raises GraphRefused.
     """
     vague = [name for name in _made(graph) if not _is_settled(graph, name)]
     model = inference_form(graph.model)
@@ -120,11 +133,17 @@ def measure(graph: Graph, batch: str = "batch") -> None:
         return
     del model.graph.output[:]
     model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in vague)
-    two, three = run_all(model, [draw(graph, rows) for rows in (2, 3)])
-    for name, a, b in zip(vague, two, three, strict=True):
-        if not isinstance(a, np.ndarray) or a.ndim != b.ndim or a.dtype == object:
+    long, short = graph.lengths.trials if graph.lengths else (1, 1)
+    known = {(2, 3): batch, (2, 3, 2): batch, (long, long, short): TOKENS}
+    runs = [(2, long), (3, long), *([(2, short)] if long > 1 else [])]
+    found = run_all(model, [draw(graph, rows, tokens=tokens) for rows, tokens in runs])
+    for name, *values in zip(vague, *found, strict=True):
+        a = values[0]
+        if not all(isinstance(each, np.ndarray) for each in values) or a.dtype == object:
             continue
-        dims = [_axis(m, n, batch) for m, n in zip(a.shape, b.shape, strict=True)]
+        if len({each.ndim for each in values}) > 1:
+            continue
+        dims = [_axis(sizes, known) for sizes in zip(*(v.shape for v in values), strict=True)]
         kind = onnx.helper.np_dtype_to_tensor_dtype(a.dtype)
         graph.measured[name] = onnx.helper.make_tensor_value_info(name, kind, dims)
     graph.refresh()
@@ -139,10 +158,9 @@ def _is_settled(graph: Graph, name: str) -> bool:
     return dims is not None and None not in dims[1:] and graph.elem_type(name) is not None
 
 
-def _axis(two: int, three: int, batch: str) -> int | str | None:
-    if (two, three) == (2, 3):
-        return batch
-    return two if two == three else None
+def _axis(sizes: tuple[int, ...], known: Mapping[tuple[int, ...], str]) -> int | str | None:
+    """The size if it is the same in all runs, else the name of those that are known."""
+    return sizes[0] if len({*sizes}) == 1 else known.get(sizes)
 
 
 def inference_form(model: onnx.ModelProto) -> onnx.ModelProto:

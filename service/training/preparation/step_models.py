@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shutil
 from pathlib import Path
 
 import onnx
@@ -22,6 +23,7 @@ from service.training.forward.signature import specification_problems
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.loss import Loss
+from service.training.preparation import texts
 from service.training.preparation.label_scale import add_label_scale, is_scaled
 from service.training.preparation.step_trial import computes_the_same, rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
@@ -32,6 +34,7 @@ from storage.errors import Problem
 
 logger = logging.getLogger(__name__)
 
+TOKENIZER = "tokenizer.json"
 OWN_LOSS = (
     "adapters do not train by a loss that the model computes itself; name a loss of Hone's, or "
     "train weights"
@@ -47,7 +50,9 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     known = None
     if task.class_ids is not None:
         model_path, known = _with_classes(model_path, task, task.class_ids)
+    facts = texts.facts_of(task)
     forward = read(model_path, task)
+    text = None if facts is None else texts.described(task, facts, forward, model_path)
     if TASKS[task.loss].scales_labels:
         add_label_scale(forward)
     inference = forward.inference
@@ -65,7 +70,11 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     if remainder is not None:
         exported = attach(exported, onnx.load_model(remainder, load_external_data=False))
     write_skeleton(exported, files)
-    return replace(prepared, artifacts=replace(prepared.artifacts, remainder_model=None))
+    tokenizer = None if task.tokenizer is None else str(Path(task.work_dir) / TOKENIZER)
+    if task.tokenizer is not None:
+        shutil.copyfile(task.tokenizer, Path(task.work_dir) / TOKENIZER)
+    artifacts = replace(prepared.artifacts, remainder_model=None, tokenizer=tokenizer)
+    return replace(prepared, artifacts=artifacts, text=text)
 
 
 def _with_classes(upload: Path, task: Prepare, ids: tuple[int, ...]) -> tuple[Path, int]:
@@ -121,7 +130,9 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
         patterns=task.trainable,
         lora=task.lora,
         classes=task.classes,
-        divide=task.divide and task.loss_output is None,  # features do not include the label
+        # Features do not include the label.
+        divide=task.divide and task.loss_output is None and not TASKS[task.loss].makes_labels,
+        text=task.text,
     )
 
 

@@ -15,6 +15,7 @@ from service.training.errors import refuse
 from service.training.forward import trial
 from service.training.forward.reading import ForwardModel
 from service.training.graph.step import LOSS, LOSS_SCALE, StepModel
+from service.training.tasks import TASKS
 from storage.records.signatures import TargetSpec
 
 Array = NDArray[Any]
@@ -111,7 +112,8 @@ def _feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
         feeds[name] = to_array(graph.initializers[name])
     feeds[LOSS_SCALE] = np.full((1,) * step.scale_rank, 1 / ROWS, np.float32)
     if step.target is not None:
-        feeds[step.target] = _target(forward.signature.target)
+        task = TASKS[step.loss.name]
+        feeds[step.target] = _target(task.fed_target(forward.signature.target, forward.row))
     return feeds
 
 

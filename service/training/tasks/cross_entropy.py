@@ -108,14 +108,7 @@ class CrossEntropy(LearningTask):
     )
 
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
-        output, scale = inputs.output, inputs.scale
-        axis = output.axis(loss.class_axis)
-        compared = _compare(loss, inputs, axis)
-        positions = [a for a in output.axes(None)[1:] if a != axis]
-        for teacher in inputs.teacher:
-            pull = _towards(teacher, output, axis) * by_position(scale, output, positions)
-            compared = LossAndGradient(compared.loss, (compared.gradient + pull).known_like(output))
-        return compared
+        return compare(loss, inputs)
 
     def target_shape(self, loss: Loss, output: Shape) -> Shape:
         axis = loss.class_axis % len(output)
@@ -212,6 +205,18 @@ class CrossEntropy(LearningTask):
 
     def output_shape(self, target: TargetSpec) -> tuple[int, ...]:
         return (target.num_classes or 0, *target.shape)
+
+
+def compare(loss: Loss, inputs: LossInputs) -> LossAndGradient:
+    """Cross entropy along the loss's class axis, and a teacher's pull, if there is one."""
+    output, scale = inputs.output, inputs.scale
+    axis = output.axis(loss.class_axis)
+    compared = _compare(loss, inputs, axis)
+    positions = [a for a in output.axes(None)[1:] if a != axis]
+    for teacher in inputs.teacher:
+        pull = _towards(teacher, output, axis) * by_position(scale, output, positions)
+        compared = LossAndGradient(compared.loss, (compared.gradient + pull).known_like(output))
+    return compared
 
 
 def _compare(loss: Loss, inputs: LossInputs, axis: int) -> LossAndGradient:

@@ -81,12 +81,12 @@ class LearningTask:
 
     title: for people. label_dtype: of the target of the loss. compares_samples: with each other, so
     that batches are not split. metrics: for the gate, the default first. figures_by_class: lists by
-    class among the metrics of a pass, from 0 to 1. options: hyperparameters
-    that only some tasks take. has_classes: the output's axis 1 holds classes, which a label is an
-    index of. takes_class_names: whether a spec may name classes. names_several: whether a label may
-    be a list of these names. ranks_classes: whether predictions take `top`. label_range: of a
-    label's numbers, None for any. has_doubt: whether `doubt` is defined. last_operators: those that
-    the loss applies itself, with what they compute.
+    class among the metrics of a pass, from 0 to 1. options: hyperparameters that only some tasks
+    take. makes_labels: from a text's tokens, so that samples have none. has_classes: the output's
+    axis 1 holds classes, which a label is an index of. takes_class_names: whether a spec may name
+    classes. names_several: whether a label may be a list of these names. ranks_classes: whether
+    predictions take `top`. label_range: of a label's numbers, None for any. has_doubt: whether
+    `doubt` is defined. last_operators: those that the loss applies itself, with what they compute.
     """
 
     name: ClassVar[str]
@@ -96,6 +96,7 @@ class LearningTask:
     metrics: ClassVar[tuple[Metric, ...]]
     figures_by_class: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[frozenset[str]] = frozenset()
+    makes_labels: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
     scales_labels: ClassVar[bool] = False
     """Whether labels are numbers in any unit, which a job may standardize."""
@@ -141,6 +142,11 @@ class LearningTask:
         output: the shape of one row of the output. Raises GraphRefused if the loss does not fit.
         """
         return TargetSpec("target", "float32", tuple(output))
+
+    def fed_target(self, target: TargetSpec, row: Sequence[int]) -> TargetSpec:
+        """What a step is fed as the label. row: the shape of one row of the output."""
+        del row
+        return target
 
     def name_count(self, target: TargetSpec) -> int:
         """How many class names it takes."""

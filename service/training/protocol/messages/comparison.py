@@ -30,9 +30,10 @@ class OwnLoss(Serialized, frozen=True):
 class Measurement(Serialized, frozen=True):
     """How models are measured: samples and metric. metric: of the task.
 
-    reference, base_set: whether to compare on these sets as well. preprocess, cache: as
-    in Train. own_loss: if loss is `output`. ignore_index: the class whose labels do not count.
-    simple: whether the candidate is compared with simple predictions, too.
+    reference, base_set: whether to compare on these sets as well. preprocess, cache: as in Train.
+    tokenizer: its path, if the model has one. own_loss: if loss is `output`. ignore_index: the
+    class whose labels do not count. simple: whether the candidate is compared with simple
+    predictions, too.
     """
 
     signature: Signature
@@ -49,6 +50,7 @@ class Measurement(Serialized, frozen=True):
     own_loss: OwnLoss | None = None
     ignore_index: int | None = None
     simple: bool = False
+    tokenizer: str | None = None
 
 
 class Evaluate(Serialized, frozen=True):

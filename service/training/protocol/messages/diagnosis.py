@@ -34,6 +34,11 @@ class Diagnose(Serialized, frozen=True):
         return self.prepare.source
 
     @property
+    def tokenizer(self) -> str | None:
+        """Path of the tokenizer."""
+        return self.prepare.tokenizer
+
+    @property
     def work_dir(self) -> str:
         """The folder that the check writes to."""
         return self.prepare.work_dir

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import field
 
@@ -34,7 +34,8 @@ class Prepare(Serialized, frozen=True):
     BatchNormalization uses its batch's statistics, as one exported that way always does.
     loss_output: the tensor that is the loss, if that is `output`. engine: the one to train a
     forward model. class_ids: give the head a row for each of these, instead of one for each class
-    of the upload, whose ids are below their number. Results are written below work_dir.
+    of the upload, whose ids are below their number. text: the description of kind text, if texts
+    feed the model; tokenizer: the path of its file. Results are written below work_dir.
     """
 
     source: str
@@ -54,6 +55,8 @@ class Prepare(Serialized, frozen=True):
     feature_dtype: Literal["float32", "float16"] = "float32"
     batch_norm: BatchNorm = "inference"
     engine: Literal["ort_training", "sessions"] = "sessions"
+    text: dict[str, Any] | None = None
+    tokenizer: str | None = None
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     kind: Literal["prepare"] = "prepare"
 
@@ -88,7 +91,7 @@ class Prepared(Serialized, frozen=True):
 
     output: the tensor that is exported and measured. notes: what was corrected in the graph.
     parameters: all of a forward model's, in graph order. cut: the end of its frozen part, None
-    if it has none.
+    if it has none. text: what the tokenizer and the graph add to the description of kind text.
     """
 
     artifacts: Artifacts
@@ -101,6 +104,7 @@ class Prepared(Serialized, frozen=True):
     notes: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     cut: Cut | None = None
+    text: dict[str, Any] | None = None
     kind: Literal["prepared"] = "prepared"
 
 

@@ -40,6 +40,7 @@ class Artifacts(Serialized, frozen=True):
     optimized_class_step_model: str | None = None
     weights_model: str | None = None
     gradients_model: str | None = None
+    tokenizer: str | None = None
 
 
 class Working(Serialized, frozen=True):

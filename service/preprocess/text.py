@@ -1,0 +1,255 @@
+"""Kind `text`: UTF-8 into token ids, by a tokenizer that belongs to the model.
+
+The daemon checks texts by it, and never tokenizes: children do, by tokens.py.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from service.preprocess.checks import WrongDescription, refuse_unknown
+from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
+from service.preprocess.text_inputs import (
+    CHOICES,
+    FIELDS,
+    FLAGS,
+    IDS,
+    KIND,
+    OF_TOKENIZER,
+    ROLES,
+    length_of,
+    roles_of,
+    windows_of,
+)
+from storage.database.codec import dump
+from storage.records.signatures import TensorSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from service.preprocess.tokens import Encoder
+
+MAX_TEXT_BYTES = 2**20
+SEPARATOR = "\x1f"
+"""Between the two texts of a pair, as a sample is stored: ASCII's unit separator."""
+HEADER = 2
+"""Numbers of a row before its ids: how many ids there are, and where the second text begins."""
+
+
+@dataclass(frozen=True)
+class Text(FileKind):
+    """input: the name of that with the ids. feeds: role → the name of another input.
+
+    stride: a longer text becomes several windows, each this many tokens after the one before, at
+    most max_windows; None truncates it. tokenizer: SHA-256 of its file. path: of that file, in
+    children.
+    """
+
+    kind: ClassVar[str] = KIND
+    thing: ClassVar[str] = "text"
+    things: ClassVar[str] = "texts"
+    wanted: ClassVar[str] = "UTF-8 text"
+    media_types: ClassVar[tuple[str, ...]] = ("text/plain",)
+    feeds_several: ClassVar[bool] = True
+
+    input: str
+    dtype: str
+    dtypes: Mapping[str, str]
+    feeds: Mapping[str, str]
+    max_tokens: int
+    truncation: str
+    padding: str
+    pairs: bool
+    special_tokens: bool
+    stride: int | None
+    max_windows: int
+    tokenizer: str = ""
+    vocabulary: int = 1
+    pad_id: int = 0
+    path: str | None = None
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Text:
+        return cls.parse_among(given, {spec.name: spec})
+
+    @classmethod
+    def parse_among(cls, given: Mapping[str, Any], specs: Mapping[str, TensorSpec]) -> Text:
+        refuse_unknown(given, (*FIELDS, *OF_TOKENIZER))
+        fields: dict[str, Any] = {name: values[0] for name, values in CHOICES.items()} | FLAGS
+        fields |= {k: v for k, v in given.items() if v is not None}
+        for name, allowed in CHOICES.items():
+            if fields[name] not in allowed:
+                raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
+        for name in FLAGS:
+            if not isinstance(fields[name], bool):
+                raise WrongDescription(f"/{name}", f"{name} is true or false")
+        feeds = roles_of(given, specs)
+        spec = specs[fields["input"]]
+        tokens, dtypes = length_of(fields, [spec, *(specs[name] for name in feeds.values())])
+        stride, windows = windows_of(fields, tokens)
+        return cls(
+            input=spec.name,
+            dtype=spec.dtype,
+            dtypes=dtypes,
+            feeds=feeds,
+            max_tokens=tokens,
+            truncation=fields["truncation"],
+            padding=fields["padding"],
+            pairs=fields["pairs"],
+            special_tokens=fields["special_tokens"],
+            stride=stride,
+            max_windows=windows,
+            **{name: fields[name] for name in OF_TOKENIZER if name in fields},
+        )
+
+    def describe(self) -> dict[str, Any]:
+        return {
+            "input": self.input,
+            "kind": self.kind,
+            **{role: self.feeds.get(role) for role in ROLES},
+            "max_tokens": self.max_tokens,
+            **{name: getattr(self, name) for name in (*CHOICES, *FLAGS)},
+            **({} if self.stride is None else self._of_windows()),
+            **{name: getattr(self, name) for name in OF_TOKENIZER},
+        }
+
+    def _of_windows(self) -> dict[str, Any]:
+        return {"stride": self.stride, "max_windows": self.max_windows}
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.max_tokens,)
+
+    @property
+    def most_ids(self) -> int:
+        """Of a text, at most: the rest is cut off."""
+        return self.max_tokens + (self.stride or 0) * (self.max_windows - 1)
+
+    @property
+    def row_dtype(self) -> str:
+        """Of the numbers in a row: two bytes if they suffice."""
+        return "<u2" if max(self.vocabulary, self.most_ids + 1) <= 2**16 else "<u4"
+
+    @property
+    def row_bytes(self) -> int:
+        return (HEADER + self.most_ids) * np.dtype(self.row_dtype).itemsize
+
+    @property
+    def row_key(self) -> str:
+        said = [self.tokenizer, self.most_ids, self.truncation, self.special_tokens, self.pairs]
+        return hashlib.sha256(dump(said).encode()).hexdigest()
+
+    @property
+    def encoder(self) -> Encoder:
+        """In children."""
+        from service.preprocess.tokens import open_encoder
+
+        assert self.path is not None, "only children that are given the tokenizer encode"
+        return open_encoder(self.path, self.most_ids, self.truncation, self.special_tokens)
+
+    @staticmethod
+    def usual_input(names: Sequence[str]) -> str | None:
+        return names[0] if len(names) == 1 else IDS
+
+    def at(self, tokenizer: str | None) -> Text:
+        return replace(self, path=tokenizer)
+
+    def check(self, data: bytes) -> str:
+        if len(data) > MAX_TEXT_BYTES:
+            raise Unreadable(f"a text has at most {MAX_TEXT_BYTES} bytes, it has {len(data)}")
+        try:
+            text = data.decode()
+        except UnicodeDecodeError as error:
+            raise Unreadable(
+                f"byte {error.start} is not UTF-8 (0x{data[error.start]:02x}); send UTF-8"
+            ) from error
+        first, second = self.parts(text)
+        if not first.strip() or (second is not None and not second.strip()):
+            raise Unreadable("it is empty; send at least one character that is no space")
+        return self.media_types[0]
+
+    def parts(self, text: str) -> tuple[str, str | None]:
+        """The text, and the second of a pair. Raises Unreadable."""
+        first, *others = text.split(SEPARATOR)
+        if len(others) != int(self.pairs):
+            wanted = "two texts, `text` and `text_pair`" if self.pairs else "one text, `text`"
+            raise Unreadable(f"the model takes {wanted}, without the character U+001F in them")
+        return first, others[0] if others else None
+
+    @staticmethod
+    def joined(text: str, second: str | None = None) -> bytes:
+        """A sample's bytes as they are stored."""
+        return (text if second is None else text + SEPARATOR + second).encode()
+
+    def rows(self, texts: Sequence[bytes]) -> NDArray[np.uint8]:
+        """(n, row_bytes): the rows of several texts. Raises Unreadable if one cannot be read."""
+        table = np.zeros((len(texts), HEADER + self.most_ids), self.row_dtype)
+        encoded = self.encoder.encode([self.parts(each.decode()) for each in texts])
+        for row, (ids, second) in zip(table, encoded, strict=True):
+            if not ids:
+                raise Unreadable("the tokenizer makes no tokens of it")
+            row[:HEADER] = len(ids), second
+            row[HEADER : HEADER + len(ids)] = ids
+        rows: NDArray[np.uint8] = table.view(np.uint8).reshape(len(texts), self.row_bytes)
+        return rows
+
+    def row(self, data: bytes) -> Row:
+        row: Row = self.rows([data])[0]
+        return row
+
+    def normalizer(self) -> Normalize:
+        raise NotImplementedError("a text becomes several inputs, see `arrays`")
+
+    def windows(self, counts: NDArray[Any]) -> NDArray[np.int64]:
+        """(n,): how many windows texts of so many ids have, one or more."""
+        if self.stride is None:
+            return np.ones(len(counts), np.int64)
+        beyond = np.maximum(counts.astype(np.int64) - self.max_tokens, 0)
+        made: NDArray[np.int64] = 1 + -(-beyond // self.stride)
+        return made
+
+    def arrays(
+        self, ids: NDArray[Any], counts: NDArray[Any], seconds: NDArray[Any]
+    ) -> dict[str, NDArray[Any]]:
+        """The inputs by name, (n, width) each, padded on the right.
+
+        ids: (n, width), of each text those that are there, then anything. counts: (n,), how many
+        are there. seconds: (n,), where the second text begins, 0 without.
+        """
+        places = np.arange(ids.shape[1])
+        is_there = places < counts[:, None]
+        begin = seconds.astype(np.int64)[:, None]
+        made = {
+            "attention_mask": is_there,
+            "token_type_ids": is_there & (begin > 0) & (places >= begin),
+            "position_ids": np.where(is_there, places, 0),
+        }
+        feeds = self.feeds.items()
+        return {
+            self.input: np.where(is_there, ids, self.pad_id).astype(self.dtype),
+            **{name: made[role].astype(self.dtypes[name]) for role, name in feeds},
+        }
+
+    def tensors(self, files: Sequence[bytes]) -> dict[str, NDArray[Any]]:
+        rows = [self._readable(position, each) for position, each in enumerate(files)]
+        table = np.stack(rows).view(self.row_dtype)
+        counts = np.minimum(table[:, 0].astype(np.int64), self.max_tokens)
+        width = self.width(counts)
+        return self.arrays(table[:, HEADER : HEADER + width], counts, table[:, 1])
+
+    def _readable(self, position: int, data: bytes) -> Row:
+        try:
+            return self.row(data)
+        except Unreadable as error:
+            raise Unreadable(f"text {position}: {error}") from error
+
+    def width(self, counts: NDArray[Any]) -> int:
+        """The length of a batch of texts with so many ids."""
+        if self.padding == "max" or not len(counts):
+            return self.max_tokens
+        return max(1, int(counts.max()))

@@ -1,0 +1,180 @@
+"""Texts: tokenized once, cached as rows of ids, and put together by batches of similar length.
+
+A text that has more tokens than the model takes is several windows, each an example of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.preprocess.kind import Unreadable
+from service.preprocess.text import HEADER, Text
+from service.preprocess.tokens import use_threads
+from service.training.data.batches import Batch, Batches, Indices, check_labels
+from service.training.data.files import Decoding, StoredFiles, keep
+from service.training.engine import Array
+from service.training.tasks.causal_lm import next_tokens
+from storage.readonly.sample_index import SampleIndex
+from storage.records.signatures import Signature
+
+if TYPE_CHECKING:
+    from storage.blobs.row_cache import RowCache
+
+ENCODED_AT_ONCE = 512
+MOST_LOGITS = 1 << 24
+"""Maximum of the numbers that a batch's predictions of all tokens have, in measuring: 64 MB."""
+
+
+class LabelledTexts(Batches):
+    """Windows of labelled texts of one split, all of which must be readable: see `encode_all`.
+
+    counts: (texts,), how many ids each has. makes_labels: the label of a token is the next one.
+    Raises SamplesInvalid if a label does not fit the signature.
+    """
+
+    def __init__(
+        self,
+        index: SampleIndex,
+        signature: Signature,
+        kind: Text,
+        cache: RowCache | None,
+        *,
+        counts: Indices,
+        makes_labels: bool,
+    ) -> None:
+        check_labels(index.ids, index.labels, signature.target)
+        windows = kind.windows(counts)
+        text = np.repeat(np.arange(len(counts)), windows)
+        number = np.arange(len(text)) - np.repeat(np.cumsum(windows) - windows, windows)
+        row_bytes = kind.max_tokens * 8 * len(signature.inputs)
+        weights = None if index.weights is None else index.weights[text]
+        super().__init__(index.ids[text], index.labels[text], row_bytes=row_bytes, weights=weights)
+        self._kind = kind
+        self._names = [spec.name for spec in signature.inputs]
+        self._makes_labels = makes_labels
+        self._text = text
+        self._start = number * (kind.stride or 0)
+        lengths = np.minimum(counts[text] - self._start, kind.max_tokens)
+        self.lengths = lengths if kind.padding == "batch" else None
+        self._counts = lengths
+        self._files = StoredFiles(index)
+        self._row_of = np.full(len(index.ids), -1) if cache is None else cache.find(index.ids)
+        rows = np.empty((0, kind.row_bytes), np.uint8) if cache is None else cache.rows
+        self._rows = rows.view(kind.row_dtype)
+        if makes_labels:
+            self.most_rows = max(1, MOST_LOGITS // (kind.max_tokens * kind.vocabulary))
+
+    @property
+    def sample_count(self) -> int:
+        return len(self._row_of)
+
+    @property
+    def are_plain(self) -> bool:
+        return False  # Batches differ in length.
+
+    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
+        return self._tensors(chosen, self._kind.max_tokens)[0]
+
+    def targets(self, chosen: Indices) -> Array:
+        return self._tensors(chosen, self._kind.max_tokens)[1]
+
+    def batches(self, order: Indices, *, batch_size: int) -> Iterator[Batch]:
+        for start in range(0, len(order), batch_size):
+            chosen = order[start : start + batch_size]
+            yield self._tensors(chosen, self._kind.width(self._counts[chosen]))
+
+    def _tensors(self, chosen: Indices, width: int) -> Batch:
+        """Inputs and targets, padded to the width, or cut off there."""
+        texts, start = self._text[chosen], self._start[chosen]
+        counts = np.minimum(self._counts[chosen], width)
+        table = self._table(texts)
+        places = HEADER + start[:, None] + np.arange(width)
+        ids = np.take_along_axis(table, np.minimum(places, table.shape[1] - 1), axis=1)
+        ids = np.where(np.arange(width) < counts[:, None], ids, self._kind.pad_id)
+        named = self._kind.arrays(ids, counts, table[:, 1])
+        inputs = tuple(named[name] for name in self._names)
+        if not self._makes_labels:
+            return inputs, self.labels[chosen]
+        known = np.where(start > 0, self._kind.max_tokens - (self._kind.stride or 0), 0)
+        return inputs, next_tokens(ids.astype(np.int64), counts, known)
+
+    def _table(self, texts: Indices) -> NDArray[Any]:
+        """The rows of these texts."""
+        rows = self._row_of[texts]
+        table: NDArray[Any]
+        if len(rows) and (rows >= 0).all():
+            table = self._rows[rows]
+            return table
+        table = np.zeros((len(texts), HEADER + self._kind.most_ids), self._kind.row_dtype)
+        found = rows >= 0
+        table[found] = self._rows[rows[found]]
+        for place in np.flatnonzero(~found).tolist():
+            table[place] = self._encoded(int(texts[place]))
+        return table
+
+    def _encoded(self, text: int) -> NDArray[Any]:
+        try:
+            return self._kind.row(self._files[text]).view(self._kind.row_dtype)
+        except Unreadable:
+            # It was readable when the job started, so it has been erased since: use zeros.
+            return np.zeros(HEADER + self._kind.most_ids, self._kind.row_dtype)
+
+
+def encode_all(
+    index: SampleIndex,
+    kind: Text,
+    cache: RowCache | None,
+    *,
+    threads: int,
+    tick: Callable[[], None],
+) -> tuple[Decoding, Indices]:
+    """Tokenize texts that are not cached, cache those that fit, and find the unreadable ones.
+
+    Gives the number of ids of each text, too. tick runs between batches, and may raise.
+    """
+    outcome, began = Decoding(), monotonic()
+    use_threads(threads)
+    counts = np.zeros(len(index.ids), np.int64)
+    row_of = np.full(len(index.ids), -1) if cache is None else cache.find(index.ids)
+    known = np.flatnonzero(row_of >= 0)
+    if cache is not None and len(known):
+        counts[known] = cache.rows.view(kind.row_dtype)[row_of[known], 0]
+    files, room = StoredFiles(index), cache is not None
+    missing = np.flatnonzero(counts == 0)
+    for start in range(0, len(missing), ENCODED_AT_ONCE):
+        some = missing[start : start + ENCODED_AT_ONCE]
+        good, rows = _encoded(files, some.tolist(), kind, outcome)
+        if len(good):
+            counts[good] = rows.view(kind.row_dtype)[:, 0]
+            if room:
+                assert cache is not None
+                room = keep(cache, index.ids[good], rows)
+        tick()
+    outcome.kept = int((cache.find(index.ids) >= 0).sum()) if cache else 0
+    outcome.seconds = monotonic() - began
+    return outcome, counts
+
+
+def _encoded(
+    files: StoredFiles, positions: list[int], kind: Text, outcome: Decoding
+) -> tuple[list[int], NDArray[np.uint8]]:
+    """The positions of texts that are readable, and their rows."""
+    texts = [files[position] for position in positions]
+    try:
+        rows, good = kind.rows(texts), positions
+    except Unreadable:
+        good, found = [], []
+        for position, text in zip(positions, texts, strict=True):
+            try:
+                found.append(kind.row(text))
+                good.append(position)
+            except Unreadable as error:
+                outcome.unreadable[position] = str(error)
+        rows = np.stack(found) if found else np.empty((0, kind.row_bytes), np.uint8)
+    outcome.decoded += len(good)
+    return good, rows
