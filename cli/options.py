@@ -13,7 +13,7 @@ import click
 
 from cli import completion
 from service.training.heads.kinds import Head, Kind
-from service.training.hyperparameters import CHOSEN, declared
+from service.training.hyperparameters import declared
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 MAX_SENTENCE = 200
@@ -106,7 +106,7 @@ def hyperparameters(command: Command) -> Command:
     """Add the options that say how a job trains; the model's defaults replace omitted ones."""
     for name, kind, about, default in reversed(list(declared())):
         option = f"--{name.replace('_', '-')}"
-        unless = " unless the job chooses" if name in CHOSEN else ""
+        unless = " unless the job chooses" if about.chosen else ""
         text = about.text if default is None else f"{about.text} Default: {default}{unless}."
         command = click.option(option, name, help=text, **_taken(kind))(command)
     return command

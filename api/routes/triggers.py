@@ -14,7 +14,7 @@ from api.routing import Route
 from api.schemas import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
 from service.access.principal import Scope
-from service.jobs.enqueue import check_recipe
+from service.models.hyperparameters import check_hyperparameters
 from service.triggers.rule import Rule, change, checked_rule
 from service.triggers.schedule import next_time
 from storage.errors import NotFound
@@ -94,7 +94,7 @@ def _of(model: Model, store: Store, trigger_id: int) -> Trigger:
 def _check_hyperparameters(model: Model, asked: TriggerFields) -> None:
     """Raises InvalidInput if no job of the model could have them, whatever its samples."""
     given = asked.hyperparameters.model_dump(exclude_none=True)
-    check_recipe(model, given, at="/hyperparameters")
+    check_hyperparameters(model, given, at="/hyperparameters")
 
 
 def _new(model: Model, asked: TriggerFields) -> NewTrigger:

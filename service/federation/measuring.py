@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from service.errors import InvalidInput
 from service.federation.parameters import check_parameters
-from service.jobs.enqueue import merge
 from service.jobs.short_tasks import ShortTasks
 from service.jobs.tasks import start_from, training_task
+from service.models.hyperparameters import merge
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings
 from service.training.errors import LossNotFinite, NoSamples

@@ -18,8 +18,10 @@ from service.federation.consent import Consent, consent_of, require_consent
 from service.federation.parameters import check_parameters
 from service.federation.spending import require_budget
 from service.federation.terms import applied
-from service.jobs.enqueue import ENDINGS, check_recipe, merge, random_seed
+from service.jobs.enqueue import random_seed
+from service.models.hyperparameters import check_hyperparameters, merge
 from service.training.errors import NoSamples, TooFewSamples
+from service.training.hyperparameters import ABOUT, LENGTHS
 from storage.database.codec import utc_now
 from storage.errors import Problem
 from storage.records.federation import ROUND, SENT, NewRound, Round
@@ -27,8 +29,8 @@ from storage.records.jobs import Job, NewJob
 from storage.records.models import Model
 from storage.store import Store
 
-OF_THE_SERVER = (*ENDINGS, "auto", "schedule", "warmup_steps", "early_stopping_patience")
-"""Defaults of a model's own jobs that a round ignores: the server decides its length."""
+OF_THE_SERVER = {"auto", *(n for n, about in ABOUT.items() if about.sets in ("length", "course"))}
+"""Hyperparameters of a model's own jobs that a round ignores."""
 
 
 def begin_round(
@@ -94,17 +96,15 @@ def send_parameters(
 
 def _hyperparameters(model: Model, asked: Mapping[str, Any]) -> dict[str, Any]:
     """What the server asks for, and the model's own for the rest. Raises InvalidInput."""
-    own = {
-        name: value for name, value in model.hyperparameters.items() if name not in OF_THE_SERVER
-    }
+    own = {n: v for n, v in model.hyperparameters.items() if n not in OF_THE_SERVER}
     names = ("epochs", "max_steps", "learning_rate", "batch_size", "seed")
     wanted = {name: asked[name] for name in names if asked.get(name) is not None}
     if asked.get("proximal_mu") is not None:
         wanted["l2_sp"] = asked["proximal_mu"]
-    if not any(name in wanted for name in ENDINGS):
+    if not any(name in wanted for name in LENGTHS):
         wanted["epochs"] = 1
     plain = replace(model, hyperparameters=own)
-    check_recipe(plain, wanted, at="/spec")
+    check_hyperparameters(plain, wanted, at="/spec")
     # A round trains only on the device's own samples; every device has the base set.
     return {**merge(plain, wanted, seed=random_seed()), "replay": 0.0}
 

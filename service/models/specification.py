@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from service import preprocess
 from service.errors import InvalidInput
-from service.jobs.enqueue import check_recipe
+from service.models.hyperparameters import check_hyperparameters
 from service.preprocess.text_inputs import is_text
 from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.csv_windows import row_signature
@@ -138,7 +138,7 @@ def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
         keeps_duplicates=spec.keeps_duplicates,
         features=features,
     )
-    check_recipe(new, defaults, at="/spec/hyperparameters")
+    check_hyperparameters(new, defaults, at="/spec/hyperparameters")
     return new
 
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from service.errors import InvalidInput
 from service.federation.consent import merge_consent
-from service.jobs.enqueue import check_recipe
+from service.models.hyperparameters import check_hyperparameters
 from service.models.preprocess_change import change_of
 from service.models.promotion.policy import merge_gate
 from service.samples.ingest.csv_header import check_features
@@ -49,7 +49,7 @@ def change_model(
         target = now.signature.target
         named = target if classes is None else replace(target, classes=tuple(classes))
         merged = {**now.hyperparameters, **hyperparameters}
-        check_recipe(now, hyperparameters, at="/hyperparameters")
+        check_hyperparameters(now, hyperparameters, at="/hyperparameters")
         return replace(
             now,
             signature=replace(now.signature, target=named),

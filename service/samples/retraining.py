@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from service.jobs.enqueue import merge, random_seed
+from service.jobs.enqueue import random_seed
+from service.models.hyperparameters import merge
 from storage.errors import NotFound
 from storage.records.jobs import Job, NewJob
 from storage.records.models import Model

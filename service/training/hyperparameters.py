@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 from msgspec.structs import fields
 
-from service.training.heads.kinds import Head
+from service.training.heads.kinds import ALL_HEADS, Head
 from service.training.optimizer.recipe import (
     About,
     ClassWeights,
@@ -16,6 +16,7 @@ from service.training.optimizer.recipe import (
     LabelSmoothing,
     LossOptions,
     Recipe,
+    abouts,
 )
 
 
@@ -39,7 +40,8 @@ class Hyperparameters(Recipe, frozen=True):
         About(
             "Let the job choose what is not given of epochs, batch_size, learning_rate, schedule, "
             "early_stopping_patience, class_weights and label_smoothing. Default: true if neither "
-            "the request nor the model says how long or how fast to train."
+            "the request nor the model says how long or how fast to train.",
+            heads=ALL_HEADS,
         ),
     ] = None
     epochs: Annotated[
@@ -48,30 +50,45 @@ class Hyperparameters(Recipe, frozen=True):
             "Passes over the samples. Default: 5 unless the job chooses, or steps or seconds "
             "are given.",
             ge=1,
-            le=1_000_000,
+            le=10**6,
+            sets="length",
+            chosen=True,
         ),
     ] = None
     max_steps: Annotated[
-        int | None, About("End after this many optimizer steps.", ge=1, le=1_000_000_000)
+        int | None,
+        About("End after this many optimizer steps.", ge=1, le=10**9, sets="length"),
     ] = None
     max_seconds: Annotated[
-        float | None, About("End after this many seconds of training.", gt=0, le=31_536_000)
+        float | None,
+        About("End after this many seconds of training.", gt=0, le=31_536_000, sets="length"),
     ] = None
-    batch_size: Annotated[int, About("Samples in a batch.", ge=1, le=65_536)] = 32
-    learning_rate: Annotated[float, About("Peak learning rate.", gt=0, le=100)] = 1e-3
+    batch_size: Annotated[
+        int, About("Samples in a batch.", ge=1, le=65_536, sets="pace", chosen=True)
+    ] = 32
+    learning_rate: Annotated[
+        float, About("Peak learning rate.", gt=0, le=100, sets="pace", chosen=True)
+    ] = 1e-3
     schedule: Annotated[
-        Literal["constant", "linear", "cosine"], About("How the learning rate falls from its peak.")
+        Literal["constant", "linear", "cosine"],
+        About("How the learning rate falls from its peak.", sets="course", chosen=True),
     ] = "constant"
     warmup_steps: Annotated[
         int,
-        About("Steps in which the learning rate rises to its peak.", ge=0, le=1_000_000_000),
+        About("Steps in which the learning rate rises to its peak.", ge=0, le=10**9, sets="course"),
     ] = 0
     accumulation_steps: Annotated[
-        int, About("Batches whose gradients add up to one step.", ge=1, le=65_536)
+        int, About("Batches whose gradients add up to one step.", ge=1, le=65_536, sets="pace")
     ] = 1
     early_stopping_patience: Annotated[
         int | None,
-        About("End after this many epochs without a lower validation loss.", ge=1, le=1_000_000),
+        About(
+            "End after this many epochs without a lower validation loss.",
+            ge=1,
+            le=10**6,
+            sets="course",
+            chosen=True,
+        ),
     ] = None
     replay: Annotated[
         float | None,
@@ -79,6 +96,8 @@ class Hyperparameters(Recipe, frozen=True):
             "Share of an epoch that is drawn from the base set. Default: chosen if there is one.",
             ge=0,
             le=0.95,
+            heads=ALL_HEADS,
+            chosen=True,
         ),
     ] = None
     head: Annotated[
@@ -86,19 +105,25 @@ class Hyperparameters(Recipe, frozen=True):
         About(
             "Head of a classifier: prototype and knn (of k neighbours) are computed, linear trains "
             "the last layer alone, full all that trains; auto chooses by cross-validation. "
-            "Default: full."
+            "Default: full.",
+            heads=ALL_HEADS,
         ),
     ] = None
     sampling: Annotated[
         Literal["shuffled", "balanced"],
         About(
             "What an epoch holds: every sample once, or about as many, of which each class has as "
-            "many as the others."
+            "many as the others.",
+            one_class=("balanced", "balanced sampling"),
         ),
     ] = "shuffled"
     calibrate: Annotated[
         bool,
-        About("Scale the exported logits so that confidence fits the validation samples."),
+        About(
+            "Scale the exported logits so that confidence fits the validation samples.",
+            heads=ALL_HEADS,
+            one_class=(True, "calibration"),
+        ),
     ] = False
     standardize_labels: Annotated[
         bool,
@@ -108,7 +133,10 @@ class Hyperparameters(Recipe, frozen=True):
         ),
     ] = True
     seed: Annotated[
-        int, About("Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31)
+        int,
+        About(
+            "Seed of shuffling and dropout. Default: a new one.", ge=0, lt=2**31, heads=ALL_HEADS
+        ),
     ] = 0
 
     @property
@@ -125,13 +153,6 @@ class Hyperparameters(Recipe, frozen=True):
     def loss_options(self) -> LossOptions:
         """The part that the loss needs."""
         return LossOptions(**{name: getattr(self, name) for name in LossOptions.__struct_fields__})
-
-
-CHOSEN = (
-    *("epochs", "batch_size", "learning_rate", "schedule"),
-    *("early_stopping_patience", "class_weights", "label_smoothing", "replay"),
-)
-"""Hyperparameters that a job may choose for itself; service/training/choices.py."""
 
 
 class Declared(NamedTuple):
@@ -155,3 +176,11 @@ def declared() -> Iterator[Declared]:
         kind, about = get_args(hints[name])
         default = None if "Default:" in about.text else found[name].default
         yield Declared(name, kind, about, default)
+
+
+ABOUT = abouts(Hyperparameters)
+"""What each hyperparameter declares."""
+LENGTHS = tuple(name for name, about in ABOUT.items() if about.sets == "length")
+CHOSEN = tuple(name for name, about in ABOUT.items() if about.chosen)
+FIXED = frozenset({*Recipe.__struct_fields__, *LossOptions.__struct_fields__, "standardize_labels"})
+"""What artifacts of Microsoft's tools fix."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["prototype", "knn", "linear", "full"]
 COMPUTED = ("prototype", "knn")
+TRAINED = ("linear", "full")
+ALL_HEADS = (*COMPUTED, *TRAINED)
 NEIGHBOURS = 5
-BESIDE_COMPUTED = frozenset({"head", "auto", "replay", "seed", "calibrate", "ignore_index"})
-"""Hyperparameters of a job that computes its head; the others say how a job trains."""
 NO_HEAD = (
     "the model does not end in a linear layer that trains and has a row for each class (Gemm,"
     " MatMul and Add, or a Conv with a kernel of 1); leave head out, or register a model whose last"
@@ -68,11 +68,8 @@ def is_computed(head: Any) -> bool:
     return isinstance(head, Mapping) and head["kind"] in COMPUTED
 
 
-def head_problems(asked: Mapping[str, Any], *, target: TargetSpec, engine: str) -> list[Problem]:
-    """Every error in the head that a request asks for. asked: from JSON, without nulls."""
-    head = asked.get("head")
-    if head is None:
-        return []
+def head_problems(head: Any, *, target: TargetSpec, engine: str) -> list[Problem]:
+    """Every error in the head that a request asks for. head: from JSON."""
     if engine == "ort_training":
         return [
             _problem(
@@ -84,7 +81,7 @@ def head_problems(asked: Mapping[str, Any], *, target: TargetSpec, engine: str) 
         return [_problem(f"head is for one class a sample, a label has shape {[*target.shape]}")]
     if head == "auto":
         return []
-    return [*_wrong_k(head), *_idle(head["kind"], asked.keys())]
+    return _wrong_k(head)
 
 
 def _problem(detail: str, at: str = "") -> Problem:
@@ -100,23 +97,6 @@ def _wrong_k(head: Mapping[str, Any]) -> list[Problem]:
     if head["kind"] != "knn":
         return [_problem(f"k is of knn; a {head['kind']} head has none", "/k")]
     return [] if k >= 1 else [_problem(f"k is {k}; at least one neighbour votes", "/k")]
-
-
-def _idle(kind: str, given: Collection[str]) -> list[Problem]:
-    """Hyperparameters that would have no effect."""
-    if kind in COMPUTED:
-        return [
-            Problem(
-                f"/{name}",
-                f"a {kind} head is computed, not trained, so {name} has no meaning; leave it out,"
-                " or take head linear or full",
-            )
-            for name in sorted({*given} - BESIDE_COMPUTED)
-        ]
-    if kind == "linear" and "rate_factors" in given:
-        detail = "head linear lets nothing else train, so rate_factors have no meaning; take full"
-        return [Problem("/rate_factors", detail)]
-    return []
 
 
 def layer_problem(layer: ClassHead | None, *, kind: Kind | None) -> str | None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from math import isfinite
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 
 from msgspec import Struct
 
+from service.training.heads.kinds import ALL_HEADS, TRAINED
 from service.training.protocol.serialization import Serialized
 from storage.errors import Problem
 from storage.records.signatures import IGNORED
@@ -16,44 +17,51 @@ from storage.records.signatures import IGNORED
 OptimizerName = Literal["sgd", "adam", "adamw", "rmsprop", "lion"]
 BETAS = {"adam": (0.9, 0.999), "adamw": (0.9, 0.999), "lion": (0.9, 0.99)}
 """PyTorch's defaults; Lion's are those of its paper."""
-OPTIONS: dict[str, frozenset[str]] = {
-    "sgd": frozenset({"momentum", "nesterov"}),
-    "adam": frozenset({"betas", "epsilon"}),
-    "adamw": frozenset({"betas", "epsilon"}),
-    "rmsprop": frozenset({"momentum", "alpha", "epsilon"}),
-    "lion": frozenset({"betas"}),
-}
-"""Options of each optimizer, besides those that all have."""
-COMMON = frozenset(
-    {
-        *("optimizer", "weight_decay", "decays", "rate_factors"),
-        *("max_grad_norm", "max_grad_value", "ema_decay", "l2_sp"),
-    }
-)
 
 
 class About(NamedTuple):
-    """A sentence on what a hyperparameter is for, and the bounds of its value."""
+    """What a hyperparameter is for, the bounds of its value, and to which jobs it applies.
+
+    optimizers: which take it; all if empty. heads: with which it has a meaning. sets: a job's
+    length; its course, which the server of a federated round sets, too; or its pace. chosen:
+    whether the job may choose it. one_class: the value that needs one class a sample, and what it
+    is called. `LearningTask.options` declares which tasks take it.
+    """
 
     text: str
     ge: float | None = None
     gt: float | None = None
     le: float | None = None
     lt: float | None = None
+    optimizers: tuple[str, ...] = ()
+    heads: tuple[str, ...] = TRAINED
+    sets: Literal["length", "course", "pace"] | None = None
+    chosen: bool = False
+    one_class: tuple[Any, str] | None = None
 
     @property
     def bounds(self) -> dict[str, float]:
-        """The bounds that are set, by name: ge, gt, le, lt."""
-        return {
-            name: bound
-            for name, bound in self._asdict().items()
-            if name != "text" and bound is not None
-        }
+        """The bounds that are set, by name."""
+        bounds = {"ge": self.ge, "gt": self.gt, "le": self.le, "lt": self.lt}
+        return {name: bound for name, bound in bounds.items() if bound is not None}
+
+    def is_of(self, optimizer: str) -> bool:
+        """Whether the optimizer takes it."""
+        return not self.optimizers or optimizer in self.optimizers
 
 
-LabelSmoothing = Annotated[float, About("Share of the target spread over all classes.", ge=0, lt=1)]
+def abouts(struct: type[Struct]) -> dict[str, About]:
+    """What each field of a struct of hyperparameters declares."""
+    hints = get_type_hints(struct, include_extras=True)
+    return {name: get_args(hints[name])[1] for name in struct.__struct_fields__}
+
+
+LabelSmoothing = Annotated[
+    float, About("Share of the target spread over all classes.", ge=0, lt=1, chosen=True)
+]
 ClassWeights = Annotated[
-    tuple[float, ...] | None, About("Weight of each class in the loss, in order.")
+    tuple[float, ...] | None,
+    About("Weight of each class in the loss, in order.", chosen=True),
 ]
 IgnoreIndex = Annotated[
     int | None,
@@ -61,6 +69,7 @@ IgnoreIndex = Annotated[
         "Class whose labels count neither in the loss nor in what is measured. Positions with the "
         f"label {IGNORED} never do.",
         ge=IGNORED,
+        heads=ALL_HEADS,
     ),
 ]
 Distillation = Annotated[
@@ -102,14 +111,24 @@ class Recipe(Serialized, frozen=True):
     optimizer: Annotated[
         OptimizerName, About("Optimizer that updates the parameters. Default: the model's.")
     ] = "adamw"
-    momentum: Annotated[float, About("Of sgd and rmsprop.", ge=0, lt=1)] = 0.0
-    nesterov: Annotated[bool, About("Nesterov's momentum, of sgd.")] = False
+    momentum: Annotated[
+        float, About("Of sgd and rmsprop.", ge=0, lt=1, optimizers=("sgd", "rmsprop"))
+    ] = 0.0
+    nesterov: Annotated[bool, About("Nesterov's momentum, of sgd.", optimizers=("sgd",))] = False
     betas: Annotated[
         tuple[float, float] | None,
-        About("Of adam, adamw (default 0.9 0.999) and lion (0.9 0.99)."),
+        About(
+            "Of adam, adamw (default 0.9 0.999) and lion (0.9 0.99).",
+            optimizers=("adam", "adamw", "lion"),
+        ),
     ] = None
-    alpha: Annotated[float, About("Smoothing of rmsprop.", ge=0, lt=1)] = 0.99
-    epsilon: Annotated[float, About("Of adam, adamw and rmsprop.", gt=0, le=1)] = 1e-8
+    alpha: Annotated[float, About("Smoothing of rmsprop.", ge=0, lt=1, optimizers=("rmsprop",))] = (
+        0.99
+    )
+    epsilon: Annotated[
+        float,
+        About("Of adam, adamw and rmsprop.", gt=0, le=1, optimizers=("adam", "adamw", "rmsprop")),
+    ] = 1e-8
     weight_decay: Annotated[float, About("How much weights shrink.", ge=0, le=10)] = 0.0
     decays: Annotated[
         tuple[str, ...] | None,
@@ -117,7 +136,10 @@ class Recipe(Serialized, frozen=True):
     ] = None
     rate_factors: Annotated[
         dict[str, float] | None,
-        About("Factor on the learning rate, by glob of parameters; the first that fits."),
+        About(
+            "Factor on the learning rate, by glob of parameters; the first that fits.",
+            heads=("full",),
+        ),
     ] = None
     max_grad_norm: Annotated[
         float | None, About("Clip the norm of all gradients to this.", gt=0)
@@ -188,8 +210,8 @@ def problems(
     given: names of the requested options, which the optimizer must have even if they equal its
     defaults. parameters: the model's, to check globs against.
     """
-    if recipe.optimizer not in OPTIONS:
-        known = ", ".join(OPTIONS)
+    if recipe.optimizer not in get_args(OptimizerName):
+        known = ", ".join(get_args(OptimizerName))
         return [Problem("/optimizer", f"there is no optimizer {recipe.optimizer!r}; take {known}")]
     return [
         *_foreign_options(recipe, given),
@@ -199,12 +221,11 @@ def problems(
 
 
 def _foreign_options(recipe: Recipe, given: Collection[str]) -> Iterator[Problem]:
-    own = OPTIONS[recipe.optimizer] | COMMON
     plain = Recipe(recipe.optimizer)
-    for name in Recipe.__struct_fields__:
+    for name, about in abouts(Recipe).items():
         differs = getattr(recipe, name) != getattr(plain, name)
-        if name not in own and (differs or name in given):
-            takers = ", ".join(each for each, options in OPTIONS.items() if name in options)
+        if not about.is_of(recipe.optimizer) and (differs or name in given):
+            takers = ", ".join(about.optimizers)
             yield Problem(
                 f"/{name}", f"{recipe.optimizer} has no {name}; leave it out, or take {takers}"
             )

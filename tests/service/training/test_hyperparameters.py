@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from msgspec.structs import fields
 from pydantic import ValidationError
 
 from api.schemas import JobHyperparameters
 from cli.commands.jobs.training import train
-from service.training.hyperparameters import Hyperparameters, declared
+from service.training.heads.kinds import Kind
+from service.training.hyperparameters import ABOUT, Hyperparameters, declared
+from service.training.optimizer.rules import RULES
+from service.training.tasks import TASKS
 
 NAMES = [field.name for field in fields(Hyperparameters)]
 
@@ -37,3 +42,12 @@ def test_a_request_is_held_to_the_declared_bounds() -> None:
 def test_a_request_with_a_number_that_is_not_finite_is_refused(text: str) -> None:
     with pytest.raises(ValidationError, match="finite"):
         JobHyperparameters.model_validate_json(f'{{"learning_rate": {text}}}')
+
+
+def test_a_hyperparameter_names_optimizers_and_heads_that_there_are() -> None:
+    assert {each for about in ABOUT.values() for each in about.optimizers} == RULES.keys()
+    assert {each for about in ABOUT.values() for each in about.heads} == {*get_args(Kind)}
+
+
+def test_the_options_of_a_task_are_hyperparameters() -> None:
+    assert set().union(*(task.options for task in TASKS.values())) <= ABOUT.keys()

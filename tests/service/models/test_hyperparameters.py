@@ -8,14 +8,14 @@ import pytest
 from stored import new_model
 
 from service.errors import InvalidInput
-from service.jobs import enqueue
-from service.jobs.enqueue import DEFAULT_EPOCHS, check_recipe
+from service.models import hyperparameters
+from service.models.hyperparameters import DEFAULT_EPOCHS, check_hyperparameters
 from service.training.hyperparameters import CHOSEN
 
 
 def merge(defaults: dict[str, Any], request: dict[str, Any], *, seed: int) -> dict[str, Any]:
     """Of a model with these defaults, whose optimizer is adamw."""
-    return enqueue.merge(new_model(hyperparameters=defaults), request, seed=seed)
+    return hyperparameters.merge(new_model(hyperparameters=defaults), request, seed=seed)
 
 
 def test_without_anything_the_job_chooses_its_course() -> None:
@@ -89,7 +89,7 @@ def test_a_recipe_that_the_engine_cannot_train_is_refused_field_by_field() -> No
     model = new_model(trainable=("body.w", "head.w"), hyperparameters={"optimizer": "sgd"})
     asked = {"betas": [0.9, 0.9], "rate_factors": {"neck.*": 0.1}}
     with pytest.raises(InvalidInput) as refused:
-        check_recipe(model, asked, at="/spec")
+        check_hyperparameters(model, asked, at="/spec")
     assert {each.pointer: each.detail for each in refused.value.problems} == {
         "/spec/betas": "sgd has no betas; leave it out, or take adam, adamw, lion",
         "/spec/rate_factors": "no trained parameter matches 'neck.*'; they are body.w, head.w",
@@ -98,9 +98,9 @@ def test_a_recipe_that_the_engine_cannot_train_is_refused_field_by_field() -> No
 
 def test_artifacts_of_microsofts_tools_keep_their_optimizer() -> None:
     model = new_model(engine="ort_training", hyperparameters={"weight_decay": 0.1})
-    check_recipe(model, {"epochs": 3, "optimizer": None})
+    check_hyperparameters(model, {"epochs": 3, "optimizer": None})
     with pytest.raises(InvalidInput) as refused:
-        check_recipe(model, {"optimizer": "sgd"})
+        check_hyperparameters(model, {"optimizer": "sgd"})
     (problem,) = refused.value.problems
     assert problem.pointer == "/optimizer"
     assert "register the forward ONNX model" in problem.detail
