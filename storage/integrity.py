@@ -189,13 +189,6 @@ class Integrity:
             latest if of_base else self._versions.promoted_before(model_id, base)
         )
 
-    def note_dropped(self, model_id: int, cache: str, reason: str) -> None:
-        """Tell that a damaged cache of a model was dropped: it is made anew."""
-        told = {"cache": cache, "reason": reason}
-        self._writer.write(
-            lambda each: each.event("storage.damaged", model_name(each, model_id), told)
-        )
-
     def set_lost_samples_aside(self) -> None:
         """Quarantine samples in packs that are shorter than they were: their bytes are lost."""
         with self._readers.snapshot() as connection:

@@ -102,7 +102,7 @@ class Recorder:
 
     def dropped(self, message: Dropped) -> None:
         """A cache was damaged: the job warns of it."""
-        self._store.integrity.note_dropped(self._job.model_id, message.cache, message.reason)
+        self._store.events.note_dropped(self._job.model_id, message.cache, message.reason)
         self.warnings.append(
             f"the cache of {message.cache} was damaged ({message.reason}), and is made anew; the "
             "disk may be failing"

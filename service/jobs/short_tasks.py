@@ -62,7 +62,7 @@ class ShortTasks:
                     return message
                 if isinstance(message, Dropped) and isinstance(task, Train):
                     told = (task.model_id, message.cache, message.reason)
-                    await asyncio.to_thread(self._store.integrity.note_dropped, *told)
+                    await asyncio.to_thread(self._store.events.note_dropped, *told)
                 if isinstance(message, Refused):
                     raise GraphRefused(message.detail, problems=message.problems)
                 if isinstance(message, Failed):

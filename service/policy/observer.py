@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -83,7 +84,9 @@ class Observer:
         self._usable_memory_bytes = usable_memory_bytes(
             procfs=settings.procfs_root, sysfs=settings.sysfs_root
         )
-        self._judge = Judge(self._default_policy(has_battery=False))
+        self._policy_source: tuple[dict[str, Any] | None, bool] = None, False
+        self._parsed = self._default_policy(has_battery=False)
+        self._judge = Judge(self._parsed)
 
     def look(self, asked_for: StoredPolicy, *, trains: bool, asleep: bool) -> Look:
         """Read the device, judge, and send notifications if the verdict has changed.
@@ -131,11 +134,14 @@ class Observer:
         self._device.close()
 
     def _policy(self, asked_for: StoredPolicy, signals: Signals) -> Policy:
-        has_battery = signals.flag("battery_present") is True
-        default = self._default_policy(has_battery=has_battery)
-        if asked_for.settings is None:
-            return default
-        return from_dict(asked_for.settings, base=default)
+        """The policy as stored, parsed once it or the presence of a battery has changed."""
+        source = asked_for.settings, signals.flag("battery_present") is True
+        if source != self._policy_source:
+            settings, has_battery = source
+            default = self._default_policy(has_battery=has_battery)
+            self._parsed = default if settings is None else from_dict(settings, base=default)
+            self._policy_source = source
+        return self._parsed
 
     def _default_policy(self, *, has_battery: bool) -> Policy:
         given = Given(

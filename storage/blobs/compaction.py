@@ -22,6 +22,7 @@ from storage.disk.durable import file_faults, publish, sync_file
 from storage.erasure.deletions import in_slices
 from storage.erasure.sample_rows import Move, move_rows
 from storage.errors import HoneError, StorageBroken
+from storage.tables.job_rows import training_job
 
 _WORN = """
 SELECT pack, size_bytes, erased_bytes FROM packs
@@ -29,7 +30,6 @@ WHERE model_id = ? AND erased_bytes > 0 AND erased_bytes * 2 >= size_bytes
   AND NOT EXISTS (SELECT 1 FROM erasures WHERE erasures.model_id = packs.model_id)
 """
 _LIVE = "SELECT id, offset, length FROM samples WHERE model_id = ? AND pack = ? ORDER BY offset"
-_TRAINING = "SELECT 1 FROM jobs WHERE model_id = ? AND state = 'running'"
 _NEW_PACK = "INSERT INTO packs (model_id, pack, size_bytes, leftovers) VALUES (?, ?, ?, 1)"
 _MARK = "UPDATE packs SET leftovers = 1 WHERE model_id = ? AND pack = ?"
 _REMOVE = "DELETE FROM packs WHERE model_id = ? AND pack = ?"
@@ -48,7 +48,7 @@ def reclaim(
     with packs.lock(model_id):
         packs.require_sound()
         with readers.snapshot() as connection:
-            if connection.execute(_TRAINING, (model_id,)).fetchone():
+            if training_job(connection, model_id) is not None:
                 return
             worn = connection.execute(_WORN, (model_id,)).fetchall()
         for row in worn:
@@ -96,7 +96,7 @@ class _Renewal:
         """Mark both packs, unless a job has begun; False without a mark and a copy."""
 
         def mark(transaction: Transaction) -> bool:
-            if transaction.execute(_TRAINING, (self._model_id,)).fetchone():
+            if training_job(transaction.connection, self._model_id) is not None:
                 return False
             if self._live:
                 transaction.execute(_NEW_PACK, (self._model_id, self._to, size_bytes))

@@ -17,7 +17,8 @@ from storage.database.writer import Writer
 from storage.erasure.deletions import Deletions
 from storage.erasure.leftovers import Leftovers
 from storage.errors import HoneError, StorageFull, in_words
-from storage.tables.model_rows import model_name
+from storage.tables.events import Events
+from storage.tables.job_rows import training_job
 
 _ERASURES_AT_ONCE = 20_000
 _logger = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Eraser:
         self._readers = readers
         self._packs = packs
         self._copies = copies
+        self._events = Events(writer, readers)
         self._erasing = LockByModel(threading.Lock)
 
     def erase(self, model_id: int) -> None:
@@ -49,7 +51,8 @@ class Eraser:
                 ids = [row["sample_id"] for row in erasures]
                 for folder in cache_paths(self._packs.cache_dir, model_id):
                     for cache in erase_from_caches(folder, ids):
-                        self._tell_dropped(model_id, cache)
+                        reason = "it could not be read, and is made anew"
+                        self._events.note_dropped(model_id, cache, reason)
                 if not self._writer.truncate_wal():
                     return
                 self._forget(model_id, erasures[-1]["id"])
@@ -72,13 +75,11 @@ class Eraser:
         """As `erase_or_later`, unless a job trains on the model: it would train on zeros."""
         try:
             with self._readers.snapshot() as connection:
-                busy = connection.execute(
-                    "SELECT 1 FROM jobs WHERE model_id = ? AND state = 'running'", (model_id,)
-                ).fetchone()
+                running = training_job(connection, model_id)
         except HoneError as error:
             self._postponed(model_id, error)
             return
-        if not busy:
+        if running is None:
             self.erase_or_later(model_id)
 
     def pending_models(self) -> list[int]:
@@ -110,12 +111,6 @@ class Eraser:
             lambda transaction: transaction.execute(
                 "DELETE FROM erasures WHERE model_id = ? AND id <= ?", (model_id, last)
             )
-        )
-
-    def _tell_dropped(self, model_id: int, cache: str) -> None:
-        told = {"cache": cache, "reason": "it could not be read, and is made anew"}
-        self._writer.write(
-            lambda each: each.event("storage.damaged", model_name(each, model_id), told)
         )
 
     @staticmethod

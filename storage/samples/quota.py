@@ -57,12 +57,16 @@ Victims = Generator[tuple[int, int], None, None]
 """(id, length) of samples that may be evicted, in the order of eviction."""
 
 
-def enforce_quota(transaction: Transaction, model_id: int, *, added_by: str) -> int:
+def find_quota(transaction: Transaction, model_id: int) -> Quota:
+    """The quota of a model that is there."""
+    return Quota(**load(transaction.execute(_QUOTA, (model_id,)).fetchone()["quota"]))
+
+
+def enforce_quota(transaction: Transaction, model_id: int, quota: Quota, *, added_by: str) -> int:
     """Evict samples until the quota holds; returns how many; none while others are being deleted.
 
     added_by: the owner of new samples, or NOBODY. Raises as `to_evict`.
     """
-    quota = _quota(transaction, model_id)
     if transaction.execute(_DELETING, (model_id,)).fetchone():
         return 0
     gone = to_evict(transaction.connection, model_id, quota, added_by=added_by)
@@ -88,18 +92,13 @@ def to_evict(
     return eviction.gone
 
 
-def validation_is_full(transaction: Transaction, model_id: int, owner: str) -> bool:
+def validation_is_full(transaction: Transaction, model_id: int, owner: str, quota: Quota) -> bool:
     """Whether an owner's validation samples, which seldom go, take a tenth of its share."""
-    limit = _quota(transaction, model_id).max_samples
-    if limit is None:
+    if quota.max_samples is None:
         return False
     rows = transaction.execute(_HELD, (model_id,))
     validation = {owner: 0} | {row["owner"]: row["validation"] for row in rows}
-    return bool(validation[owner] >= max(1, limit // len(validation) // 10))
-
-
-def _quota(transaction: Transaction, model_id: int) -> Quota:
-    return Quota(**load(transaction.execute(_QUOTA, (model_id,)).fetchone()["quota"]))
+    return bool(validation[owner] >= max(1, quota.max_samples // len(validation) // 10))
 
 
 class _Eviction:

@@ -11,6 +11,7 @@ from storage.database.codec import dump_time, load_time
 from storage.database.connection import insert_rows, sqlite3
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
+from storage.records.models import Quota
 from storage.records.samples import SAMPLE_COLUMNS, VALIDATION_BELOW, Sample, Split
 from storage.samples.quota import NOBODY, validation_is_full
 from storage.samples.staged_rows import StagedRows
@@ -49,6 +50,7 @@ def insert_samples(
     placement: Placement,
     *,
     owner: str | None,
+    quota: Quota,
 ) -> int:
     """Store an upload's rows, and update counts and bytes; returns the first of consecutive ids."""
     first_id: int = transaction.execute(_NEXT_ID).fetchone()[0]
@@ -59,7 +61,7 @@ def insert_samples(
         "created_at": dump_time(transaction.now),
     }
     holder = owner or NOBODY
-    below = b"" if validation_is_full(transaction, model_id, holder) else VALIDATION_BELOW
+    below = b"" if validation_is_full(transaction, model_id, holder, quota) else VALIDATION_BELOW
     counts, sizes = Counter[tuple[str, int]](), Counter[str]()
     rows = staged.select(_SELECT, (below,))
     placed = _placed(rows, counts, sizes, first_id=first_id, offset=placement.offset_bytes)

@@ -19,7 +19,7 @@ from storage.errors import HoneError, StorageBroken
 from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, Split, StageResult
 from storage.records.signatures import TargetSpec
 from storage.samples.base_sets import take_into_base_set
-from storage.samples.quota import NOBODY, enforce_quota
+from storage.samples.quota import NOBODY, enforce_quota, find_quota
 from storage.samples.rows import insert_samples
 from storage.samples.staged_rows import FEW_ROWS, SmallTables, StagedRows
 from storage.samples.twins import apply_merges, drop_repeated, drop_stored
@@ -225,8 +225,9 @@ class Staging:
     ) -> StageResult:
         self._require_same_indices(transaction)
         self._free_keys(transaction)
+        quota = find_quota(transaction, self._model_id)
         first_id = insert_samples(
-            transaction, self._model_id, self._rows, placement, owner=self._owner
+            transaction, self._model_id, self._rows, placement, owner=self._owner, quota=quota
         )
         twins = self._apply_merges(transaction, first_id) if duplicates else {}
         result = StageResult(
@@ -234,7 +235,9 @@ class Staging:
             duplicates=duplicates,
             first_id=first_id,
             last_id=first_id + accepted - 1,
-            evicted=enforce_quota(transaction, self._model_id, added_by=self._owner or NOBODY),
+            evicted=enforce_quota(
+                transaction, self._model_id, quota, added_by=self._owner or NOBODY
+            ),
             conflicts=self._rows.conflicts(),
             twins=twins,
         )

@@ -9,7 +9,7 @@ from storage.database.connection import Readers
 from storage.database.rows import record
 from storage.database.transaction import Event
 from storage.database.writer import Subscriber, Writer
-from storage.tables.model_rows import among
+from storage.tables.model_rows import among, model_name
 
 
 class Events:
@@ -21,6 +21,13 @@ class Events:
 
     def append(self, type: str, model: str | None, data: dict[str, Any]) -> Event:  # noqa: A002
         return self._writer.write(lambda transaction: transaction.event(type, model, data))
+
+    def note_dropped(self, model_id: int, cache: str, reason: str) -> None:
+        """Tell that a damaged cache of a model was dropped: it is made anew."""
+        told = {"cache": cache, "reason": reason}
+        self._writer.write(
+            lambda each: each.event("storage.damaged", model_name(each, model_id), told)
+        )
 
     def since(self, id: int, limit: int) -> list[Event]:  # noqa: A002
         """Events after `id`, oldest first."""

@@ -27,7 +27,14 @@ SELECT
 FROM models WHERE models.id = :model_id
 RETURNING id
 """
+_RUNNING = "SELECT id FROM jobs WHERE model_id = ? AND state = 'running'"
 _UNBLOCKED = frozenset(JobState) - {JobState.QUEUED, JobState.PAUSED}
+
+
+def training_job(connection: sqlite3.Connection, model_id: int) -> int | None:
+    """The id of the model's running job, None if none runs."""
+    row = connection.execute(_RUNNING, (model_id,)).fetchone()
+    return None if row is None else row["id"]
 
 
 def find_job(connection: sqlite3.Connection, job_id: int) -> Job:

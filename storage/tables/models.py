@@ -30,6 +30,7 @@ from storage.tables.classes import (
     require_idle,
     require_unlabelled,
 )
+from storage.tables.job_rows import training_job
 from storage.tables.model_rows import (
     among,
     fetch_models,
@@ -297,8 +298,7 @@ class Models:
 def _untrained_model(transaction: Transaction, model_id: int) -> Model:
     """Raises NotFound, InUse while a job trains it."""
     model = find_model(transaction.connection, "id", model_id)
-    query = "SELECT id FROM jobs WHERE model_id = ? AND state = 'running'"
-    running = transaction.execute(query, (model_id,)).fetchone()
-    if running:
-        raise InUse(f"model {model.name!r} is in training by job {running['id']}; cancel it first")
+    running = training_job(transaction.connection, model_id)
+    if running is not None:
+        raise InUse(f"model {model.name!r} is in training by job {running}; cancel it first")
     return model

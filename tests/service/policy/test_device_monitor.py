@@ -147,6 +147,23 @@ def test_a_wrong_policy_changes_nothing(store, settings, clock):
     assert store.policy.get().settings is None
 
 
+def test_a_stored_policy_is_parsed_when_it_changes(store, settings, clock, supply):
+    async def scene():
+        async with running(store, settings, clock) as monitor:
+            await monitor.change_policy({"max_threads_idle": 1})
+            looks = [await monitor.look(max_age_s=0) for _ in range(2)]
+            await monitor.change_policy({"max_threads_idle": 2})
+            looks.append(await monitor.look(max_age_s=0))
+            supply(True)
+            return [*looks, await monitor.look(max_age_s=0)]
+
+    first, again, changed, with_battery = (look.policy for look in asyncio.run(scene()))
+    assert again is first
+    assert (first.max_threads_idle, changed.max_threads_idle) == (1, 2)
+    assert with_battery is not changed
+    assert with_battery == changed  # whatever a laptop's defaults are, the device's are stored
+
+
 def test_the_operators_settings_are_the_policys_defaults(store, settings, clock):
     given = settings.model_copy(update={"training_threads": 3, "training_nice": 4})
 
