@@ -12,8 +12,10 @@ from typing import Any, Literal, TypeVar, get_args, get_origin
 import click
 
 from cli import completion
+from service.samples.columns import ASKED, Asked
 from service.training.heads.kinds import Head, Kind
 from service.training.hyperparameters import declared
+from storage.records.samples import SAMPLE_COLUMNS
 
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 MAX_SENTENCE = 200
@@ -85,6 +87,29 @@ def lora_options(command: Command) -> Command:
     return command
 
 
+def _bounded(asked: Asked) -> Any:
+    low, high = asked.bounds.get("ge"), asked.bounds.get("le")
+    ranges: dict[type, Any] = {float: click.FloatRange, int: click.IntRange}
+    return ranges[asked.kind](low, high) if asked.kind in ranges else asked.kind
+
+
+def columns(*, of_upload: bool) -> Callable[[Command], Command]:
+    """Add options of columns: of a sample, or of an upload's samples that name none."""
+
+    def extend(command: Command) -> Command:
+        for name, asked in reversed(ASKED.items()):
+            text, default = asked.of_one, SAMPLE_COLUMNS[name]
+            if of_upload:
+                where = f"Of .csv: the column of the {name}s."
+                command = click.option(f"--{name}-column", metavar="NAME", help=where)(command)
+                text = f"{asked.of_many}, for those that name none."
+                text += "" if default is None else f" Default: {default:g}."
+            command = click.option(f"--{name}", type=_bounded(asked), help=text)(command)
+        return command
+
+    return extend
+
+
 _FILTERS: dict[str, dict[str, Any]] = {
     "label": {"help": "Of this class, its name or index.", "shell_complete": completion.classes},
     "split": {"type": click.Choice(["train", "validation", "base"]), "help": "Of this split."},
@@ -92,6 +117,11 @@ _FILTERS: dict[str, dict[str, Any]] = {
     "pinned": {"is_flag": True, "default": None, "help": "That no quota takes away."},
     "quarantined": {"is_flag": True, "default": None, "help": "That training leaves out."},
     "key": {"help": "With this key of the app."},
+    **{
+        name: {"type": _bounded(asked), "help": f"{asked.of_one.removesuffix('.')}: of this value."}
+        for name, asked in ASKED.items()
+        if asked.filtered
+    },
 }
 
 

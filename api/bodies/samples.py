@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -16,12 +17,14 @@ from service.errors import InvalidInput
 from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import IngestResult, UploadOptions
-from service.samples.ingest.json_upload import label_reader, store_json
+from service.samples.ingest.json_upload import store_json
+from service.samples.ingest.labels import label_reader
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.ingest.require import require_files
 from storage.errors import Problem
 from storage.records.models import Model
 
+Feed = Callable[[Request, Daemon, Model, UploadOptions], Awaitable[IngestResult]]
 JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
 ZIP = "application/zip"
 FILES = ("image/png", "image/jpeg", "image/webp", "audio/wav", "audio/x-wav", "audio/flac")
@@ -63,28 +66,23 @@ async def add_read_json(
         return await threads.upload(request, store_json, daemon.store, model, payload, options)
 
 
-async def add_npz(
-    request: Request, daemon: Daemon, model: Model, options: UploadOptions
-) -> IngestResult:
-    """One array for each input, batch first."""
-    async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        return await threads.upload(
-            request,
-            store_npz,
-            daemon.store,
-            model,
-            path,
-            options,
-            max_bytes=daemon.settings.max_upload_bytes,
-        )
+def _stored_by(store: Callable[..., IngestResult], *, unpacks: bool) -> Feed:
+    """Spools a body for a function that stores it, and bounds what it unpacks, if it does."""
+
+    async def add(
+        request: Request, daemon: Daemon, model: Model, options: UploadOptions
+    ) -> IngestResult:
+        bounds = {"max_bytes": daemon.settings.max_upload_bytes} if unpacks else {}
+        async with spooled(request, folder=daemon.store.tmp_dir) as path:
+            return await threads.upload(
+                request, store, daemon.store, model, path, options, **bounds
+            )
+
+    return add
 
 
-async def add_csv(
-    request: Request, daemon: Daemon, model: Model, options: UploadOptions
-) -> IngestResult:
-    """A header line, then one sample per line."""
-    async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        return await threads.upload(request, store_csv, daemon.store, model, path, options)
+add_npz = _stored_by(store_npz, unpacks=True)
+add_csv = _stored_by(store_csv, unpacks=False)
 
 
 async def add_archive(
@@ -93,16 +91,7 @@ async def add_archive(
     """An archive as the export route makes it."""
     from service.samples.archive import read_archive
 
-    async with spooled(request, folder=daemon.store.tmp_dir) as path:
-        return await threads.upload(
-            request,
-            read_archive,
-            daemon.store,
-            model,
-            path,
-            options,
-            max_bytes=daemon.settings.max_upload_bytes,
-        )
+    return await _stored_by(read_archive, unpacks=True)(request, daemon, model, options)
 
 
 async def add_files(
@@ -114,7 +103,7 @@ async def add_files(
     *,
     about: dict[str, object],
 ) -> IngestResult:
-    """One file as the body, or the files of a form. about: the query's label, key and split."""
+    """One file as the body, or the files of a form. about: the query's label and key."""
     kind = require_files(model)
     folder, store = daemon.store.tmp_dir, daemon.store
     if given != FORM:

@@ -55,7 +55,7 @@ CONTENT = {
 }
 MOST_OF_FIRST = 1024
 """Bytes of `{"first": N}`; a longer body holds samples."""
-NOTHING: dict[str, object] = {"label": None, "key": None, "split": None}
+NOTHING: dict[str, object] = {"label": None, "key": None}
 """Parameters of files that are elsewhere in the query, but here in the form's part `samples`."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Response
 from fastapi.concurrency import run_in_threadpool
@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 
 from api import present
 from api.access.scopes import ThePrincipal, needs
+from api.bodies.columns import OF_FILTERS, with_queries
 from api.dependencies import (
     Cursor,
     KnownModel,
@@ -37,6 +38,7 @@ from service.errors import InvalidInput
 from service.samples import updates as sample_updates
 from storage.errors import NotFound, Problem
 from storage.records.models import Model
+from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
@@ -52,6 +54,7 @@ Retrain = Annotated[
 ]
 
 
+@with_queries(OF_FILTERS)
 async def filter_of(
     model: KnownModel,
     label: Annotated[str | None, Query(description="Class index or name.")] = None,
@@ -60,16 +63,17 @@ async def filter_of(
     pinned: bool | None = None,
     quarantined: bool | None = None,
     key: Key = None,
+    **columns: Any,
 ) -> SampleFilter:
     """The conditions of the query, all of which must hold."""
-    return sample_updates.sample_filter(
-        model,
-        label=label,
-        split=split,
+    return SampleFilter(
+        label=None if label is None else sample_updates.class_index(model, label),
+        split=None if split is None else Split(split),
         unlabelled=unlabelled,
         pinned=pinned,
         quarantined=quarantined,
         key=key,
+        equal={name: value for name, value in columns.items() if value is not None},
     )
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
 
 from api import present, threads
 from api.access.scopes import ThePrincipal, needs
+from api.bodies.columns import OF_UPLOADS, with_queries
 from api.bodies.samples import (
     CSV,
     FILES,
@@ -27,7 +28,9 @@ from api.openapi import answers, body
 from api.routing import Route
 from api.schemas.samples import OrdinarySplit, SamplesAccepted
 from service.access.principal import Scope
+from service.samples.columns import ASKED
 from service.samples.ingest.intake import UploadOptions
+from service.samples.ingest.labels import SENT
 from storage.records.samples import Split
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=Route)
@@ -58,17 +61,6 @@ IgnoreColumns = Annotated[
         description="Of CSV: columns to leave out, with commas; `*`: all that the model lacks.",
     ),
 ]
-WeightQuery = Annotated[
-    float,
-    Query(
-        ge=0,
-        allow_inf_nan=False,
-        description="Factor on the losses of samples in training, for those that name none.",
-    ),
-]
-WeightColumn = Annotated[
-    str | None, Query(max_length=4096, description="Of CSV: the column of the weights.")
-]
 AllowDuplicates = Annotated[
     bool, Query(description="Store samples although the model has others with the same inputs.")
 ]
@@ -79,10 +71,7 @@ ONE_SAMPLE = {
     "additionalProperties": False,
     "properties": {
         "inputs": {"type": "object", "description": "Nested lists by input name."},
-        "label": {"description": "Class index, class name, list of numbers, or null."},
-        "key": {"type": ["string", "null"], "description": "The app's own id; told once."},
-        "split": {"enum": ["train", "validation", None]},
-        "weight": {"type": ["number", "null"], "minimum": 0, "description": "1 if none is given."},
+        **{each.name: each.schema for each in SENT},
     },
 }
 BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -143,6 +132,7 @@ UPLOAD = body(
     openapi_extra=UPLOAD,
 )
 @needs(Scope.SAMPLES_WRITE, counted="uploads")
+@with_queries(OF_UPLOADS, before="allow_duplicates")
 async def add_samples(
     request: Request,
     response: Response,
@@ -155,9 +145,8 @@ async def add_samples(
     key: KeyQuery = None,
     label_column: LabelColumn = None,
     ignore_columns: IgnoreColumns = None,
-    weight: WeightQuery = 1.0,
-    weight_column: WeightColumn = None,
     allow_duplicates: AllowDuplicates = False,
+    **columns: Any,
 ) -> SamplesAccepted:
     """All or nothing. A key that is there already is a duplicate, not an error; so are inputs that
     are there with the same label, or without one, unless the model keeps duplicates.
@@ -167,20 +156,19 @@ async def add_samples(
     `preprocess` takes them: one as the body, or a form's, whose part `samples` says the same.
     """
     given = require_media_type(request, JSON, NPZ, CSV, FORM, *FILES)
+    in_csv = {"label": label_column, **{name: columns[f"{name}_column"] for name in ASKED}}
     options = UploadOptions(
-        split=Split(split) if split else None,
+        {"split": Split(split) if split else None, **{name: columns[name] for name in ASKED}},
         skip_bad=on_error == "skip",
         allow_duplicates=allow_duplicates,
-        label_column=label_column,
+        csv_columns={name: column for name, column in in_csv.items() if column is not None},
         ignore_columns=ignore_columns,
-        weight=weight,
-        weight_column=weight_column,
         owner=principal.owner,
     )
     if given in FEEDS:
         result = await FEEDS[given](request, daemon, model, options)
     else:
-        about = {"label": label_of(model, label), "key": key, "split": split}
+        about = {"label": label_of(model, label), "key": key}
         result = await add_files(request, daemon, model, given, options, about=about)
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)

@@ -7,8 +7,9 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from api.bodies.columns import IN_PATCH
 from api.schemas import FaultBody, JobBody, Request, SampleCountsBody
-from api.schemas.base import Body, shows
+from api.schemas.base import Body, shows, with_fields
 from storage.records.samples import Sample
 
 OrdinarySplit = Literal["train", "validation"]
@@ -92,6 +93,7 @@ class SampleBody(Body):
     """
 
 
+@with_fields(IN_PATCH)
 class SamplePatch(Request):
     """label: null takes it away. A field that is absent stays."""
 
@@ -100,7 +102,6 @@ class SamplePatch(Request):
     label: Any = None
     split: OrdinarySplit | None = None
     pinned: bool | None = None
-    weight: float | None = Field(None, ge=0, allow_inf_nan=False)
 
 
 class SampleStatsBody(SampleCountsBody):

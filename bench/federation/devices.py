@@ -129,6 +129,6 @@ def _upload(folder: Path, seen: Pictures) -> None:
         model = store.models.get(MODEL)
         for split, part in parts.items():
             np.savez(path, x=seen.images[part], label=seen.labels[part])
-            options = UploadOptions(split=split, allow_duplicates=True)
+            options = UploadOptions({"split": split}, allow_duplicates=True)
             store_npz(store, model, path, options, max_bytes=MOST_BYTES)
     path.unlink()

@@ -66,7 +66,7 @@ def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
         if not problems:
             parsed, problems = parser.parse(instance, at=at)
             if parsed is not None:
-                records.append(parsed.record)
+                records.append(parsed[0])
         if problems:
             faults.sample(problems)
     _refuse(faults, len(instances))
@@ -82,7 +82,7 @@ def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
     faults = Faults()
     with open_npz(io.BytesIO(body), max_bytes=max_bytes) as members:
         batch = NpzBatch(model, members)
-        chunks = [chunk.records for chunk in batch.chunks(faults=faults)]
+        chunks = [np.asarray(chunk.records) for chunk in batch.chunks(faults=faults)]
     _refuse(faults, batch.length)
     return Batch(np.concatenate(chunks))
 
@@ -94,10 +94,10 @@ def read_csv(model: Model, body: bytes, max_bytes: int) -> Batch:
     """
     faults, records, size = Faults(), [], 0
     text = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
-    table = CsvSamples(model, text, UploadOptions(split=Split.TRAIN))
+    table = CsvSamples(model, text, UploadOptions({"split": Split.TRAIN}))
     for chunk in table.chunks(faults):
-        records.append(chunk.records)
-        size += chunk.records.nbytes
+        records.append(np.asarray(chunk.records))
+        size += records[-1].nbytes
         if size > max_bytes:
             raise TooLarge(f"its windows have more than {max_bytes} bytes; send fewer rows")
     _refuse(faults, table.total)

@@ -27,7 +27,7 @@ from service.zips import ForwardBuffer
 from storage.database.codec import dump
 from storage.errors import Damaged, NotFound, Problem, StateConflict
 from storage.records.models import Model
-from storage.records.samples import Sample
+from storage.records.samples import SAMPLE_COLUMNS, Sample
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
@@ -153,11 +153,8 @@ def _line(model: Model, sample: Sample) -> bytes:
     label = shown_label(model, sample.label)
     named = classes is not None and isinstance(label, int)
     fields = {
-        "key": sample.key,
         "label": classes[label] if classes is not None and named else label,
-        "split": sample.split.value,
-        "pinned": sample.pinned,
-        "weight": sample.weight,
+        **{name: getattr(sample, name) for name in SAMPLE_COLUMNS},
         "length": sample.size_bytes,
         "sha256": sample.sha256,
     }

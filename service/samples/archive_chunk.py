@@ -7,28 +7,27 @@ from __future__ import annotations
 
 import io
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from math import prod
 from typing import Any, cast
 
+import numpy as np
 from msgspec import Struct, field
 
 from service.errors import InvalidInput
 from service.preprocess import Unreadable, for_model
 from service.samples.ingest import tensors
 from service.samples.ingest.files import MAX_FILE_BYTES
-from service.samples.ingest.intake import Intake
-from service.samples.ingest.json_upload import key_complaint, label_reader
+from service.samples.ingest.intake import GoodSamples, Intake
 from service.samples.ingest.json_value import read_json
-from service.samples.ingest.labels import Label
-from service.samples.ingest.records import bad_tensors
-from service.samples.ingest.weights import WeightReader
+from service.samples.ingest.labels import columns_of, parse_columns
 from service.zips import ZIP_FAULTS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split
+from storage.records.signatures import TensorSpec
 
 TITLE = "the archive cannot be read"
 GROUP_BYTES = 4 * 2**20
@@ -43,7 +42,7 @@ FIELDS: dict[str, Callable[[Any], bool]] = {
     "length": lambda value: type(value) is int and value >= 0,
     "sha256": lambda value: isinstance(value, str),
 }
-"""Fields of a line, with the check of each; labels and keys are checked elsewhere."""
+"""Fields that every line has, with the check of each; columns are read besides."""
 DAMAGED_FIELDS: dict[str, Callable[[Any], bool]] = {
     "key": lambda value: value is None or isinstance(value, str),
     "reason": lambda value: isinstance(value, str),
@@ -93,11 +92,7 @@ class _Group(Struct):
 
     first: int
     data: bytearray = field(default_factory=bytearray)
-    labels: list[Label] = field(default_factory=list)
-    keys: list[str | None] = field(default_factory=list)
-    splits: list[Split | None] = field(default_factory=list)
-    pinned: list[bool] = field(default_factory=list)
-    weights: list[float | None] = field(default_factory=list)
+    columns: list[dict[str, Any]] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
 
 
@@ -108,8 +103,7 @@ class ChunkReader:
         self._model = model
         self._intake = intake
         self.samples = 0
-        self._labels = label_reader(model)
-        self._weights = WeightReader(model)
+        self._parsers = {name: each.restore for name, each in columns_of(model).items()}
         self._most_line = LINE_BYTES + VALUE_BYTES * prod(model.signature.target.shape)
         self._most_record = max(MAX_FILE_BYTES, tensors.record_bytes(model.signature.inputs))
 
@@ -122,13 +116,7 @@ class ChunkReader:
             self._check_records(group, at=lines.name)
             try:
                 self._intake.add(
-                    bytes(group.data),
-                    group.labels,
-                    key=group.keys,
-                    split=group.splits,
-                    lengths=group.lengths,
-                    pinned=group.pinned,
-                    weights=group.weights,
+                    GoodSamples.of_rows(bytes(group.data), group.columns, group.lengths)
                 )
             except ValueError as error:
                 raise wrong(f"/{lines.name}", str(error)) from error
@@ -157,16 +145,11 @@ class ChunkReader:
         record = data.read(length)
         if sha256(record).hexdigest() != fields["sha256"]:
             raise wrong(where, "its bytes are not those that were exported; export again")
-        label, complaint = self._labels.parse(fields["label"])
-        weight, about_weight = self._weights.parse(fields.get("weight"))
-        if complaint := complaint or key_complaint(fields["key"]) or about_weight:
-            raise wrong(where, complaint)
+        columns, complaints = parse_columns(self._parsers, fields)  # older archives lack some
+        if complaints:
+            raise wrong(where, complaints[0][1])
         group.data += record
-        group.labels.append(label)
-        group.keys.append(fields["key"])
-        group.splits.append(Split(fields["split"]))
-        group.pinned.append(fields["pinned"])
-        group.weights.append(weight)  # None in older archives
+        group.columns.append(columns)
         group.lengths.append(length)
 
     def _check_records(self, group: _Group, *, at: str) -> None:
@@ -174,7 +157,7 @@ class ChunkReader:
         data = bytes(group.data)
         files = for_model(self._model).files
         if files is None:
-            if bad := bad_tensors(data, group.lengths, self._model.signature.inputs):
+            if bad := _bad_tensors(data, group.lengths, self._model.signature.inputs):
                 raise wrong(f"/{at}/{group.first + bad[0]}", bad[1])
             return
         end = 0
@@ -222,3 +205,38 @@ def _fields(
         if not check(fields[name]):
             raise wrong(f"{where}/{name}", f"not a sample: {name!r} is {fields[name]!r:.100}")
     return fields
+
+
+def _bad_tensors(
+    data: bytes, lengths: Sequence[int], inputs: tuple[TensorSpec, ...]
+) -> tuple[int, str] | None:
+    """The first record that is not a valid sample of these inputs, and why.
+
+    data: the records, concatenated, as in packs. lengths: of each, in bytes.
+    """
+    size = tensors.record_bytes(inputs)
+    for row, length in enumerate(lengths):
+        if length != size:
+            return row, f"it has {length} bytes, a sample of this model has {size}"
+    table = np.frombuffer(data, np.uint8).reshape(len(lengths), size)
+    found: list[tuple[int, str]] = []
+    start = 0
+    for spec in inputs:
+        width = tensors.input_bytes(spec)
+        part = np.ascontiguousarray(table[:, start : start + width])
+        start += width
+        if complaint := _first_bad(part, spec):
+            found.append(complaint)
+    return min(found, default=None)
+
+
+def _first_bad(part: np.ndarray, spec: TensorSpec) -> tuple[int, str] | None:
+    if spec.dtype == "bool":
+        (rows,) = np.nonzero((part > 1).any(axis=1))
+        detail = "holds a byte that is neither 0 nor 1; the model takes booleans"
+    else:
+        values = part.view(tensors.little_endian(spec.dtype)).reshape(len(part), *spec.shape)
+        _, bad = tensors.convert(values, spec.dtype)
+        (rows,) = np.nonzero(bad)
+        detail = tensors.range_complaint(values[rows[0]], spec.dtype) if len(rows) else ""
+    return (int(rows[0]), f'input "{spec.name}" {detail}') if len(rows) else None

@@ -1,4 +1,4 @@
-"""Changes stored samples (label, split, weight), and reads one back."""
+"""Changes stored samples' columns, and reads one back."""
 
 from __future__ import annotations
 
@@ -8,14 +8,13 @@ from typing import Any
 import numpy as np
 
 from service.errors import InvalidInput
-from service.samples.ingest.json_upload import label_reader
+from service.samples.columns import ASKED
+from service.samples.ingest.labels import columns_of
 from service.samples.ingest.require import takes_files
 from service.samples.ingest.tensors import input_bytes, little_endian
-from service.samples.ingest.weights import WeightReader
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import UNSET, Sample, Split
-from storage.samples.filter import SampleFilter
+from storage.records.samples import SAMPLE_COLUMNS, Sample
 from storage.store import Store
 
 
@@ -27,30 +26,20 @@ def change_sample(
     *,
     owner: str | None = None,
 ) -> Sample:
-    """Set label (None removes it), split, pin and weight of a sample; owner: None for anybody's.
+    """Set columns of a sample, as JSON; None removes its label, and leaves other columns alone.
 
-    Raises InvalidInput, NotFound.
+    owner: None for anybody's. Raises InvalidInput, NotFound.
     """
-    label: Any = UNSET
-    if "label" in changes:
-        label, complaint = label_reader(model).parse(changes["label"])
+    values = {}
+    for name, reader in columns_of(model).items():
+        value, complaint = reader.parse(changes.get(name))
         if complaint:
-            raise InvalidInput("the label is wrong", problems=[Problem("/label", complaint)])
-    split = Split(changes["split"]) if changes.get("split") else UNSET
-    weight, complaint = WeightReader(model).parse(changes.get("weight"))
-    if complaint:
-        raise InvalidInput("the weight is wrong", problems=[Problem("/weight", complaint)])
-    pinned = changes["pinned"] if changes.get("pinned") is not None else UNSET
-    return store.samples.update(
-        model.id,
-        sample_id,
-        label=label,
-        split=split,
-        pinned=pinned,
-        weight=UNSET if weight is None else weight,
-        owner=owner,
-        target=model.signature.target,
-    )
+            problem = Problem(f"/{name}", complaint)
+            raise InvalidInput(f"the {name} is wrong", problems=[problem])
+        if value is not None or (name == "label" and name in changes):
+            values[name] = value
+    target = model.signature.target
+    return store.samples.update(model.id, sample_id, owner=owner, target=target, **values)
 
 
 def shown_label(model: Model, label: int | bytes | None) -> Any:
@@ -81,17 +70,6 @@ def file_type(data: bytes) -> str:
     return kinds.get(data[:4]) or riff.get(data[8:12], "image/jpeg")
 
 
-def sample_filter(
-    model: Model, *, label: str | None = None, split: str | None = None, **conditions: Any
-) -> SampleFilter:
-    """A filter from an app's query. Raises InvalidInput for a label that is not a class."""
-    return SampleFilter(
-        label=class_index(model, label) if label is not None else None,
-        split=Split(split) if split else None,
-        **conditions,
-    )
-
-
 def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
     """Inputs and label, batch axis of 1."""
     arrays: dict[str, Any] = {}
@@ -103,8 +81,10 @@ def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
         start = end
     if sample.label is not None and not model.signature.target.is_empty:
         arrays["label"] = np.array([shown_label(model, sample.label)])
-    if sample.weight != 1 and "weight" not in arrays:
-        arrays["weight"] = np.array([sample.weight])
+    for name in ASKED:
+        value = getattr(sample, name)
+        if value != SAMPLE_COLUMNS[name] and name not in arrays:
+            arrays[name] = np.array([value])
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import Enum
-from typing import TypedDict
 
 from msgspec import Struct, field
 
@@ -37,20 +36,11 @@ class Split(str, Enum):
     BASE = "base"
 
 
-class SampleColumns(TypedDict, total=False):
-    """Columns of an upload besides label and inputs: one value per sample.
-
-    split: or one value for all; None derives it from the inputs.
-    """
-
-    key: Sequence[str | None] | None
-    split: Sequence[Split | None] | Split | None
-    pinned: Sequence[bool]
-    weight: Sequence[float]
-
-
 SAMPLE_COLUMNS: dict[str, object] = {"key": None, "split": None, "pinned": False, "weight": 1.0}
-"""The names of SampleColumns → their defaults."""
+"""Columns of an upload besides label and inputs → their defaults.
+
+A split that is not given derives from the inputs.
+"""
 
 
 class Sample(Struct, frozen=True, kw_only=True):
@@ -99,3 +89,9 @@ class Unset(Enum):
 
 
 UNSET = Unset.UNSET
+
+
+def require_columns(names: Iterable[str], *others: str) -> None:
+    """Raises TypeError for names that are neither columns of uploads nor one of the others."""
+    if unknown := {*names} - {*SAMPLE_COLUMNS, *others}:
+        raise TypeError(f"samples have no column {', '.join(sorted(unknown))}")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from storage.records.samples import Split
+from storage.records.samples import Split, require_columns
 
 _BY_KEY = (
     "SELECT id FROM samples WHERE model_id = ? AND key = ?"
@@ -18,7 +18,8 @@ _BY_KEY = (
 class SampleFilter(Struct, frozen=True):
     """Conditions that must all hold; None for no condition.
 
-    label: a class index, or a label's bytes. up_to: the highest id.
+    label: a class index, or a label's bytes. up_to: the highest id. equal: other columns of uploads
+    → the value that they have.
     """
 
     label: int | bytes | None = None
@@ -29,6 +30,7 @@ class SampleFilter(Struct, frozen=True):
     key: str | None = None
     id: int | None = None
     up_to: int | None = None
+    equal: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -64,3 +66,6 @@ class SampleFilter(Struct, frozen=True):
             yield "id = ?", [self.id]
         if self.up_to is not None:
             yield "id <= ?", [self.up_to]
+        require_columns(self.equal)
+        for name, value in self.equal.items():
+            yield f"{name} = ?", [value]

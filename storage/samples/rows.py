@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from storage.blobs.packs import Placement
-from storage.database.codec import dump_time, load_time
+from storage.database.codec import dump_time
 from storage.database.connection import insert_rows, sqlite3
+from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
 from storage.records.models import Quota
@@ -102,18 +103,7 @@ def _added_by(owner: str | None) -> str:
 
 def to_sample(row: sqlite3.Row) -> Sample:
     """The sample of a row with all columns."""
-    values = {name: row[name] for name in _FIELDS} | {"size_bytes": row["length"]}
-    return Sample(**values | {name: read(row[name]) for name, read in _READ.items()})
-
-
-_FIELDS = tuple(each for each in Sample.__struct_fields__ if each != "size_bytes")
-_READ: dict[str, Callable[[Any], Any]] = {
-    "split": Split,
-    "sha256": bytes.hex,
-    "created_at": load_time,
-    "pinned": bool,
-}
-"""Columns whose stored value must be converted."""
+    return record(Sample, row, size_bytes=row["length"], sha256=row["sha256"].hex())
 
 
 def _placed(

@@ -9,7 +9,7 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
 from storage.erasure.sample_rows import delete_samples
 from storage.errors import Damaged
-from storage.records.samples import DAMAGED, UNSET, Label, Sample, Split, Unset
+from storage.records.samples import DAMAGED, Sample, require_columns
 from storage.records.signatures import TargetSpec
 from storage.samples.filter import SampleFilter
 from storage.samples.rows import find_sample_row, no_key, to_sample
@@ -184,36 +184,27 @@ class Samples:
         model_id: int,
         id: int,  # noqa: A002
         *,
-        label: Label | Unset = UNSET,
-        split: Split | Unset = UNSET,
-        pinned: bool | Unset = UNSET,
-        weight: float | Unset = UNSET,
         owner: str | None = None,
         target: TargetSpec | None = None,
+        **values: Any,
     ) -> Sample:
-        """Replace the given fields; label None removes the label. owner: None for any.
+        """Set the label, None to remove it, or other columns of uploads. owner: None for any.
 
         target: the one that the label was checked with. Raises NotFound, and StateConflict if the
         model's classes have changed since.
         """
+        require_columns(values, "label")
 
         def change(transaction: Transaction) -> Sample:
             if target is not None:
                 require_same_indices(transaction, model_id, target)
-            row = find_sample_row(transaction.connection, model_id, id, owner=owner)
-            if not (isinstance(label, Unset) and isinstance(split, Unset)):
+            find_sample_row(transaction.connection, model_id, id, owner=owner)
+            if values:
+                changes = ", ".join(f"{name} = ?" for name in values)
                 transaction.execute(
-                    "UPDATE samples SET label = ?, split = ? WHERE id = ?",
-                    (
-                        row["label"] if isinstance(label, Unset) else label,
-                        row["split"] if isinstance(split, Unset) else split.value,
-                        id,
-                    ),
+                    f"UPDATE samples SET {changes} WHERE id = ?",  # noqa: S608 - our own names
+                    (*values.values(), id),
                 )
-            if not isinstance(pinned, Unset):
-                transaction.execute("UPDATE samples SET pinned = ? WHERE id = ?", (pinned, id))
-            if not isinstance(weight, Unset):
-                transaction.execute("UPDATE samples SET weight = ? WHERE id = ?", (weight, id))
             return to_sample(find_sample_row(transaction.connection, model_id, id))
 
         return self._writer.write(change)

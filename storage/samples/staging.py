@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate, chain, repeat
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from storage.blobs.packs import Packs, Placement
 from storage.database.connection import Readers, sqlite3
@@ -16,7 +16,7 @@ from storage.database.writer import Writer
 from storage.disk.durable import file_faults
 from storage.disk.spool import Spool
 from storage.errors import HoneError, StorageBroken
-from storage.records.samples import SAMPLE_COLUMNS, Label, SampleColumns, Split, StageResult
+from storage.records.samples import Label, Split, StageResult, require_columns
 from storage.records.signatures import TargetSpec
 from storage.samples.base_sets import take_into_base_set
 from storage.samples.quota import NOBODY, enforce_quota, find_quota
@@ -29,7 +29,6 @@ from storage.tables.model_rows import model_name, no_model
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
 
     Records = bytes | bytearray | memoryview | NDArray[np.generic]
 
@@ -87,12 +86,15 @@ class Staging:
         labels: Sequence[Label],
         *,
         lengths: Sequence[int] | None = None,
-        **columns: Unpack[SampleColumns],
+        **columns: Any,
     ) -> None:
         """Stage samples.
 
         records: concatenated, contiguous. lengths: of each record in bytes, if they are not all
-        record_bytes long. Raises ValueError if the lengths do not match, StorageFull.
+        record_bytes long. columns: of SAMPLE_COLUMNS, one value per sample; the split may be one
+        for all, and None derives it from the inputs.
+
+        Raises ValueError if the lengths do not match, StorageFull.
         """
         count = len(labels)
         if count == 0:
@@ -248,14 +250,13 @@ class Staging:
 
 
 def _check_lengths(
-    count: int, data: memoryview, *, lengths: Sequence[int], columns: SampleColumns
+    count: int, data: memoryview, *, lengths: Sequence[int], columns: Mapping[str, Any]
 ) -> None:
     if data.nbytes != sum(lengths):
         raise ValueError(
             f"{count} labels came with {data.nbytes} bytes; their records make {sum(lengths)}"
         )
-    if unknown := columns.keys() - SAMPLE_COLUMNS.keys():
-        raise TypeError(f"samples have no column {', '.join(sorted(unknown))}")
+    require_columns(columns)
     for name, column in {"lengths": lengths, **columns}.items():
         if isinstance(column, Sequence) and not isinstance(column, str) and len(column) != count:
             raise ValueError(f"{count} labels came with {len(column)} of {name}")

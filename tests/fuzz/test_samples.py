@@ -41,7 +41,7 @@ from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.json_upload import store_json
 from service.samples.ingest.npz_upload import store_npz
-from service.samples.updates import sample_filter
+from service.samples.updates import class_index
 
 FUZZ = settings.get_profile("fuzz")
 MAX_BYTES = 2**20
@@ -127,7 +127,7 @@ def table(r: Random) -> bytes:
 def csv_options(r: Random) -> UploadOptions:
     return UploadOptions(
         skip_bad=flip(r),
-        label_column=r.choice((None, "label", "c", text(r))),
+        csv_columns=r.choice(({}, {"label": "label"}, {"label": "c", "weight": text(r)})),
         ignore_columns=r.choice((None, None, "*", "a,b", "", "label")),
     )
 
@@ -216,7 +216,7 @@ labels = one_of(text, odd_text, lambda r: json.dumps(json_value(r)))
 @given(r=RANDOM)
 def test_a_label_that_is_asked_for(doors: Doors, r: Random) -> None:
     label = labels(r)
-    refused_or_done(lambda: sample_filter(doors.classes, label=label))
+    refused_or_done(lambda: class_index(doors.classes, label))
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import as_json, filters, given, model_argument, yes_option
+from cli.options import as_json, columns, filters, given, model_argument, yes_option
 from cli.output import echo, echo_done, echo_text, plain
+from service.samples.columns import ASKED
 
 
 @click.command("label")
@@ -19,7 +20,7 @@ from cli.output import echo, echo_done, echo_text, plain
 @click.option("--by-key", is_flag=True, help="ID|KEY is the app's own key, even if it is a number.")
 @click.option("--none", "unlabel", is_flag=True, help="Take the label away.")
 @click.option("--split", type=click.Choice(["train", "validation"]), help="Move it to this split.")
-@click.option("--weight", type=click.FloatRange(min=0), help="Factor on its loss in training.")
+@columns(of_upload=False)
 @click.option("--pin/--unpin", "pinned", default=None, help="Whether no quota takes it away.")
 @as_json
 @click.pass_obj
@@ -114,11 +115,10 @@ def _value(text: str) -> Any:
 
 
 def _echo_changed(sample: dict[str, Any]) -> None:
-    pinned = ", pinned" if sample["pinned"] else ""
-    echo_text(
-        f"sample {sample['id']}: label {plain(sample['label'])}, {sample['split']}, "
-        f"weight {plain(sample['weight'])}{pinned}"
-    )
+    told = [f"label {plain(sample['label'])}", sample["split"]]
+    told += (f"{name} {plain(sample[name])}" for name in ASKED)
+    told += ["pinned"] if sample["pinned"] else []
+    echo_text(f"sample {sample['id']}: {', '.join(told)}")
 
 
 def _echo_deleted(model: str, found: dict[str, Any]) -> None:

@@ -14,8 +14,9 @@ from cli.commands.samples.upload import add
 from cli.download import save
 from cli.options import Group, as_json, filters, given, model_argument, sample_argument
 from cli.output import echo, echo_fields, echo_table, echo_text, file_size
+from service.samples.columns import ASKED
 
-COLUMNS = ("id", "split", "label", "key", "weight", "pinned", "quarantine", "created_at")
+COLUMNS = ("id", "split", "label", "key", *ASKED, "pinned", "quarantine", "created_at")
 PAGE = 1000
 """Maximum number of items of a page of the API."""
 

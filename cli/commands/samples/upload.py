@@ -12,9 +12,10 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.errors import Failure
-from cli.options import as_json, given, model_argument
+from cli.options import as_json, columns, given, model_argument
 from cli.output import echo_json, echo_text
 from cli.progress import Advance, bar
+from service.samples.columns import ASKED
 
 CHUNK_BYTES = 256 * 1024
 BATCH_BYTES = 4 * 2**20
@@ -50,12 +51,7 @@ BATCH_BYTES = 4 * 2**20
     metavar="NAMES",
     help="Of .csv: columns to leave out, with commas, or * for all that the model lacks.",
 )
-@click.option(
-    "--weight",
-    type=click.FloatRange(min=0),
-    help="Factor on the losses of samples in training, for those that name none. Default: 1.",
-)
-@click.option("--weight-column", metavar="NAME", help="Of .csv: the column of the weights.")
+@columns(of_upload=True)
 @click.option(
     "--allow-duplicates",
     is_flag=True,
@@ -142,37 +138,23 @@ def _query(
     file: Path,
     *,
     is_media: bool,
-    split: str | None,
     on_error: str | None,
-    label: str | None,
-    label_column: str | None,
-    ignore_columns: str | None,
-    weight: float | None,
-    weight_column: str | None,
     allow_duplicates: bool,
+    **others: Any,
 ) -> dict[str, str]:
     """The query for a file's samples. Raises UsageError for an option its kind does not take."""
-    if label is not None and not is_media:
+    if others["label"] is not None and not is_media:
         raise click.UsageError(
             f"{file}: --label is for images and recordings; other files hold their labels"
         )
-    is_csv = file.suffix.lower() == ".csv"
-    columns = {
-        "--label-column": label_column,
-        "--ignore-columns": ignore_columns,
-        "--weight-column": weight_column,
-    }
-    if named := [option for option, value in columns.items() if value is not None and not is_csv]:
-        raise click.UsageError(f"{file}: {', '.join(named)}: for .csv files only")
-    return given(
+    params = {name: str(value) for name, value in given(others).items()}
+    of_csv = [name for name in params if name.endswith(("_column", "_columns"))]
+    if of_csv and file.suffix.lower() != ".csv":
+        options = (f"--{name.replace('_', '-')}" for name in of_csv)
+        raise click.UsageError(f"{file}: {', '.join(options)}: for .csv files only")
+    return params | given(
         {
-            "split": split,
             "on_error": "skip" if on_error == "skip" else None,
-            "label": label,
-            "label_column": label_column,
-            "ignore_columns": ignore_columns,
-            "weight": None if weight is None else str(weight),
-            "weight_column": weight_column,
             "allow_duplicates": "true" if allow_duplicates else None,
         }
     )
@@ -225,7 +207,8 @@ def _send_batch(
 ) -> dict[str, Any]:
     if split := params.get("split"):
         batch = [{**each, "split": split} if isinstance(each, dict) else each for each in batch]
-    query = given({name: params.get(name) for name in ("on_error", "allow_duplicates")})
+    names = ("on_error", "allow_duplicates", *ASKED)
+    query = given({name: params.get(name) for name in names})
     answer: dict[str, Any] = client.request(
         "POST", path, params=query, json={"samples": batch}
     ).json()

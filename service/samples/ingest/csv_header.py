@@ -9,28 +9,28 @@ from math import prod
 from msgspec import Struct
 
 from service.errors import InvalidInput
+from service.samples.ingest.labels import SENT
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import Signature
 
-LABEL, KEY, SPLIT = "label", "key", "split"
+LABEL = "label"
+NAMED = [each.name for each in SENT if each.asked is None]
+"""Columns of samples that a CSV names as they are named."""
 _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 
 
-class Columns(Struct, frozen=True):
+class Header(Struct, frozen=True):
     """Positions of the columns.
 
-    inputs: for each input its columns, in flat order. weight: only if the request names its column,
-    since features are often named `weight`. features: their names, if they are the CSV's own and
-    not of the form `input[0]`.
+    inputs: for each input its columns, in flat order. columns: of samples, by name; others than
+    NAMED only if the request names theirs, since features are often named like them. features:
+    their names, if they are the CSV's own and not of the form `input[0]`.
     """
 
     count: int
     inputs: tuple[tuple[int, ...], ...]
-    label: tuple[int, ...]
-    key: int | None
-    split: int | None
-    weight: int | None
+    columns: dict[str, tuple[int, ...]]
     features: tuple[str, ...] | None = None
 
 
@@ -38,15 +38,14 @@ def read_header(
     model: Model,
     names: Sequence[str],
     *,
-    label_column: str | None,
+    csv_columns: Mapping[str, str],
     ignore_columns: str | None = None,
-    weight_column: str | None = None,
-) -> Columns:
+) -> Header:
     """Map the columns of a header.
 
     Columns named `input[0]`, `input[1]`, … or like the model's features may be in any order.
     Otherwise the model's only input takes all remaining columns, in their order.
-    ignore_columns, weight_column: see UploadOptions. Raises InvalidInput.
+    csv_columns, ignore_columns: see UploadOptions. Raises InvalidInput.
     """
     names = [name.strip() for name in names]
     at = {name: position for position, name in enumerate(names)}
@@ -58,10 +57,8 @@ def read_header(
     if len(names) == 1 and (other := next((each for each in ";\t" if each in names[0]), None)):
         detail = f"the columns are separated by {other!r}; separate them by commas"
         raise wrong_csv(Problem("/1", detail))
-    label = _label_columns(model, at, label_column)
-    key, split = (at.get(name) if at.get(name) not in label else None for name in (KEY, SPLIT))
-    weight = _weight_column(at, weight_column)
-    taken = {*label, key, split, weight}
+    columns = _sample_columns(model, at, csv_columns)
+    taken = {place for places in columns.values() for place in places}
     rest = {name: place for place, name in enumerate(names) if place not in taken}
     known = _known_features(model, rest)
     ignored = _ignored(ignore_columns, rest, known=known)
@@ -77,14 +74,34 @@ def read_header(
         end = start + prod(spec.shape)
         inputs.append(tuple(rest[name] for name in known[start:end]))
         start = end
-    return Columns(len(names), tuple(inputs), label, key, split, weight, learned)
+    return Header(len(names), tuple(inputs), columns, learned)
 
 
-def _weight_column(at: Mapping[str, int], name: str | None) -> int | None:
-    if name is not None and name not in at:
-        detail = f"there is no column {name[:100]!r}; there are {list(at)[:20]}"
-        raise wrong_csv(Problem("/query/weight_column", detail))
-    return None if name is None else at[name]
+def _sample_columns(
+    model: Model, at: Mapping[str, int], asked: Mapping[str, str]
+) -> dict[str, tuple[int, ...]]:
+    """Where columns of samples are: those that the request names, and others of NAMED."""
+    columns: dict[str, tuple[int, ...]] = {}
+    for name, text in asked.items():
+        wanted = [each.strip() for each in text.split(",")] if name == LABEL else [text]
+        missing = (
+            f"there is no column {each[:100]!r}; there are {list(at)[:20]}"
+            for each in wanted
+            if each not in at
+        )
+        problems = [Problem(f"/query/{name}_column", detail) for detail in missing]
+        values = prod(model.signature.target.shape)
+        if not problems and len(wanted) not in (1, values):
+            detail = f"{len(wanted)} columns are named, a label of this model is {values} numbers"
+            problems.append(Problem(f"/query/{name}_column", detail))
+        if problems:
+            raise wrong_csv(*problems)
+        columns[name] = tuple(at[each] for each in wanted)
+    label = columns.get(LABEL, ())
+    for name in NAMED:
+        if name in at and name not in columns and at[name] not in label:
+            columns[name] = (at[name],)
+    return columns
 
 
 def _known_features(model: Model, rest: Mapping[str, int]) -> tuple[str, ...] | None:
@@ -134,26 +151,6 @@ def _refuse_others(rest: Mapping[str, int], known: Sequence[str]) -> None:
         raise wrong_csv(Problem("/1", f"the header {what}; {advice}"))
 
 
-def _label_columns(model: Model, at: dict[str, int], label_column: str | None) -> tuple[int, ...]:
-    if label_column is None:
-        return (at[LABEL],) if LABEL in at else ()
-    wanted = [name.strip() for name in label_column.split(",")]
-    problems = [
-        Problem(
-            "/query/label_column", f"there is no column {name[:100]!r}; there are {list(at)[:20]}"
-        )
-        for name in wanted
-        if name not in at
-    ]
-    values = prod(model.signature.target.shape)
-    if not problems and len(wanted) not in (1, values):
-        detail = f"{len(wanted)} columns are named, a label of this model is {values} numbers"
-        problems.append(Problem("/query/label_column", detail))
-    if problems:
-        raise wrong_csv(*problems)
-    return tuple(at[name] for name in wanted)
-
-
 def check_features(
     signature: Signature, features: Sequence[str] | None, *, at: str
 ) -> tuple[str, ...] | None:
@@ -162,7 +159,7 @@ def check_features(
         return None
     names = tuple(name.strip() for name in features)
     size = sum(prod(spec.shape) for spec in signature.inputs)
-    reserved = sorted({LABEL, KEY, SPLIT} & set(names))
+    reserved = sorted({*NAMED} & {*names})
     detail = None
     if len(names) != size:
         detail = f"{len(names)} names are given, the inputs of a sample are {size} values"

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from service import allocator
 from service.samples.ingest import tensors
-from service.samples.ingest.csv_header import Columns, read_header, wrong_csv
+from service.samples.ingest.csv_header import Header, read_header, wrong_csv
 from service.samples.ingest.csv_lines import Row, in_groups, most_line_characters, read_lines
-from service.samples.ingest.csv_windows import Cutter, Parsed, row_signature, windows_of
-from service.samples.ingest.intake import Faults, IngestResult, Intake, UploadOptions
-from service.samples.ingest.json_upload import key_complaint, label_reader
-from service.samples.ingest.labels import SHOWN_CHARACTERS, Label, LabelReader
+from service.samples.ingest.csv_windows import Cutter, row_signature, windows_of
+from service.samples.ingest.intake import Faults, GoodSamples, IngestResult, Intake, UploadOptions
+from service.samples.ingest.labels import SHOWN_CHARACTERS, parse_columns, sent_columns
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.weights import WeightReader
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
 from storage.store import Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
-"""A whole number as written by programs that lack integers in columns with missing values."""
 
 
 def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) -> IngestResult:
@@ -50,13 +43,7 @@ def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) ->
         ):
             table = CsvSamples(model, text, options)
             for chunk in table.chunks(intake.faults):
-                intake.add(
-                    chunk.records,
-                    chunk.labels,
-                    key=chunk.keys,
-                    split=[each or options.split for each in chunk.splits],
-                    weights=chunk.weights,
-                )
+                intake.add(chunk)
             result = intake.commit(table.total)
         if result.accepted and table.columns.features is not None:
             _learn_features(store, model, table.columns.features)
@@ -75,31 +62,31 @@ class CsvSamples:
         kind = windows_of(model.signature, model.preprocess)
         rows = row_signature(model.signature, model.preprocess)
         self._model = replace(model, signature=rows)
-        self._cutter = None if kind is None else Cutter(model, kind, split=options.split)
+        self._cutter = (
+            None if kind is None else Cutter(model, kind, split=options.columns.get("split"))
+        )
         self._lines = read_lines(text, most_characters=most_line_characters(model))
         self.total = 0
         self.columns = read_header(
             self._model,
             next(self._lines, (1, []))[1],
-            label_column=options.label_column,
+            csv_columns=options.csv_columns,
             ignore_columns=options.ignore_columns,
-            weight_column=options.weight_column,
         )
-        if kind is not None and self.columns.key is not None:
+        if kind is not None and "key" in self.columns.columns:
             detail = "a window has many rows, and so no key; ignore_columns leaves the column out"
             raise wrong_csv(Problem("/1", detail))
 
-    def chunks(self, faults: Faults) -> Iterator[Parsed]:
+    def chunks(self, faults: Faults) -> Iterator[GoodSamples]:
         """Good samples, some at a time; the faults of others are added to `faults`."""
         for rows in in_groups(self._lines):
             self.total += len(rows)
             chunk = _Chunk(self._model, self.columns, rows)
-            good = chunk.check(faults)
-            parsed = Parsed(chunk.records, chunk.labels, chunk.keys, chunk.splits, chunk.weights)
+            good, samples = chunk.check(faults)
             if self._cutter is None:
-                yield parsed
+                yield samples
             else:
-                yield from self._cutter.add(parsed, good, len(rows))
+                yield from self._cutter.add(samples, good, len(rows))
         if self.total == 0:
             raise wrong_csv(Problem("/2", "there is no line behind the header"))
         if self._cutter is not None:
@@ -118,46 +105,47 @@ def _learn_features(store: Store, model: Model, names: tuple[str, ...]) -> None:
 
 
 class _Chunk:
-    """Lines during conversion. records: (n, record bytes), the good ones."""
+    """Lines during conversion."""
 
-    def __init__(self, model: Model, columns: Columns, rows: Sequence[Row]) -> None:
+    def __init__(self, model: Model, header: Header, rows: Sequence[Row]) -> None:
         self._inputs = model.signature.inputs
-        self._columns = columns
-        self._label_reader = label_reader(model)
-        self._weight_reader = WeightReader(model)
-        self._vector = len(columns.label) > 1
+        self._header = header
+        self._parsers = {name: each.parse_cells for name, each in sent_columns(model).items()}
         self._rows = rows
-        self.records: NDArray[np.uint8] = np.empty((0, 0), np.uint8)
-        self.labels: list[Label] = []
-        self.keys: list[str | None] = []
-        self.splits: list[Split | None] = []
-        self.weights: list[float | None] = []
 
-    def check(self, faults: Faults) -> list[int]:
-        """Keep the good lines and return their positions; report the others to faults."""
+    def check(self, faults: Faults) -> tuple[list[int], GoodSamples]:
+        """The positions of the good lines, and their samples; the others' faults are reported."""
         problems: dict[int, list[Problem]] = {}
         cells = [self._whole(at, problems) for at in range(len(self._rows))]
         parts = [
             self._numbers(cells, spec, columns, problems)
-            for spec, columns in zip(self._inputs, self._columns.inputs, strict=True)
+            for spec, columns in zip(self._inputs, self._header.inputs, strict=True)
         ]
+        about: list[dict[str, Any]] = []
+        found = self._header.columns
         for position, (line, _) in enumerate(self._rows):
             if position not in problems:
-                self._about(line, cells[position], problems, position)
+                row = cells[position]
+                given = {name: [row[at] for at in places] for name, places in found.items()}
+                values, complaints = parse_columns(self._parsers, given)
+                details = (f"line {line}: {complaint}" for _, complaint in complaints)
+                if wrong := [Problem(f"/{line}", detail) for detail in details]:
+                    problems[position] = wrong
+                else:
+                    about.append(values)
         for position in sorted(problems):
             faults.sample(problems[position])
         good = [position for position in range(len(cells)) if position not in problems]
-        self.records = np.concatenate(parts, axis=1)[good]
-        return good
+        return good, GoodSamples.of_rows(np.concatenate(parts, axis=1)[good], about)
 
     def _whole(self, position: int, problems: dict[int, list[Problem]]) -> list[str]:
         """The cells of a row; zeros if it has too few or too many."""
         line, cells = self._rows[position]
-        if len(cells) == self._columns.count:
+        if len(cells) == self._header.count:
             return cells
-        detail = f"line {line} has {len(cells)} columns, the header has {self._columns.count}"
+        detail = f"line {line} has {len(cells)} columns, the header has {self._header.count}"
         problems[position] = [Problem(f"/{line}", detail)]
-        return ["0"] * self._columns.count
+        return ["0"] * self._header.count
 
     def _numbers(
         self,
@@ -205,44 +193,6 @@ class _Chunk:
                     detail = f"line {line}: column {column} holds {shown}, which is not a number"
                     problems.setdefault(position, []).append(Problem(f"/{line}", detail))
         return values
-
-    def _about(
-        self, line: int, cells: list[str], problems: dict[int, list[Problem]], position: int
-    ) -> None:
-        found: list[str] = []
-        label, complaint = _label(self._label_reader, [cells[at] for at in self._columns.label])
-        found += [complaint] if complaint else []
-        key = self._cell(cells, self._columns.key) or None
-        if key is not None and (complaint := key_complaint(key)):
-            found.append(complaint)
-        split = self._cell(cells, self._columns.split)
-        if split not in ("", Split.TRAIN.value, Split.VALIDATION.value):
-            found.append(f"split is train or validation, not {split[:SHOWN_CHARACTERS]!r}")
-        weight, complaint = self._weight_reader.parse_text(self._cell(cells, self._columns.weight))
-        found += [complaint] if complaint else []
-        if found:
-            problems[position] = [Problem(f"/{line}", f"line {line}: {each}") for each in found]
-            return
-        self.labels.append(label)
-        self.keys.append(key)
-        self.splits.append(Split(split) if split else None)
-        self.weights.append(weight)
-
-    @staticmethod
-    def _cell(cells: list[str], at: int | None) -> str:
-        return "" if at is None else cells[at].strip()
-
-
-def _label(reader: LabelReader, cells: list[str]) -> tuple[Label, str | None]:
-    cells = [cell.strip() for cell in cells]
-    if not any(cells):
-        return None, None
-    text = cells[0] if len(cells) == 1 else f"[{','.join(cells)}]"
-    label, complaint = reader.parse_text(text)
-    if complaint and (whole := WHOLE.sub(r"\1", text)) != text:
-        again, still = reader.parse_text(whole)
-        return (label, complaint) if still else (again, None)
-    return label, complaint
 
 
 def _all_numbers(text: list[list[str]]) -> NDArray[np.float64]:

@@ -5,20 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from service.preprocess import Description, for_signature
 from service.preprocess.windows import Windows
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import wrong_csv
-from service.samples.ingest.labels import Label
+from service.samples.ingest.intake import GoodSamples
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import Split
+from storage.records.samples import Label, Split
 from storage.records.signatures import Signature, TensorSpec
 
 if TYPE_CHECKING:
@@ -29,16 +28,6 @@ PARTS = 10
 """One part in ten is for validation."""
 WINDOWS_A_PART = 4
 """Length, in windows, of a part of a recording whose windows overlap."""
-
-
-class Parsed(Struct):
-    """Samples of a CSV, n of them. records: (n, record bytes)."""
-
-    records: NDArray[np.uint8]
-    labels: Sequence[Label]
-    keys: Sequence[str | None]
-    splits: Sequence[Split | None]
-    weights: Sequence[float | None]
 
 
 def windows_of(signature: Signature, preprocess: Sequence[Description]) -> Windows | None:
@@ -71,22 +60,20 @@ class Cutter:
         self._kind = kind
         self._split = split
         self._records = np.empty((0, tensors.input_bytes(self._spec)), np.uint8)
-        self._rows: list[tuple[Label, Split | None, float | None] | None] = []
+        self._rows: list[dict[str, Any] | None] = []
         self._start = 0
         self._phase: int | None = None
         self.rows = 0
         self.left_out = 0
 
-    def add(self, rows: Parsed, good: Sequence[int], count: int) -> Iterator[Parsed]:
+    def add(self, rows: GoodSamples, good: Sequence[int], count: int) -> Iterator[GoodSamples]:
         """good: the positions of the rows among `count`; no window crosses a bad one."""
         records = np.zeros((count, self._records.shape[1]), np.uint8)
         records[list(good)] = rows.records
         self._records = np.concatenate([self._records, records])
-        about: list[tuple[Label, Split | None, float | None] | None] = [None] * count
-        for at, said in zip(
-            good, zip(rows.labels, rows.splits, rows.weights, strict=True), strict=True
-        ):
-            about[at] = said
+        about: list[dict[str, Any] | None] = [None] * count
+        for at, values in zip(good, zip(*rows.columns.values(), strict=True), strict=True):
+            about[at] = dict(zip(rows.columns, values, strict=True))
         self._rows += about
         self.rows += count
         yield from self._windows()
@@ -109,7 +96,7 @@ class Cutter:
             " over a row that cannot be read",
         )
 
-    def _windows(self) -> Iterator[Parsed]:
+    def _windows(self) -> Iterator[GoodSamples]:
         kind, length, stride = self._kind, self._kind.length, self._kind.stride
         whole = self._records.view(tensors.little_endian(self._spec.dtype))
         starts = range(0, len(whole) - length + 1, stride)
@@ -119,25 +106,27 @@ class Cutter:
             kept = [at for at in some if self._is_kept(at, whole[at : at + length])]
             windows = np.stack([whole[at : at + length] for at in kept]) if kept else whole[:0]
             if kept:
-                yield self._parsed(kind.laid(windows), kept)
+                yield self._samples(kind.laid(windows), kept)
         done = len(starts) * stride
         self._records, self._rows = self._records[done:], self._rows[done:]
         self._start += done
 
-    def _parsed(self, windows: NDArray[np.generic], starts: Sequence[int]) -> Parsed:
+    def _samples(self, windows: NDArray[np.generic], starts: Sequence[int]) -> GoodSamples:
+        """Columns besides label and split are those of a window's last row."""
         ends = [at + self._kind.length - 1 for at in starts]
         last = [row for row in map(self._rows.__getitem__, ends) if row is not None]
         records = np.ascontiguousarray(windows).reshape(len(starts), -1).view(np.uint8)
-        labels = [self._label(at) for at in starts]
-        splits = [self._split_of(at) for at in starts]
-        return Parsed(records, labels, [None] * len(starts), splits, [row[2] for row in last])
+        samples = GoodSamples.of_rows(records, last)
+        samples.columns["label"] = [self._label(at) for at in starts]
+        samples.columns["split"] = [self._split_of(at) for at in starts]
+        return samples
 
     def _is_kept(self, at: int, window: NDArray[np.generic]) -> bool:
         rows = self._rows[at : at + self._kind.length]
         if self._phase is None:
             digest = sha256(np.ascontiguousarray(window).tobytes()).digest()
             self._phase = digest[0] % PARTS
-        splits = {row[1] for row in rows if row is not None}
+        splits = {row["split"] for row in rows if row is not None}
         ends = (self._start + at, self._start + at + self._kind.length - 1)
         named = self._split is not None or splits != {None}
         is_kept = None not in rows and len(splits) == 1
@@ -148,7 +137,7 @@ class Cutter:
 
     def _split_of(self, at: int) -> Split | None:
         row = self._rows[at]
-        named = self._split if row is None or row[1] is None else row[1]
+        named = self._split if row is None or row["split"] is None else row["split"]
         overlap = self._kind.stride < self._kind.length
         return self._part_split(self._start + at) if named is None and overlap else named
 
@@ -158,7 +147,7 @@ class Cutter:
 
     def _label(self, at: int) -> Label:
         rows = self._rows[at : at + self._kind.length]
-        labels = [row[0] for row in rows if row is not None]
+        labels: list[Label] = [row["label"] for row in rows if row is not None]
         if not self._by_majority:
             return labels[-1]
         given = [label for label in labels if label is not None]

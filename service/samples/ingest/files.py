@@ -10,17 +10,14 @@ from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.preprocess import FileKind, Unreadable
-from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
-from service.samples.ingest.json_upload import key_complaint, label_reader
+from service.samples.ingest.intake import GoodSamples, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
-from service.samples.ingest.labels import Label, LabelReader
+from service.samples.ingest.labels import SENT, parse_columns, sent_columns
 from service.samples.ingest.require import require_files
-from service.samples.ingest.weights import WeightReader
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import Split
 from storage.store import Store
 
 MAX_FILE_BYTES = 64 * 2**20
@@ -31,27 +28,17 @@ SAME = {
     "audio/x-flac": "audio/flac",
 }
 """Other names of media types."""
-FIELDS = frozenset({"label", "key", "split", "weight"})
+FIELDS = frozenset(each.name for each in SENT)
 
 
 class FileUpload(Struct, frozen=True):
-    """One file: its bytes within the upload's file, and its description.
-
-    about: `label`, `key`, `split`, `weight`; the label is any JSON value.
-    """
+    """One file: its bytes within the upload's file, and its columns as JSON."""
 
     name: str
     media_type: str
     offset: int
     length: int
     about: Mapping[str, Any]
-
-
-class _Checked(Struct, frozen=True):
-    label: Label
-    key: str | None
-    split: Split | None
-    weight: float | None
 
 
 def store_files(
@@ -66,7 +53,7 @@ def store_files(
     Only one file is in memory at a time. Raises InvalidInput with every bad one.
     """
     kind = require_files(model)
-    labels, weights = label_reader(model), WeightReader(model)
+    parsers = {name: each.parse for name, each in sent_columns(model).items()}
     if not uploads:
         problem = Problem("/files", f"send at least one {kind.thing}")
         raise InvalidInput(f"there is no {kind.thing}", problems=[problem])
@@ -77,20 +64,16 @@ def store_files(
     ):
         for position, upload in enumerate(uploads):
             at = f"/files/{position}"
-            checked, problems = _check_about(upload, labels, weights, at=at)
+            columns, complaints = parse_columns(parsers, upload.about)
+            problems = [
+                Problem(f"{at}/{name}", f"{upload.name}: {detail}") for name, detail in complaints
+            ]
             data, faults = _read(file, upload, kind, at=at)
             problems += faults
             if problems:
                 intake.faults.sample(problems)
                 continue
-            intake.add(
-                data,
-                [checked.label],
-                lengths=[len(data)],
-                key=[checked.key],
-                split=[checked.split or options.split],
-                weights=[checked.weight],
-            )
+            intake.add(GoodSamples.of_rows(data, [columns], [len(data)]))
         return intake.commit(len(uploads))
 
 
@@ -145,25 +128,6 @@ def _check(upload: FileUpload, data: bytes, kind: FileKind, *, at: str) -> list[
         detail = f"{upload.name}: it is said to be {said}, but it is {media_type}"
         return [Problem(at, detail)]
     return []
-
-
-def _check_about(
-    upload: FileUpload, labels: LabelReader, weights: WeightReader, *, at: str
-) -> tuple[_Checked, list[Problem]]:
-    about, problems = upload.about, []
-    label, complaint = labels.parse(about.get("label"))
-    if complaint:
-        problems.append(Problem(f"{at}/label", f"{upload.name}: {complaint}"))
-    key, split = about.get("key"), about.get("split")
-    if complaint := key_complaint(key):
-        problems.append(Problem(f"{at}/key", f"{upload.name}: {complaint}"))
-    if split not in (None, Split.TRAIN.value, Split.VALIDATION.value):
-        problems.append(Problem(f"{at}/split", f"{upload.name}: split is train or validation"))
-        split = None
-    weight, complaint = weights.parse(about.get("weight"))
-    if complaint:
-        problems.append(Problem(f"{at}/weight", f"{upload.name}: {complaint}"))
-    return _Checked(label, key, Split(split) if split else None, weight), problems
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, field
 
 from service.errors import InsufficientScope, InvalidInput
+from service.samples.columns import COLUMNS
 from service.samples.ingest import tensors
 from service.samples.ingest.require import takes_files
 from service.samples.ingest.statistics import Statistics, balance_warnings
-from service.samples.ingest.weights import NO_WEIGHTS, takes_weights
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import Label, Split
+from storage.records.samples import SAMPLE_COLUMNS, Split
 from storage.records.signatures import TargetSpec
 from storage.samples.staging import Staging
 from storage.store import Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-    from typing_extensions import Unpack
-
-    from storage.records.samples import SampleColumns
 
 MAX_LISTED = 1000
 """Maximum number of errors listed; of the others, only the number is given."""
@@ -34,22 +31,20 @@ MAX_LISTED = 1000
 class UploadOptions(Struct, frozen=True):
     """Options of a request that apply to all its samples.
 
-    split: for samples that name none. skip_bad: store the good ones even if others are bad.
-    allow_duplicates: store samples whose inputs the model already has. label_column: for CSV, a
-    column name, or several separated by commas if a label is a list; default: `label` if it exists.
-    weight: of samples that name none. weight_column: for CSV, the column of the weights.
-    ignore_columns: for CSV, names separated by commas, or `*` for all that the model does not know.
-    owner: who adds the samples, None if the caller may change anybody's. base_set: add them to the
-    base set, whatever split they name.
+    columns: values of columns, such as the split, for samples that name none. skip_bad: store the
+    good ones even if others are bad. allow_duplicates: store samples whose inputs the model already
+    has. csv_columns: for CSV, a column of samples → the CSV's that holds it; for `label` several
+    separated by commas if a label is a list, by default `label` if it exists. ignore_columns: for
+    CSV, names separated by commas, or `*` for all that the model does not know. owner: who adds the
+    samples, None if the caller may change anybody's. base_set: add them to the base set, whatever
+    split they name.
     """
 
-    split: Split | None = None
+    columns: Mapping[str, Any] = field(default_factory=dict)
     skip_bad: bool = False
     allow_duplicates: bool = False
-    label_column: str | None = None
+    csv_columns: Mapping[str, str] = field(default_factory=dict)
     ignore_columns: str | None = None
-    weight: float = 1.0
-    weight_column: str | None = None
     owner: str | None = None
     base_set: bool = False
 
@@ -84,6 +79,32 @@ class Faults:
             )
 
 
+Records: TypeAlias = "bytes | NDArray[np.uint8]"
+
+
+class GoodSamples(Struct):
+    """Good samples of an upload, n of them.
+
+    records: concatenated, as storage keeps them, or (n, record bytes). columns: name → n values;
+    None for one that was not given. lengths: of each record in bytes, if they differ.
+    """
+
+    records: Records
+    columns: dict[str, list[Any]]
+    lengths: Sequence[int] | None = None
+
+    @classmethod
+    def of_rows(
+        cls,
+        records: Records,
+        rows: Sequence[Mapping[str, Any]],
+        lengths: Sequence[int] | None = None,
+    ) -> GoodSamples:
+        """Samples of these columns, of which all rows have the same."""
+        names = rows[0] if rows else ()
+        return cls(records, {name: [row[name] for row in rows] for name in names}, lengths)
+
+
 class IngestResult(Struct, frozen=True):
     """ids: first and last id of the accepted samples, None if there are none.
 
@@ -110,13 +131,12 @@ class Intake:
     """
 
     def __init__(self, store: Store, model: Model, options: UploadOptions) -> None:
-        if options.weight != 1 and not takes_weights(model):
-            raise InvalidInput("no weights", problems=[Problem("/query/weight", NO_WEIGHTS)])
+        _require_taken(model, options.columns)
         self.faults = Faults()
         self._store = store
         self._model = model
         self._skip_bad = options.skip_bad
-        self._weight = options.weight
+        self._for_others = options.columns
         self._statistics = None if takes_files(model) else Statistics(store, model)
         self._base_set, self._owner = options.base_set, options.owner
         self._added = 0
@@ -133,36 +153,34 @@ class Intake:
     ) -> None:
         self._staging.discard()
 
-    def add(
-        self,
-        records: bytes | NDArray[np.uint8],
-        labels: Sequence[Label],
-        *,
-        lengths: Sequence[int] | None = None,
-        weights: Sequence[float | None] | None = None,
-        **columns: Unpack[SampleColumns],
-    ) -> None:
-        """Stage good samples, unless the upload will be refused because of bad ones.
-
-        weights: None to use the weight from the options.
-        """
-        if self.faults.samples and not self._skip_bad:
+    def add(self, good: GoodSamples) -> None:
+        """Stage samples, unless the upload will be refused because of bad ones."""
+        labels = good.columns.get("label")
+        if not labels or (self.faults.samples and not self._skip_bad):
             return
         if self._model.signature.target.is_empty:
             labels = [b""] * len(labels)  # the loss takes no labels, so all count as labelled
-        if weights is not None:
-            columns["weight"] = [self._weight if each is None else each for each in weights]
-        elif self._weight != 1:
-            columns["weight"] = [self._weight] * len(labels)
+        columns = self._completed(good.columns, len(labels))
         if self._owner is not None:
             _require_evictable(columns)
         if self._base_set and None in labels:
             _refuse_unlabelled(self._added + labels.index(None))
         self._added += len(labels)
-        self._staging.add(records, labels, lengths=lengths, **columns)
-        if self._statistics is not None and len(labels):
-            rows = np.frombuffer(records, np.uint8) if isinstance(records, bytes) else records
+        self._staging.add(good.records, labels, lengths=good.lengths, **columns)
+        if self._statistics is not None:
+            rows = np.frombuffer(good.records, np.uint8)
             self._statistics.add(rows.reshape(len(labels), -1))
+
+    def _completed(self, given: Mapping[str, list[Any]], count: int) -> dict[str, list[Any]]:
+        """The columns besides the label, with what samples have that give no value."""
+        columns = {}
+        for name, default in SAMPLE_COLUMNS.items():
+            other = self._for_others.get(name, default)
+            if name in given:
+                columns[name] = [other if each is None else each for each in given[name]]
+            elif other != default:
+                columns[name] = [other] * count
+        return columns
 
     def commit(self, total: int) -> IngestResult:
         """Store the staged samples durably. total: samples in the upload. Raises InvalidInput."""
@@ -203,10 +221,18 @@ def stage(
     )
 
 
-def _require_evictable(columns: SampleColumns) -> None:
+def _require_taken(model: Model, columns: Mapping[str, Any]) -> None:
+    """Raises InvalidInput for a value of the request that the model's samples cannot have."""
+    for column in COLUMNS:
+        _, complaint = column(model).parse(columns.get(column.name))
+        if complaint:
+            problem = Problem(f"/query/{column.name}", complaint.removeprefix(f"{column.name}: "))
+            raise InvalidInput(f"no {column.name}s", problems=[problem])
+
+
+def _require_evictable(columns: Mapping[str, Sequence[Any]]) -> None:
     """Raises InsufficientScope: what no quota evicts could fill it, and keep other apps out."""
-    splits = columns.get("split")
-    if any(columns.get("pinned", ())) or (isinstance(splits, list) and Split.BASE in splits):
+    if any(columns.get("pinned", ())) or Split.BASE in columns.get("split", ()):
         raise InsufficientScope(
             "some of these are pinned or belong to a base set, which needs the scope models:admin",
             scope="models:admin",

@@ -4,33 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
-
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
-from service.samples.ingest.intake import IngestResult, Intake, UploadOptions
+from service.samples.ingest.intake import GoodSamples, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
-from service.samples.ingest.labels import Label, LabelReader
+from service.samples.ingest.labels import SENT, parse_columns, sent_columns
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.weights import WeightReader
-from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.models import Model
-from storage.records.samples import Split
 from storage.store import Store
 
-FIELDS = frozenset({"inputs", "label", "key", "split", "weight"})
-MAX_KEY_LENGTH = 512
+FIELDS = frozenset({"inputs", *(each.name for each in SENT)})
 
 
-class ParsedSample(Struct, frozen=True):
-    """A valid sample."""
-
-    record: bytes
-    label: Label
-    key: str | None
-    split: Split | None
-    weight: float | None
+ParsedSample = tuple[bytes, dict[str, Any]]
+"""The record of a valid sample, and its columns."""
 
 
 def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) -> IngestResult:
@@ -49,13 +37,8 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
                 intake.faults.sample(problems)
             else:
                 good.append(parsed)
-        intake.add(
-            b"".join(sample.record for sample in good),
-            [sample.label for sample in good],
-            key=[sample.key for sample in good],
-            split=[sample.split or options.split for sample in good],
-            weights=[sample.weight for sample in good],
-        )
+        records = b"".join(record for record, _ in good)
+        intake.add(GoodSamples.of_rows(records, [columns for _, columns in good]))
         return intake.commit(len(samples))
 
 
@@ -64,8 +47,7 @@ class SampleParser:
 
     def __init__(self, model: Model) -> None:
         self._inputs = model.signature.inputs
-        self._labels = label_reader(model)
-        self._weights = WeightReader(model)
+        self._parsers = {name: each.parse for name, each in sent_columns(model).items()}
 
     def parse(self, sample: Any, *, at: str) -> tuple[ParsedSample | None, list[Problem]]:
         """The sample, or None and its errors. at: JSON pointer of the sample."""
@@ -77,20 +59,10 @@ class SampleParser:
             if name not in FIELDS
         ]
         record = self._record(sample.get("inputs"), at, problems)
-        label, complaint = self._labels.parse(sample.get("label"))
-        if complaint:
-            problems.append(Problem(f"{at}/label", complaint))
-        key, split = sample.get("key"), sample.get("split")
-        if complaint := key_complaint(key):
-            problems.append(Problem(f"{at}/key", complaint))
-        if split is not None and split not in (Split.TRAIN.value, Split.VALIDATION.value):
-            problems.append(Problem(f"{at}/split", "split is train or validation"))
-        weight, complaint = self._weights.parse(sample.get("weight"))
-        if complaint:
-            problems.append(Problem(f"{at}/weight", complaint))
-        if problems:
-            return None, problems
-        return ParsedSample(record, label, key, Split(split) if split else None, weight), []
+        columns, complaints = parse_columns(self._parsers, sample)
+        for name, complaint in complaints:
+            problems.append(Problem(f"{at}/{name}", complaint))
+        return (None, problems) if problems else ((record, columns), [])
 
     def _record(self, inputs: Any, at: str, problems: list[Problem]) -> bytes:
         if not isinstance(inputs, dict):
@@ -114,18 +86,6 @@ class SampleParser:
             else:
                 parts.append(tensor.tobytes())
         return b"".join(parts)
-
-
-def label_reader(model: Model) -> LabelReader:
-    """A reader of the labels that the model's loss takes."""
-    return LabelReader(model.signature.target, TASKS[model.loss])
-
-
-def key_complaint(key: Any) -> str | None:
-    """What is wrong with a key, or None."""
-    if key is None or (isinstance(key, str) and 0 < len(key) <= MAX_KEY_LENGTH):
-        return None
-    return f"key is text of 1 to {MAX_KEY_LENGTH} characters"
 
 
 def _parse_body(body: bytes) -> tuple[list[Any], str]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from service.samples.columns import COLUMNS, Column, Value
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.tensors import (
     UNREADABLE,
@@ -16,19 +19,26 @@ from service.samples.ingest.tensors import (
     texts,
     type_complaint,
 )
+from service.training.tasks import TASKS
 from service.training.tasks.task import LearningTask
+from storage.records.models import Model
+from storage.records.samples import Label
 from storage.records.signatures import IGNORED, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Label = int | bytes | None
 SHOWN_CHARACTERS = 100
 NO_LABEL = "label: the model's loss takes none; leave it out"
+WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
+"""A whole number as written by programs that lack integers in columns with missing values."""
 
 
-class LabelReader:
-    """Reads labels for one target of a task."""
+class LabelReader(Column):
+    """Reads labels that a model's loss takes."""
+
+    name = "label"
+    schema: ClassVar = {"description": "Class index, class name, list of numbers, or null."}
 
     def __init__(self, target: TargetSpec, task: LearningTask) -> None:
         self._target = target
@@ -39,8 +49,8 @@ class LabelReader:
         self._is_index = not target.shape and target.num_classes is not None
         self._indices = range((self._is_index and target.num_classes) or 0)
 
-    def parse(self, value: Any) -> tuple[Label, str | None]:
-        """A label from JSON: (label, None) or (None, what is wrong)."""
+    def parse(self, value: Any) -> Value:
+        """A class index, a name, several names, a number or nested lists of them."""
         if value is None or (type(value) is int and value in self._indices):
             return value, None
         if self._target.is_empty:
@@ -56,8 +66,8 @@ class LabelReader:
             return None, complaint
         return self._stored(array), None
 
-    def parse_text(self, text: str) -> tuple[Label, str | None]:
-        """A label from a query or a CSV cell: a class name, a number, or JSON; empty: no label."""
+    def parse_text(self, text: str) -> Value:
+        """A class name, a number, or JSON; empty for no label."""
         if not text or text in self._index:
             return self.parse(text or None)
         try:
@@ -66,24 +76,36 @@ class LabelReader:
             value = text
         return self.parse(text if isinstance(value, str) else value)
 
-    def array_complaint(self, array: NDArray[Any]) -> str | None:
-        """What is wrong with an array of labels as a whole, batch first; None if nothing is."""
+    def parse_cells(self, cells: list[str]) -> Value:
+        """The cells of all its columns; those of numbers make a list."""
+        cells = [cell.strip() for cell in cells]
+        if not any(cells):
+            return None, None
+        text = cells[0] if len(cells) == 1 else f"[{','.join(cells)}]"
+        label, complaint = self.parse_text(text)
+        if complaint and (whole := WHOLE.sub(r"\1", text)) != text:
+            again, still = self.parse_text(whole)
+            return (label, complaint) if still else (again, None)
+        return label, complaint
+
+    def array_complaint(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str | None:
+        """As of other columns; a label may have more axes."""
         if self._target.is_empty:
             return NO_LABEL
-        named = array.dtype.kind == "U" and array.ndim == 1
-        if named and self._target.classes and not self._target.shape:
+        is_flat = len(shape) == 1
+        if dtype.kind == "U" and is_flat and self._target.classes and not self._target.shape:
             return None
-        if complaint := type_complaint(array.dtype, self._target.dtype):
+        if complaint := type_complaint(dtype, self._target.dtype):
             return f"label {complaint}"
-        if self._rows(array).shape[1:] != self._target.shape:
+        if (shape[1:] or (1,) * (is_flat and self._target.shape == (1,))) != self._target.shape:
             return (
-                f"label has shape {list(array.shape[1:])} a sample, "
+                f"label has shape {list(shape[1:])} a sample, "
                 f"the model takes {list(self._target.shape)}"
             )
         return None
 
     def read(self, rows: NDArray[Any]) -> tuple[list[Label], dict[int, str]]:
-        """Labels of an array that passed `array_complaint`, and errors by row."""
+        """Labels of rows that passed `array_complaint`, and what is wrong, by row."""
         if rows.dtype.kind == "U":
             named = [
                 (None, f"label: {UNREADABLE}") if name is None else self._by_name(name)
@@ -154,3 +176,36 @@ class LabelReader:
         if self._is_index:
             return int(label)
         return label.astype(little_endian(self._target.dtype)).tobytes()
+
+
+SENT: tuple[type[Column], ...] = (LabelReader, *(each for each in COLUMNS if each.sent))
+"""The columns of JSON, CSV and forms."""
+
+
+def label_reader(model: Model) -> LabelReader:
+    """A reader of the labels that the model's loss takes."""
+    return LabelReader(model.signature.target, TASKS[model.loss])
+
+
+def columns_of(model: Model) -> dict[str, Column]:
+    """The readers of a model's columns by name, in the order of errors."""
+    return {LabelReader.name: label_reader(model), **{each.name: each(model) for each in COLUMNS}}
+
+
+def sent_columns(model: Model) -> dict[str, Column]:
+    """Those of JSON, CSV and forms."""
+    return {name: each for name, each in columns_of(model).items() if each.sent}
+
+
+def parse_columns(
+    parsers: Mapping[str, Callable[[Any], Value]], given: Mapping[str, Any]
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+    """Values of one sample by column, None for none, and what is wrong with which."""
+    values: dict[str, Any] = dict.fromkeys(parsers)
+    complaints = []
+    for name, parser in parsers.items():
+        if (value := given.get(name)) is not None:
+            values[name], complaint = parser(value)
+            if complaint:
+                complaints.append((name, complaint))
+    return values, complaints

@@ -1,23 +1,20 @@
-"""Stores samples from .npz: an array per input, and optionally `label`, `key` and `weight`."""
+"""Stores samples from .npz: an array per input, and optionally one per column."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from msgspec import Struct
 
 from service import allocator
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
-from service.samples.ingest.intake import Faults, IngestResult, Intake, UploadOptions
-from service.samples.ingest.json_upload import key_complaint, label_reader
-from service.samples.ingest.labels import Label
+from service.samples.ingest.intake import Faults, GoodSamples, IngestResult, Intake, UploadOptions
+from service.samples.ingest.labels import columns_of
 from service.samples.ingest.npz import Member, open_npz
 from service.samples.ingest.require import require_tensors
-from service.samples.ingest.weights import WeightReader
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
@@ -26,7 +23,6 @@ from storage.store import Store
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-EXTRAS = ("label", "key", "weight")
 CHUNK_BYTES = 2 * 2**20
 """Approximate size of the chunks of rows that are read, checked and staged."""
 
@@ -47,25 +43,10 @@ def store_npz(
         ):
             batch = NpzBatch(model, members)
             for chunk in batch.chunks(faults=intake.faults):
-                intake.add(
-                    chunk.records,
-                    chunk.labels,
-                    key=chunk.keys,
-                    split=options.split,
-                    weights=chunk.weights,
-                )
+                intake.add(chunk)
             return intake.commit(batch.length)
     finally:
         allocator.trim()
-
-
-class Chunk(Struct, frozen=True):
-    """Valid rows. records: (n, record_bytes) uint8. keys, weights: None if absent."""
-
-    records: NDArray[np.uint8]
-    labels: list[Label]
-    keys: list[str | None] | None
-    weights: list[float] | None
 
 
 class NpzBatch:
@@ -73,8 +54,10 @@ class NpzBatch:
 
     def __init__(self, model: Model, members: dict[str, Member]) -> None:
         self._inputs = model.signature.inputs
-        self._label_reader = label_reader(model)
-        self._weight_reader = WeightReader(model)
+        own = {spec.name for spec in self._inputs}
+        self._readers = {
+            name: each for name, each in columns_of(model).items() if each.named_in_npz(own)
+        }
         self._members = members
         problems = [*self._name_problems(), *self._shape_problems()]
         if problems:
@@ -82,24 +65,21 @@ class NpzBatch:
         self.length = members[self._inputs[0].name].shape[0]
         self._refuse_lengths()
 
-    def chunks(self, *, faults: Faults) -> Iterator[Chunk]:
+    def chunks(self, *, faults: Faults) -> Iterator[GoodSamples]:
         """The good rows in chunks; bad ones are reported to faults."""
         rows = max(1, CHUNK_BYTES // sum(each.row_bytes for each in self._members.values()))
         for start in range(0, self.length, rows):
             count = min(rows, self.length - start)
             complaints: dict[int, list[Problem]] = {}
             records = self._records(start, count, complaints)
-            labels = self._labels(start, count, complaints)
-            keys = self._keys(start, count, complaints)
-            weights = self._weights(start, count, complaints)
+            columns = self._columns(start, count, complaints)
             for row in sorted(complaints):
                 faults.sample(complaints[row])
             if complaints:
                 good = [row for row in range(count) if row not in complaints]
-                records, labels = records[good], [labels[row] for row in good]
-                keys = keys and [keys[row] for row in good]
-                weights = weights and [weights[row] for row in good]
-            yield Chunk(records, labels, keys, weights)
+                records = records[good]
+                columns = {name: [each[row] for row in good] for name, each in columns.items()}
+            yield GoodSamples(records, columns)
 
     def _records(
         self, start: int, count: int, complaints: dict[int, list[Problem]]
@@ -115,46 +95,18 @@ class NpzBatch:
             parts.append(converted.reshape(count, -1).view(np.uint8))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
-    def _labels(self, start: int, count: int, complaints: dict[int, list[Problem]]) -> list[Label]:
-        if "label" not in self._members:
-            return [None] * count
-        labels, bad = self._label_reader.read(self._members["label"].take(count))
-        for row, complaint in bad.items():
-            problem = Problem(f"/label/{start + row}", f"sample {start + row}: {complaint}")
-            _note(complaints, row, problem)
-        return labels
-
-    def _weights(
+    def _columns(
         self, start: int, count: int, complaints: dict[int, list[Problem]]
-    ) -> list[float] | None:
-        if "weight" not in self._extras or "weight" not in self._members:
-            return None
-        weights, bad = self._weight_reader.read(self._members["weight"].take(count))
-        for row, complaint in bad.items():
-            problem = Problem(f"/weight/{start + row}", f"sample {start + row}: {complaint}")
-            _note(complaints, row, problem)
-        return weights
-
-    @property
-    def _extras(self) -> list[str]:
-        """The arrays that are not inputs. An input may be named weight."""
-        own = {spec.name for spec in self._inputs}
-        return [name for name in EXTRAS if name != "weight" or name not in own]
-
-    def _keys(
-        self, start: int, count: int, complaints: dict[int, list[Problem]]
-    ) -> list[str | None] | None:
-        if "key" not in self._members:
-            return None
-        given = self._members["key"].take(count)
-        if given.dtype.kind != "U":
-            return [str(key) for key in given.tolist()]
-        keys = tensors.texts(given)
-        for row, key in enumerate(keys):
-            if complaint := tensors.UNREADABLE if key is None else key_complaint(key or None):
-                detail = f"sample {start + row}: {complaint}"
-                _note(complaints, row, Problem(f"/key/{start + row}", detail))
-        return [key or None for key in keys]
+    ) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {"label": [None] * count}
+        for name, reader in self._readers.items():
+            if name not in self._members:
+                continue
+            columns[name], bad = reader.read(self._members[name].take(count))
+            for row, complaint in bad.items():
+                problem = Problem(f"/{name}/{start + row}", f"sample {start + row}: {complaint}")
+                _note(complaints, row, problem)
+        return columns
 
     def _name_problems(self) -> Iterator[Problem]:
         known = [spec.name for spec in self._inputs]
@@ -162,27 +114,18 @@ class NpzBatch:
             if name not in self._members:
                 yield Problem(f"/{name}", f"the array of input {name!r} is missing")
         for name in self._members:
-            if name not in (*known, *self._extras):
-                detail = f"the model has no input {name!r}; arrays are {[*known, *self._extras]}"
+            if name not in (*known, *self._readers):
+                detail = f"the model has no input {name!r}; arrays are {[*known, *self._readers]}"
                 yield Problem(f"/{name}", detail)
 
     def _shape_problems(self) -> Iterator[Problem]:
         for spec in self._inputs:
             if spec.name in self._members:
                 yield from _input_problems(self._members[spec.name], spec)
-        if (label := self._members.get("label")) is not None:
-            empty = np.empty((0, *label.shape[1:]), dtype=label.dtype)
-            if complaint := self._label_reader.array_complaint(empty):
-                yield Problem("/label", complaint)
-        if (key := self._members.get("key")) is not None and (
-            key.dtype.kind not in "Uiu" or len(key.shape) != 1
-        ):
-            yield Problem("/key", "array 'key' holds one text or integer a sample")
-        weight = self._members.get("weight") if "weight" in self._extras else None
-        if weight is not None and (
-            complaint := self._weight_reader.array_complaint(weight.dtype, weight.shape)
-        ):
-            yield Problem("/weight", complaint)
+        for name, reader in self._readers.items():
+            member = self._members.get(name)
+            if member and (complaint := reader.array_complaint(member.dtype, member.shape)):
+                yield Problem(f"/{name}", complaint)
 
     def _refuse_lengths(self) -> None:
         problems = [

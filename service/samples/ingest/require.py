@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from service.errors import InvalidInput
 from service.preprocess import Description, FileKind, for_model, for_signature
 from service.preprocess.kinds import KINDS
+from service.samples.columns import COLUMNS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.signatures import Signature
-
-RESERVED = ("label", "key")
-"""Arrays of an .npz that are not inputs."""
 
 
 def takes_files(model: Model) -> bool:
@@ -44,6 +42,8 @@ def require_names(signature: Signature, preprocess: Sequence[Description]) -> No
     """Raises InvalidInput for input names that an .npz uses for something else, such as `label`."""
     if for_signature(signature, preprocess).files is not None:
         return
+    # Other columns give way to an input of their name.
+    reserved = ("label", *(each.name for each in COLUMNS if each.in_npz and each.asked is None))
     problems = [
         Problem(
             f"/model/graph/input/{spec.name}",
@@ -51,7 +51,7 @@ def require_names(signature: Signature, preprocess: Sequence[Description]) -> No
             f"{spec.name}s; rename it in the ONNX file",
         )
         for spec in signature.inputs
-        if spec.name in RESERVED
+        if spec.name in reserved
     ]
     if problems:
         raise InvalidInput("an input's name is taken", problems=problems)

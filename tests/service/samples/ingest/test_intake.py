@@ -142,7 +142,7 @@ def test_features_are_forgotten_and_named_anew(store: Store, model: Model, path:
 
 
 def test_a_change_that_is_refused_leaves_all_as_it_was(store: Store, model: Model) -> None:
-    send(store, model, *(one(at, 0) for at in range(30)), split=None)
+    send(store, model, *(one(at, 0) for at in range(30)))
     with pytest.raises(InvalidInput):
         change_model(store, model, **{**NOTHING, "quota": {"max_samples": 5}, "classes": ["a"]})
     assert store.sample_stats.counts(model.id).train > 20

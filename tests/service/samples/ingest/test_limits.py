@@ -18,7 +18,7 @@ from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.json_upload import store_json
 from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import store_npz
-from service.samples.updates import sample_filter
+from service.samples.updates import class_index
 from storage.errors import StorageBroken
 from storage.records.models import Model
 from storage.store import Store
@@ -31,9 +31,9 @@ def test_a_header_of_many_columns_is_read_in_linear_time(model: Model, form: str
     names = [form.format(at) for at in range(50_000)]
     began = time.process_time()
     with pytest.raises(InvalidInput):
-        read_header(model, names, label_column=None)
+        read_header(model, names, csv_columns={})
     with pytest.raises(InvalidInput, match="cannot be read") as refused:
-        read_header(model, [*names, names[-1]], label_column=None)
+        read_header(model, [*names, names[-1]], csv_columns={})
     assert "two columns" in refused.value.problems[0].detail
     assert time.process_time() - began < 2
 
@@ -97,7 +97,7 @@ def test_json_that_is_nested_without_end_is_refused(store: Store, model: Model, 
         store_json(store, model, b"[" * depth, UploadOptions())
     assert "too deeply" in refused.value.problems[0].detail
     with pytest.raises(InvalidInput):
-        sample_filter(model, label="[" * depth)
+        class_index(model, "[" * depth)
     with pytest.raises(InvalidInput):
         read_about("[" * depth, ["a.png"], defaults={})
 
