@@ -17,7 +17,7 @@ import numpy as np
 from service.training.engines.manifest import Files
 from service.training.engines.runtime import flush_denormals
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
 
@@ -36,7 +36,9 @@ def main() -> None:
         make_step_models(
             model, Prepare(str(model), "forward", folder, "cross_entropy", trainable=chosen)
         )
-        engine = SessionsEngine(Files.below(Path(folder)), threads=threads, recipe=Recipe())
+        engine = SessionsEngine(
+            Files.below(Path(folder)), threads=threads, optimizer_options=OptimizerOptions()
+        )
         began = time.perf_counter()
         for _ in range(epochs):
             order = generator.permutation(len(x))

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from cli.demo.daemon import running
 from service.training.engines.manifest import Files
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
 
@@ -53,7 +53,9 @@ def bare_loop(model: bytes, x: Pictures, y: Labels, *, epochs: int) -> float:
         source.write_bytes(model)
         wanted = Prepare(str(source), "forward", name, "cross_entropy", trainable=("head",))
         make_step_models(source, wanted)
-        engine = SessionsEngine(Files.below(folder), threads=1, recipe=Recipe())
+        engine = SessionsEngine(
+            Files.below(folder), threads=1, optimizer_options=OptimizerOptions()
+        )
         began = time.perf_counter()
         for _ in range(epochs):
             order = generator.permutation(len(x))

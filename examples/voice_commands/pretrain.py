@@ -23,7 +23,7 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from service.training.engines.opening import open_engine
 from service.training.engines.runtime import onnxruntime
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
 
@@ -55,8 +55,10 @@ def pretrain(texts: Texts, judged: Texts, folder: Path) -> dict[str, Floats]:
     onnx.save(network(initial_weights(len(intents))), source)
     order = Prepare(str(source), "forward", str(folder / "prepared"), loss="cross_entropy")
     prepared = make_step_models(source, order)
-    recipe = Recipe(weight_decay=0.01)
-    engine = open_engine(prepared.artifacts, output=prepared.output, threads=1, recipe=recipe)
+    recipe = OptimizerOptions(weight_decay=0.01)
+    engine = open_engine(
+        prepared.artifacts, output=prepared.output, threads=1, optimizer_options=recipe
+    )
     tokens = np.array([tokenize(text) for text, _ in texts], np.int64)
     labels = np.array([intents.index(intent) for _, intent in texts], np.int64)
     rng, steps = np.random.default_rng(0), EPOCHS * len(labels) // BATCH_SIZE

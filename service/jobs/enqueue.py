@@ -38,7 +38,7 @@ def enqueue(
     """Queue a job.
 
     request: the hyperparameters asked for. start: `latest`, `base` or a checkpoint's id.
-    Raises NoSamples, InvalidInput for a start that is not this model's or a wrong recipe, and
+    Raises NoSamples, InvalidInput for wrong hyperparameters or a start of another model, and
     StateConflict if the model's classes have changed meanwhile.
     """
     if model.samples.train == 0:

@@ -10,7 +10,7 @@ from msgspec.structs import asdict
 from service.errors import InvalidInput
 from service.training.heads.kinds import ALL_HEADS, head_problems, is_computed, plain
 from service.training.hyperparameters import ABOUT, FIXED, LENGTHS, Hyperparameters
-from service.training.optimizer.recipe import loss_problems, problems
+from service.training.optimizer.options import loss_problems, problems
 from service.training.tasks import TASKS, losses
 from storage.errors import Problem
 from storage.records.models import Model, NewModel
@@ -148,7 +148,7 @@ def _wrong_options(model: Model | NewModel, given: dict[str, Any]) -> Iterator[P
     if is_computed(given.get("head")):
         return
     merged = Hyperparameters(**merge(model, given, seed=0))
-    yield from problems(merged.recipe, list(given), parameters=model.trainable)
+    yield from problems(merged.optimizer_options, list(given), parameters=model.trainable)
     if TASKS[model.loss].has_classes:
         classes = model.signature.target.num_classes or 0
         yield from loss_problems(merged.loss_options, classes=classes)

@@ -8,19 +8,19 @@ from typing import Annotated, Any, Literal, NamedTuple, get_args, get_type_hints
 from msgspec.structs import fields
 
 from service.training.heads.kinds import ALL_HEADS, Head
-from service.training.optimizer.recipe import (
+from service.training.optimizer.options import (
     About,
     ClassWeights,
     Distillation,
     IgnoreIndex,
     LabelSmoothing,
     LossOptions,
-    Recipe,
+    OptimizerOptions,
     abouts,
 )
 
 
-class Hyperparameters(Recipe, frozen=True):
+class Hyperparameters(OptimizerOptions, frozen=True):
     """How a job trains, with which optimizer and loss.
 
     It ends when the first of epochs, max_steps, max_seconds is reached.
@@ -145,9 +145,11 @@ class Hyperparameters(Recipe, frozen=True):
         return isinstance(self.head, Head) and self.head.is_computed
 
     @property
-    def recipe(self) -> Recipe:
+    def optimizer_options(self) -> OptimizerOptions:
         """The part that the optimizer needs."""
-        return Recipe(**{name: getattr(self, name) for name in Recipe.__struct_fields__})
+        return OptimizerOptions(
+            **{name: getattr(self, name) for name in OptimizerOptions.__struct_fields__}
+        )
 
     @property
     def loss_options(self) -> LossOptions:
@@ -171,7 +173,7 @@ def declared() -> Iterator[Declared]:
     """All hyperparameters of a job: how long it trains, then what optimizer and loss take."""
     hints = get_type_hints(Hyperparameters, include_extras=True)
     found = {field.name: field for field in fields(Hyperparameters)}
-    last = [*Recipe.__struct_fields__, *LossOptions.__struct_fields__]
+    last = [*OptimizerOptions.__struct_fields__, *LossOptions.__struct_fields__]
     for name in (*(each for each in found if each not in last), *last):
         kind, about = get_args(hints[name])
         default = None if "Default:" in about.text else found[name].default
@@ -182,5 +184,7 @@ ABOUT = abouts(Hyperparameters)
 """What each hyperparameter declares."""
 LENGTHS = tuple(name for name, about in ABOUT.items() if about.sets == "length")
 CHOSEN = tuple(name for name, about in ABOUT.items() if about.chosen)
-FIXED = frozenset({*Recipe.__struct_fields__, *LossOptions.__struct_fields__, "standardize_labels"})
+FIXED = frozenset(
+    {*OptimizerOptions.__struct_fields__, *LossOptions.__struct_fields__, "standardize_labels"}
+)
 """What artifacts of Microsoft's tools fix."""

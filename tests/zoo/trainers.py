@@ -17,7 +17,7 @@ from service.training.engines.runtime import onnxruntime
 from service.training.forward import trainable as choice
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.preparation.artifacts import make_artifacts
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages import preparation
@@ -53,7 +53,10 @@ class Prepared:
         self._prefix = None if prefix is None else _session(onnx.load_model(prefix))
         self._names = [each.name for each in self._made.signature.inputs]
         self._engine = open_engine(
-            self._made.artifacts, output=self._made.output, threads=threads, recipe=Recipe("sgd")
+            self._made.artifacts,
+            output=self._made.output,
+            threads=threads,
+            optimizer_options=OptimizerOptions("sgd"),
         )
 
     def step(self, inputs: dict[str, Array], target: Array, learning_rate: float) -> None:

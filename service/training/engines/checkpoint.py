@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from service.training.errors import CheckpointUnreadable
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.optimizer.rules import EMA, slots
 from service.training.protocol.serialization import Serialized, build, plain
 from storage.database.codec import dump
@@ -28,7 +28,7 @@ METADATA = "hone"
 
 
 class CheckpointHead(Serialized, frozen=True):
-    """A checkpoint's metadata. recipe: None without optimizer state.
+    """A checkpoint's metadata. optimizer_options: None without optimizer state.
 
     classes: ids, by the index of their rows in the head; None for 0, 1, … fresh: those that have
     not been trained yet. rows: of a run, at most, after memory did not suffice for more.
@@ -36,7 +36,7 @@ class CheckpointHead(Serialized, frozen=True):
 
     engine: str
     steps: int = 0
-    recipe: Recipe | None = None
+    optimizer_options: OptimizerOptions | None = None
     classes: tuple[int, ...] | None = None
     fresh: tuple[int, ...] = ()
     rows: int | None = None
@@ -84,8 +84,8 @@ def measured_names(path: Path, names: Iterable[str]) -> dict[str, str]:
     """Parameter → the tensor that the checkpoint's model is measured with: its moving average, if
     there is one. Raises CheckpointUnreadable.
     """
-    recipe = read_head(path).recipe
-    averaged = recipe is not None and EMA in slots(recipe)
+    optimizer_options = read_head(path).optimizer_options
+    averaged = optimizer_options is not None and EMA in slots(optimizer_options)
     return {each: slot_name(EMA, each) if averaged else each for each in names}
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from service.training.engine import Engine
 from service.training.engines.manifest import Files
 from service.training.errors import ArtifactsUnreadable
-from service.training.optimizer.recipe import LossOptions, Recipe
+from service.training.optimizer.options import LossOptions, OptimizerOptions
 from service.training.protocol.messages.shared import Artifacts
 
 
@@ -21,15 +21,15 @@ def open_engine(
     output: str,
     threads: int,
     spinning: bool = False,
-    recipe: Recipe | None = None,
+    optimizer_options: OptimizerOptions | None = None,
     loss_options: LossOptions | None = None,
     checkpoint: Path | None = None,
     trains: bool = True,
 ) -> Engine:
     """A model in training, at a checkpoint; by default as it was uploaded.
 
-    recipe: AdamW by default; On-Device Training has its own in the artifacts. spinning: whether
-    idle threads of On-Device Training busy-wait. trains: whether steps will follow.
+    optimizer_options: AdamW by default; On-Device Training has its own in the artifacts. spinning:
+    whether idle threads of On-Device Training busy-wait. trains: whether steps will follow.
     Raises ArtifactsUnreadable, CheckpointUnreadable.
     """
     if is_of_sessions(artifacts):
@@ -38,7 +38,7 @@ def open_engine(
         return SessionsEngine(
             files_of(artifacts),
             threads=threads,
-            recipe=recipe or Recipe(),
+            optimizer_options=optimizer_options or OptimizerOptions(),
             loss_options=loss_options or LossOptions(),
             checkpoint=checkpoint,
             trains=trains,

@@ -77,7 +77,7 @@ def write(
     before = checkpoint.read_head(path)
     known = {head.classes[index] for index in found.known}
     fresh = tuple(each for each in before.fresh if each not in known)
-    checkpoint.save(path, replace(before, steps=0, recipe=None, fresh=fresh), tensors)
+    checkpoint.save(path, replace(before, steps=0, optimizer_options=None, fresh=fresh), tensors)
     engine.load_parameters(path)
 
 

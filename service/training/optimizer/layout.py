@@ -7,7 +7,7 @@ from math import ceil, prod
 
 from msgspec import Struct
 
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
 ALIGNMENT = 16
 """Elements in 64 bytes: a cache line, and the widest vector of any processor."""
@@ -33,12 +33,12 @@ class BufferLayout(Struct, frozen=True):
 
 
 def lay_out(
-    parameters: Mapping[str, tuple[int, ...]], recipe: Recipe, *, threads: int
+    parameters: Mapping[str, tuple[int, ...]], options: OptimizerOptions, *, threads: int
 ) -> BufferLayout:
     """Parameters one after the other, each at a multiple of 64 bytes. parameters: their shapes."""
     groups: dict[tuple[float, float], list[str]] = {}
     for name, shape in parameters.items():
-        treated = recipe.rate_factor(name), recipe.decay(name, len(shape))
+        treated = options.rate_factor(name), options.decay(name, len(shape))
         groups.setdefault(treated, []).append(name)
     room = {name: _padded(prod(shape)) for name, shape in parameters.items()}
     sizes = [sum(room[name] for name in group) for group in groups.values()]

@@ -14,7 +14,7 @@ from msgspec import Struct
 from numpy import add, divide, multiply, sign, subtract
 from numpy.typing import NDArray
 
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
 Vector = NDArray[np.float32]
 Slots = Sequence[Vector]
@@ -27,7 +27,7 @@ The calls update the slots. scratch: overwritten, of the gradient's shape. epsil
 """
 Scalars = Callable[[int], tuple[float, float]]
 VELOCITY = "velocity"
-"""A slot that exists only if the recipe has momentum."""
+"""A slot that exists only with momentum."""
 START = "start"
 """The slot of the parameters before the first step."""
 EMA = "ema"
@@ -42,15 +42,15 @@ class UpdateRule(Struct, frozen=True):
     """
 
     slots: tuple[str, ...]
-    direction: Callable[[Recipe], Direction]
+    direction: Callable[[OptimizerOptions], Direction]
     decoupled: bool = False
-    scalars: Callable[[Recipe], Scalars] = lambda _recipe: lambda _step: (1.0, 0.0)
+    scalars: Callable[[OptimizerOptions], Scalars] = lambda _options: lambda _step: (1.0, 0.0)
 
 
-def slots(recipe: Recipe) -> tuple[str, ...]:
+def slots(options: OptimizerOptions) -> tuple[str, ...]:
     """The state besides the parameters; the rule's own comes first."""
-    own = (name for name in RULES[recipe.optimizer].slots if name != VELOCITY or recipe.momentum)
-    shared = {START: recipe.l2_sp > 0, EMA: recipe.ema_decay is not None}
+    own = (name for name in RULES[options.optimizer].slots if name != VELOCITY or options.momentum)
+    shared = {START: options.l2_sp > 0, EMA: options.ema_decay is not None}
     return (*own, *(name for name, is_kept in shared.items() if is_kept))
 
 
@@ -59,14 +59,14 @@ def scalar(value: float) -> Vector:
     return np.array(value, np.float32)
 
 
-def _sgd(recipe: Recipe) -> Direction:
+def _sgd(options: OptimizerOptions) -> Direction:
     """torch.optim.SGD without dampening."""
-    momentum, nesterov = scalar(recipe.momentum), recipe.nesterov
+    momentum, nesterov = scalar(options.momentum), options.nesterov
 
     def direction(
         do: Do, gradient: Vector, slots: Slots, scratch: Vector, _epsilon: Vector
     ) -> Vector:
-        if not recipe.momentum:
+        if not options.momentum:
             return gradient
         velocity = slots[0]
         _decay_and_add(do, velocity, momentum, gradient)
@@ -79,9 +79,9 @@ def _sgd(recipe: Recipe) -> Direction:
     return direction
 
 
-def _adam(recipe: Recipe) -> Direction:
+def _adam(options: OptimizerOptions) -> Direction:
     """torch.optim.Adam and AdamW, with moments divided by 1 - beta, which saves two products."""
-    first_beta, second_beta = scalar(recipe.first_beta), scalar(recipe.second_beta)
+    first_beta, second_beta = scalar(options.first_beta), scalar(options.second_beta)
 
     def direction(
         do: Do, gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector
@@ -97,9 +97,9 @@ def _adam(recipe: Recipe) -> Direction:
     return direction
 
 
-def _adam_scalars(recipe: Recipe) -> Scalars:
+def _adam_scalars(options: OptimizerOptions) -> Scalars:
     """Bias correction, and correction for the unit of the moments."""
-    first, second, epsilon = recipe.first_beta, recipe.second_beta, recipe.epsilon
+    first, second, epsilon = options.first_beta, options.second_beta, options.epsilon
 
     def scalars(step: int) -> tuple[float, float]:
         unit = sqrt((1 - second) / (1 - second**step))
@@ -108,9 +108,9 @@ def _adam_scalars(recipe: Recipe) -> Scalars:
     return scalars
 
 
-def _rmsprop(recipe: Recipe) -> Direction:
+def _rmsprop(options: OptimizerOptions) -> Direction:
     """torch.optim.RMSprop, not centered, with the mean square divided by 1 - alpha."""
-    alpha, momentum = scalar(recipe.alpha), scalar(recipe.momentum)
+    alpha, momentum = scalar(options.alpha), scalar(options.momentum)
 
     def direction(
         do: Do, gradient: Vector, slots: Slots, scratch: Vector, epsilon: Vector
@@ -119,7 +119,7 @@ def _rmsprop(recipe: Recipe) -> Direction:
         _decay_and_add(do, slots[0], alpha, scratch)
         _root(do, slots[0], scratch, epsilon)
         do(divide, gradient, scratch, scratch)
-        if not recipe.momentum:
+        if not options.momentum:
             return scratch
         _decay_and_add(do, slots[1], momentum, scratch)
         return slots[1]
@@ -127,14 +127,14 @@ def _rmsprop(recipe: Recipe) -> Direction:
     return direction
 
 
-def _rmsprop_scalars(recipe: Recipe) -> Scalars:
-    unit = sqrt(1 - recipe.alpha)
-    return lambda _step: (1 / unit, recipe.epsilon / unit)
+def _rmsprop_scalars(options: OptimizerOptions) -> Scalars:
+    unit = sqrt(1 - options.alpha)
+    return lambda _step: (1 / unit, options.epsilon / unit)
 
 
-def _lion(recipe: Recipe) -> Direction:
+def _lion(options: OptimizerOptions) -> Direction:
     """Algorithm 2 of Chen et al. (2023), Symbolic Discovery of Optimization Algorithms."""
-    first_beta, second_beta = scalar(recipe.first_beta), scalar(recipe.second_beta)
+    first_beta, second_beta = scalar(options.first_beta), scalar(options.second_beta)
 
     def direction(
         do: Do, gradient: Vector, slots: Slots, scratch: Vector, _epsilon: Vector

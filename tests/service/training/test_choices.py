@@ -93,7 +93,7 @@ def _open(task: Train) -> Engine:
         task.artifacts,
         output=task.output,
         threads=1,
-        recipe=wanted.recipe,
+        optimizer_options=wanted.optimizer_options,
         loss_options=wanted.loss_options,
     )
 

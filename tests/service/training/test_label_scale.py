@@ -18,7 +18,7 @@ from service.training.engines import checkpoint, manifest, opening
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.label_scale import LabelScale, fitted
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Prepare, Prepared
 
@@ -77,7 +77,9 @@ def make(tmp_path: Path) -> Make:
 
 def open_engine(made: Prepared, at: Path | None = None, recipe: str = "sgd") -> SessionsEngine:
     files = opening.files_of(made.artifacts)
-    return SessionsEngine(files, recipe=Recipe(recipe), threads=1, checkpoint=at)
+    return SessionsEngine(
+        files, optimizer_options=OptimizerOptions(recipe), threads=1, checkpoint=at
+    )
 
 
 def scaled(made: Prepared, path: Path, scale: Array = SCALE, mean: Array = MEAN) -> Path:

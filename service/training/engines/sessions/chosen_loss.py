@@ -10,7 +10,7 @@ from service.training.engine import Array
 from service.training.engines.manifest import Files, Manifest
 from service.training.errors import ArtifactsUnreadable
 from service.training.loss import TEACHER, Loss
-from service.training.optimizer.recipe import LossOptions
+from service.training.optimizer.options import LossOptions
 from service.training.tasks import TASKS
 
 PLAIN = LossOptions()

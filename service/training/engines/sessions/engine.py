@@ -36,7 +36,7 @@ from service.training.engines.sessions.shares import (
 from service.training.engines.sessions.state import State
 from service.training.engines.sessions.step_memory import StepMemory
 from service.training.errors import ArtifactsUnreadable
-from service.training.optimizer.recipe import LossOptions, Recipe
+from service.training.optimizer.options import LossOptions, OptimizerOptions
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -56,7 +56,7 @@ class SessionsEngine:
         files: Files,
         *,
         threads: int,
-        recipe: Recipe,
+        optimizer_options: OptimizerOptions,
         loss_options: LossOptions = PLAIN,
         checkpoint: Path | None = None,
         trains: bool = True,
@@ -66,7 +66,7 @@ class SessionsEngine:
         self._threads = threads
         self._shares = shares_of(self._manifest, threads=threads)
         self._is_here = self._manifest.optimized_for == here()
-        self._state = State(self._manifest, recipe, threads=threads, shares=self._shares)
+        self._state = State(self._manifest, optimizer_options, threads=threads, shares=self._shares)
         self._state.restore(checkpoint or files.checkpoint)
         self._frozen: dict[str, Array] = {}
         if self._manifest.frozen:
@@ -80,7 +80,9 @@ class SessionsEngine:
         self._crew = Crew()
         self._series: StepSeries | None = None
         self._updated = {name: np.zeros_like(old) for name, old in self._state.updated.items()}
-        self._optimizer = Optimizer(recipe, self._state.buffers, threads=threads, crew=self._crew)
+        self._optimizer = Optimizer(
+            optimizer_options, self._state.buffers, threads=threads, crew=self._crew
+        )
         if trains:
             self._training = self._open_training()
 

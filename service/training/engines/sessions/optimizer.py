@@ -11,7 +11,7 @@ from numpy import add, multiply, subtract
 
 from service.training.engines.sessions.buffers import Buffers, Vector, aligned, edges
 from service.training.engines.sessions.crew import Call, Crew
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.optimizer.rules import RULES, Do, scalar, slots
 
 NORM_EPSILON = 1e-6
@@ -19,7 +19,7 @@ NORM_EPSILON = 1e-6
 
 
 class Block(Struct, frozen=True):
-    """A row of the buffers. gradients: their sum is the gradient. slots: in the recipe's order.
+    """A row of the buffers. gradients: their sum is the gradient. slots: in the order of `slots`.
 
     rate, decay, square_sum: of this step, without axes; decay: see `Optimizer.step`.
     """
@@ -35,12 +35,14 @@ class Block(Struct, frozen=True):
 class Optimizer:
     """Updates the parameters in the buffers from the sum of their gradients."""
 
-    def __init__(self, recipe: Recipe, buffers: Buffers, *, threads: int, crew: Crew) -> None:
+    def __init__(
+        self, options: OptimizerOptions, buffers: Buffers, *, threads: int, crew: Crew
+    ) -> None:
         layout = buffers.layout
-        self._recipe = recipe
-        self._rule = RULES[recipe.optimizer]
-        self._scalars = self._rule.scalars(recipe)
-        self._direction = self._rule.direction(recipe)
+        self._options = options
+        self._rule = RULES[options.optimizer]
+        self._scalars = self._rule.scalars(options)
+        self._direction = self._rule.direction(options)
         self._crew = crew
         self._factors = np.array(layout.rate_factors, np.float32)
         self._is_uniform = all(factor == 1 for factor in layout.rate_factors)
@@ -48,8 +50,8 @@ class Optimizer:
         self._rates, self._decays, self._square_sums = np.zeros((3, layout.rows), np.float32)
         self._decays[:] = self._decay
         self._epsilon, self._clipping, self._ema_decay = scalar(0), scalar(1), scalar(0)
-        self._pull = scalar(recipe.l2_sp)
-        self._bounds = scalar(-(recipe.max_grad_value or 0)), scalar(recipe.max_grad_value or 0)
+        self._pull = scalar(options.l2_sp)
+        self._bounds = scalar(-(options.max_grad_value or 0)), scalar(options.max_grad_value or 0)
         self._blocks = blocks = self._make_blocks(buffers)
         shares = [blocks[first:last] for first, last in edges(layout.rows, threads)]
         scratches = [aligned(layout.width) for _ in shares]
@@ -69,19 +71,19 @@ class Optimizer:
             self._rates.fill(rate * factor)
         else:
             multiply(self._factors, np.float32(rate * factor), self._rates)
-        if self._recipe.l2_sp and number == 1:
+        if self._options.l2_sp and number == 1:
             for block in self._blocks:
                 self._start(block)[...] = block.parameter
-        if self._recipe.weight_decay and self._rule.decoupled:
+        if self._options.weight_decay and self._rule.decoupled:
             self._decays[:] = 1 - self._factors * self._decay * rate
         self._epsilon.fill(epsilon)
-        if self._recipe.ema_decay is not None:
+        if self._options.ema_decay is not None:
             # The first average is the parameter itself, as in torch.optim.swa_utils.
-            self._ema_decay.fill(0 if number == 1 else self._recipe.ema_decay)
-        if self._recipe.max_grad_norm is not None:
+            self._ema_decay.fill(0 if number == 1 else self._options.ema_decay)
+        if self._options.max_grad_norm is not None:
             self._crew.run(self._norms)
             norm = float(np.sqrt(self._square_sums.sum(dtype=np.float64)))
-            self._clipping[...] = min(1.0, self._recipe.max_grad_norm / (norm + NORM_EPSILON))
+            self._clipping[...] = min(1.0, self._options.max_grad_norm / (norm + NORM_EPSILON))
         self._crew.run(self._updates)
 
     def _update(self, blocks: Sequence[Block], scratch: Vector) -> Call:
@@ -96,21 +98,21 @@ class Optimizer:
         return partial(_all, calls)
 
     def _move(self, do: Do, block: Block, scratch: Vector) -> None:
-        recipe, parameter, gradient = self._recipe, block.parameter, block.gradients[0]
+        options, parameter, gradient = self._options, block.parameter, block.gradients[0]
         self._whole_gradient(do, block)
-        if recipe.l2_sp:
+        if options.l2_sp:
             do(subtract, parameter, self._start(block), scratch)
             do(multiply, scratch, self._pull, scratch)
             do(add, gradient, scratch, gradient)
-        if recipe.weight_decay and self._rule.decoupled:
+        if options.weight_decay and self._rule.decoupled:
             do(multiply, parameter, block.decay, parameter)
-        elif recipe.weight_decay:
+        elif options.weight_decay:
             do(multiply, parameter, block.decay, scratch)
             do(add, gradient, scratch, gradient)
         direction = self._direction(do, gradient, block.slots, scratch, self._epsilon)
         do(multiply, direction, block.rate, scratch)
         do(subtract, parameter, scratch, parameter)
-        if recipe.ema_decay is not None:
+        if options.ema_decay is not None:
             average = block.slots[-1]
             do(subtract, average, parameter, average)
             do(multiply, average, self._ema_decay, average)
@@ -119,24 +121,24 @@ class Optimizer:
     def _whole_gradient(self, do: Do, block: Block) -> None:
         """Sum it up in the first share's, and clip it."""
         gradient, *others = block.gradients
-        if self._recipe.max_grad_norm is None:  # Otherwise the norm has already summed them.
+        if self._options.max_grad_norm is None:  # Otherwise the norm has already summed them.
             for other in others:
                 do(add, gradient, other, gradient)
         else:
             do(multiply, gradient, self._clipping, gradient)
-        if self._recipe.max_grad_value is not None:
+        if self._options.max_grad_value is not None:
             do(np.clip, gradient, *self._bounds, gradient)
 
     def _start(self, block: Block) -> Vector:
         """The block's parameters before the first step."""
-        return block.slots[-1 if self._recipe.ema_decay is None else -2]
+        return block.slots[-1 if self._options.ema_decay is None else -2]
 
     def _make_blocks(self, buffers: Buffers) -> list[Block]:
         def row(buffer: Vector, number: int) -> Vector:
             only: Vector = buffers.rows(buffer, number, number + 1)[0]
             return only
 
-        state = [buffers.slots[name] for name in slots(self._recipe)]
+        state = [buffers.slots[name] for name in slots(self._options)]
         return [
             Block(
                 row(buffers.parameters, number),

@@ -15,7 +15,7 @@ from service.training.engines.sessions.buffers import Buffers, Vector
 from service.training.errors import CheckpointUnreadable
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
 from service.training.optimizer.layout import lay_out
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.optimizer.rules import EMA, slots
 
 ENGINE = "sessions"
@@ -28,11 +28,13 @@ class State:
     rows: how many a run takes at most, if memory did not suffice for more.
     """
 
-    def __init__(self, manifest: Manifest, recipe: Recipe, *, threads: int, shares: int) -> None:
+    def __init__(
+        self, manifest: Manifest, options: OptimizerOptions, *, threads: int, shares: int
+    ) -> None:
         shapes = {each.name: each.shape for each in manifest.parameters}
-        layout = lay_out(shapes, recipe, threads=threads)
-        self._recipe = recipe
-        self.buffers = Buffers(manifest.parameters, layout, shares=shares, slots=slots(recipe))
+        layout = lay_out(shapes, options, threads=threads)
+        self._options = options
+        self.buffers = Buffers(manifest.parameters, layout, shares=shares, slots=slots(options))
         self.parameters = self.buffers.views(self.buffers.parameters)
         self.statistics = {
             each.name: np.zeros(each.shape, np.float32) for each in manifest.statistics
@@ -55,7 +57,7 @@ class State:
 
     def save(self, path: Path) -> None:
         classes = None if self._head is None else self._head.classes
-        head = CheckpointHead(ENGINE, self.steps, self._recipe, classes, self._fresh, self.rows)
+        head = CheckpointHead(ENGINE, self.steps, self._options, classes, self._fresh, self.rows)
         checkpoint.save(path, head, {**self.parameters, **self.statistics, **self._slots()})
 
     def restore(self, path: Path) -> None:
@@ -69,14 +71,15 @@ class State:
 
     def _restore(self, path: Path) -> None:
         head = self._head_of(path)
-        if head.recipe is None:
+        if head.optimizer_options is None:
             self.load_parameters(path)
             return
-        if slots(head.recipe) != slots(self._recipe):
+        if slots(head.optimizer_options) != slots(self._options):
             raise CheckpointUnreadable(
-                f"{path} holds the state of {head.recipe.optimizer} with"
-                f" {_listed(head.recipe)}, the job trains with {self._recipe.optimizer}, which"
-                f" needs {_listed(self._recipe)}; begin from the checkpoint's parameters instead"
+                f"{path} holds the state of {head.optimizer_options.optimizer} with"
+                f" {_listed(head.optimizer_options)}, the job trains with"
+                f" {self._options.optimizer}, which needs {_listed(self._options)}; begin from the"
+                " checkpoint's parameters instead"
             )
         checkpoint.load(path, {**self.parameters, **self.statistics, **self._slots()})
         self.steps, self._fresh, self.rows = head.steps, head.fresh, head.rows
@@ -153,5 +156,5 @@ class State:
         return head
 
 
-def _listed(recipe: Recipe) -> str:
-    return ", ".join(slots(recipe)) or "no state"
+def _listed(options: OptimizerOptions) -> str:
+    return ", ".join(slots(options)) or "no state"

@@ -20,7 +20,7 @@ from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.forward import worth
 from service.training.graph.flow import reads
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared, Refused
 from storage.blobs.recipes import merge
@@ -55,7 +55,9 @@ def make(order: Callable[..., Prepared | Refused]) -> Make:
 
 def open_engine(prepared: Prepared, checkpoint: Path | None = None) -> SessionsEngine:
     files = opening.files_of(prepared.artifacts)
-    return SessionsEngine(files, recipe=Recipe(), threads=1, checkpoint=checkpoint)
+    return SessionsEngine(
+        files, optimizer_options=OptimizerOptions(), threads=1, checkpoint=checkpoint
+    )
 
 
 def batch(seed: int = 0) -> tuple[Any, Any]:

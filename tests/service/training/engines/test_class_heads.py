@@ -15,9 +15,9 @@ from service.training.engines import checkpoint, manifest
 from service.training.engines.checkpoint import CheckpointHead, read_head
 from service.training.engines.manifest import ClassHead, Files
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
-EMA = Recipe("adamw", ema_decay=0.5)
+EMA = OptimizerOptions("adamw", ema_decay=0.5)
 
 
 def with_classes(folder: Path, classes: tuple[int, ...], fresh: tuple[int, ...] = ()) -> Files:
@@ -33,9 +33,9 @@ def with_classes(folder: Path, classes: tuple[int, ...], fresh: tuple[int, ...] 
     return files
 
 
-def trained(files: Files, path: Path, recipe: Recipe) -> dict[str, np.ndarray]:
+def trained(files: Files, path: Path, recipe: OptimizerOptions) -> dict[str, np.ndarray]:
     """What a checkpoint holds after three steps."""
-    engine = SessionsEngine(files, recipe=recipe, threads=1)
+    engine = SessionsEngine(files, optimizer_options=recipe, threads=1)
     for step in range(3):
         engine.train_batch(*batch(step))
         engine.step(0.1)
@@ -43,12 +43,16 @@ def trained(files: Files, path: Path, recipe: Recipe) -> dict[str, np.ndarray]:
     return load_file(path)
 
 
-@pytest.mark.parametrize("recipe", [Recipe("sgd"), EMA], ids=["sgd", "ema"])
-def test_rows_go_by_class_and_a_new_one_is_neutral(tmp_path: Path, recipe: Recipe) -> None:
+@pytest.mark.parametrize("recipe", [OptimizerOptions("sgd"), EMA], ids=["sgd", "ema"])
+def test_rows_go_by_class_and_a_new_one_is_neutral(
+    tmp_path: Path, recipe: OptimizerOptions
+) -> None:
     before = trained(compiled(perceptron(), tmp_path / "old"), tmp_path / "old.st", recipe)
     measured = "hone.ema/" if recipe.ema_decay else ""
     engine = SessionsEngine(
-        with_classes(tmp_path / "new", (2, 0, 7)), recipe=Recipe("sgd"), threads=1
+        with_classes(tmp_path / "new", (2, 0, 7)),
+        optimizer_options=OptimizerOptions("sgd"),
+        threads=1,
     )
 
     engine.load_parameters(tmp_path / "old.st")
@@ -69,12 +73,15 @@ def test_classes_of_which_nothing_was_learned_are_remembered(tmp_path: Path) -> 
     start = tmp_path / "start.st"
     tensors = load_file(files.checkpoint)
     checkpoint.save(start, CheckpointHead("sessions", classes=(0, 1, 2, 5), fresh=(5,)), tensors)
-    engine = SessionsEngine(files, recipe=Recipe("sgd"), threads=1)
+    engine = SessionsEngine(files, optimizer_options=OptimizerOptions("sgd"), threads=1)
     engine.load_parameters(start)
     engine.save(tmp_path / "saved.st")
 
     resumed = SessionsEngine(
-        files, recipe=Recipe("sgd"), threads=1, checkpoint=tmp_path / "saved.st"
+        files,
+        optimizer_options=OptimizerOptions("sgd"),
+        threads=1,
+        checkpoint=tmp_path / "saved.st",
     )
     resumed.save(tmp_path / "again.st")
 

@@ -20,12 +20,12 @@ from service.training.engines.runtime import CPU, channel_block, open_session
 from service.training.engines.sessions import engine
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.graph.blocks.layout import BlockLayout
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
 BLOCK = channel_block()
 pytestmark = pytest.mark.skipif(BLOCK is None, reason="the runtime has no layout of its own here")
 ROWS, SIDE = 4, 7
-RECIPE = Recipe("adamw")
+RECIPE = OptimizerOptions("adamw")
 
 
 def network() -> onnx.ModelProto:
@@ -103,11 +103,11 @@ def test_the_model_has_graphs_that_run_once_for_a_batch(files: Files) -> None:
 def test_it_trains_as_the_step_of_any_processor(
     files: Files, tmp_path: Path, threads: int, size: int
 ) -> None:
-    own = SessionsEngine(files, threads=threads, recipe=RECIPE)
+    own = SessionsEngine(files, threads=threads, optimizer_options=RECIPE)
     elsewhere = replace(files, manifest=tmp_path / "manifest.json")
     other = replace(manifest.read(files.manifest), optimized_for="another processor")
     manifest.write(other, elsewhere.manifest)
-    plain = SessionsEngine(elsewhere, threads=threads, recipe=RECIPE)
+    plain = SessionsEngine(elsewhere, threads=threads, optimizer_options=RECIPE)
     for each in (own, plain):
         trained(each, [size] * 3, tmp_path / "checkpoint")
     inputs, labels = batch(99, 5)
@@ -120,10 +120,14 @@ def test_it_trains_as_the_step_of_any_processor(
 def test_a_job_that_goes_on_from_a_checkpoint_has_the_same_bits(
     files: Files, tmp_path: Path, threads: int
 ) -> None:
-    whole = trained(SessionsEngine(files, threads=threads, recipe=RECIPE), [9, 2], tmp_path / "a")
-    first = SessionsEngine(files, threads=threads, recipe=RECIPE)
+    whole = trained(
+        SessionsEngine(files, threads=threads, optimizer_options=RECIPE), [9, 2], tmp_path / "a"
+    )
+    first = SessionsEngine(files, threads=threads, optimizer_options=RECIPE)
     trained(first, [9], tmp_path / "b")
-    second = SessionsEngine(files, threads=threads, recipe=RECIPE, checkpoint=tmp_path / "b")
+    second = SessionsEngine(
+        files, threads=threads, optimizer_options=RECIPE, checkpoint=tmp_path / "b"
+    )
     second.train_batch(*batch(1, 2))
     second.train_batch(*batch(51, 2))
     second.step(1e-3)
@@ -140,7 +144,7 @@ def test_it_trains_on_after_a_provider_was_refused(
         return open_session(*arguments, **options)
 
     monkeypatch.setattr(engine, "open_session", opened)
-    asked, plain = (SessionsEngine(files, threads=2, recipe=RECIPE) for _ in range(2))
+    asked, plain = (SessionsEngine(files, threads=2, optimizer_options=RECIPE) for _ in range(2))
     (x,), labels = batch(9, 3)
     asked._results(asked._open_step("another"), [x], labels)
     assert asked.use(CPU, [np.full_like(x, np.nan)], labels) is not None

@@ -18,9 +18,9 @@ from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.graph.step import RandomDraw, StepModel
 from service.training.loss import Loss
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
-SGD = Recipe("sgd")
+SGD = OptimizerOptions("sgd")
 DRAWS = [Draw("a", (-1, 3)), Draw("b", (2,))]
 
 
@@ -111,7 +111,7 @@ def test_a_step_draws_the_same_numbers_on_any_number_of_threads(masked: Files) -
     x = np.ones((5, 3), np.float32)
     found = []
     for threads in (1, 2, 3):
-        engine = SessionsEngine(masked, recipe=SGD, threads=threads)
+        engine = SessionsEngine(masked, optimizer_options=SGD, threads=threads)
         for step in range(2):
             engine.seed(step)
             losses = [engine.train_batch([x], x), engine.train_batch([x], x)]
@@ -163,7 +163,7 @@ def centred(tmp_path: Path) -> Files:
 def test_running_statistics_are_of_whole_batches_and_belong_to_the_state(
     centred: Files, tmp_path: Path
 ) -> None:
-    engine = SessionsEngine(centred, recipe=SGD, threads=2)
+    engine = SessionsEngine(centred, optimizer_options=SGD, threads=2)
     x = np.arange(12, dtype=np.float32).reshape(4, 3)
     for _ in range(2):
         engine.train_batch([x], x)
@@ -171,7 +171,9 @@ def test_running_statistics_are_of_whole_batches_and_belong_to_the_state(
     expected = (x - 0.75 * x.mean(axis=0)).sum(axis=1, keepdims=True)
     np.testing.assert_allclose(engine.evaluate([x], x)[1], expected, rtol=1e-5)
     engine.save(tmp_path / "checkpoint")
-    resumed = SessionsEngine(centred, recipe=SGD, threads=2, checkpoint=tmp_path / "checkpoint")
+    resumed = SessionsEngine(
+        centred, optimizer_options=SGD, threads=2, checkpoint=tmp_path / "checkpoint"
+    )
     np.testing.assert_array_equal(resumed.evaluate([x], x)[1], engine.evaluate([x], x)[1])
     engine.export(tmp_path / "model.onnx")
     (output,) = open_session(tmp_path / "model.onnx", threads=1).run(None, {"x": x})
@@ -181,6 +183,6 @@ def test_running_statistics_are_of_whole_batches_and_belong_to_the_state(
 def test_what_is_fed_or_updated_at_each_step_is_not_stepped_on_in_series(
     masked: Files, request: pytest.FixtureRequest
 ) -> None:
-    assert SessionsEngine(masked, recipe=SGD, threads=1).series(4) is None
+    assert SessionsEngine(masked, optimizer_options=SGD, threads=1).series(4) is None
     centred: Files = request.getfixturevalue("centred")  # in the same folder
-    assert SessionsEngine(centred, recipe=SGD, threads=1).series(4) is None
+    assert SessionsEngine(centred, optimizer_options=SGD, threads=1).series(4) is None

@@ -24,14 +24,17 @@ JOB = dedent(
     import numpy as np
     from service.training.engines.manifest import Files
     from service.training.engines.sessions.engine import SessionsEngine
-    from service.training.optimizer.recipe import Recipe
+    from service.training.optimizer.options import OptimizerOptions
 
     folder, checkpoint, room_mib = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
     rng = np.random.default_rng(0)
     x = rng.standard_normal((%d, 3, %d, %d)).astype(np.float32)
     labels = rng.integers(0, %d, len(x))
     start = Path(checkpoint) if checkpoint else None
-    engine = SessionsEngine(Files.below(folder), threads=1, recipe=Recipe(), checkpoint=start)
+    adamw = OptimizerOptions()
+    engine = SessionsEngine(
+        Files.below(folder), threads=1, optimizer_options=adamw, checkpoint=start
+    )
     if room_mib:
         lines = Path("/proc/self/status").read_text().splitlines()
         (used_kib,) = (int(line.split()[1]) for line in lines if line.startswith("VmData"))

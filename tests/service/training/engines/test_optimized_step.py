@@ -14,9 +14,9 @@ from service.training.engines import compilation, manifest
 from service.training.engines.manifest import Files
 from service.training.engines.runtime import LOAD_ERRORS, here, open_session, optimize
 from service.training.engines.sessions.engine import SessionsEngine
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
-SGD = Recipe("sgd")
+SGD = OptimizerOptions("sgd")
 
 
 def digest(path: Path) -> str:
@@ -47,7 +47,7 @@ def test_a_step_that_was_optimized_elsewhere_is_not_loaded_and_has_the_same_bits
     files, digests = compiled(perceptron(), tmp_path / "model"), []
     assert manifest.read(files.manifest).optimized_for == here()
     for _ in range(2):
-        engine = SessionsEngine(files, recipe=SGD, threads=threads)
+        engine = SessionsEngine(files, optimizer_options=SGD, threads=threads)
         for number in range(3):
             engine.train_batch(*batch(number))
             engine.step(0.5)
@@ -67,7 +67,7 @@ def test_an_optimized_step_with_large_constants_is_not_kept(
     assert files.optimized_step_model is not None
     assert not files.optimized_step_model.exists()
     assert manifest.read(files.manifest).optimized_for == ""
-    SessionsEngine(files, recipe=SGD, threads=1).train_batch(*batch(0))
+    SessionsEngine(files, optimizer_options=SGD, threads=1).train_batch(*batch(0))
 
 
 def test_a_step_whose_optimized_form_cannot_be_written_trains_without(
@@ -77,4 +77,4 @@ def test_a_step_whose_optimized_form_cannot_be_written_trains_without(
     monkeypatch.setattr(Files, "below", lambda _folder: nowhere)
     files = compiled(perceptron(), tmp_path / "model")
     assert manifest.read(files.manifest).optimized_for == ""
-    SessionsEngine(files, recipe=SGD, threads=1).train_batch(*batch(0))
+    SessionsEngine(files, optimizer_options=SGD, threads=1).train_batch(*batch(0))

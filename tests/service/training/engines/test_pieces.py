@@ -18,9 +18,9 @@ from service.training.engines.sessions.shares import (
     rows_at_once,
     shares_of,
 )
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
-RECIPE = Recipe("sgd", momentum=0.5)
+RECIPE = OptimizerOptions("sgd", momentum=0.5)
 
 
 def engines(
@@ -28,9 +28,9 @@ def engines(
 ) -> tuple[SessionsEngine, SessionsEngine]:
     """One that takes at most four rows at once, and one that takes all."""
     files = compiled(perceptron(), folder / "model")
-    whole = SessionsEngine(files, threads=threads, recipe=RECIPE)
+    whole = SessionsEngine(files, threads=threads, optimizer_options=RECIPE)
     monkeypatch.setattr(shares, "ELEMENTS_AT_ONCE", 1)
-    return SessionsEngine(files, threads=threads, recipe=RECIPE), whole
+    return SessionsEngine(files, threads=threads, optimizer_options=RECIPE), whole
 
 
 @pytest.mark.parametrize("threads", [1, 2])

@@ -13,13 +13,15 @@ from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.engines.sessions.providers import adopt, disagreement
 from service.training.engines.sessions.shares import Shares
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
 OTHERS = [each for each in onnxruntime.get_available_providers() if each != CPU]
 
 
 def open_engine(folder: Path) -> SessionsEngine:
-    return SessionsEngine(compiled(perceptron(), folder), recipe=Recipe("sgd"), threads=2)
+    return SessionsEngine(
+        compiled(perceptron(), folder), optimizer_options=OptimizerOptions("sgd"), threads=2
+    )
 
 
 def train(engine: SessionsEngine, steps: int = 4) -> list[float]:

@@ -13,22 +13,24 @@ from service.training.engines.manifest import read
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.engines.sessions.series import MOST_STEPS, NUMBERS_AT_ONCE, steps_at_once
 from service.training.loss import Loss
-from service.training.optimizer.recipe import LossOptions, Recipe
+from service.training.optimizer.options import LossOptions, OptimizerOptions
 
 ROWS = 8
 RATES = (0.1, 0.05, 0.02, 0.02, 0.01)
 RECIPES = [
-    Recipe(),
-    Recipe(weight_decay=0.1, max_grad_norm=0.5, ema_decay=0.9),
-    Recipe("sgd", momentum=0.9, l2_sp=0.1),
-    Recipe("lion", max_grad_value=0.01, rate_factors={"w0": 0.1}),
+    OptimizerOptions(),
+    OptimizerOptions(weight_decay=0.1, max_grad_norm=0.5, ema_decay=0.9),
+    OptimizerOptions("sgd", momentum=0.9, l2_sp=0.1),
+    OptimizerOptions("lion", max_grad_value=0.01, rate_factors={"w0": 0.1}),
 ]
 
 
 def open_engine(
-    folder: Path, recipe: Recipe = RECIPES[0], *, threads: int = 1, **kind: Any
+    folder: Path, recipe: OptimizerOptions = RECIPES[0], *, threads: int = 1, **kind: Any
 ) -> SessionsEngine:
-    return SessionsEngine(compiled(perceptron(), folder, **kind), recipe=recipe, threads=threads)
+    return SessionsEngine(
+        compiled(perceptron(), folder, **kind), optimizer_options=recipe, threads=threads
+    )
 
 
 def rows_of(count: int, *, first: int = 0) -> tuple[list[Any], Any]:
@@ -39,7 +41,7 @@ def rows_of(count: int, *, first: int = 0) -> tuple[list[Any], Any]:
 @pytest.mark.parametrize("recipe", RECIPES, ids=str)
 @pytest.mark.parametrize("loss", ["cross_entropy", "mse"])
 def test_series_and_single_steps_have_the_same_bits(
-    tmp_path: Path, recipe: Recipe, loss: str
+    tmp_path: Path, recipe: OptimizerOptions, loss: str
 ) -> None:
     def target_of(labels: Any) -> Any:
         return labels if loss == "cross_entropy" else np.eye(3, dtype=np.float32)[labels]
@@ -97,7 +99,9 @@ def test_single_steps_may_come_between(tmp_path: Path) -> None:
 def test_a_step_that_needs_more_than_inputs_and_target_is_taken_by_itself(tmp_path: Path) -> None:
     files = compiled(perceptron(), tmp_path / "smooth", by_class=True)
     smooth = LossOptions(label_smoothing=0.1)
-    engine = SessionsEngine(files, recipe=Recipe(), threads=1, loss_options=smooth)
+    engine = SessionsEngine(
+        files, optimizer_options=OptimizerOptions(), threads=1, loss_options=smooth
+    )
     assert engine.series(ROWS) is None
     assert open_engine(tmp_path / "threads", threads=2).series(ROWS) is None
 

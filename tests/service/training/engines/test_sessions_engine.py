@@ -14,19 +14,21 @@ from step_models import CLASSES, FEATURES, batch, compiled, perceptron
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import ArtifactsUnreadable
-from service.training.optimizer.recipe import LossOptions, Recipe
+from service.training.optimizer.options import LossOptions, OptimizerOptions
 
 OpenEngine = Callable[..., SessionsEngine]
-SGD = Recipe("sgd")
+SGD = OptimizerOptions("sgd")
 ALL_ALIKE = LossOptions(class_weights=(1.0,) * CLASSES)
 
 
 @pytest.fixture
 def open_engine(tmp_path: Path) -> OpenEngine:
-    def make(recipe: Recipe = SGD, *, threads: int = 1, **kind: Any) -> SessionsEngine:
+    def make(recipe: OptimizerOptions = SGD, *, threads: int = 1, **kind: Any) -> SessionsEngine:
         options = kind.pop("loss_options", LossOptions())
         files = compiled(perceptron(), tmp_path / "model", **kind)
-        return SessionsEngine(files, recipe=recipe, threads=threads, loss_options=options)
+        return SessionsEngine(
+            files, optimizer_options=recipe, threads=threads, loss_options=options
+        )
 
     return make
 
@@ -153,7 +155,7 @@ def test_a_batch_of_ignored_targets_alone_moves_nothing(open_engine: OpenEngine)
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_frozen_parameters_stay_as_they_are(open_engine: OpenEngine, threads: int) -> None:
-    engine = open_engine(Recipe(), threads=threads, parameters=("w1", "b1"))
+    engine = open_engine(OptimizerOptions(), threads=threads, parameters=("w1", "b1"))
     before, _ = engine.evaluate(*batch(0))
     for _ in range(20):
         engine.train_batch(*batch(0))
@@ -189,7 +191,7 @@ def test_an_evaluation_between_batches_leaves_training_as_it_is(
 ) -> None:
     found = []
     for evaluates in (True, False):
-        engine = open_engine(Recipe(), threads=2)
+        engine = open_engine(OptimizerOptions(), threads=2)
         for number in range(4):
             engine.train_batch(*batch(number))
             if evaluates:
@@ -210,7 +212,7 @@ def train_and_digest(engine: SessionsEngine, path: Path) -> str:
 def test_the_same_threads_give_the_same_bits_whichever_of_them_is_done_first(
     open_engine: OpenEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    recipe = Recipe(weight_decay=0.1, max_grad_norm=0.5)
+    recipe = OptimizerOptions(weight_decay=0.1, max_grad_norm=0.5)
     together = train_and_digest(open_engine(recipe, threads=3), tmp_path / "checkpoint")
 
     def backwards(_: Crew, calls: Sequence[Callable[[], object]]) -> None:
@@ -253,7 +255,7 @@ def test_a_step_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
     files = compiled(perceptron(), tmp_path)
     (files.optimized_step_model or files.step_model).unlink()
     with pytest.raises(ArtifactsUnreadable, match="cannot load the training step"):
-        SessionsEngine(files, recipe=SGD, threads=1)
+        SessionsEngine(files, optimizer_options=SGD, threads=1)
 
 
 def test_each_thread_has_a_session_of_its_own(open_engine: OpenEngine) -> None:
@@ -270,7 +272,7 @@ def test_the_engine_names_itself_and_the_runtime(open_engine: OpenEngine) -> Non
 
 
 def test_the_moving_average_is_what_is_measured(open_engine: OpenEngine) -> None:
-    engine = open_engine(Recipe("sgd", ema_decay=0.5))
+    engine = open_engine(OptimizerOptions("sgd", ema_decay=0.5))
     reference = Reference()
     averages: dict[str, Any] = {}
     for number in range(3):
@@ -289,7 +291,7 @@ def test_the_moving_average_is_what_is_measured(open_engine: OpenEngine) -> None
 
 
 def test_before_the_first_step_the_average_is_the_model_as_it_was(open_engine: OpenEngine) -> None:
-    engine = open_engine(Recipe(ema_decay=0.9))
+    engine = open_engine(OptimizerOptions(ema_decay=0.9))
     assert engine.evaluate(*batch(1))[0] == open_engine().evaluate(*batch(1))[0]
 
 

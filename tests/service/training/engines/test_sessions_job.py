@@ -16,7 +16,7 @@ from perceptrons import perceptron
 
 from service.training.engines.checkpoint import read_head
 from service.training.engines.runtime import open_session
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Failed, ResourceLimits
 from service.training.protocol.messages.training import Done, Saved, Start, Started, Train
@@ -35,7 +35,11 @@ def task(
     workshop = make_workshop()
 
     def make(
-        *, wide: bool = False, threads: int = 1, recipe: Recipe | None = None, **wanted: Any
+        *,
+        wide: bool = False,
+        threads: int = 1,
+        recipe: OptimizerOptions | None = None,
+        **wanted: Any,
     ) -> Train:
         hidden = (512, 512) if wide else (16,)
         onnx.save(perceptron((6, *hidden, 3), dropout=False, seed=0), tmp_path / "upload.onnx")
@@ -76,11 +80,11 @@ def test_a_job_ends_in_a_model_that_plain_onnxruntime_runs(
 def test_a_job_that_is_killed_ends_with_the_same_bytes(
     task: Callable[..., Train], spawn: Any, train: Any, resumed: Any, wide: bool
 ) -> None:
-    recipe = Recipe("adamw", weight_decay=0.1, ema_decay=0.9)
+    recipe = OptimizerOptions("adamw", weight_decay=0.1, ema_decay=0.9)
     wanted = task(
         wide=wide,
         threads=2,
-        recipe=recipe,
+        optimizer_options=recipe,
         epochs=4,
         accumulation_steps=2,
         schedule="cosine",
@@ -90,7 +94,7 @@ def test_a_job_that_is_killed_ends_with_the_same_bytes(
     child = spawn(replace(wanted, checkpoint_interval_s=0.0))
     saved = child.wait_for(lambda each: isinstance(each, Saved) and each.state.step >= 9)
     child.kill()
-    assert read_head(Path(saved.path)).recipe == recipe
+    assert read_head(Path(saved.path)).optimizer_options == recipe
     again, _ = train(resumed(wanted, saved))
     assert Path(again.path).read_bytes() == Path(straight.path).read_bytes()
     assert again.validation == straight.validation
@@ -101,7 +105,7 @@ def test_a_job_begins_from_the_parameters_of_another(
 ) -> None:
     first, child = train(task(epochs=3))
     last = [each for each in child.said if isinstance(each, Saved)][-1]
-    wanted = task(epochs=1, recipe=Recipe("lion"), learning_rate=1e-9)
+    wanted = task(epochs=1, optimizer_options=OptimizerOptions("lion"), learning_rate=1e-9)
     start = Start(how="parameters", checkpoint=last.path)
     second, _ = train(replace(wanted, start=start))
     assert second.baseline == first.validation

@@ -23,17 +23,17 @@ from service.training.engines.manifest import Files
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import ArtifactsUnreadable, CheckpointUnreadable
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 
-ADAMW = Recipe()
+ADAMW = OptimizerOptions()
 OpenEngine = Callable[..., SessionsEngine]
 RECIPES = [
-    Recipe("sgd"),
-    Recipe("sgd", momentum=0.9, nesterov=True, weight_decay=0.01),
-    Recipe("adam", max_grad_norm=0.5),
-    Recipe("adamw", weight_decay=0.1, ema_decay=0.9, rate_factors={"w0": 0.1}),
-    Recipe("rmsprop", momentum=0.5, l2_sp=0.5),
-    Recipe("lion", max_grad_value=0.01),
+    OptimizerOptions("sgd"),
+    OptimizerOptions("sgd", momentum=0.9, nesterov=True, weight_decay=0.01),
+    OptimizerOptions("adam", max_grad_norm=0.5),
+    OptimizerOptions("adamw", weight_decay=0.1, ema_decay=0.9, rate_factors={"w0": 0.1}),
+    OptimizerOptions("rmsprop", momentum=0.5, l2_sp=0.5),
+    OptimizerOptions("lion", max_grad_value=0.01),
 ]
 
 
@@ -44,8 +44,8 @@ def files(tmp_path: Path) -> Files:
 
 @pytest.fixture
 def open_engine(files: Files) -> OpenEngine:
-    def make(recipe: Recipe = ADAMW, *, threads: int = 1, **more: Any) -> SessionsEngine:
-        return SessionsEngine(files, recipe=recipe, threads=threads, **more)
+    def make(recipe: OptimizerOptions = ADAMW, *, threads: int = 1, **more: Any) -> SessionsEngine:
+        return SessionsEngine(files, optimizer_options=recipe, threads=threads, **more)
 
     return make
 
@@ -67,7 +67,7 @@ def digest(engine: SessionsEngine, path: Path) -> str:
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("batches", [1, 3])
 def test_a_checkpoint_resumes_bit_for_bit(
-    open_engine: OpenEngine, tmp_path: Path, recipe: Recipe, threads: int, batches: int
+    open_engine: OpenEngine, tmp_path: Path, recipe: OptimizerOptions, threads: int, batches: int
 ) -> None:
     straight = open_engine(recipe, threads=threads)
     train(straight, 0, 8, batches=batches)
@@ -88,7 +88,7 @@ from service.training.engines.runtime import flush_denormals
 flush_denormals()
 begin, checkpoint = int(sys.argv[1]), Path(sys.argv[2]) if sys.argv[2:] else None
 engine = SessionsEngine(
-    Files.below(Path({folder!r})), recipe=ADAMW, threads=2, checkpoint=checkpoint
+    Files.below(Path({folder!r})), optimizer_options=ADAMW, threads=2, checkpoint=checkpoint
 )
 train(engine, begin, 5)
 engine.save(Path({middle!r})) if begin == 0 else None
@@ -130,7 +130,7 @@ def test_a_job_that_is_killed_ends_with_the_same_bytes(files: Files, tmp_path: P
 def test_a_checkpoint_tells_what_it_holds_to_every_reader_of_safetensors(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    engine = open_engine(Recipe(weight_decay=0.1))
+    engine = open_engine(OptimizerOptions(weight_decay=0.1))
     train(engine, 0, 2)
     engine.save(tmp_path / "checkpoint")
     tensors = load_file(tmp_path / "checkpoint")
@@ -139,7 +139,7 @@ def test_a_checkpoint_tells_what_it_holds_to_every_reader_of_safetensors(
     assert tensors.keys() == own | moments
     np.testing.assert_array_equal(tensors["w0"], engine._state.parameters["w0"])
     head = read_head(tmp_path / "checkpoint")
-    assert head == CheckpointHead("sessions", 2, Recipe(weight_decay=0.1))
+    assert head == CheckpointHead("sessions", 2, OptimizerOptions(weight_decay=0.1))
 
 
 def test_taking_over_parameters_leaves_the_optimizer_as_it_is(
@@ -160,10 +160,10 @@ def test_taking_over_parameters_leaves_the_optimizer_as_it_is(
 def test_parameters_are_taken_over_from_a_job_with_another_optimizer(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    source = open_engine(Recipe("lion"))
+    source = open_engine(OptimizerOptions("lion"))
     train(source, 0, 3)
     source.save(tmp_path / "source")
-    target = open_engine(Recipe("sgd"))
+    target = open_engine(OptimizerOptions("sgd"))
     target.load_parameters(tmp_path / "source")
     np.testing.assert_array_equal(target.evaluate(*batch(9))[1], source.evaluate(*batch(9))[1])
 
@@ -171,15 +171,15 @@ def test_parameters_are_taken_over_from_a_job_with_another_optimizer(
 def test_what_is_taken_over_from_an_averaging_job_is_its_average(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    source = open_engine(Recipe("sgd", ema_decay=0.9))
+    source = open_engine(OptimizerOptions("sgd", ema_decay=0.9))
     train(source, 0, 5)
     source.save(tmp_path / "source")
     expected = source.evaluate(*batch(9))[1]
-    for recipe in (Recipe("sgd"), Recipe("sgd", ema_decay=0.5)):
+    for recipe in (OptimizerOptions("sgd"), OptimizerOptions("sgd", ema_decay=0.5)):
         target = open_engine(recipe)
         target.load_parameters(tmp_path / "source")
         np.testing.assert_array_equal(target.evaluate(*batch(9))[1], expected)
-    resumed = open_engine(Recipe("sgd", ema_decay=0.9), checkpoint=tmp_path / "source")
+    resumed = open_engine(OptimizerOptions("sgd", ema_decay=0.9), checkpoint=tmp_path / "source")
     np.testing.assert_array_equal(resumed.evaluate(*batch(9))[1], expected)
 
 
@@ -214,7 +214,9 @@ def test_parameters_of_another_model_are_refused_and_ours_stay(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
     other = compiled(perceptron(hidden=5), tmp_path / "other")
-    SessionsEngine(other, recipe=Recipe(), threads=1).save(tmp_path / "checkpoint")
+    SessionsEngine(other, optimizer_options=OptimizerOptions(), threads=1).save(
+        tmp_path / "checkpoint"
+    )
     engine = open_engine()
     before = engine.evaluate(*batch(0))[1]
     with pytest.raises(CheckpointUnreadable, match=r"no checkpoint of this model: \"w0\" is F32"):
@@ -225,9 +227,9 @@ def test_parameters_of_another_model_are_refused_and_ours_stay(
 def test_the_state_of_another_optimizer_is_refused_by_name(
     open_engine: OpenEngine, tmp_path: Path
 ) -> None:
-    open_engine(Recipe("lion")).save(tmp_path / "checkpoint")
+    open_engine(OptimizerOptions("lion")).save(tmp_path / "checkpoint")
     with pytest.raises(CheckpointUnreadable, match="state of lion with momentum, the job trains w"):
-        open_engine(Recipe("adamw"), checkpoint=tmp_path / "checkpoint")
+        open_engine(OptimizerOptions("adamw"), checkpoint=tmp_path / "checkpoint")
 
 
 def test_a_checkpoint_of_another_engine_is_refused_by_name(
@@ -273,9 +275,11 @@ def test_a_missing_or_damaged_file_of_the_model_is_named(
         open_engine().evaluate(*batch(0))
 
 
-@pytest.mark.parametrize("recipe", [Recipe(), Recipe(ema_decay=0.9)], ids=["plain", "average"])
+@pytest.mark.parametrize(
+    "recipe", [OptimizerOptions(), OptimizerOptions(ema_decay=0.9)], ids=["plain", "average"]
+)
 def test_an_export_computes_what_the_engine_measures(
-    open_engine: OpenEngine, tmp_path: Path, recipe: Recipe
+    open_engine: OpenEngine, tmp_path: Path, recipe: OptimizerOptions
 ) -> None:
     engine = open_engine(recipe)
     train(engine, 0, 4)

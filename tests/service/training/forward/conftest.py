@@ -16,7 +16,7 @@ from preparing import accept, graphs, order, refuse  # noqa: F401 - fixtures of 
 from safetensors.numpy import load_file
 
 from service.training.engines.opening import open_engine
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import Artifacts
 
@@ -33,7 +33,9 @@ class Trainer:
     """The engine on a prepared model, one thread, plain SGD."""
 
     def __init__(self, artifacts: Artifacts) -> None:
-        self.engine = open_engine(artifacts, output="", threads=1, recipe=Recipe("sgd"))
+        self.engine = open_engine(
+            artifacts, output="", threads=1, optimizer_options=OptimizerOptions("sgd")
+        )
 
     def step(self, *feeds: np.ndarray, learning_rate: float) -> float:
         *inputs, target = feeds

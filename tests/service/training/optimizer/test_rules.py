@@ -14,7 +14,7 @@ from service.training.engines.sessions.buffers import Buffers
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.optimizer import Optimizer
 from service.training.optimizer.layout import lay_out
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.optimizer.rules import slots
 
 Array = NDArray[np.float64]
@@ -36,14 +36,14 @@ def start() -> dict[str, Array]:
 class Ours:
     """The optimizer over its buffers, fed with the same gradients."""
 
-    def __init__(self, recipe: Recipe, *, threads: int = 2, shares: int = 2) -> None:
+    def __init__(self, options: OptimizerOptions, *, threads: int = 2, shares: int = 2) -> None:
         tensors = [TrainedTensor(name, shape) for name, shape in SHAPES.items()]
-        layout = lay_out(SHAPES, recipe, threads=threads)
-        self.buffers = Buffers(tensors, layout, shares=shares, slots=slots(recipe))
+        layout = lay_out(SHAPES, options, threads=threads)
+        self.buffers = Buffers(tensors, layout, shares=shares, slots=slots(options))
         self.parameters = self.buffers.views(self.buffers.parameters)
         for name, values in start().items():
             self.parameters[name][...] = values
-        self.optimizer = Optimizer(recipe, self.buffers, threads=threads, crew=Crew())
+        self.optimizer = Optimizer(options, self.buffers, threads=threads, crew=Crew())
 
     def run(self, steps: int = STEPS) -> Ours:
         for step in range(steps):
@@ -141,36 +141,39 @@ def drawn_back(update: Any, strength: float) -> Any:
 
 
 CASES = {
-    "sgd drawn to its start": (Recipe("sgd", momentum=0.9, l2_sp=2.0), drawn_back(sgd(0.9), 2.0)),
+    "sgd drawn to its start": (
+        OptimizerOptions("sgd", momentum=0.9, l2_sp=2.0),
+        drawn_back(sgd(0.9), 2.0),
+    ),
     "adamw drawn to its start": (
-        Recipe("adamw", l2_sp=3.0, ema_decay=0.5),
+        OptimizerOptions("adamw", l2_sp=3.0, ema_decay=0.5),
         drawn_back(adam(decoupled=True), 3.0),
     ),
-    "sgd": (Recipe("sgd"), sgd()),
-    "momentum": (Recipe("sgd", momentum=0.9), sgd(0.9)),
-    "nesterov": (Recipe("sgd", momentum=0.8, nesterov=True), sgd(0.8, True)),
+    "sgd": (OptimizerOptions("sgd"), sgd()),
+    "momentum": (OptimizerOptions("sgd", momentum=0.9), sgd(0.9)),
+    "nesterov": (OptimizerOptions("sgd", momentum=0.8, nesterov=True), sgd(0.8, True)),
     "sgd with decay": (
-        Recipe("sgd", momentum=0.9, weight_decay=0.1),
+        OptimizerOptions("sgd", momentum=0.9, weight_decay=0.1),
         sgd(0.9, decay=0.1),
     ),
-    "adam": (Recipe("adam"), adam(decoupled=False)),
+    "adam": (OptimizerOptions("adam"), adam(decoupled=False)),
     "adam with decay": (
-        Recipe("adam", weight_decay=0.3),
+        OptimizerOptions("adam", weight_decay=0.3),
         adam(decay=0.3, decoupled=False),
     ),
-    "adamw": (Recipe("adamw"), adam(decoupled=True)),
+    "adamw": (OptimizerOptions("adamw"), adam(decoupled=True)),
     "adamw with options": (
-        Recipe("adamw", betas=(0.8, 0.95), epsilon=1e-3, weight_decay=0.3),
+        OptimizerOptions("adamw", betas=(0.8, 0.95), epsilon=1e-3, weight_decay=0.3),
         adam((0.8, 0.95), epsilon=1e-3, decay=0.3, decoupled=True),
     ),
-    "rmsprop": (Recipe("rmsprop"), rmsprop()),
+    "rmsprop": (OptimizerOptions("rmsprop"), rmsprop()),
     "rmsprop with options": (
-        Recipe("rmsprop", alpha=0.9, epsilon=1e-2, momentum=0.5),
+        OptimizerOptions("rmsprop", alpha=0.9, epsilon=1e-2, momentum=0.5),
         rmsprop(0.9, epsilon=1e-2, momentum=0.5),
     ),
-    "lion": (Recipe("lion"), lion()),
+    "lion": (OptimizerOptions("lion"), lion()),
     "lion with options": (
-        Recipe("lion", betas=(0.95, 0.98), weight_decay=0.5),
+        OptimizerOptions("lion", betas=(0.95, 0.98), weight_decay=0.5),
         lion((0.95, 0.98), decay=0.5),
     ),
 }
@@ -183,23 +186,23 @@ def assert_equal(ours: Mapping[str, Any], expected: Mapping[str, Array]) -> None
 
 @pytest.mark.parametrize("case", CASES)
 def test_steps_are_those_of_the_definition(case: str) -> None:
-    recipe, update = CASES[case]
-    assert_equal(Ours(recipe).run().parameters, reference(update))
+    options, update = CASES[case]
+    assert_equal(Ours(options).run().parameters, reference(update))
 
 
 @pytest.mark.parametrize(("threads", "shares"), [(1, 1), (1, 3), (3, 1)])
 def test_steps_are_the_same_however_batches_and_rows_are_shared_out(
     threads: int, shares: int
 ) -> None:
-    recipe, update = CASES["adamw with options"]
-    ours = Ours(recipe, threads=threads, shares=shares).run()
+    options, update = CASES["adamw with options"]
+    ours = Ours(options, threads=threads, shares=shares).run()
     assert_equal(ours.parameters, reference(update, shares=shares))
 
 
 def test_large_parameters_are_moved_in_several_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("service.training.optimizer.layout.MAX_WIDTH", 256)
-    recipe, update = CASES["adamw with options"]
-    ours = Ours(recipe)
+    options, update = CASES["adamw with options"]
+    ours = Ours(options)
     assert ours.buffers.layout.rows == 7  # six of weights, one of the bias, which does not decay
     assert_equal(ours.run().parameters, reference(update))
 
@@ -210,7 +213,7 @@ def test_clipping_by_norm_is_by_the_norm_of_all_gradients() -> None:
         assert norm > 5  # so that it clips
         return {name: each * 5 / (norm + 1e-6) for name, each in total.items()}
 
-    ours = Ours(Recipe("sgd", max_grad_norm=5.0)).run()
+    ours = Ours(OptimizerOptions("sgd", max_grad_norm=5.0)).run()
     assert_equal(ours.parameters, reference(sgd(), change=clipped))
 
 
@@ -219,12 +222,12 @@ def test_clipping_by_both_clips_by_the_norm_first() -> None:
         norm = np.sqrt(sum(float((each**2).sum()) for each in total.values()))
         return {name: (each * 5 / (norm + 1e-6)).clip(-0.1, 0.1) for name, each in total.items()}
 
-    ours = Ours(Recipe("sgd", max_grad_norm=5.0, max_grad_value=0.1)).run()
+    ours = Ours(OptimizerOptions("sgd", max_grad_norm=5.0, max_grad_value=0.1)).run()
     assert_equal(ours.parameters, reference(sgd(), change=clipped))
 
 
 def test_a_norm_within_the_bound_is_left_alone() -> None:
-    ours = Ours(Recipe("sgd", max_grad_norm=1e6)).run()
+    ours = Ours(OptimizerOptions("sgd", max_grad_norm=1e6)).run()
     assert_equal(ours.parameters, reference(sgd()))
 
 
@@ -232,12 +235,12 @@ def test_clipping_by_value_is_element_by_element() -> None:
     def clipped(total: dict[str, Array]) -> dict[str, Array]:
         return {name: each.clip(-0.5, 0.5) for name, each in total.items()}
 
-    ours = Ours(Recipe("sgd", max_grad_value=0.5)).run()
+    ours = Ours(OptimizerOptions("sgd", max_grad_value=0.5)).run()
     assert_equal(ours.parameters, reference(sgd(), change=clipped))
 
 
 def test_rate_factors_and_decay_go_by_glob() -> None:
-    recipe = Recipe(
+    options = OptimizerOptions(
         "sgd", weight_decay=0.2, decays=("head.*", "bias"), rate_factors={"head.*": 0.1, "b*": 0.0}
     )
 
@@ -245,7 +248,7 @@ def test_rate_factors_and_decay_go_by_glob() -> None:
         return p - rate * (g + (0.2 * p if p.shape != (30, 40) else 0))
 
     factors = {"weight": 1.0, "head.weight": 0.1, "bias": 0.0}
-    ours = Ours(recipe).run()
+    ours = Ours(options).run()
     assert_equal(ours.parameters, reference(update, rate_of=lambda name: factors[name]))
 
 
@@ -259,7 +262,7 @@ def test_the_moving_average_begins_with_the_first_step_and_follows() -> None:
         expected[str(p.shape)] = state["ema"]
         return p
 
-    ours = Ours(Recipe("sgd", ema_decay=0.7)).run()
+    ours = Ours(OptimizerOptions("sgd", ema_decay=0.7)).run()
     assert_equal(ours.parameters, reference(update))
     averages = ours.buffers.views(ours.buffers.slots["ema"])
     assert_equal({str(each.shape): each for each in averages.values()}, expected)

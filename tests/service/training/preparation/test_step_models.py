@@ -18,7 +18,7 @@ from service.training.engines import manifest, opening
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import GraphRefused
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.preparation.prepare import prepare
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
@@ -52,11 +52,15 @@ def make(tmp_path: Path) -> Make:
     return prepared
 
 
-ADAMW = Recipe()
+ADAMW = OptimizerOptions()
 
 
-def open_engine(prepared: Prepared, *, recipe: Recipe = ADAMW, threads: int = 1) -> SessionsEngine:
-    return SessionsEngine(opening.files_of(prepared.artifacts), recipe=recipe, threads=threads)
+def open_engine(
+    prepared: Prepared, *, optimizer_options: OptimizerOptions = ADAMW, threads: int = 1
+) -> SessionsEngine:
+    return SessionsEngine(
+        opening.files_of(prepared.artifacts), optimizer_options=optimizer_options, threads=threads
+    )
 
 
 @pytest.mark.parametrize("case", CURVES, ids=[case["name"] for case in CURVES])
@@ -65,7 +69,7 @@ def test_an_exported_model_follows_the_loss_curve_of_pytorch(
 ) -> None:
     prepared = make(GRAPHS / f"{case['name']}.onnx", loss=case["loss"], optimizer=case["optimizer"])
     assert prepared.trainable_parameters == case["parameters"]
-    engine = open_engine(prepared, recipe=Recipe(case["optimizer"]), threads=2)
+    engine = open_engine(prepared, optimizer_options=OptimizerOptions(case["optimizer"]), threads=2)
     with np.load(GRAPHS / "data.npz") as data:
         x = data[case["input"]]
         y = data["label" if case["loss"] == "cross_entropy" else "value"]
@@ -171,7 +175,7 @@ def test_what_was_trained_is_exported_for_plain_inference(
     """Statistics that moved included, and Dropout switched off."""
     (case,) = (each for each in CURVES if each["name"] == name)
     prepared = make(GRAPHS / f"{name}.onnx", loss=case["loss"])
-    engine = open_engine(prepared, recipe=Recipe(case["optimizer"]), threads=2)
+    engine = open_engine(prepared, optimizer_options=OptimizerOptions(case["optimizer"]), threads=2)
     with np.load(GRAPHS / "data.npz") as data:
         x, y = data[case["input"]][:5], data["label"][:5]
     for _ in range(3):

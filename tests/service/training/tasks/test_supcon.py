@@ -16,7 +16,7 @@ from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import GraphRefused
 from service.training.graph.step import build_step
 from service.training.loss import Loss
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.tasks import TASKS
 from service.training.tasks.supcon import right_neighbours, supervised_contrastive
 
@@ -114,7 +114,7 @@ def test_a_batch_is_not_split_among_threads(tmp_path: Path) -> None:
     labels = rng.integers(0, 9, 64)
     losses = []
     for threads in (1, 2):
-        engine = SessionsEngine(files, recipe=Recipe(), threads=threads)
+        engine = SessionsEngine(files, optimizer_options=OptimizerOptions(), threads=threads)
         output = engine.evaluate(inputs, labels)[1]
         expected = supervised_contrastive(output, labels).sum() / TASK.weight(LOSS, labels)
         loss = engine.train_batch(inputs, labels)

@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 
 from service.training.engines.opening import open_engine
-from service.training.optimizer.recipe import Recipe
+from service.training.optimizer.options import OptimizerOptions
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Prepare, Prepared
 
@@ -113,7 +113,9 @@ def test_five_steps_of_sgd_end_where_those_of_sessions_do(
     found = []
     for engine in ("ort_training", "sessions"):
         made = prepared(case["name"], loss=case["loss"], optimizer="sgd", engine=engine)
-        opened = open_engine(made.artifacts, output=made.output, threads=1, recipe=Recipe("sgd"))
+        opened = open_engine(
+            made.artifacts, output=made.output, threads=1, optimizer_options=OptimizerOptions("sgd")
+        )
         losses = []
         for start in range(0, 40, 8):
             losses.append(opened.train_batch([x[start : start + 8]], y[start : start + 8]))

@@ -96,7 +96,7 @@ class LossOptions(Struct, frozen=True):
     distillation: Distillation = 0.0
 
 
-class Recipe(Serialized, frozen=True):
+class OptimizerOptions(Serialized, frozen=True):
     """An optimizer with its options, named as in PyTorch where it has them.
 
     betas: None for the optimizer's own. alpha: RMSprop's smoothing. decays: globs of parameters
@@ -203,67 +203,67 @@ def loss_problems(options: LossOptions, *, classes: int) -> list[Problem]:
 
 
 def problems(
-    recipe: Recipe, given: Collection[str] = (), *, parameters: Sequence[str] = ()
+    options: OptimizerOptions, given: Collection[str] = (), *, parameters: Sequence[str] = ()
 ) -> list[Problem]:
-    """Every error in a recipe.
+    """Every error in a options.
 
     given: names of the requested options, which the optimizer must have even if they equal its
     defaults. parameters: the model's, to check globs against.
     """
-    if recipe.optimizer not in get_args(OptimizerName):
+    if options.optimizer not in get_args(OptimizerName):
         known = ", ".join(get_args(OptimizerName))
-        return [Problem("/optimizer", f"there is no optimizer {recipe.optimizer!r}; take {known}")]
+        return [Problem("/optimizer", f"there is no optimizer {options.optimizer!r}; take {known}")]
     return [
-        *_foreign_options(recipe, given),
-        *_out_of_bounds(recipe),
-        *_unmatched_globs(recipe, parameters),
+        *_foreign_options(options, given),
+        *_out_of_bounds(options),
+        *_unmatched_globs(options, parameters),
     ]
 
 
-def _foreign_options(recipe: Recipe, given: Collection[str]) -> Iterator[Problem]:
-    plain = Recipe(recipe.optimizer)
-    for name, about in abouts(Recipe).items():
-        differs = getattr(recipe, name) != getattr(plain, name)
-        if not about.is_of(recipe.optimizer) and (differs or name in given):
+def _foreign_options(options: OptimizerOptions, given: Collection[str]) -> Iterator[Problem]:
+    plain = OptimizerOptions(options.optimizer)
+    for name, about in abouts(OptimizerOptions).items():
+        differs = getattr(options, name) != getattr(plain, name)
+        if not about.is_of(options.optimizer) and (differs or name in given):
             takers = ", ".join(about.optimizers)
             yield Problem(
-                f"/{name}", f"{recipe.optimizer} has no {name}; leave it out, or take {takers}"
+                f"/{name}", f"{options.optimizer} has no {name}; leave it out, or take {takers}"
             )
-    if recipe.optimizer == "sgd" and recipe.nesterov and recipe.momentum == 0:
+    if options.optimizer == "sgd" and options.nesterov and options.momentum == 0:
         yield Problem("/nesterov", "nesterov needs a momentum above 0")
 
 
-def _out_of_bounds(recipe: Recipe) -> Iterator[Problem]:
-    betas = recipe.betas or ()
-    if recipe.betas is not None and len(betas) != 2:
+def _out_of_bounds(options: OptimizerOptions) -> Iterator[Problem]:
+    betas = options.betas or ()
+    if options.betas is not None and len(betas) != 2:
         yield Problem("/betas", f"betas are two numbers, not {len(betas)}")
-    shares = [("momentum", recipe.momentum), ("alpha", recipe.alpha)]
+    shares = [("momentum", options.momentum), ("alpha", options.alpha)]
     shares += [(f"betas/{place}", beta) for place, beta in enumerate(betas)]
-    if recipe.ema_decay is not None:
-        shares.append(("ema_decay", recipe.ema_decay))
+    if options.ema_decay is not None:
+        shares.append(("ema_decay", options.ema_decay))
     for name, share in shares:
         if not 0 <= share < 1:
             yield Problem(f"/{name}", f"{name} is {share}; it must be at least 0 and below 1")
     positive = {
-        "epsilon": recipe.epsilon,
-        "max_grad_norm": recipe.max_grad_norm,
-        "max_grad_value": recipe.max_grad_value,
+        "epsilon": options.epsilon,
+        "max_grad_norm": options.max_grad_norm,
+        "max_grad_value": options.max_grad_value,
     }
     for name, value in positive.items():
         if value is not None and not (value > 0 and isfinite(value)):
             yield Problem(f"/{name}", f"{name} is {value}; it must be finite and above 0")
-    factors = {f"rate_factors/{glob}": each for glob, each in (recipe.rate_factors or {}).items()}
+    factors = {f"rate_factors/{glob}": each for glob, each in (options.rate_factors or {}).items()}
     for name, value in {
-        "weight_decay": recipe.weight_decay,
-        "l2_sp": recipe.l2_sp,
+        "weight_decay": options.weight_decay,
+        "l2_sp": options.l2_sp,
         **factors,
     }.items():
         if not (value >= 0 and isfinite(value)):
             yield Problem(f"/{name}", f"{name} is {value}; it must be finite and at least 0")
 
 
-def _unmatched_globs(recipe: Recipe, parameters: Sequence[str]) -> Iterator[Problem]:
-    globs = {"decays": recipe.decays or (), "rate_factors": tuple(recipe.rate_factors or ())}
+def _unmatched_globs(options: OptimizerOptions, parameters: Sequence[str]) -> Iterator[Problem]:
+    globs = {"decays": options.decays or (), "rate_factors": tuple(options.rate_factors or ())}
     for name, patterns in globs.items():
         for glob in patterns:
             if parameters and not any(fnmatchcase(each, glob) for each in parameters):
