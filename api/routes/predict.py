@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
@@ -29,9 +29,14 @@ from service.prediction.answers import Fields, as_bytes, as_json, as_npz
 from service.prediction.inputs import READERS
 from service.prediction.predictor import Prediction, Serving
 from service.prediction.results import Wanted, interpret
+from service.preprocess import for_model
+from service.preprocess.text_inputs import KIND as TEXT
 from service.samples.ingest.require import require_tensors, takes_files
 from storage.errors import Problem
 from storage.records.models import Model
+
+if TYPE_CHECKING:
+    from service.preprocess.text import Text
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
@@ -41,21 +46,32 @@ ONE_INSTANCE = {
     "additionalProperties": False,
     "properties": {"inputs": {"type": "object", "description": "Nested lists by input name."}},
 }
+ONE_TEXT = {
+    "type": "object",
+    "required": ["text"],
+    "additionalProperties": False,
+    "properties": {"text": {"type": "string"}, "text_pair": {"type": "string"}},
+}
 INPUTS = body(
     {
         JSON: {
             "schema": {
-                "oneOf": [
+                "anyOf": [
                     ONE_INSTANCE,
-                    {
-                        "type": "object",
-                        "required": ["instances"],
-                        "properties": {"instances": {"type": "array", "items": ONE_INSTANCE}},
-                    },
+                    ONE_TEXT,
+                    *(
+                        {
+                            "type": "object",
+                            "required": ["instances"],
+                            "properties": {"instances": {"type": "array", "items": one}},
+                        }
+                        for one in (ONE_INSTANCE, ONE_TEXT)
+                    ),
                 ]
             },
             "examples": {
                 "one": {"value": {"inputs": {"x": [0.1, 0.2]}}},
+                "text": {"value": {"text": "The train was late again."}},
                 "batch": {"value": {"instances": [{"inputs": {"x": [0.1, 0.2]}}]}},
             },
         },
@@ -120,7 +136,7 @@ async def predict(
         Query(description="An output of the model, as it is; may be repeated."),
     ] = (),
 ) -> Response:
-    """One instance or a batch, or an image or recording for a model that takes such.
+    """One instance or a batch, of inputs or of texts, or an image or recording, as the model takes.
 
     Inputs are as they were uploaded for training: the model's `preprocess` is applied. Tensors for
     a model that takes files are taken as they are. `Accept` chooses JSON, npz, or the bytes of one
@@ -151,9 +167,10 @@ async def _predict(
     given = require_media_type(request, *READERS, *(FILES if takes_files(model) else ()))
     max_bytes = daemon.settings.prediction_body_bytes
     content = await read_body(request, max_bytes=max_bytes)
-    if given in FILES:
-        prediction = await daemon.predictor.predict_files(model.name, [content])
-        return prediction, partial(bodies.keep_file, daemon.store, model, content, owner)
+    files = await _files(model, given, content)
+    if files is not None:
+        prediction = await daemon.predictor.predict_files(model.name, files)
+        return prediction, partial(bodies.keep_files, daemon.store, model, files, owner)
     if keep:
         require_tensors(model)
     size = max_bytes if given == CSV else len(content)  # its windows may be far larger
@@ -162,6 +179,16 @@ async def _predict(
     inputs = batch.tensors(model.signature.inputs)
     prediction = await daemon.predictor.predict(model.name, inputs)
     return prediction, partial(bodies.keep, daemon.store, model, batch, owner)
+
+
+async def _files(model: Model, given: str, content: bytes) -> Sequence[bytes] | None:
+    """The files or texts of a body; None if it holds tensors."""
+    if given in FILES:
+        return [content]
+    kind = for_model(model).files
+    if given != JSON or kind is None or kind.kind != TEXT:
+        return None
+    return await near(len(content), bodies.read_texts, cast("Text", kind), content)
 
 
 def _require_one_array(wanted: Wanted, *, keep: bool) -> None:

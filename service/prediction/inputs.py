@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from service.errors import InvalidInput, TooLarge
 from service.prediction.frames import Tensors
+from service.preprocess import Unreadable
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_upload import CsvSamples
 from service.samples.ingest.intake import Faults, UploadOptions, stage
@@ -26,6 +27,8 @@ from storage.store import Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from service.preprocess.text import Text
 
 
 class Batch(Struct, frozen=True):
@@ -72,6 +75,50 @@ def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
     _refuse(faults, len(instances))
     flat = np.frombuffer(b"".join(records), np.uint8)
     return Batch(flat.reshape(len(records), -1))
+
+
+def read_texts(kind: Text, body: bytes) -> list[bytes] | None:
+    """`{"text": …}` or `{"instances": [{"text": …, "text_pair": …}, …]}`; None for `inputs`.
+
+    Raises InvalidInput.
+    """
+    instances, prefix = _instances(body)
+    if all(isinstance(each, dict) and "inputs" in each for each in instances):
+        return None
+    faults = Faults()
+    texts = []
+    for position, instance in enumerate(instances):
+        at = prefix and f"{prefix}/{position}"
+        if problems := _unfit(kind, instance, at):
+            faults.sample(problems)
+            continue
+        text = kind.joined(instance["text"], instance.get("text_pair"))
+        try:
+            kind.check(text)
+        except Unreadable as error:
+            faults.sample([Problem(f"{at}/text", f"{error}")])
+        texts.append(text)
+    _refuse(faults, len(instances))
+    return texts
+
+
+def _unfit(kind: Text, instance: Any, at: str) -> list[Problem]:
+    """What is wrong with the fields of an instance."""
+    fields = ("text", "text_pair") if kind.pairs else ("text",)
+    shown = " and ".join(f'"{name}"' for name in fields)
+    if not isinstance(instance, dict):
+        return [Problem(at, f"an instance is an object that holds {shown}")]
+    problems = [
+        Problem(f"{at}/{name}", f"unknown field {name!r}; an instance holds {shown} alone")
+        for name in instance
+        if name not in fields
+    ]
+    problems += [
+        Problem(f"{at}/{name}", f"{name} is missing, or no text")
+        for name in fields
+        if not isinstance(instance.get(name), str)
+    ]
+    return problems
 
 
 def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
@@ -128,11 +175,15 @@ def keep(store: Store, model: Model, batch: Batch, owner: str | None) -> list[in
     return ids
 
 
-def keep_file(store: Store, model: Model, file: bytes, owner: str | None) -> list[int]:
-    """Store a file as an unlabelled sample; returns its id. Blocking."""
-    with stage(store, model, UploadOptions(owner=owner)) as staging:
-        staging.add(file, [None], lengths=[len(file)])
-        return _ids(staging.commit(), 1)
+def keep_files(store: Store, model: Model, files: Sequence[bytes], owner: str | None) -> list[int]:
+    """Store files as unlabelled samples; returns their ids. Blocking."""
+    ids: list[int] = []
+    for start in range(0, len(files), KEPT_AT_ONCE):
+        some = files[start : start + KEPT_AT_ONCE]
+        with stage(store, model, UploadOptions(owner=owner)) as staging:
+            staging.add(b"".join(some), [None] * len(some), lengths=[*map(len, some)])
+            ids += _ids(staging.commit(), len(some))
+    return ids
 
 
 def _ids(stored: StageResult, count: int) -> list[int]:
