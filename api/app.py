@@ -17,6 +17,7 @@ from api.routes import (
     aliases,
     backup,
     checkpoints,
+    completion,
     dashboard,
     dataset,
     device,
@@ -52,6 +53,7 @@ DESCRIPTION = (
 ROUTED = (
     uploads,
     predict,
+    completion,
     versions,
     samples,
     jobs,

@@ -25,6 +25,7 @@ COMMANDS = {
     "checkpoints": "cli.commands.versions.checkpoints",
     "classes": "cli.commands.models.classes",
     "compare": "cli.commands.versions.compare",
+    "complete": "cli.commands.versions.complete",
     "dashboard": "cli.commands.dashboard",
     "demo": "cli.demo.demo",
     "device": "cli.commands.device.device",

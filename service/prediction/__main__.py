@@ -7,14 +7,18 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
+from functools import cache
 from typing import IO, TYPE_CHECKING
 
+from service.completion.messages import COMPLETE
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
-from service.prediction.frames import SIZES, Frame, Tensors, decode, encode
+from service.prediction.frames import SIZES, Frame, decode, encode
 from service.prediction.preparation import prepare
 from service.processes import sandbox
 
 if TYPE_CHECKING:
+    from service.completion.completer import Completers
     from service.prediction.sessions import Sessions
 
 logger = logging.getLogger("service.prediction")
@@ -46,24 +50,34 @@ def serve(questions: IO[bytes], answers: IO[bytes], options: argparse.Namespace)
     sessions = Sessions(
         threads=options.threads, max_sessions=options.sessions, max_bytes=options.model_bytes
     )
+    completers = cache(lambda: _completers(options.threads))
     while (question := _read(questions)) is not None:
         try:
-            answer = Frame({}, _answer(question, sessions))
+            answer = _answer(question, sessions, completers)
         except (ModelNotLoadable, PredictionFailed) as error:
             answer = Frame({"error": {"code": error.code, "detail": error.detail}})
         answers.writelines(encode(answer))
         answers.flush()
 
 
-def _answer(question: Frame, sessions: Sessions) -> Tensors:
-    """The outputs; empty for a question without inputs, which only loads or drops a file."""
-    file = question.header["file"]
-    if question.header["forget"]:
+def _answer(question: Frame, sessions: Sessions, completers: Callable[[], Completers]) -> Frame:
+    """The outputs; none for a question without inputs, which only loads or drops a file."""
+    header, file = question.header, question.header["file"]
+    if header["forget"]:
         sessions.forget(file["sha256"])
-        return {}
+        return Frame({})
     held = sessions.load(file["sha256"], file["path"], file["size_bytes"])
-    inputs = prepare(question.header, question.tensors)
-    return held.run(inputs) if inputs else {}
+    if COMPLETE in header:
+        return completers().answer(held, header, question.tensors)
+    inputs = prepare(header, question.tensors)
+    return Frame({}, held.run(inputs) if inputs else {})
+
+
+def _completers(threads: int) -> Completers:
+    """Loaded for the first text: most predictors complete none."""
+    from service.completion.completer import Completers
+
+    return Completers(threads=threads)
 
 
 def _read(stream: IO[bytes]) -> Frame | None:

@@ -87,13 +87,13 @@ class Predictor:
         inputs: as in the signature, batch first. Raises NotFound, ModelNotLoadable,
         Damaged, PredictionFailed, PredictionTimeout, ChildDied, Busy.
         """
-        serving = self._serving.get(model) or await self._begin(model)
+        serving = await self.serving_now(model)
         said = described(serving.model)
         return Prediction(serving, (await self._ask(serving.version, inputs, said)).tensors)
 
     async def predict_files(self, model: str, files: Sequence[bytes]) -> Prediction:
         """Like `predict`, for a model that takes files; the process decodes them."""
-        serving = self._serving.get(model) or await self._begin(model)
+        serving = await self.serving_now(model)
         tokenizer = await asyncio.to_thread(tokenizer_of, serving.model, self._store)
         said = described(serving.model, files, tokenizer)
         answer = await self._ask(serving.version, as_tensor(files), said)
@@ -102,6 +102,17 @@ class Predictor:
     async def predict_with(self, version: Version, inputs: Tensors, *, of: Model) -> Tensors:
         """Predict with a given version, whatever is promoted. Raises as `predict` does."""
         return (await self._ask(version, inputs, described(of))).tensors
+
+    async def serving_now(self, model: str) -> Serving:
+        """The version that answers, loaded if it was not. Raises as `predict` does."""
+        return self._serving.get(model) or await self._begin(model)
+
+    async def ask(self, serving: Serving, tensors: Tensors, said: Mapping[str, Any]) -> Frame:
+        """Ask this version, also once there is a newer one. said: more of the header.
+
+        Raises as `predict` does.
+        """
+        return await self._ask(serving.version, tensors, said)
 
     def serving(self, model: str) -> Serving | None:
         """The version that answers now, None if nothing is loaded."""

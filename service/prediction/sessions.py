@@ -15,7 +15,7 @@ from service.training.engines.runtime import LOAD_ERRORS, open_session
 from storage.disk.digest import sha256_of
 
 
-class LoadedModel(Struct, frozen=True):
+class LoadedModel(Struct, frozen=True, eq=False, weakref=True):
     """A loaded model. size_bytes: of its file."""
 
     session: Any

@@ -43,6 +43,7 @@ WITHOUT_COMMAND: dict[Operation, str] = {
     ("GET", "/v1/rounds/{round_id}"): FEDERATION,
     ("DELETE", "/v1/rounds/{round_id}"): FEDERATION,
     ("GET", "/v1/rounds/{round_id}/update"): FEDERATION,
+    ("POST", "/v1/completions"): "OpenAI's form of …/complete, for its own clients",
     ("GET", "/v2"): V2,
     ("GET", "/v2/health/live"): V2,
     ("GET", "/v2/health/ready"): V2,
@@ -131,6 +132,8 @@ fetch pets -o {out}/model.onnx --wait 1
 fetch pets --version 1 --variant ort -o {out}/model.ort
 predict pets {out}/inputs.npz
 predict pets {out}/inputs.csv
+complete words "a" --suggestions 3
+complete words "a" --max-tokens 2 --temperature 0 --stop "no such text"
 samples suspects pets
 drift pets
 aliases set pets stable 2
@@ -210,7 +213,7 @@ def session(folder: Path, served: Served) -> Iterator[tuple[set[Operation], set[
         "out": folder.as_posix(),
         "base": (digits.folder() / "base.onnx").as_posix(),
         "image": shlex.quote(json.dumps(PREPROCESS)),
-        "text": shlex.quote('{"kind": "text"}'),
+        "text": shlex.quote('{"kind": "text", "max_tokens": 32}'),
     }
     with pytest.MonkeyPatch.context() as patch:
         known = operations(served.http.get("/openapi.json").json())

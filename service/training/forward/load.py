@@ -10,6 +10,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.errors import pointer, refusal, refuse
 from service.training.graph.passes.bags import lay_out_bags
+from service.training.graph.passes.caches import drop_caches
 from service.training.preparation.bounds import require_bounded
 from storage.errors import Problem
 
@@ -25,6 +26,7 @@ def load(path: Path) -> onnx.ModelProto:
     model = parse(path)
     refuse_external(model)
     lay_out_bags(model)
+    drop_caches(model)
     require_bounded(model)
     _check(model)
     return model

@@ -12,6 +12,7 @@ from service.training.forward import own_loss, trial
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize
 from service.training.forward.reading import ForwardModel
+from service.training.graph.passes.caches import NOTE, has_dropped
 from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import FEATURE_DTYPE, Artifacts
 
@@ -119,7 +120,7 @@ def _base_model(
     Else its inference form, if the upload would train during inference, or a copy with the trained
     inner tensor as an extra output, like all later versions.
     """
-    made, notes = uploaded, []
+    made, notes = uploaded, [NOTE] if has_dropped(uploaded) else []
     if any(trial.trains(node, uploaded.graph) for node in uploaded.graph.node):
         made = trial.inference_form(uploaded)
         notes.append(

@@ -118,7 +118,7 @@ class CausalLM(LearningTask):
     name = "causal_lm"
     title = "next token: a text is its own label"
     label_dtype = "int64"
-    makes_labels = True
+    makes_labels = continues_texts = True
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("perplexity", token_losses, figure=perplexity),
         *(_top(most) for most in RANKS),

@@ -103,6 +103,8 @@ class LearningTask:
     takes_class_names: ClassVar[bool] = False
     names_several: ClassVar[bool] = False
     ranks_classes: ClassVar[bool] = False
+    continues_texts: ClassVar[bool] = False
+    """Whether outputs are logits of the next token at each, so that versions complete texts."""
     label_range: ClassVar[tuple[float, float] | None] = None
     has_doubt: ClassVar[bool] = False
     last_operators: ClassVar[tuple[tuple[str, str], ...]] = ()

@@ -1,0 +1,75 @@
+"""A decoder with cached keys and values, from the uploaded graph and a version's weights.
+
+Training takes the cache out of the graph, and versions' files have none. A cached decoder that does
+not compute what its version does is not used: training may have written weights in another form.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from service.completion.decoder import Decoder
+from service.completion.messages import Completing
+from service.prediction.errors import PredictionFailed
+from service.training.engines.runtime import LOAD_ERRORS, open_session
+
+logger = logging.getLogger(__name__)
+
+PROBES = 3
+"""Texts that both are compared by."""
+PROBE_TOKENS = 6
+TOLERANCE = 1e-3
+"""Largest difference, as a share of 1 + the largest number: quantized weights round differently."""
+
+
+def with_cache(plain: Decoder, form: Completing, *, version: str, threads: int) -> Decoder:
+    """The decoder with a cache, if the model was uploaded with one; else the plain one.
+
+    version: path of the version's file.
+    """
+    assert form.cached is not None
+    try:
+        session = open_session(_joined(form.cached, version), threads=threads, arena=False)
+        cached = Decoder(session, form)
+        if cached.has_cache and _agree(plain, cached):
+            return cached
+    except (PredictionFailed, MemoryError, *LOAD_ERRORS) as error:
+        logger.warning("completion.no_cache: %s", error)
+    return plain
+
+
+def _joined(upload: str, version: str) -> bytes:
+    """The uploaded graph with the version's weights."""
+    joined = onnx.load_model(Path(upload), load_external_data=False)
+    trained = onnx.load_model(Path(version), load_external_data=False)
+    weights = {_form(each): each for each in trained.graph.initializer}
+    for tensor in joined.graph.initializer:
+        if (weight := weights.get(_form(tensor))) is not None:
+            tensor.CopyFrom(weight)
+    content: bytes = joined.SerializeToString()
+    return content
+
+
+def _form(tensor: onnx.TensorProto) -> tuple[Any, ...]:
+    return (tensor.name, tensor.data_type, *tensor.dims)
+
+
+def _agree(plain: Decoder, cached: Decoder) -> bool:
+    """Whether both compute the same, for texts read at once and token by token."""
+    draws = np.random.default_rng(0)
+    size = plain.size()
+    for _ in range(PROBES):
+        tokens = draws.integers(0, size, min(PROBE_TOKENS, plain.window)).tolist()
+        reading = cached.read(tokens[:1], room=len(tokens))
+        for token in tokens[1:]:
+            reading = cached.read_on(reading, [0], [token])
+        expected = plain.read(tokens, room=0).logits
+        allowed = TOLERANCE * (1 + np.abs(expected).max())
+        if not np.abs(reading.logits - expected).max() <= allowed:
+            return False
+    return True

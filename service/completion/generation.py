@@ -1,0 +1,71 @@
+"""Generates text token by token, some at each question, so that other questions get their turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from service.completion.decoder import Decoder
+from service.completion.messages import FinishReason, Generate, Generated
+from service.completion.sampling import draw
+from service.completion.vocabulary import UNFINISHED, Vocabulary
+
+TURN_S = 0.05
+"""How long a question is worked on; a token that is begun is finished."""
+
+
+def generate(decoder: Decoder, vocabulary: Vocabulary, text: str, asked: Generate) -> Generated:
+    """Go on for a turn. Raises PredictionFailed."""
+    ends_at = time.monotonic() + TURN_S
+    prompt = vocabulary.encode(text)
+    made = list(asked.tokens)
+    reading = decoder.read([*prompt, *made], room=asked.max_tokens - len(made))
+    reason: FinishReason | None = None
+    while True:
+        logits = np.where(vocabulary.may_follow, reading.logits[0], -np.inf)
+        token = draw(logits, asked.sampling, place=len(made))
+        if vocabulary.ends(token):
+            reason = "stop"
+            break
+        made.append(token)
+        if asked.stop and _cut(vocabulary.added_text(prompt, made), asked.stop) is not None:
+            reason = "stop"
+        elif len(made) >= asked.max_tokens:
+            reason = "length"
+        if reason is not None or time.monotonic() >= ends_at:
+            break
+        reading = decoder.read_on(reading, [0], [token])
+    decoder.keep(reading)
+    return _told(vocabulary, prompt, made, stop=asked.stop, reason=reason)
+
+
+def _told(
+    vocabulary: Vocabulary,
+    prompt: Sequence[int],
+    tokens: Sequence[int],
+    *,
+    stop: Sequence[str],
+    reason: FinishReason | None,
+) -> Generated:
+    text = vocabulary.added_text(prompt, tokens)
+    end = _certain(text, stop) if reason is None else _cut(text, stop)
+    return Generated(tuple(tokens), text[:end], len(prompt), reason)
+
+
+def _cut(text: str, stop: Sequence[str]) -> int | None:
+    """Where the first stop is, None if there is none."""
+    return min((at for each in stop if (at := text.find(each)) >= 0), default=None)
+
+
+def _certain(text: str, stop: Sequence[str]) -> int:
+    """How much of a text is not part of a stop or of a character, whatever follows."""
+    end = len(text.rstrip(UNFINISHED))
+    begun = [
+        length
+        for each in stop
+        for length in range(1, min(len(each), end + 1))
+        if text[:end].endswith(each[:length])
+    ]
+    return end - max(begun, default=0)

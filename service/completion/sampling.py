@@ -1,0 +1,41 @@
+"""The next token: the likeliest, or one drawn by temperature, top-k and top-p."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from service.completion.messages import Sampling
+from service.prediction.frames import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+def shares_of(logits: Array, temperature: float = 1.0) -> NDArray[np.float64]:
+    """The probability of each token. logits: (texts, tokens)."""
+    scaled = logits.astype(np.float64) / temperature
+    powers = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def draw(logits: Array, sampling: Sampling, *, place: int) -> int:
+    """A token. logits: (tokens,). place: how many were drawn before, which the draw depends on.
+
+    So a text is the same by the same seed, in however many questions it is asked for.
+    """
+    if sampling.temperature == 0:
+        return int(logits.argmax())
+    kept = np.arange(len(logits))
+    if sampling.top_k is not None and sampling.top_k < len(logits):
+        kept = np.argpartition(-logits, sampling.top_k - 1)[: sampling.top_k]
+    shares = shares_of(logits[kept], sampling.temperature)
+    if sampling.top_p < 1:
+        order = np.argsort(-shares, kind="stable")
+        before = np.cumsum(shares[order]) - shares[order]
+        order = order[before < sampling.top_p]
+        kept, shares = kept[order], shares[order]
+    bounds = np.cumsum(shares)
+    drawn = np.random.default_rng([sampling.seed, place]).random() * bounds[-1]
+    return int(kept[min(np.searchsorted(bounds, drawn, side="right"), len(kept) - 1)])

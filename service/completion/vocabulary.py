@@ -1,0 +1,165 @@
+"""A tokenizer's pieces as text: what each adds behind a word, and which continue one."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from service.completion.messages import Completing
+from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from storage.database.codec import load
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+    from tokenizers import Tokenizer
+
+ANCHOR = "a"
+"""A word that pieces are decoded behind: decoders treat the first piece of a text differently."""
+IN_WORD = r"[\w'\u2019-]"
+CONTINUES = re.compile(IN_WORD)
+WORDLIKE = re.compile(rf" ?{IN_WORD}+|\s")
+"""A piece that may be part of a word, with the space before it."""
+NO_BEGINNING = re.compile("pad|mask|sep|unk")
+"""In names of special tokens that no text begins with."""
+CONTEXT = 8
+"""Tokens before new ones that these are decoded with."""
+UNFINISHED = "\ufffd"
+"""What bytes that are not yet a whole character are decoded to."""
+
+
+class Vocabulary:
+    """A tokenizer, and the text of each of its pieces.
+
+    continues: whether a piece that follows a word is part of it. may_follow: whether a token is
+    text or the end of one, and not what the tokenizer does not know.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, size: int, *, special_tokens: bool = True) -> None:
+        """size: number of the model's tokens, which may be more than the tokenizer's."""
+        self._tokenizer = tokenizer
+        self._adds_special_tokens = special_tokens
+        added = tokenizer.get_added_tokens_decoder()
+        special = {token: each.content for token, each in added.items() if each.special}
+        self._special = frozenset(special)
+        unknown = _unknown(tokenizer)
+        self._between = sorted(
+            token
+            for token, name in special.items()
+            if token != unknown and not NO_BEGINNING.search(name.lower())
+        )[:1]
+        self.may_follow = np.arange(size) < tokenizer.get_vocab_size()
+        if unknown is not None:
+            self.may_follow[unknown] = False
+        self.texts = texts = self._texts(size)
+        self._by_text = {text: token for token, text in enumerate(texts) if text}
+        order = sorted(range(size), key=texts.__getitem__)
+        self._texts_in_order = [texts[token] for token in order]
+        self._order = np.array(order)
+        self.continues = np.array([CONTINUES.match(text) is not None for text in texts])
+        self._wordlike = np.array([WORDLIKE.fullmatch(text) is not None for text in texts])
+        self._inner = np.flatnonzero(self.continues & self._wordlike)
+
+    def encode(self, text: str) -> list[int]:
+        """As `tokens`. Raises PredictionFailed if there are none."""
+        tokens = self.tokens(text)
+        if not tokens:
+            raise PredictionFailed(
+                "the tokenizer has no special token that a text begins with; send a text of a word "
+                "or more"
+            )
+        return tokens
+
+    def tokens(self, text: str) -> list[int]:
+        """The tokens of a text that goes on: without those that the tokenizer ends texts with.
+
+        Of an empty one, the first special token, such as the one between documents, if any.
+        """
+        encoding = self._tokenizer.encode(text, add_special_tokens=self._adds_special_tokens)
+        tokens: list[int] = encoding.ids
+        end = len(tokens)
+        while end > 1 and encoding.special_tokens_mask[end - 1]:
+            end -= 1
+        return tokens[:end] or self._between
+
+    def added_text(self, before: Sequence[int], tokens: Sequence[int]) -> str:
+        """What tokens add to the text of those before."""
+        context = list(before[-CONTEXT:])
+        known = self._tokenizer.decode(context)
+        return str(self._tokenizer.decode([*context, *tokens])[len(known) :])
+
+    def ends(self, token: int) -> bool:
+        """Whether a token is no text but the end of one."""
+        return token in self._special
+
+    def beginning(self, text: str) -> NDArray[np.int64]:
+        """The pieces of words that begin with a text; behind a word's beginning if it is empty."""
+        if not text:
+            return self._inner
+        first = bisect_left(self._texts_in_order, text)
+        last = bisect_left(self._texts_in_order, text + chr(0x10FFFF))
+        found = self._order[first:last]
+        return np.asarray(found[self._wordlike[found]])
+
+    def inside(self, text: str) -> list[int]:
+        """The pieces that a text begins with, and is longer than."""
+        found = (self._by_text.get(text[:end]) for end in range(1, len(text)))
+        return [token for token in found if token is not None]
+
+    def _texts(self, size: int) -> list[str]:
+        tokenizer = self._tokenizer
+        anchor = tokenizer.encode(ANCHOR, add_special_tokens=False).ids[-1:]
+        count = min(size, tokenizer.get_vocab_size())
+        known = tokenizer.decode(anchor, skip_special_tokens=False)
+        decoded = tokenizer.decode_batch(
+            [[*anchor, token] for token in range(count)], skip_special_tokens=False
+        )
+        texts = [
+            text[len(known) :] if self._is_plain(token) and text.startswith(known) else ""
+            for token, text in enumerate(decoded)
+        ]
+        return ["" if UNFINISHED in text else text for text in texts] + [""] * (size - count)
+
+    def _is_plain(self, token: int) -> bool:
+        return bool(self.may_follow[token]) and token not in self._special
+
+
+def open_vocabulary(form: Completing, *, size: int) -> Vocabulary:
+    """Read a `tokenizer.json`. Raises ModelNotLoadable."""
+    from tokenizers import Tokenizer
+
+    try:
+        tokenizer = Tokenizer.from_file(form.tokenizer)
+    except Exception as error:  # the library raises no narrower one
+        raise ModelNotLoadable(f"its tokenizer cannot be read: {error}") from error
+    tokenizer.no_padding()
+    tokenizer.no_truncation()
+    if tokenizer.decoder is None:
+        _add_decoder(tokenizer)
+    return Vocabulary(tokenizer, size, special_tokens=form.special_tokens)
+
+
+def _add_decoder(tokenizer: Tokenizer) -> None:
+    """The decoder that undoes how the tokenizer marks words, if its file names none."""
+    from tokenizers import decoders
+
+    described = load(tokenizer.to_str())
+    before = described["pre_tokenizer"] or {}
+    marks = {each["type"] for each in before.get("pretokenizers", [before]) if each}
+    if "Metaspace" in marks:
+        tokenizer.decoder = decoders.Metaspace()
+    elif "ByteLevel" in marks:
+        tokenizer.decoder = decoders.ByteLevel()
+    elif described["model"]["type"] == "WordPiece":
+        tokenizer.decoder = decoders.WordPiece()
+
+
+def _unknown(tokenizer: Tokenizer) -> int | None:
+    model: dict[str, Any] = load(tokenizer.to_str())["model"]
+    if isinstance(named := model.get("unk_token"), str):
+        token: int | None = tokenizer.token_to_id(named)
+        return token
+    return model.get("unk_id")
