@@ -22,7 +22,8 @@ BENCHMARKS = {
     "training": ("throughput", "frameworks", "architectures", "growth", "start", "lora"),
     "device": ("footprint", "jobs", "day", "scale", "images", "preemption", "politeness"),
     "requests": (
-        *("upload", "samples", "deletion", "crowd", "load", "prediction", "console", "delivery"),
+        *("upload", "samples", "deletion", "crowd", "load", "prediction", "completion"),
+        *("console", "delivery"),
     ),
     "learning": ("defaults", "skew", "classes", "heads", "augmentation", "forgetting"),
     "federation": ("federated",),

@@ -13,9 +13,12 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "dashboard"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "models"))
 
 from browser import CHROMIUM, launched
+from completions import add_decoder
 from daemon_process import start_program
+from decoders import byte_tokenizer, decoder
 from laptop import Laptop
 from support import ENDED, Served, mlp, npz, wait_until
 
@@ -25,6 +28,9 @@ __all__ = [
     "CHROMIUM",
     "Laptop",
     "Served",
+    "add_decoder",
+    "byte_tokenizer",
+    "decoder",
     "digits_cnn",
     "launched",
     "mlp",
