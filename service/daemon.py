@@ -155,7 +155,7 @@ class Daemon:
         self.hook = PromotionHook(self.store, self.settings, latest=self.latest, feed=self.feed)
         self.monitor = DeviceMonitor(self.store, self.settings)
         self.monitor.listen(
-            lambda look: self.children.memory.change(look.policy.memory_limit_bytes)
+            lambda observation: self.children.memory.change(observation.policy.memory_limit_bytes)
         )
         self.scheduler = Scheduler(
             self.store,

@@ -31,7 +31,7 @@ from service.policy import Policy, to_dict
 from service.policy.device_monitor import next_morning
 from service.policy.history import intervals
 from service.policy.judge import LONGEST_SNOOZE
-from service.policy.observer import Look
+from service.policy.observer import Observation
 from storage.errors import Problem
 from storage.records.jobs import Blocker
 
@@ -61,12 +61,12 @@ IntervalMinutes = Annotated[
 async def show_device(daemon: TheDaemon) -> DeviceBody:
     """Every signal with its source and age, and whether a job may train now."""
     daemon.monitor.watch()
-    look = await daemon.monitor.look(max_age_s=FRESH_S)
+    observation = await daemon.monitor.observe(max_age_s=FRESH_S)
     now = daemon.monitor.now()
     return DeviceBody(
-        **_verdict(look).model_dump(),
-        trained_today_seconds=look.trained_today_s,
-        signals={name: _signal(each, now) for name, each in look.snapshot.signals.items()},
+        **_verdict(observation).model_dump(),
+        trained_today_seconds=observation.trained_today_s,
+        signals={name: _signal(each, now) for name, each in observation.snapshot.signals.items()},
     )
 
 
@@ -81,9 +81,11 @@ def show_history(
     length, until = timedelta(minutes=interval), daemon.monitor.now().wall
     since = (until - timedelta(hours=hours)).replace(second=0, microsecond=0)
     found = intervals(daemon.monitor.history.since(since), since=since, until=until, length=length)
-    look = daemon.monitor.latest
+    observation = daemon.monitor.latest
     units = (
-        {} if look is None else {name: each.unit for name, each in look.snapshot.signals.items()}
+        {}
+        if observation is None
+        else {name: each.unit for name, each in observation.snapshot.signals.items()}
     )
     return DeviceHistoryBody(
         since=found.since,
@@ -118,7 +120,7 @@ async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSe
 @needs(Scope.DEVICE_POLICY)
 async def show_policy(daemon: TheDaemon) -> PolicyBody:
     """When a job may train and what it may take."""
-    return _policy((await daemon.monitor.look()).policy)
+    return _policy((await daemon.monitor.observe()).policy)
 
 
 @router.put("/policy", summary="Change the policy", responses=WRITES)
@@ -195,14 +197,14 @@ def _end_of_snooze(request: SnoozeRequest, now: Moment) -> datetime:
     return request.until
 
 
-def _verdict(look: Look) -> VerdictBody:
-    snoozed_until = look.asked_for.snoozed_until
+def _verdict(observation: Observation) -> VerdictBody:
+    snoozed_until = observation.asked_for.snoozed_until
     return VerdictBody(
-        eligible=look.verdict.eligible,
-        blocked_by=_blockers(look.verdict.blocked_by),
-        since=look.verdict.since,
-        paused=look.asked_for.paused,
-        snoozed_until=snoozed_until if "snoozed" in look.verdict.conditions else None,
+        eligible=observation.verdict.eligible,
+        blocked_by=_blockers(observation.verdict.blocked_by),
+        since=observation.verdict.since,
+        paused=observation.asked_for.paused,
+        snoozed_until=snoozed_until if "snoozed" in observation.verdict.conditions else None,
     )
 
 

@@ -14,7 +14,7 @@ from api.access.scopes import ScopedRoute, ThePrincipal, needs
 from api.dependencies import TheDaemon
 from api.openapi import answers
 from service.access.principal import Scope
-from service.policy.observer import Look
+from service.policy.observer import Observation
 from storage.records.jobs import JobState
 from storage.records.models import Model
 from storage.store import Store
@@ -39,14 +39,16 @@ async def metrics(daemon: TheDaemon, principal: ThePrincipal) -> Response:
 
     A token that is bound to models gets the gauges of these, without the verdict.
     """
-    look = await daemon.monitor.look() if principal.models is None else None
+    observation = await daemon.monitor.observe() if principal.models is None else None
     names = principal.models
-    families = await asyncio.to_thread(lambda: list(_families(daemon.store, look, names)))
+    families = await asyncio.to_thread(lambda: list(_families(daemon.store, observation, names)))
     return Response("".join(families), media_type=MEDIA_TYPE)
 
 
-def _families(store: Store, look: Look | None, names: Collection[str] | None) -> Iterator[str]:
-    """look: None to leave out the verdict. names: of the models to include, None for all."""
+def _families(
+    store: Store, observation: Observation | None, names: Collection[str] | None
+) -> Iterator[str]:
+    """observation: None to leave out the verdict. names: of the models to include, None for all."""
     models = list(_models(store, names))
     counts = store.jobs.counts(names)
     yield _gauge("honed_info", "The daemon's version.", [({"version": version("honed")}, 1)])
@@ -69,18 +71,20 @@ def _families(store: Store, look: Look | None, names: Collection[str] | None) ->
         "Jobs by state.",
         [({"state": state.value}, counts.get(state, 0)) for state in JobState],
     )
-    if look is not None:
-        yield from _verdict(look)
+    if observation is not None:
+        yield from _verdict(observation)
 
 
-def _verdict(look: Look) -> Iterator[str]:
+def _verdict(observation: Observation) -> Iterator[str]:
     yield _gauge(
-        "honed_eligible", "Whether a job may train now.", [({}, float(look.verdict.eligible))]
+        "honed_eligible",
+        "Whether a job may train now.",
+        [({}, float(observation.verdict.eligible))],
     )
     yield _gauge(
         "honed_blocked",
         "The conditions that keep jobs from training now.",
-        [({"condition": each.condition}, 1) for each in look.verdict.blocked_by],
+        [({"condition": each.condition}, 1) for each in observation.verdict.blocked_by],
     )
 
 

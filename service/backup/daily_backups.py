@@ -56,7 +56,7 @@ class DailyBackups:
         age = await asyncio.to_thread(self._age)
         if age < DUE:
             return
-        if age < OVERDUE and not (await self._monitor.look()).verdict.eligible:
+        if age < OVERDUE and not (await self._monitor.observe()).verdict.eligible:
             return
         await asyncio.to_thread(self._make)
 

@@ -72,7 +72,7 @@ class Verifier:
         last = await asyncio.to_thread(self._store.verification.last)
         if last is not None and timedelta() <= self._now() - last < DUE:
             return
-        if (await self._monitor.look()).verdict.eligible:
+        if (await self._monitor.observe()).verdict.eligible:
             self.begin()
             assert self._task is not None
             await asyncio.wait({self._task})

@@ -11,7 +11,7 @@ from service.jobs.runner import JobRunner
 from service.jobs.waiting import conditions_of
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
-from service.policy.observer import Look
+from service.policy.observer import Observation
 from storage.records.jobs import Blocker
 
 logger = logging.getLogger(__name__)
@@ -72,14 +72,14 @@ class Preemptor:
         """Another job runs now: forget the instructions to the last one."""
         self._preemption, self._pending = Preemption(), None
 
-    def decide(self, look: Look) -> bool:
+    def decide(self, observation: Observation) -> bool:
         """Whether there is an instruction to send."""
         run = self._runner.run
         if run is not None and not run.is_ending:
             instruction = self._preemption.decide(
-                look.blockers(run.job),
-                now_s=look.at.monotonic_s,
-                suspend_s=look.policy.suspend_in_memory_seconds,
+                observation.blockers(run.job),
+                now_s=observation.at.monotonic_s,
+                suspend_s=observation.policy.suspend_in_memory_seconds,
             )
             self._pending = instruction or self._pending
         return self._pending is not None

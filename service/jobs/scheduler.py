@@ -23,7 +23,7 @@ from service.jobs.waiting import (
 )
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
-from service.policy.observer import Look
+from service.policy.observer import Observation
 from service.processes.children import Children
 from service.settings import Settings
 from storage.database.transaction import Event
@@ -71,7 +71,7 @@ class Scheduler:
         self._conditions: object = None
         self._stopping = False
         self._passes: list[asyncio.Event] = []
-        monitor.listen(self._on_look)
+        monitor.listen(self._on_observation)
 
     async def run(self) -> None:
         """Resume interrupted jobs, then serve the queue until `stop`."""
@@ -113,8 +113,8 @@ class Scheduler:
             self._expect(jobs_wait=bool(waiting))
             if not waiting:
                 return
-            look = await self._monitor.look(max_age_s=FRESH_S)
-            last_starts = await asyncio.to_thread(self._store.jobs.last_starts, look.at.wall)
+            observation = await self._monitor.observe(max_age_s=FRESH_S)
+            last_starts = await asyncio.to_thread(self._store.jobs.last_starts, observation.at.wall)
             for job in in_turn(waiting, last_starts):
                 await self._consider(job)
 
@@ -194,10 +194,10 @@ class Scheduler:
         self._stopping = True
         self._wake.set()
 
-    def _on_look(self, look: Look) -> None:
+    def _on_observation(self, observation: Observation) -> None:
         """Wake only if something changes: this runs twice a second."""
-        if self._preemptor.decide(look) or look.conditions != self._conditions:
-            self._conditions = look.conditions
+        if self._preemptor.decide(observation) or observation.conditions != self._conditions:
+            self._conditions = observation.conditions
             self._wake.set()
 
     def _expect(self, *, jobs_wait: bool) -> None:

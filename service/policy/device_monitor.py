@@ -17,7 +17,7 @@ from service.errors import NoSession, NotReady
 from service.policy import from_dict, to_dict
 from service.policy.forecast import Forecast, forecast
 from service.policy.history import SignalHistory
-from service.policy.observer import Look, Observer
+from service.policy.observer import Observation, Observer
 from service.policy.policy import Policy
 from service.policy.signals import Signals
 from service.settings import Settings
@@ -36,9 +36,9 @@ AT_REST_S = 5.0
 WATCHED_S = 15.0
 """How long a caller who requests the verdict counts as watching; the console asks every 10 s."""
 MORNING_HOUR = 7
-NOT_LOOKED = Blocker("starting", "the daemon has not looked at the device yet")
+NOT_OBSERVED = Blocker("starting", "the daemon has not looked at the device yet")
 
-Listener = Callable[[Look], None]
+Listener = Callable[[Observation], None]
 
 
 class DeviceMonitor:
@@ -55,9 +55,9 @@ class DeviceMonitor:
         self._settings = settings
         self._clock = clock
         self._asked_for = StoredPolicy(settings=None, snoozed_until=None, paused=False)
-        self._latest: Look | None = None
+        self._latest: Observation | None = None
         self._listeners: tuple[Listener, ...] = ()
-        self._waiting: list[asyncio.Future[Look]] = []
+        self._waiting: list[asyncio.Future[Observation]] = []
         self._wanted = asyncio.Event()
         self._changing = asyncio.Lock()
         self._trains = self._jobs_wait = self._asleep = self._stopping = False
@@ -78,7 +78,7 @@ class DeviceMonitor:
         )
         try:
             while not self._stopping:
-                await self._look(observer)
+                await self._observe(observer)
                 await self._rest()
         finally:
             self._stopping = True
@@ -97,18 +97,18 @@ class DeviceMonitor:
         self._listeners = (*self._listeners, listener)
 
     @property
-    def latest(self) -> Look | None:
+    def latest(self) -> Observation | None:
         """The newest reading, None before the first."""
         return self._latest
 
-    async def look(self, *, max_age_s: float = 1.0) -> Look:
+    async def observe(self, *, max_age_s: float = 1.0) -> Observation:
         """A reading that is not older; 0 for one that begins now. Raises NotReady at the end."""
         latest = self._latest
         if latest is not None and self.now().monotonic_s - latest.at.monotonic_s < max_age_s:
             return latest
         if self._stopping:
             raise _stopping()
-        future: asyncio.Future[Look] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Observation] = asyncio.get_running_loop().create_future()
         self._waiting.append(future)
         self._wanted.set()
         return await future
@@ -135,23 +135,25 @@ class DeviceMonitor:
     def blockers(self, job: Job) -> tuple[Blocker, ...]:
         """What blocks a job, by the newest reading; from any thread."""
         latest = self._latest
-        return (NOT_LOOKED,) if latest is None else latest.blockers(job)
+        return (NOT_OBSERVED,) if latest is None else latest.blockers(job)
 
     async def limits(self) -> ResourceLimits:
         """The resources that a child starting now may use."""
-        look = await self.look()
-        return child_limits(look.policy, look.snapshot)
+        observation = await self.observe()
+        return child_limits(observation.policy, observation.snapshot)
 
     async def check_policy(self, changes: Mapping[str, Any]) -> Forecast:
         """The verdict now if the policy had these changes. Raises InvalidInput."""
-        look = await self.look()
-        policy = from_dict(changes, base=look.policy)
-        return await asyncio.to_thread(forecast, look, policy, procfs=self._settings.procfs_root)
+        observation = await self.observe()
+        policy = from_dict(changes, base=observation.policy)
+        return await asyncio.to_thread(
+            forecast, observation, policy, procfs=self._settings.procfs_root
+        )
 
     async def change_policy(self, changes: Mapping[str, Any]) -> Policy:
         """Set these settings and keep the others. Raises InvalidInput with every problem."""
         async with self._changing:
-            policy = from_dict(changes, base=(await self.look()).policy)
+            policy = from_dict(changes, base=(await self.observe()).policy)
             settings = to_dict(policy)
             await asyncio.to_thread(self._store.policy.set_settings, settings)
             return (await self._adopt(settings=settings)).policy
@@ -159,53 +161,53 @@ class DeviceMonitor:
     async def reset_policy(self) -> Policy:
         """Restore the device's defaults."""
         async with self._changing:
-            await self.look(max_age_s=math.inf)
+            await self.observe(max_age_s=math.inf)
             await asyncio.to_thread(self._store.policy.set_settings, None)
             return (await self._adopt(settings=None)).policy
 
-    async def snooze(self, until: datetime | None) -> Look:
+    async def snooze(self, until: datetime | None) -> Observation:
         """Train nothing until then; None ends a snooze."""
         async with self._changing:
-            await self.look(max_age_s=math.inf)
+            await self.observe(max_age_s=math.inf)
             await asyncio.to_thread(self._store.policy.set_snooze, until)
             return await self._adopt(snoozed_until=until)
 
-    async def pause_all(self, *, paused: bool) -> Look:
+    async def pause_all(self, *, paused: bool) -> Observation:
         """Train nothing while paused."""
         async with self._changing:
-            await self.look(max_age_s=math.inf)
+            await self.observe(max_age_s=math.inf)
             await asyncio.to_thread(self._store.policy.set_paused, paused)
             return await self._adopt(paused=paused)
 
-    async def fall_asleep(self, *, asleep: bool) -> Look:
+    async def fall_asleep(self, *, asleep: bool) -> Observation:
         """The device is about to sleep, or is awake again."""
         self._asleep = asleep
-        return await self.look(max_age_s=0)
+        return await self.observe(max_age_s=0)
 
     def now(self) -> Moment:
         """The time by the monitor's clocks."""
         return self._clock()
 
-    async def _adopt(self, **changes: Any) -> Look:
+    async def _adopt(self, **changes: Any) -> Observation:
         self._asked_for = replace(self._asked_for, **changes)
-        return await self.look(max_age_s=0)
+        return await self.observe(max_age_s=0)
 
-    async def _look(self, observer: Observer) -> None:
+    async def _observe(self, observer: Observer) -> None:
         self._wanted.clear()
         waiting, self._waiting = self._waiting, []
         try:
-            look = await asyncio.to_thread(
-                observer.look, self._asked_for, trains=self._trains, asleep=self._asleep
+            observation = await asyncio.to_thread(
+                observer.observe, self._asked_for, trains=self._trains, asleep=self._asleep
             )
         except BaseException:
             self._waiting += waiting
             raise
-        self._latest = look
+        self._latest = observation
         for listener in self._listeners:
-            listener(look)
+            listener(observation)
         for future in waiting:
             if not future.done():
-                future.set_result(look)
+                future.set_result(observation)
 
     @property
     def pause_s(self) -> float:

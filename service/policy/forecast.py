@@ -9,7 +9,7 @@ from msgspec import Struct
 from service.device.reading import DeviceSnapshot
 from service.device.sensors import process_watcher
 from service.policy.conditions import Used, checks
-from service.policy.observer import Look
+from service.policy.observer import Observation
 from service.policy.policy import Policy
 from service.policy.signals import Signals
 from storage.records.jobs import Blocker
@@ -27,29 +27,31 @@ class Forecast(Struct, frozen=True):
         return not self.blocked_by
 
 
-def forecast(look: Look, policy: Policy, *, procfs: Path) -> Forecast:
+def forecast(observation: Observation, policy: Policy, *, procfs: Path) -> Forecast:
     """The verdict once the policy's delays have passed, if the device stays as it is. Blocking.
 
     Between the level that stops and the one that resumes, a condition stays as it is now; one that
     was off until now starts blocked. A person's pause or snooze still applies.
     """
-    used = Used(look.trained_today_s)
-    snapshot = _with_processes(look, policy, procfs)
-    is_open = {check.condition for check in checks(look.policy, Signals(snapshot.signals), used)}
-    is_open -= set(look.verdict.conditions)
+    used = Used(observation.trained_today_s)
+    snapshot = _with_processes(observation, policy, procfs)
+    is_open = {
+        check.condition for check in checks(observation.policy, Signals(snapshot.signals), used)
+    }
+    is_open -= set(observation.verdict.conditions)
     by_policy = (
         Blocker(check.condition, check.detail)
         for check in checks(policy, Signals(snapshot.signals), used)
         if check.bad or not (check.good or check.condition in is_open)
     )
-    return Forecast(policy, (*look.in_spite.blocked_by, *by_policy))
+    return Forecast(policy, (*observation.in_spite.blocked_by, *by_policy))
 
 
-def _with_processes(look: Look, policy: Policy, procfs: Path) -> DeviceSnapshot:
+def _with_processes(observation: Observation, policy: Policy, procfs: Path) -> DeviceSnapshot:
     """Look for the policy's blocking programs; the snapshot covers only the current policy's."""
-    if policy.blocking_processes == look.policy.blocking_processes:
-        return look.snapshot
+    if policy.blocking_processes == observation.policy.blocking_processes:
+        return observation.snapshot
     watcher = process_watcher(procfs)
     watcher.watched = policy.blocking_processes
-    found = {reading.name: reading for reading in watcher.read(look.at)}
-    return DeviceSnapshot({**look.snapshot.signals, **found})
+    found = {reading.name: reading for reading in watcher.read(observation.at)}
+    return DeviceSnapshot({**observation.snapshot.signals, **found})

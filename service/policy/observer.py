@@ -29,7 +29,7 @@ logger = logging.getLogger(__name__)
 ASLEEP = Blocker("asleep", "the device is going to sleep; training resumes when it wakes up")
 
 
-class Look(Struct, frozen=True):
+class Observation(Struct, frozen=True):
     """The device and the verdict at one moment.
 
     verdict: for jobs under the policy. in_spite: for those that ignore it. clock_changed: since the
@@ -73,7 +73,7 @@ class Observer:
         self._settings = settings
         self._clock = clock
         self._budget = DayBudget(store.policy)
-        self._latest: Look | None = None
+        self._latest: Observation | None = None
         self._device = Device(
             data_dir=settings.data_dir,
             now=now,
@@ -88,7 +88,7 @@ class Observer:
         self._parsed = self._default_policy(has_battery=False)
         self._judge = Judge(self._parsed)
 
-    def look(self, asked_for: StoredPolicy, *, trains: bool, asleep: bool) -> Look:
+    def observe(self, asked_for: StoredPolicy, *, trains: bool, asleep: bool) -> Observation:
         """Read the device, judge, and send notifications if the verdict has changed.
 
         trains: whether a job trains from now on. asleep: the device is about to sleep.
@@ -111,7 +111,7 @@ class Observer:
             )
             for ignore_policy in (False, True)
         )
-        look = Look(
+        observation = Observation(
             at=now,
             snapshot=snapshot,
             policy=policy,
@@ -121,10 +121,10 @@ class Observer:
             asked_for=asked_for,
             clock_changed=self._clock_changed(now, snapshot),
         )
-        self._tell(look)
-        self._note(look)
-        self._latest = look
-        return look
+        self._tell(observation)
+        self._note(observation)
+        self._latest = observation
+        return observation
 
     def close(self) -> None:
         """Write the counted time and the history, release the device."""
@@ -168,24 +168,24 @@ class Observer:
             return True
         return snapshot.signals["local_time"].source != before.snapshot.signals["local_time"].source
 
-    def _tell(self, look: Look) -> None:
+    def _tell(self, observation: Observation) -> None:
         known = () if self._latest is None else self._latest.verdict.conditions
-        if look.verdict.conditions == known:
+        if observation.verdict.conditions == known:
             return
         blocked_by = [
             {"condition": blocker.condition, "detail": blocker.detail}
-            for blocker in look.verdict.blocked_by
+            for blocker in observation.verdict.blocked_by
         ]
-        told = {"eligible": look.verdict.eligible, "blocked_by": blocked_by}
+        told = {"eligible": observation.verdict.eligible, "blocked_by": blocked_by}
         event(logger, logging.INFO, "device.verdict", **told)
         self._keep(lambda: self._store.events.append("device.verdict", None, told))
 
-    def _note(self, look: Look) -> None:
+    def _note(self, observation: Observation) -> None:
         self._history.add(
-            look.at,
-            look.snapshot.signals,
-            eligible=look.verdict.eligible,
-            trained_today_s=look.trained_today_s,
+            observation.at,
+            observation.snapshot.signals,
+            eligible=observation.verdict.eligible,
+            trained_today_s=observation.trained_today_s,
         )
         if self._history.is_due:
             self._keep(self._history.write)

@@ -14,9 +14,9 @@ from apscheduler.triggers.date import DateTrigger
 from service.events import Feed, Happening
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
-from service.policy.observer import Look
+from service.policy.observer import Observation
 from service.samples.drift import EVENT as DRIFTED
-from service.triggers.asking import Asking
+from service.triggers.checker import TriggerChecker
 from service.triggers.cron import cron_trigger
 from service.triggers.due import interval_begin
 from service.triggers.rule import UNUSABLE, Rule, moment_of
@@ -43,15 +43,17 @@ class Schedule:
     ) -> None:
         self._store = store
         self._scheduler = scheduler
-        self._asking = Asking(store, latest=lambda: monitor.latest, now=lambda: monitor.now().wall)
+        self._checker = TriggerChecker(
+            store, latest=lambda: monitor.latest, now=lambda: monitor.now().wall
+        )
         self._listens_for_samples: frozenset[str] = frozenset()
         self._was_eligible = False
         feed.listen(self._on_event)
-        monitor.listen(self._on_look)
+        monitor.listen(self._on_observation)
 
     def start(self) -> None:
         """Read the triggers, and check all of them periodically."""
-        self._scheduler.add_job(self._asking.check, "interval", seconds=SWEEP_S, id="triggers")
+        self._scheduler.add_job(self._checker.check, "interval", seconds=SWEEP_S, id="triggers")
         self._soon("rebuild")
 
     def _on_event(self, happened: Happening) -> None:
@@ -62,17 +64,17 @@ class Schedule:
         ):
             self._soon("check", happened.model)
 
-    def _on_look(self, look: Look) -> None:
-        if look.clock_changed:
+    def _on_observation(self, observation: Observation) -> None:
+        if observation.clock_changed:
             self._soon("rebuild")
-        elif look.verdict.eligible and not self._was_eligible:
+        elif observation.verdict.eligible and not self._was_eligible:
             self._soon("check")
-        self._was_eligible = look.verdict.eligible
+        self._was_eligible = observation.verdict.eligible
 
     def _soon(self, what: str, model: str | None = None) -> None:
         """Run once now; a pending run is not queued twice."""
         self._scheduler.add_job(
-            self._rebuild if what == "rebuild" else self._asking.check,
+            self._rebuild if what == "rebuild" else self._checker.check,
             args=[] if what == "rebuild" else [model],
             id=f"{what}:{model or ''}",
             replace_existing=True,
@@ -90,7 +92,7 @@ class Schedule:
         self._listens_for_samples = frozenset(
             trigger.model for trigger in triggers if trigger.rule.get("new_samples") is not None
         )
-        await asyncio.to_thread(self._asking.check)
+        await asyncio.to_thread(self._checker.check)
 
     def _try_to_add(self, trigger: Trigger) -> None:
         """One that cannot be scheduled does not affect the others."""
@@ -104,10 +106,10 @@ class Schedule:
         if rule.cron is not None:
             zone = zone_of(rule.time_zone)
             when = cron_trigger(rule.cron, zone, jitter_s=rule.jitter_seconds)
-            self._at(when, trigger, self._asking.fire, trigger.id)
+            self._at(when, trigger, self._checker.fire, trigger.id)
         elif rule.eligible_after is not None:
             when = _eligible_trigger(rule, rule.eligible_after)
-            self._at(when, trigger, self._asking.check, trigger.model)
+            self._at(when, trigger, self._checker.check, trigger.model)
 
     def _at(
         self, when: BaseTrigger, trigger: Trigger, work: Callable[..., None], argument: object

@@ -63,9 +63,9 @@ async def running(store, settings, clock) -> AsyncIterator[DeviceMonitor]:
 def test_the_default_policy_follows_the_battery(store, settings, clock, supply):
     async def scene():
         async with running(store, settings, clock) as monitor:
-            desk = (await monitor.look()).policy
+            desk = (await monitor.observe()).policy
             supply(True)
-            laptop = (await monitor.look(max_age_s=0)).policy
+            laptop = (await monitor.observe(max_age_s=0)).policy
             return desk, laptop
 
     desk, laptop = asyncio.run(scene())
@@ -79,7 +79,7 @@ def test_a_battery_that_vanishes_for_a_moment_changes_nothing(store, settings, c
     async def scene():
         supply(True)
         async with running(store, settings, clock) as monitor:
-            await monitor.look()  # at 80 %
+            await monitor.observe()  # at 80 %
             looks = []
             for change in (
                 lambda: (folder / "BAT0/capacity").write_text("40\n"),  # it may go on, not start
@@ -88,7 +88,7 @@ def test_a_battery_that_vanishes_for_a_moment_changes_nothing(store, settings, c
             ):
                 change()
                 clock.advance(2.5)
-                looks.append(await monitor.look(max_age_s=0))
+                looks.append(await monitor.observe(max_age_s=0))
             return looks
 
     looks = asyncio.run(scene())
@@ -100,11 +100,11 @@ def test_a_verdict_that_turns_is_an_event_once(store, settings, clock, supply):
     async def scene():
         supply(True)
         async with running(store, settings, clock) as monitor:
-            assert (await monitor.look()).verdict.eligible
+            assert (await monitor.observe()).verdict.eligible
             supply(False)
             for _ in range(3):
                 clock.advance(1)
-                look = await monitor.look(max_age_s=0)
+                look = await monitor.observe(max_age_s=0)
             return look
 
     look = asyncio.run(scene())
@@ -125,7 +125,7 @@ def test_what_people_asked_for_outlives_a_restart(store, settings, clock):
 
     async def look_again():
         async with running(store, settings, clock) as monitor:
-            return await monitor.look()
+            return await monitor.observe()
 
     asyncio.run(ask())
     look = asyncio.run(look_again())
@@ -139,7 +139,7 @@ def test_a_wrong_policy_changes_nothing(store, settings, clock):
         async with running(store, settings, clock) as monitor:
             with pytest.raises(InvalidInput) as caught:
                 await monitor.change_policy({"nice": 99, "grace_seconds": -1})
-            return caught.value.problems, (await monitor.look()).policy
+            return caught.value.problems, (await monitor.observe()).policy
 
     problems, policy = asyncio.run(scene())
     assert [problem.pointer for problem in problems] == ["/nice", "/grace_seconds"]
@@ -151,11 +151,11 @@ def test_a_stored_policy_is_parsed_when_it_changes(store, settings, clock, suppl
     async def scene():
         async with running(store, settings, clock) as monitor:
             await monitor.change_policy({"max_threads_idle": 1})
-            looks = [await monitor.look(max_age_s=0) for _ in range(2)]
+            looks = [await monitor.observe(max_age_s=0) for _ in range(2)]
             await monitor.change_policy({"max_threads_idle": 2})
-            looks.append(await monitor.look(max_age_s=0))
+            looks.append(await monitor.observe(max_age_s=0))
             supply(True)
-            return [*looks, await monitor.look(max_age_s=0)]
+            return [*looks, await monitor.observe(max_age_s=0)]
 
     first, again, changed, with_battery = (look.policy for look in asyncio.run(scene()))
     assert again is first
@@ -195,9 +195,9 @@ def test_before_sleep_nothing_may_run_and_after_it_all_is_judged_anew(store, set
 def test_a_clock_that_jumps_is_told_once(store, settings, clock, jump_s):
     async def scene():
         async with running(store, settings, clock) as monitor:
-            await monitor.look()
+            await monitor.observe()
             clock.jump(jump_s)
-            return [(await monitor.look(max_age_s=0)).clock_changed for _ in range(2)]
+            return [(await monitor.observe(max_age_s=0)).clock_changed for _ in range(2)]
 
     assert asyncio.run(scene()) == [True, False]
 
@@ -205,9 +205,9 @@ def test_a_clock_that_jumps_is_told_once(store, settings, clock, jump_s):
 def test_another_time_zone_is_a_changed_clock(store, settings, clock, monkeypatch):
     async def scene():
         async with running(store, settings, clock) as monitor:
-            await monitor.look()
+            await monitor.observe()
             monkeypatch.setenv("TZ", "Asia/Tokyo")
-            return (await monitor.look(max_age_s=0)).clock_changed
+            return (await monitor.observe(max_age_s=0)).clock_changed
 
     assert asyncio.run(scene())
     monkeypatch.undo()
@@ -219,9 +219,9 @@ def test_the_minutes_of_a_day_are_counted_while_a_job_trains(store, settings, cl
         async with running(store, settings, clock) as monitor:
             await monitor.change_policy({"max_minutes_per_day": 1})
             monitor.expect(trains=True, jobs_wait=False)
-            await monitor.look(max_age_s=0)
+            await monitor.observe(max_age_s=0)
             clock.advance(61)
-            return await monitor.look(max_age_s=0)
+            return await monitor.observe(max_age_s=0)
 
     look = asyncio.run(scene())
     assert look.verdict.conditions == ("daily_limit",)
@@ -231,9 +231,9 @@ def test_the_minutes_of_a_day_are_counted_while_a_job_trains(store, settings, cl
 def test_who_waits_for_a_look_at_the_end_is_told(store, settings, clock):
     async def scene():
         async with running(store, settings, clock) as monitor:
-            await monitor.look()
+            await monitor.observe()
         with pytest.raises(NotReady):
-            await monitor.look(max_age_s=0)
+            await monitor.observe(max_age_s=0)
 
     asyncio.run(scene())
 
@@ -276,15 +276,15 @@ def test_a_waiter_that_goes_during_a_look_does_not_end_the_monitor(store, settin
     async def scenario():
         monitor = DeviceMonitor(store, settings, clock=now)
         task = asyncio.create_task(monitor.run())
-        await monitor.look()
+        await monitor.observe()
         may_look.clear()
-        waiting = asyncio.create_task(monitor.look(max_age_s=0))
+        waiting = asyncio.create_task(monitor.observe(max_age_s=0))
         await asyncio.sleep(0)
         await until(lambda: not monitor._waiting, "the look to begin")
         waiting.cancel()
         await asyncio.sleep(0)
         may_look.set()
-        await asyncio.wait_for(monitor.look(max_age_s=0), DEADLINE_S)
+        await asyncio.wait_for(monitor.observe(max_age_s=0), DEADLINE_S)
         monitor.stop()
         await task
 
@@ -295,8 +295,8 @@ def test_a_waiter_that_has_gone_does_not_end_the_monitor(store, settings, clock)
     async def scenario():
         monitor = DeviceMonitor(store, settings, clock=clock.now)
         task = asyncio.create_task(monitor.run())
-        await monitor.look()
-        waiting = asyncio.create_task(monitor.look(max_age_s=0))
+        await monitor.observe()
+        waiting = asyncio.create_task(monitor.observe(max_age_s=0))
         monitor.stop()
         await asyncio.sleep(0)
         waiting.cancel()
@@ -308,7 +308,7 @@ def test_a_waiter_that_has_gone_does_not_end_the_monitor(store, settings, clock)
 def test_what_was_seen_is_stored_when_the_monitor_ends(store, settings, clock):
     async def scene():
         async with running(store, settings, clock) as monitor:
-            await monitor.look()
+            await monitor.observe()
             assert store.device_history.since(clock.now().wall - timedelta(hours=1)) == []
 
     asyncio.run(scene())

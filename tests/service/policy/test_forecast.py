@@ -10,7 +10,7 @@ from policies import strict_laptop
 
 from service.policy import Judge
 from service.policy.forecast import forecast
-from service.policy.observer import Look
+from service.policy.observer import Observation
 from storage.records.jobs import StoredPolicy
 
 PROCFS = Path("/proc")
@@ -31,7 +31,9 @@ def look(device, clock):
                 judge.judge(snapshot, now, paused=paused, ignore_policy=ignore)
                 for ignore in (False, True)
             )
-        return Look(now, snapshot, policy, verdict, in_spite, 0.0, ASKED, clock_changed=False)
+        return Observation(
+            now, snapshot, policy, verdict, in_spite, 0.0, ASKED, clock_changed=False
+        )
 
     return give
 

@@ -8,8 +8,8 @@ import pytest
 
 from service.device import DeviceSnapshot
 from service.policy import Verdict, default_policy
-from service.policy.observer import Look
-from service.triggers.asking import Asking
+from service.policy.observer import Observation
+from service.triggers.checker import TriggerChecker
 from service.triggers.rule import change
 from storage.records.jobs import JobState, NewTrigger, StoredPolicy
 
@@ -23,7 +23,7 @@ def look(clock):
 
     def now():
         verdict = Verdict(not state["blocked_by"], state["blocked_by"], clock.wall)
-        return Look(
+        return Observation(
             at=clock.now(),
             snapshot=DeviceSnapshot({}),
             policy=default_policy(False),
@@ -40,7 +40,7 @@ def look(clock):
 
 @pytest.fixture
 def asking(store, look, clock):
-    return Asking(store, latest=look, now=lambda: clock.wall)
+    return TriggerChecker(store, latest=look, now=lambda: clock.wall)
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ class Scene:
     shop: object
     model: object
     add: object
-    asking: Asking
+    asking: TriggerChecker
     clock: object
     look: object
 

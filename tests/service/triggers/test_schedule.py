@@ -46,7 +46,7 @@ def three_east(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 async def scheduled(store, settings, clock) -> AsyncIterator[AsyncIOScheduler]:
     monitor = DeviceMonitor(store, settings, clock=clock.now)
     guarding = asyncio.create_task(monitor.run())
-    await monitor.look()
+    await monitor.observe()
     scheduler = AsyncIOScheduler(timezone="UTC")
     scheduler.start()
     try:

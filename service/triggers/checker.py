@@ -10,7 +10,7 @@ from datetime import datetime
 from service.errors import InvalidInput
 from service.jobs import enqueue
 from service.logs import event
-from service.policy.observer import Look
+from service.policy.observer import Observation
 from service.samples.drift import EVENT as DRIFTED
 from service.training.errors import NoSamples
 from service.triggers.due import is_due, is_rested
@@ -22,7 +22,7 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 
-class Asking:
+class TriggerChecker:
     """Checks which triggers are due, and queues jobs for them.
 
     Checks run one after another, so that no two find the same trigger due. latest: the newest
@@ -30,7 +30,7 @@ class Asking:
     """
 
     def __init__(
-        self, store: Store, *, latest: Callable[[], Look | None], now: Callable[[], datetime]
+        self, store: Store, *, latest: Callable[[], Observation | None], now: Callable[[], datetime]
     ) -> None:
         self._store = store
         self._now = now
@@ -39,13 +39,13 @@ class Asking:
 
     def check(self, model: str | None = None) -> None:
         """Queue a job for every due trigger of a model, or of all."""
-        look = self._latest()
-        if look is None:
+        observation = self._latest()
+        if observation is None:
             return
         with self._one_at_a_time:
             for trigger in self._store.triggers.list():
                 if model in (None, trigger.model) and trigger.enabled:
-                    self._check(trigger, look)
+                    self._check(trigger, observation)
 
     def fire(self, trigger_id: int) -> None:
         """Queue a job, if the trigger still exists and may fire again."""
@@ -63,12 +63,12 @@ class Asking:
         else:
             self._leave(trigger, f"fired less than {rule.at_most_every_hours:g} h ago")
 
-    def _check(self, trigger: Trigger, look: Look) -> None:
+    def _check(self, trigger: Trigger, observation: Observation) -> None:
         labelled = self._labelled(trigger)
         if labelled < trigger.labelled:
             self._store.triggers.rebase(trigger.id, labelled)
         try:
-            rule, eligible = Rule(**trigger.rule), look.verdict.eligible
+            rule, eligible = Rule(**trigger.rule), observation.verdict.eligible
             drifted = self._drifted(trigger) if rule.on_drift else None
             due = is_due(
                 *(trigger, rule),
