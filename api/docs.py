@@ -15,7 +15,7 @@ from starlette.staticfiles import StaticFiles
 
 from api.dependencies import TheDaemon
 from service.processes.children import Children
-from service.processes.ending import describe_exit
+from service.processes.exits import describe_exit
 
 ASSETS = "/docs/assets"
 INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)

@@ -61,7 +61,7 @@ TYPES: dict[str, str] = {
 """Every type, and when it happens; docs/events.md says the same."""
 
 
-class Passing(Struct, frozen=True):
+class TransientEvent(Struct, frozen=True):
     """Something that is told once and not stored: it has no id, and nobody can ask for it again."""
 
     type: str
@@ -71,7 +71,7 @@ class Passing(Struct, frozen=True):
     id: None = None
 
 
-Happening = Event | Passing
+Happening = Event | TransientEvent
 REPLAYED_AT_ONCE = 500
 LOST = "events.lost"
 Announce = Callable[[str, str | None, dict[str, Any]], None]
@@ -100,7 +100,7 @@ class Feed:
 
     def announce(self, type: str, model: str | None, data: dict[str, Any]) -> None:  # noqa: A002
         """Tell of something that is not stored. From any thread."""
-        self._hand_over(Passing(type, model, data, self._now()))
+        self._hand_over(TransientEvent(type, model, data, self._now()))
 
     @contextmanager
     def reader(
@@ -196,5 +196,5 @@ async def replay(store: Store, *, after: int) -> AsyncIterator[tuple[int, Sequen
         yield after, [*lost, *stored]
 
 
-def _lost(after: int, before: int) -> Passing:
-    return Passing(LOST, None, {"after": after, "before": before}, utc_now())
+def _lost(after: int, before: int) -> TransientEvent:
+    return TransientEvent(LOST, None, {"after": after, "before": before}, utc_now())

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from service.installation.checks import LAST_WORDS, Check
 from service.processes.children import Children
-from service.processes.ending import describe_exit
+from service.processes.exits import describe_exit
 from service.settings import Settings
 from storage.store import Store
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from service.errors import ChildDied
 from service.processes.children import Children
-from service.processes.ending import ErrorTail, describe_exit
+from service.processes.exits import ErrorTail, describe_exit
 from service.training.protocol.messages.lines import decode_message, encode
 from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.unions import Command, Last, Message, Task

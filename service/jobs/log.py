@@ -11,7 +11,7 @@ from typing import Literal
 
 from service.errors import ChildDied
 from service.logs import event
-from service.processes.ending import LAST_WORDS
+from service.processes.exits import LAST_WORDS
 from service.training.protocol.messages.training import Started
 from storage.database.codec import utc_now
 from storage.errors import HoneError, NotFound, StorageBroken

@@ -11,7 +11,7 @@ from service.errors import ChildDied
 from service.prediction.errors import PredictionTimeout
 from service.prediction.frames import SIZES, Frame, decode, encode
 from service.processes.children import Children
-from service.processes.ending import ErrorTail, describe_exit
+from service.processes.exits import ErrorTail, describe_exit
 from service.settings import Settings
 from storage.errors import in_words
 

@@ -79,7 +79,7 @@ class DriftWatch:
     async def check_all(self) -> None:
         """Check every model with new samples, while the policy would let a job train."""
         for model in await asyncio.to_thread(self._store.models.list, MODELS_CHECKED):
-            if not (await self._monitor.look()).verdict.eligible:
+            if not (await self._monitor.observe()).verdict.eligible:
                 return
             try:
                 if await asyncio.to_thread(self._has_news, model):

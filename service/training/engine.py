@@ -46,7 +46,7 @@ class Engine(Protocol):
         """The name of the tensor that is measured and that the exported model outputs."""
 
     @property
-    def rounds(self) -> bool:
+    def quantizes(self) -> bool:
         """Whether it quantizes results, so that a difference in the last bit may become a step."""
 
     def train_batch(

@@ -19,7 +19,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from storage.blobs.row_digests import ENTRY
-from storage.disk.durable import file_faults, is_passing, sync_file, sync_folder
+from storage.disk.durable import file_faults, is_transient, sync_file, sync_folder
 from storage.disk.lock import held
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def erase_from_caches(model_cache_folder: Path, ids: Iterable[int]) -> list[str]
                 try:
                     _erase(folder, gone)
                 except (OSError, ValueError) as error:
-                    if isinstance(error, OSError) and is_passing(error):
+                    if isinstance(error, OSError) and is_transient(error):
                         raise
                     empty_folder(folder)
                     dropped.append(folder.name)

@@ -28,7 +28,7 @@ from storage.blobs.cache_folder import (
 )
 from storage.blobs.row_digests import ENTRY, RowDigests
 from storage.database.codec import dump
-from storage.disk.durable import file_faults, is_passing, make_folder, publish
+from storage.disk.durable import file_faults, is_transient, make_folder, publish
 from storage.disk.lock import held
 from storage.errors import in_words
 
@@ -198,7 +198,7 @@ class RowCache:
 
     def _drop(self, error: OSError | ValueError, capacity: int | None) -> None:
         """Start empty, and say why; raises a shortage, which is no damage."""
-        if isinstance(error, OSError) and is_passing(error):
+        if isinstance(error, OSError) and is_transient(error):
             raise error
         self.damage = in_words(error)
         if capacity is not None:

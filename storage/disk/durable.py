@@ -58,7 +58,7 @@ def is_of_disk(error: OSError) -> bool:
     return error.errno in _DISK
 
 
-def is_passing(error: OSError) -> bool:
+def is_transient(error: OSError) -> bool:
     """Whether the same may succeed later: the disk is full, or the machine short of something."""
     return error.errno in _FULL | _SHORT_OF
 

@@ -92,7 +92,7 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
         batch_statistics=step.batch_statistics,
         work=workload(step.model),
         frozen=step.frozen,
-        rounds=any(node.op_type in QUANTIZES for node in step.model.graph.node),
+        quantizes=any(node.op_type in QUANTIZES for node in step.model.graph.node),
     )
 
 

@@ -132,10 +132,10 @@ class Manifest(Serialized, frozen=True):
     hold new values of the former, in this order. loss: fields of Loss. classes: of cross entropy.
     batch_statistics: batches may not be shared out. head: of a classifier with a last layer that
     trains, one row for each class. frozen: initializers of the exported model that the graphs are
-    fed, so that they are in memory once. rounds: some of what it computes is quantized. distills:
-    its step by classes takes what a teacher answers. optimized_for: the runtime and processor that
-    optimized_step_model was written for. optimized_rows: how many rows it takes at most, None for
-    any number.
+    fed, so that they are in memory once. quantizes: some of what it computes is quantized.
+    distills: its step by classes takes what a teacher answers. optimized_for: the runtime and
+    processor that optimized_step_model was written for. optimized_rows: how many rows it takes at
+    most, None for any number.
     """
 
     engine: str
@@ -153,7 +153,7 @@ class Manifest(Serialized, frozen=True):
     head: ClassHead | None = None
     adapters: tuple[Adapter, ...] = ()
     frozen: tuple[str, ...] = ()
-    rounds: bool = False
+    quantizes: bool = False
     distills: bool = False
     optimized_for: str = ""
     optimized_rows: int | None = None

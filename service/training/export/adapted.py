@@ -133,7 +133,7 @@ def _check(
         held.Load(str(adapter))
         options.add_active_adapter(held)
     ours, theirs = (open_session(path, threads=1) for path in (model, Path(task.source)))
-    tolerance = ROUNDING_TOLERANCE if made.rounds else TOLERANCE
+    tolerance = ROUNDING_TOLERANCE if made.quantizes else TOLERANCE
     for feeds in islice(calibration_rows(task, tick), CHECKED_SAMPLES):
         outputs = [made.output]
         (said,), (expected,) = ours.run(outputs, feeds, options), theirs.run(outputs, feeds)

@@ -78,7 +78,7 @@ def check_export(
                 " large; try a lower learning_rate"
             )
         (actual,) = session.run([engine.output], dict(zip(names, inputs, strict=True)))
-        compare(actual, expected, ROUNDING_TOLERANCE if engine.rounds else TOLERANCE)
+        compare(actual, expected, ROUNDING_TOLERANCE if engine.quantizes else TOLERANCE)
 
 
 def compare(actual: Array, expected: Array, tolerance: float = TOLERANCE) -> None:

@@ -14,7 +14,7 @@ from service.training.graph.flow import reads
 Shape = tuple[int, ...]
 
 
-class Whole(Exception):
+class CannotCut(Exception):
     """Why a frozen part exists but cannot be cut off; for people."""
 
 
@@ -47,7 +47,7 @@ def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
 
     A tensor that depends on no input, or that does not hold rows, is computed after the cut, with
     its inputs. So is an active Dropout right at the cut: it costs nothing there, and stays active.
-    Raises GraphRefused if the graph does not run, and Whole if the part before the cut does not
+    Raises GraphRefused if the graph does not run, and CannotCut if the part before the cut does not
     hold rows.
     """
     unfit: list[str] = []
@@ -83,8 +83,8 @@ def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
     )
 
 
-def _no_rows(name: str) -> Whole:
-    return Whole(f"{name}, below what trains, does not hold one row for each sample")
+def _no_rows(name: str) -> CannotCut:
+    return CannotCut(f"{name}, below what trains, does not hold one row for each sample")
 
 
 def below(graph: Graph, frontier: Frontier) -> list[onnx.NodeProto]:

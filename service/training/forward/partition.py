@@ -12,7 +12,7 @@ from msgspec import Struct
 from service.training.errors import GraphRefused
 from service.training.forward import frontier, trial
 from service.training.forward.batch_axis import BATCH
-from service.training.forward.frontier import Frontier, Layout, Whole
+from service.training.forward.frontier import CannotCut, Frontier, Layout
 from service.training.forward.graph import Graph
 from service.training.graph.flow import subgraphs
 
@@ -35,12 +35,12 @@ class Partition(Struct, frozen=True):
 def divide(graph: Graph, trainable: Iterable[str]) -> Partition | None:
     """Cut at the frontier; None if nothing is frozen below it.
 
-    Raises Whole if the frozen part cannot be cut off.
+    Raises CannotCut if the frozen part cannot be cut off.
     """
     try:
         found = frontier.find(graph, trainable)
     except GraphRefused as error:  # a runtime without the kernel for an inner output
-        raise Whole(f"what is frozen cannot be told: {error.detail}") from None
+        raise CannotCut(f"what is frozen cannot be told: {error.detail}") from None
     if found is None:
         return None
     cut = _Cut(graph, found)
@@ -177,13 +177,13 @@ def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
 
 
 def _check_rows(graph: Graph, partition: Partition) -> None:
-    """Each row depends only on its sample, not on other rows. Raises Whole if it does not."""
+    """Each row depends only on its sample, not on other rows. Raises CannotCut if it does not."""
     whole = trial.draw(graph, ROWS, seed=ROWS)
     singles = [{name: value[at : at + 1] for name, value in whole.items()} for at in range(ROWS)]
     try:
         together, *alone = trial.run_named(partition.prefix, [whole, *singles])
     except GraphRefused as error:
-        raise Whole(f"what is frozen does not run by itself: {error.detail}") from None
+        raise CannotCut(f"what is frozen does not run by itself: {error.detail}") from None
     unlike = dict.fromkeys(
         tensor
         for tensor, (name, rows) in zip(partition.tensors, together.items(), strict=True)
@@ -191,7 +191,7 @@ def _check_rows(graph: Graph, partition: Partition) -> None:
         if not _is_row(rows[at], single[name])
     )
     if unlike:
-        raise Whole(f"a sample's row of {', '.join(unlike)} depends on the rows beside it")
+        raise CannotCut(f"a sample's row of {', '.join(unlike)} depends on the rows beside it")
 
 
 def _is_row(row: trial.Array, single: trial.Array) -> bool:

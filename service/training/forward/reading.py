@@ -24,7 +24,7 @@ from service.training.forward import (
     untrained,
     worth,
 )
-from service.training.forward.frontier import Whole
+from service.training.forward.frontier import CannotCut
 from service.training.forward.graph import FLOAT, Graph
 from service.training.forward.normalize import keep_outputs, normalize, select_output, spell_out
 from service.training.protocol.messages.preparation import Cut, Lora, Parameter
@@ -266,7 +266,7 @@ def _divide(
     try:
         halves = partition.divide(graph, moving)
         cut = None if halves is None else worth.weigh(graph, halves)
-    except Whole as reason:
+    except CannotCut as reason:
         notes.append(f"not cut: {reason}")
         return None, None
     if cut is None:

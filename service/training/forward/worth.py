@@ -9,7 +9,7 @@ from time import perf_counter
 import onnx
 
 from service.training.forward import trial
-from service.training.forward.frontier import Whole
+from service.training.forward.frontier import CannotCut
 from service.training.forward.graph import Graph
 from service.training.forward.partition import Partition
 from service.training.graph.tensor import FLOATS
@@ -21,7 +21,7 @@ ROWS, RUNS = 8, 3
 
 
 def weigh(graph: Graph, partition: Partition) -> Cut:
-    """The cut in figures. Raises Whole if the runtime's optimizer cannot take the prefix.
+    """The cut in figures. Raises CannotCut if the runtime's optimizer cannot take the prefix.
 
     It pays off if a row of features is read faster than it is computed. Reading the sample itself
     is saved too.
@@ -29,7 +29,7 @@ def weigh(graph: Graph, partition: Partition) -> Cut:
     try:
         milliseconds = _milliseconds(graph, partition.prefix)
     except trial.engine_errors() as error:
-        raise Whole(f"what is frozen does not run by itself: {trial.sentence(error)}") from None
+        raise CannotCut(f"what is frozen does not run by itself: {trial.sentence(error)}") from None
     feature_bytes = row_bytes(partition.prefix.graph.output)
     input_bytes = row_bytes(graph.inputs)
     extra_ms = 1e3 * (feature_bytes - input_bytes) / READ_BYTES_PER_S

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Array, Engine
 from service.training.evaluation.distributions import Calibration
-from service.training.heads.ending import EndedEngine
+from service.training.heads.output_engine import OutputEngine
 from service.training.heads.prototypes import likeliest_scale
 from service.training.tasks.cross_entropy import cross_entropy
 
@@ -66,7 +66,7 @@ def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) 
         "loss_before": before,
         "calibration_error_before": errors[0],
     }
-    ended = EndedEngine(
+    ended = OutputEngine(
         engine,
         lambda inputs, target: _scaled(engine, inputs, target, scale),
         lambda path, output: _attach(path, output, scale),
@@ -110,9 +110,9 @@ def _attach(path: Path, output: str, scale: NDArray[np.float32]) -> None:
     # Late: most jobs do not ask for it, and onnx takes long to import.
     import onnx
 
-    from service.training.export.ending import BEFORE, replace_ending
+    from service.training.export.output_nodes import BEFORE, replace_output
 
-    replace_ending(
+    replace_output(
         path,
         output,
         lambda name: [onnx.helper.make_node("Mul", [name + BEFORE, NAME], [name], NAME)],

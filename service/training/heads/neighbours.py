@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Array
-from service.training.export.ending import replace_ending
+from service.training.export.output_nodes import replace_output
 from service.training.heads.features import Floats, HeadFeatures, spread
 from service.training.heads.prototypes import Doubles
 
@@ -84,7 +84,7 @@ class Neighbours(Struct, frozen=True):
 
     def attach(self, path: Path, output: str) -> None:
         """Append the head to an exported model."""
-        replace_ending(path, output, self._nodes, self._constants())
+        replace_output(path, output, self._nodes, self._constants())
 
     @property
     def _norms(self) -> Floats:

@@ -13,7 +13,7 @@ from stored import start_job
 
 from service.errors import ChildDied
 from service.jobs.log import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES, JobLog
-from service.processes.ending import ErrorTail
+from service.processes.exits import ErrorTail
 from storage.errors import StorageFull
 from storage.records.jobs import Job, JobState
 from storage.store import Store

@@ -71,7 +71,7 @@ class OrtEngine:
         return self._output
 
     @property
-    def rounds(self) -> bool:
+    def quantizes(self) -> bool:
         return False  # no quantized operator has a gradient in this engine
 
     def train_batch(

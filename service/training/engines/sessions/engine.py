@@ -96,8 +96,8 @@ class SessionsEngine:
         return self._manifest.output
 
     @property
-    def rounds(self) -> bool:
-        return self._manifest.rounds
+    def quantizes(self) -> bool:
+        return self._manifest.quantizes
 
     def use(self, provider: str, inputs: Sequence[Array], target: Array) -> str | None:
         """Step on another execution provider from now on, if it agrees with the CPU on a batch.

@@ -270,8 +270,8 @@ def test_an_engine_that_trains_no_more_still_evaluates_and_exports(
 
 def test_what_quantizes_its_activations_is_known_to_round(make: Make) -> None:
     """A last bit may become a whole step there, so exports are compared less closely."""
-    assert open_engine(make(network(STORED["integers"])[0])).rounds
-    assert not open_engine(make(network(STORED["int8"])[0])).rounds
+    assert open_engine(make(network(STORED["integers"])[0])).quantizes
+    assert not open_engine(make(network(STORED["int8"])[0])).quantizes
 
 
 def test_globs_fit_names_of_weights_and_of_nodes(make: Make) -> None:

@@ -1,4 +1,4 @@
-"""Gives an exported model another ending: nodes that recompute its output."""
+"""Replaces the output of an exported model by nodes that recompute it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BEFORE = "/before"
 """Suffix for the name of the former output."""
 
 
-def replace_ending(
+def replace_output(
     path: Path,
     output: str,
     nodes: Callable[[str], Sequence[onnx.NodeProto]],

@@ -1,4 +1,4 @@
-"""An engine whose model is measured and exported with another last layer."""
+"""An engine whose model is measured and exported with another output."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from service.training.engine import NOTHING, Array, Engine, Series
 from service.training.tasks.cross_entropy import cross_entropy
 
 
-class EndedEngine:
-    """Another engine's parameters, measured and exported with another ending.
+class OutputEngine:
+    """Another engine's parameters, measured and exported with another output.
 
-    output: computes the model's output from inputs and target, (batch, classes). attach: adds the
-    ending to the exported file.
+    output: computes the model's output from inputs and target, (batch, classes). attach: adds
+    its nodes to the exported file.
     """
 
     def __init__(
@@ -35,8 +35,8 @@ class EndedEngine:
         return self._engine.output
 
     @property
-    def rounds(self) -> bool:
-        return self._engine.rounds
+    def quantizes(self) -> bool:
+        return self._engine.quantizes
 
     def train_batch(
         self,

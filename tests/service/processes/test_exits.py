@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from service.processes.ending import MAX_TAIL_BYTES, ErrorTail, describe_exit
+from service.processes.exits import MAX_TAIL_BYTES, ErrorTail, describe_exit
 
 
 @pytest.mark.parametrize(
