@@ -13,6 +13,8 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 CLIENT, CONSOLE = "clients/js/src/openapi.d.ts", "dashboard/src/daemon/openapi.d.ts"
 USED = [
+    "CompleteRequest",
+    "GeneratedBody",
     "JobBody",
     "JobRequest",
     "ModelBody",
@@ -21,6 +23,7 @@ USED = [
     "PredictionBody",
     "SampleBody",
     "SamplesAccepted",
+    "SuggestionBody",
     "TriggerBody",
     "TriggerPatch",
     "TriggerRequest",

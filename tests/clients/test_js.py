@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from completions import add_decoder
+from decoders import byte_tokenizer, decoder
 from programs import printed
 from support import DEADLINE_S, Served
 
@@ -41,6 +43,7 @@ def test_the_examples_of_its_readme_run(served: Served) -> None:
     served.register("digits", (digits.folder() / "base.onnx").read_bytes())
     images, labels = (array[:40] for array in digits.kept_back())
     served.upload("digits", image=images, label=labels)
+    add_decoder(served, "notes", decoder(300), byte_tokenizer(["see you soon"], size=300))
     blocks = re.findall(r"```js\n(.*?)```", (CLIENT / "README.md").read_text("utf-8"), re.S)
     assert "watch()" in blocks.pop()
     command = ("node", "--input-type=module", "--eval", "\n".join(blocks))

@@ -12,6 +12,8 @@ from pathlib import Path
 import honed_client
 import numpy as np
 import pytest
+from completions import add_decoder
+from decoders import byte_tokenizer, decoder
 from honed_client import AsyncClient, Client, HonedError, Model, Unreachable
 from support import DEADLINE_S, Served, mlp
 
@@ -152,6 +154,7 @@ def test_the_examples_of_its_readme_run(served: Served, monkeypatch: pytest.Monk
     served.register("digits", (digits.folder() / "base.onnx").read_bytes())
     images, labels = (array[:40] for array in digits.kept_back())
     served.upload("digits", image=images, label=labels)
+    add_decoder(served, "notes", decoder(300), byte_tokenizer(["see you soon"], size=300))
     monkeypatch.setenv("HONED_URL", served.url)
     monkeypatch.setenv("HONED_TOKEN", served.token)
     page = Path(honed_client.__file__).parents[1] / "README.md"
@@ -161,3 +164,16 @@ def test_the_examples_of_its_readme_run(served: Served, monkeypatch: pytest.Monk
     assert names["job"]["state"] == "succeeded"  # type: ignore[index]
     assert names["logits"].shape == names["probabilities"].shape == (100, 10)  # type: ignore[attr-defined]
     assert served.http.delete("/v1/policy").is_success
+
+
+def test_texts_are_completed_and_predicted(served: Served) -> None:
+    tokenizer = byte_tokenizer(["see you soon, see you there"], size=280)
+    add_decoder(served, "words", decoder(280), tokenizer)
+    with Client(url=served.url, token=served.token) as client:
+        words = client.model("words")
+        suggested = words.suggest("see y", 2)
+        assert {each["replaces"] for each in suggested} <= {0, 1}
+        made = words.complete("see", max_tokens=3, temperature=0)
+        assert (made["tokens"], made["version"]) == (3, 1)
+        (one, other) = words.predict_all(["see you", "soon"])
+        assert one == words.predict("see you") != other

@@ -1,4 +1,6 @@
 import type {
+  CompleteRequest,
+  GeneratedBody,
   JobBody,
   JobRequest,
   ModelBody,
@@ -7,6 +9,7 @@ import type {
   PredictionBody,
   SampleBody,
   SamplesAccepted,
+  SuggestionBody,
   TriggerBody,
   TriggerPatch,
   TriggerRequest,
@@ -17,7 +20,7 @@ export type * from "./openapi.js";
 
 type Param = string | number | boolean | null | undefined;
 type Params = Record<string, Param | ReadonlyArray<Param>>;
-/** Inputs by name, or the only input: nested arrays or typed arrays, without a batch axis. */
+/** Inputs by name, or the only input: nested arrays or typed arrays, without a batch axis; or a text. */
 export type Inputs = unknown;
 export type Prediction = PredictionBody & { version: number; id?: number };
 /** `output`: names of the model's outputs to add. */
@@ -76,6 +79,8 @@ export class Model {
     xs: ReadonlyArray<Inputs>,
     options?: { output?: string },
   ): Promise<{ data: Numbers; shape: Array<number> }>;
+  suggest(text: string, count?: number): Promise<Array<SuggestionBody>>;
+  complete(text: string, options?: Omit<Partial<CompleteRequest>, "text" | "suggestions">): Promise<GeneratedBody>;
   add(x: Inputs, label?: unknown, about?: About): Promise<number | null>;
   addAll(samples: ReadonlyArray<NewSample>): Promise<SamplesAccepted>;
   label(sample: number | string, label: unknown): Promise<SampleBody>;

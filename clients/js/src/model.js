@@ -32,7 +32,7 @@ export class Model {
    * `top`: only so many of the likeliest classes. `output`: names of the model's outputs to add.
    */
   async predict(x, options) {
-    return (await this.#predict({ inputs: await this.#inputs(x) }, options))[0];
+    return (await this.#predict(await this.#instance(x), options))[0];
   }
 
   /** The same for many instances, in one request. */
@@ -54,6 +54,16 @@ export class Model {
     const shape = answer.headers.get("honed-shape").split(",").map(Number);
     if (!(dtype in ARRAYS)) throw new TypeError(`there is no typed array of ${dtype}; use predictAll`);
     return { data: new ARRAYS[dtype](await answer.arrayBuffer()), shape };
+  }
+
+  /** The likeliest next words of a text, and completions of the word that it ends with. */
+  async suggest(text, suggestions = 3) {
+    return (await this.#post("complete", { text, suggestions })).suggestions;
+  }
+
+  /** Text that the model generates after this one. `options`: `max_tokens`, `temperature`, `stop` and so on. */
+  async complete(text, options = {}) {
+    return this.#post("complete", { text, ...options });
   }
 
   /** Stores a sample; its id, null if the model has it already. `about`: `key`, `weight`, `split`. */
@@ -166,7 +176,12 @@ export class Model {
   }
 
   async #instances(xs) {
-    return inTurn(xs, async (x) => ({ inputs: await this.#inputs(x) }));
+    return inTurn(xs, (x) => this.#instance(x));
+  }
+
+  /** A text is one as it is. */
+  async #instance(x) {
+    return typeof x === "string" ? { text: x } : { inputs: await this.#inputs(x) };
   }
 
   async #inputs(x) {

@@ -9,6 +9,18 @@ export interface BlockerBody {
   detail: string;
 }
 
+export interface CompleteRequest {
+  temperature?: number;
+  top_p?: number;
+  stop?: string | Array<string> | null;
+  seed?: number | null;
+  stream?: boolean;
+  text: string;
+  suggestions?: number | null;
+  max_tokens?: number | null;
+  top_k?: number | null;
+}
+
 export interface ConsentBody {
   allowed: boolean;
   superlink: string | null;
@@ -48,6 +60,14 @@ export interface GateSettings {
   base_margin?: number | null;
   hold_on_drift?: boolean | null;
   guard?: Array<GuardSettings> | null;
+}
+
+export interface GeneratedBody {
+  model: string;
+  version: number;
+  text: string;
+  tokens: number;
+  finish_reason: "stop" | "length" | null;
 }
 
 export interface GuardSettings {
@@ -372,6 +392,12 @@ export interface SamplesAccepted {
   evicted?: number;
   conflicts?: number;
   warnings?: Array<string>;
+}
+
+export interface SuggestionBody {
+  text: string;
+  probability: number;
+  replaces: number;
 }
 
 export interface TargetBody {

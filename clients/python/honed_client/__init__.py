@@ -1,7 +1,16 @@
 """A client of Hone, the daemon that trains models on this device."""
 
 from honed_client.aio import AsyncClient, AsyncModel
-from honed_client.calls import Added, Job, Prediction, Sample, Trigger, Version
+from honed_client.calls import (
+    Added,
+    Completion,
+    Job,
+    Prediction,
+    Sample,
+    Suggestion,
+    Trigger,
+    Version,
+)
 from honed_client.connection import HonedError, Unreachable
 from honed_client.sync import Client, Model
 from honed_client.watching import Watch
@@ -11,11 +20,13 @@ __all__ = [
     "AsyncClient",
     "AsyncModel",
     "Client",
+    "Completion",
     "HonedError",
     "Job",
     "Model",
     "Prediction",
     "Sample",
+    "Suggestion",
     "Trigger",
     "Unreachable",
     "Version",

@@ -10,7 +10,17 @@ from typing import Any, TypeVar
 import httpx
 
 from honed_client import connection, operations
-from honed_client.calls import Added, Call, Job, Prediction, Sample, Trigger, Version
+from honed_client.calls import (
+    Added,
+    Call,
+    Completion,
+    Job,
+    Prediction,
+    Sample,
+    Suggestion,
+    Trigger,
+    Version,
+)
 from honed_client.operations import ModelOperations, Operation
 from honed_client.watching import AsyncWatch, session_of
 
@@ -121,6 +131,14 @@ class AsyncModel:
         return await self.client.run(
             self._operations.predict_all(x, keep=keep, top=top, output=output)
         )
+
+    async def suggest(self, text: str, count: int = 3) -> list[Suggestion]:
+        """As `Model.suggest`."""
+        return await self.client.run(self._operations.suggest(text, count))
+
+    async def complete(self, text: str, **options: Any) -> Completion:
+        """As `Model.complete`."""
+        return await self.client.run(self._operations.complete(text, options))
 
     async def predict_array(self, x: Any, *, output: str | None = None) -> Any:
         """As `Model.predict_array`."""

@@ -29,6 +29,24 @@ class Prediction(TypedDict, total=False):
     id: int
 
 
+class Suggestion(TypedDict):
+    """A word that may come next. replaces: characters at the text's end that it completes."""
+
+    text: str
+    probability: float
+    replaces: int
+
+
+class Completion(TypedDict):
+    """Generated text. tokens: how many. finish_reason: `stop` or `length`."""
+
+    text: str
+    tokens: int
+    finish_reason: str
+    model: str
+    version: int
+
+
 class Sample(TypedDict, total=False):
     """A stored sample, without its content."""
 

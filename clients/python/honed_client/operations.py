@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from honed_client import calls, values
-from honed_client.calls import Added, Call, Job, Prediction, Sample, Trigger
+from honed_client.calls import Added, Call, Completion, Job, Prediction, Sample, Suggestion, Trigger
 
 T = TypeVar("T")
 Operation = Generator["Call | float", Any, T]
@@ -53,8 +53,10 @@ class ModelOperations:
     def predict(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[Prediction]:
-        inputs = yield from self._inputs(x)
-        instance = {"inputs": {name: values.plain(value) for name, value in inputs.items()}}
+        instance: Mapping[str, Any] | None = values.text(x)
+        if instance is None:
+            inputs = yield from self._inputs(x)
+            instance = {"inputs": {name: values.plain(value) for name, value in inputs.items()}}
         (prediction,) = yield from self._predict(
             {"json": instance}, keep=keep, top=top, output=output
         )
@@ -63,8 +65,21 @@ class ModelOperations:
     def predict_all(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[list[Prediction]]:
-        body = values.instances_body((yield from self._inputs(x)))
+        body = values.texts_body(x)
+        if body is None:
+            body = values.instances_body((yield from self._inputs(x)))
         return (yield from self._predict(body, keep=keep, top=top, output=output))
+
+    def suggest(self, text: str, count: int) -> Operation[list[Suggestion]]:
+        body = {"text": text, "suggestions": count}
+        answer = yield Call("POST", self.path("complete"), body)
+        suggestions: list[Suggestion] = answer.json()["suggestions"]
+        return suggestions
+
+    def complete(self, text: str, options: Mapping[str, Any]) -> Operation[Completion]:
+        answer = yield Call("POST", self.path("complete"), {"text": text, **options})
+        completion: Completion = answer.json()
+        return completion
 
     def predict_array(self, x: Any, *, output: str | None) -> Operation[Any]:
         import numpy as np  # late: only who wants an array needs it

@@ -10,7 +10,17 @@ from typing import Any, TypeVar
 import httpx
 
 from honed_client import connection, operations
-from honed_client.calls import Added, Call, Job, Prediction, Sample, Trigger, Version
+from honed_client.calls import (
+    Added,
+    Call,
+    Completion,
+    Job,
+    Prediction,
+    Sample,
+    Suggestion,
+    Trigger,
+    Version,
+)
 from honed_client.operations import ModelOperations, Operation
 from honed_client.watching import Watch, session_of
 
@@ -111,7 +121,8 @@ class Model:
     ) -> Prediction:
         """The promoted version's prediction for one instance.
 
-        x: inputs by name, or the only input; lists or arrays, without a batch axis. keep: store it
+        x: inputs by name, or the only input; lists or arrays, without a batch axis; for a model of
+        texts a text, or a tuple of two. keep: store it
         as a sample without a label; the answer then has its `id`, for `label`. top: only so many of
         the likeliest classes. output: names of the model's outputs to add.
         """
@@ -122,6 +133,17 @@ class Model:
     ) -> list[Prediction]:
         """As `predict`, for many instances: lists or arrays with a batch axis, in one request."""
         return self.client.run(self._operations.predict_all(x, keep=keep, top=top, output=output))
+
+    def suggest(self, text: str, count: int = 3) -> list[Suggestion]:
+        """The likeliest next words of a text, and completions of the word that it ends with."""
+        return self.client.run(self._operations.suggest(text, count))
+
+    def complete(self, text: str, **options: Any) -> Completion:
+        """Text that the model generates after this one.
+
+        options: `max_tokens`, `temperature`, `top_k`, `top_p`, `stop`, `seed`.
+        """
+        return self.client.run(self._operations.complete(text, options))
 
     def predict_array(self, x: Any, *, output: str | None = None) -> Any:
         """The numbers for many instances as one NumPy array, instances first.

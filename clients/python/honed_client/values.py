@@ -28,6 +28,23 @@ def by_name(x: Any, description: Mapping[str, Any] | None) -> dict[str, Any]:
     return {names[0]: x}
 
 
+def text(x: Any) -> dict[str, str] | None:
+    """A text, or a pair of them, as an instance; None for what is none."""
+    if isinstance(x, str):
+        return {"text": x}
+    if isinstance(x, tuple) and len(x) == 2 and all(isinstance(each, str) for each in x):
+        return {"text": x[0], "text_pair": x[1]}
+    return None
+
+
+def texts_body(xs: Any) -> dict[str, Any] | None:
+    """Texts or pairs as a body; None for what are none."""
+    if not isinstance(xs, (list, tuple)) or not xs:
+        return None
+    instances = [text(each) for each in xs]
+    return None if None in instances else {"json": {"instances": instances}}
+
+
 def are_arrays(inputs: Mapping[str, Any]) -> bool:
     """Whether one of them is an array of NumPy or a tensor."""
     return any(hasattr(value, "__array__") for value in inputs.values())

@@ -215,6 +215,7 @@ def _model(
     more: Sequence[str] = (),
 ) -> ModelProto:
     info = helper.make_tensor_value_info
+    read = {name for node in nodes for name in node.input}
     kept = {name: ["batch", heads, "past", size] for name, size in (past or {}).items()}
     present = {name: ["batch", heads, "all", size] for name, size in (past or {}).items()}
     graph = helper.make_graph(
@@ -229,6 +230,6 @@ def _model(
             info("logits", TensorProto.FLOAT, ["batch", length or "length", pieces]),
             *(info(f"present.{n}", TensorProto.FLOAT, s) for n, s in present.items()),
         ],
-        [numpy_helper.from_array(value, name) for name, value in weights.items()],
+        [numpy_helper.from_array(value, name) for name, value in weights.items() if name in read],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
