@@ -13,6 +13,7 @@ from pydantic import BaseModel, TypeAdapter
 from api.access.scopes import need_of
 from api.openapi import SCHEMAS, answers
 from api.schemas import ModelSpecBody, ProblemBody
+from api.schemas.bases import UpgradeSpecBody
 from api.schemas.device import EXAMPLE_POLICY
 from api.schemas.diagnosis import DiagnosisSpecBody
 from api.schemas.federation import Personalization, RoundRequest
@@ -26,6 +27,11 @@ Schema = dict[str, Any]
 BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
 BODY_FAULTS = ("too_large", "unsupported_media_type")
 """Error codes of every route that takes JSON."""
+SENT = (
+    *(ProblemBody, ModelSpecBody, DiagnosisSpecBody, UpgradeSpecBody),
+    *(RoundRequest, Personalization),
+)
+"""Bodies that no route names as its own: of parts of forms, and of all errors."""
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
@@ -38,7 +44,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     scopes = _scopes(app)
     schemas = components["schemas"]
     schemas |= _policy_changes()
-    for body in (ProblemBody, ModelSpecBody, DiagnosisSpecBody, RoundRequest, Personalization):
+    for body in SENT:
         components["schemas"] = schemas = _schemas_of(body) | schemas
     for path, method in (("/v1/policy", "put"), ("/v1/policy/check", "post")):
         changes = description["paths"][path][method]["requestBody"]["content"]

@@ -34,6 +34,7 @@ from service.models.latest import LatestVersions
 from service.models.promotion_hook import PromotionHook
 from service.models.registry import Registry
 from service.models.retention import prune_all
+from service.models.upgrade.upgrades import Upgrades
 from service.models.variants import VariantMaker
 from service.models.version_comparison import VersionComparison
 from service.policy.device_monitor import DeviceMonitor
@@ -75,6 +76,7 @@ class Daemon:
     hook: PromotionHook
     monitor: DeviceMonitor
     scheduler: Scheduler
+    upgrades: Upgrades
     variants: VariantMaker
     schedule: Schedule
     erasure: Erasure
@@ -164,6 +166,9 @@ class Daemon:
             children=self.children,
             announce=self.feed.announce,
         )
+        self.upgrades = Upgrades(
+            self.store, short_tasks, self.registry, scheduler=self.scheduler, feed=self.feed
+        )
         self.variants = VariantMaker(self.store, short_tasks)
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store, self.children)
@@ -184,6 +189,7 @@ class Daemon:
         kept = timedelta(days=self.settings.audit_days)
         hourly(self.store.audit.prune, args=[kept], kwargs={"most": self.settings.audit_entries})
         hourly(prune_all, args=[self.store])
+        hourly(self.upgrades.try_again)
         hourly(self.erasure.sweep)
         hourly(self.daily_backups.make_if_due)
         hourly(self.verification.run_if_due)
@@ -212,6 +218,7 @@ class Daemon:
         self.monitor.stop()
         if self._monitoring is not None:
             await asyncio.wait({self._monitoring})
+        await self.upgrades.stop()
         await self.erasure.stop()
         await self.variants.stop()
         await self.hook.stop()

@@ -29,7 +29,7 @@ class ModelHyperparameters(JobHyperparameters):
     feature_dtype: Literal["float32", "float16"] | None = None
 
 
-def _listed(value: Any) -> Any:
+def listed(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
 
 
@@ -109,7 +109,7 @@ class LoraSettings(Request):
 
     rank: int = Field(8, ge=1, le=65_536)
     alpha: float = Field(16.0, gt=0, le=1_000_000, allow_inf_nan=False)
-    targets: Annotated[list[Text], BeforeValidator(_listed)] = Field(
+    targets: Annotated[list[Text], BeforeValidator(listed)] = Field(
         ["*"], min_length=1, max_length=10_000
     )
 
@@ -152,14 +152,14 @@ class ModelSpecBody(Request):
     loss: LossName | LossOutput
     optimizer: OptimizerName = "adamw"
     output: Text | None = None
-    trainable: Annotated[list[Trainable] | None, BeforeValidator(_listed)] = Field(
+    trainable: Annotated[list[Trainable] | None, BeforeValidator(listed)] = Field(
         None, min_length=1, max_length=10_000
     )
     classes: list[ClassName] | None = Field(None, min_length=1, max_length=1_000_000)
     hyperparameters: ModelHyperparameters = ModelHyperparameters()
     gate: GateSettings = GateSettings()
     retention: RetentionSettings = RetentionSettings()
-    preprocess: Annotated[list[dict[str, Any]], BeforeValidator(_listed)] = Field(
+    preprocess: Annotated[list[dict[str, Any]], BeforeValidator(listed)] = Field(
         [],
         max_length=1000,
         description="How uploads become tensors, and how training samples are augmented; see "
@@ -196,7 +196,7 @@ class ModelPatch(Request):
     duplicates: Duplicates | None = None
     features: Features = None
     federation: FederationSettings | None = None
-    preprocess: Annotated[list[dict[str, Any]] | None, BeforeValidator(_listed)] = Field(
+    preprocess: Annotated[list[dict[str, Any]] | None, BeforeValidator(listed)] = Field(
         None, max_length=1000
     )
 

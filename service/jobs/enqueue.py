@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from service.errors import InvalidInput
@@ -24,7 +26,15 @@ def random_seed() -> int:
     return secrets.randbits(31)
 
 
-def enqueue(
+def enqueue(store: Store, model: Model, request: dict[str, Any], **about: Any) -> Job:
+    """Queue a job, as `new_job` makes it.
+
+    Raises as that does, and StateConflict if the model's classes have changed meanwhile.
+    """
+    return store.jobs.enqueue(new_job(store, model, request, **about))
+
+
+def new_job(
     store: Store,
     model: Model,
     request: dict[str, Any],
@@ -33,34 +43,38 @@ def enqueue(
     start: str = "latest",
     ignore_policy: bool = False,
     priority: int = 0,
+    base: int | None = None,
+    manifest_path: Path | None = None,
     new_seed: Callable[[], int] = random_seed,
-) -> Job:
-    """Queue a job.
+) -> NewJob:
+    """A job to be queued.
 
-    request: the hyperparameters asked for. start: `latest`, `base` or a checkpoint's id.
-    Raises NoSamples, InvalidInput for wrong hyperparameters or a start of another model, and
-    StateConflict if the model's classes have changed meanwhile.
+    request: the hyperparameters asked for. start: `latest`, `base` or a checkpoint's id. base: the
+    one that it trains, and at which the model is given; None for that of the checkpoint, or for the
+    current one. manifest_path: of a base that is not stored yet.
+    Raises NoSamples, InvalidInput for wrong hyperparameters or a start of another model.
     """
     if model.samples.train == 0:
         raise NoSamples(
             f"model {model.name!r} has no labelled training samples; "
             f"send some to /v1/models/{model.name}/samples first"
         )
-    _check_start(store, model, start)
+    base = base or _base_of_start(store, model, start)
     check_hyperparameters(model, request)
     hyperparameters = merge(model, request, seed=new_seed())
     _check_replay(model, hyperparameters)
-    _check_head(store, model, hyperparameters.get("head"))
-    return store.jobs.enqueue(
-        NewJob(
-            model_id=model.id,
-            trigger=trigger,
-            hyperparameters=hyperparameters,
-            start=start,
-            ignore_policy=ignore_policy,
-            priority=priority,
-            class_ids=model.signature.target.ids,
-        )
+    if (head := hyperparameters.get("head")) is not None:
+        path = manifest_path or store.integrity.file(model.files["manifest"].sha256)
+        _check_head(model, head, path)
+    return NewJob(
+        model_id=model.id,
+        trigger=trigger,
+        hyperparameters=hyperparameters,
+        start=start,
+        ignore_policy=ignore_policy,
+        priority=priority,
+        class_ids=model.signature.target.ids,
+        base=base,
     )
 
 
@@ -73,11 +87,9 @@ def _check_replay(model: Model, hyperparameters: dict[str, Any]) -> None:
         raise InvalidInput("the job has nothing to replay", problems=[Problem("/replay", detail)])
 
 
-def _check_head(store: Store, model: Model, head: Any) -> None:
+def _check_head(model: Model, head: Any, manifest_path: Path) -> None:
     """Whether the model has the layer that its head would be. head: from JSON."""
-    if head is None:
-        return
-    made = manifest.read(store.integrity.file(model.files["manifest"].sha256))
+    made = manifest.read(manifest_path)
     found = more_neighbours_than(model.samples.train, head)
     wrong = layer_problem(made.head, kind=None if head == "auto" else head["kind"])
     if wrong is not None:
@@ -86,13 +98,13 @@ def _check_head(store: Store, model: Model, head: Any) -> None:
         raise InvalidInput("the job cannot have this head", problems=found)
 
 
-def _check_start(store: Store, model: Model, start: str) -> None:
+def _base_of_start(store: Store, model: Model, start: str) -> int | None:
+    """The base of the checkpoint that a job starts from, None for another start."""
     if start in STARTS:
-        return
-    try:
-        found = store.checkpoints.get(int(start)).model_id == model.id
-    except (ValueError, NotFound):
-        found = False
-    if not found:
-        detail = f"from is latest, base or the id of a checkpoint of {model.name!r}"
-        raise InvalidInput("the job has no valid start", problems=[Problem("/from", detail)])
+        return None
+    with suppress(ValueError, NotFound):
+        checkpoint = store.checkpoints.get(int(start))
+        if checkpoint.model_id == model.id:
+            return store.jobs.get(checkpoint.job_id).base
+    detail = f"from is latest, base or the id of a checkpoint of {model.name!r}"
+    raise InvalidInput("the job has no valid start", problems=[Problem("/from", detail)])

@@ -17,6 +17,7 @@ from service.jobs.waiting import (
     BY_PERSON,
     DAEMON_KILLED,
     DAEMON_STOPPED,
+    behind_older,
     blockers_of,
     conditions_of,
     in_turn,
@@ -69,6 +70,7 @@ class Scheduler:
         )
         self._preemptor = Preemptor(self._runner, monitor)
         self._conditions: object = None
+        self._behind: dict[int, Blocker] = {}
         self._stopping = False
         self._passes: list[asyncio.Event] = []
         monitor.listen(self._on_observation)
@@ -111,6 +113,7 @@ class Scheduler:
         async with self._moving:
             waiting = await asyncio.to_thread(self._store.jobs.waiting)
             self._expect(jobs_wait=bool(waiting))
+            self._behind = behind_older(waiting)
             if not waiting:
                 return
             observation = await self._monitor.observe(max_age_s=FRESH_S)
@@ -205,7 +208,8 @@ class Scheduler:
         self._monitor.expect(trains=run is not None and not run.is_held, jobs_wait=jobs_wait)
 
     def _blockers(self, job: Job) -> tuple[Blocker, ...]:
-        kept_back = (*self._runner.shortage_of(job.id), *self._monitor.blockers(job))
+        behind = filter(None, [self._behind.get(job.id)])
+        kept_back = (*self._runner.shortage_of(job.id), *behind, *self._monitor.blockers(job))
         return blockers_of(job, self._runner.run, kept_back)
 
     async def _step_if_there_is_room(self) -> None:

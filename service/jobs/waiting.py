@@ -10,6 +10,8 @@ from storage.records.jobs import Blocker, Job, JobState
 
 PAUSED_BY_PERSON = "paused_by_person"
 ANOTHER_JOB = "another_job"
+UPGRADE = "upgrade"
+"""What triggers the jobs of an upgrade to a new base."""
 BY_PERSON = Blocker(PAUSED_BY_PERSON, "paused by a person, until it is resumed")
 DAEMON_STOPPED = Blocker(
     "daemon_stopped", "the daemon was stopped; the job resumes when it is started again"
@@ -38,6 +40,18 @@ def blockers_of(
     if run is None or run.job.id == job.id:
         return by_device
     return (_by(run), *by_device)
+
+
+def behind_older(waiting: Iterable[Job]) -> dict[int, Blocker]:
+    """By job of an upgrade: the paused job of the old base that ends first."""
+    paused = {job.model_id: job for job in waiting if job.state is JobState.PAUSED}
+    found = {}
+    for job in waiting:
+        older = paused.get(job.model_id)
+        if job.trigger == UPGRADE and older is not None and job.base not in (None, older.base):
+            detail = f"job {older.id} of the old base is paused; it ends first, or is cancelled"
+            found[job.id] = Blocker(ANOTHER_JOB, detail)
+    return found
 
 
 def conditions_of(blockers: tuple[Blocker, ...]) -> list[str]:

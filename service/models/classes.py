@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,13 @@ class Change(Struct, frozen=True):
     target: TargetSpec
     edit: Edit
     removal: Removal | None = None
+
+
+class PreparedHead(Struct, frozen=True):
+    """A model at one of its bases, prepared with other classes. files: new ones, by role."""
+
+    model: Model
+    files: dict[str, Path]
 
 
 class Classes:
@@ -110,7 +118,7 @@ class Classes:
             _refuse_taken(names, name)
         target = _with_names(model.signature.target, (*names[:index], name, *names[index + 1 :]))
         new = replace(model, signature=replace(model.signature, target=target))
-        self._store.models.change_classes(model, new, None, edit=dict)
+        self._store.models.change_classes(model, new, (), edit=dict)
 
     async def merge(self, model: Model, name: str, into: str) -> int:
         """Relabel the samples of the first class as the second; returns how many.
@@ -149,35 +157,51 @@ class Classes:
 
     async def _change_head(self, model: Model, change: Change) -> int:
         await asyncio.to_thread(self._store.models.require_idle, model, change.removal)
-        async with self._short_tasks.folder("classes") as work_dir:
-            task = await asyncio.to_thread(prepare_again, model, self._store, work_dir=work_dir)
-            if task is None:
-                raise GraphRefused(NOT_KEPT, problems=[Problem("/model", NOT_KEPT)])
-            target = change.target
-            task = replace(task, output=model.output, classes=target.classes, class_ids=target.ids)
-            answer = await self._registry.prepare(task)
-            _require_same(model, answer)
-            made_of = work_dir / MADE_OF
-            made_of.write_bytes(await asyncio.to_thread(describe, task))
-            return await asyncio.to_thread(self._store_head, model, change, answer, made_of)
+        async with self._short_tasks.folder("classes") as folder:
+            heads = []
+            for base in await asyncio.to_thread(self._store.bases.list, model.id):
+                get = partial(self._store.models.get_by_id, model.id, base=base.base)
+                at_base = await asyncio.to_thread(get)
+                heads.append(await self._head(at_base, change, folder / str(base.base)))
+            return await asyncio.to_thread(self._store_heads, model, change, heads)
 
-    def _store_head(self, model: Model, change: Change, answer: Prepared, made_of: Path) -> int:
+    async def _head(self, model: Model, change: Change, work_dir: Path) -> PreparedHead:
+        """The model at one of its bases, prepared with the changed classes."""
+        await asyncio.to_thread(work_dir.mkdir)
+        task = await asyncio.to_thread(prepare_again, model, self._store, work_dir=work_dir)
+        if task is None:
+            raise GraphRefused(NOT_KEPT, problems=[Problem("/model", NOT_KEPT)])
+        target = change.target
+        task = replace(task, output=model.output, classes=target.classes, class_ids=target.ids)
+        answer = await self._registry.prepare(task)
+        _require_same(model, answer)
+        made_of = work_dir / MADE_OF
+        made_of.write_bytes(await asyncio.to_thread(describe, task))
         new = replace(
             model,
             engine="sessions",
-            signature=replace(model.signature, target=change.target),
             trainable=answer.trainable,
             trainable_parameters=answer.trainable_parameters,
             frozen_parameters=answer.frozen_parameters,
             notes=answer.notes,
         )
         paths = {role: getattr(answer.artifacts, role) for role in ROLES}
+        named = {role: Path(path) for role, path in paths.items() if path is not None}
+        return PreparedHead(new, {**named, MADE_OF: made_of})
+
+    def _store_heads(self, model: Model, change: Change, heads: Sequence[PreparedHead]) -> int:
+        new = replace(model, signature=replace(model.signature, target=change.target))
         with self._store.files.adopting() as adopt:
-            files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
-            files[MADE_OF] = adopt(made_of)
-            files |= {role: model.files[role] for role in KEPT if role in model.files}
+            renewed = [
+                replace(
+                    head.model,
+                    files={role: adopt(path) for role, path in head.files.items()}
+                    | {role: head.model.files[role] for role in KEPT if role in head.model.files},
+                )
+                for head in heads
+            ]
             return self._store.models.change_classes(
-                model, new, files, edit=change.edit, removal=change.removal
+                model, new, renewed, edit=change.edit, removal=change.removal
             )
 
 

@@ -90,9 +90,7 @@ class Registry:
         await asyncio.to_thread(self._refuse_taken, spec.name)
         async with self._short_tasks.folder("prepare") as work_dir:
             task = prepare_task(spec, source, form, work_dir=work_dir, tokenizer=tokenizer)
-            prepared = await self._prepare(task)
-            if form == "forward":
-                await asyncio.to_thread(_keep_upload, source, prepared, work_dir / UPLOAD)
+            prepared = await self.prepare_once(task)
             spec = replace(spec, gate=gate)
             model = await asyncio.to_thread(
                 self._store_model, spec, prepared, made_of=work_dir / MADE_OF
@@ -142,6 +140,20 @@ class Registry:
             except AlreadyExists as taken:
                 yield Problem("/spec/name", taken.detail)
 
+    async def prepare_once(self, task: Prepare) -> Prepared:
+        """As `prepare`, unless another model has the same artifacts. Beside them it describes the
+        task, and keeps the upload if the inference model is another form of it.
+        """
+        work_dir = Path(task.work_dir)
+        made_of = await asyncio.to_thread(describe, task)
+        await asyncio.to_thread((work_dir / MADE_OF).write_bytes, made_of)
+        prepared = await asyncio.to_thread(find_prepared, self._store, task, made_of)
+        prepared = prepared or await self.prepare(task)
+        if task.form == "forward":
+            source = Path(task.source)
+            await asyncio.to_thread(_keep_upload, source, prepared, work_dir / UPLOAD)
+        return prepared
+
     async def prepare(self, task: Prepare) -> Prepared:
         """A child's answer to the task. Raises GraphRefused, PreparationFailed, and StorageFull,
         Busy or StorageBroken if the device is at fault.
@@ -173,12 +185,6 @@ class Registry:
         except NotFound:
             return
         raise name_taken(name)
-
-    async def _prepare(self, task: Prepare) -> Prepared:
-        made_of = await asyncio.to_thread(describe, task)
-        await asyncio.to_thread((Path(task.work_dir) / MADE_OF).write_bytes, made_of)
-        known = await asyncio.to_thread(find_prepared, self._store, task, made_of)
-        return known or await self.prepare(task)
 
     def _store_model(self, spec: ModelSpec, prepared: Prepared, *, made_of: Path) -> Model:
         new = described(spec, prepared)

@@ -33,7 +33,7 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
         return open_engine(each, ThreadChoice())
 
     begun = task
-    if task.start.how != "resume" and task.signature.target.class_ids is not None:
+    if task.start.how != "resume" and _may_have_new_classes(task):
         from service.training.heads.imprinting import start_new_classes
 
         begun = start_new_classes(begun, datasets.train, open_aside, tick=tick)
@@ -57,6 +57,14 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
 
         teach(replace(begun, start=task.start), datasets, open_aside, tick=tick)
     return begun
+
+
+def _may_have_new_classes(task: Train) -> bool:
+    """Whether classes were changed, or the model's file came without some of them."""
+    if task.signature.target.class_ids is not None or task.artifacts.manifest is None:
+        return task.signature.target.class_ids is not None
+    made = manifest.read(Path(task.artifacts.manifest)).head
+    return made is not None and bool(made.fresh)
 
 
 def scales_labels(task: Train) -> bool:

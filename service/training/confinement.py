@@ -40,9 +40,9 @@ def confine(task: Task) -> None:
 def readable(task: Task) -> Iterator[str]:
     """Models, checkpoints, the model's packs, and the database with its log."""
     yield from (getattr(task, name) for name in ONE_FILE if hasattr(task, name))
-    tokenizer = getattr(getattr(task, "measurement", task), "tokenizer", None)
-    if tokenizer is not None:
-        yield tokenizer
+    for each in (task, *_measurements(task)):
+        if (tokenizer := getattr(each, "tokenizer", None)) is not None:
+            yield tokenizer
     if task.kind == "train":
         yield from artifacts(task.artifacts)
         start, update = task.start, task.update

@@ -117,7 +117,8 @@ class Model(Struct, frozen=True, kw_only=True):
 
 
 class Base(Struct, frozen=True, kw_only=True):
-    """A forward file that versions of a model descend from. sha256: of the file as it came.
+    """A forward file that versions of a model descend from. sha256: of the file as it came. shapes:
+    a hash of the names and shapes of what trains.
 
     adopted_at: when a version of it first became `latest`; None for an upgrade that waits, of which
     request is what its jobs are asked for, job_id the newest of them, and labelled the number of
@@ -127,6 +128,7 @@ class Base(Struct, frozen=True, kw_only=True):
     model_id: int
     base: int
     sha256: str
+    shapes: str
     arrived_at: datetime
     adopted_at: datetime | None
     request: dict[str, Any]

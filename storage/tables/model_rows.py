@@ -150,12 +150,12 @@ def _insert_files(
     )
 
 
-def renew_base(transaction: Transaction, model: Model, files: dict[str, FileRecord]) -> None:
+def renew_base(transaction: Transaction, model: Model) -> None:
     """Write the fields and files that preparing the model's base sets."""
     _update_base(transaction, model, columns(model, _PREPARED))
     key = (model.id, model.base)
     transaction.execute("DELETE FROM base_files WHERE model_id = ? AND base = ?", key)
-    _insert_files(transaction, model.id, model.base, files)
+    _insert_files(transaction, model.id, model.base, model.files)
 
 
 def update_model(transaction: Transaction, model: Model) -> None:

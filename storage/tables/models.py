@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -188,29 +188,28 @@ class Models:
             self._eraser.erase_at_rest(old.id)
         return self.get_by_id(old.id), len(evicted)
 
-    def _replace_files(
-        self, transaction: Transaction, old: Model, new: Model, files: dict[str, FileRecord]
-    ) -> None:
-        self._files.reference(transaction, files.values())
-        renew_base(transaction, new, files)
+    def _replace_files(self, transaction: Transaction, new: Model) -> None:
+        old = find_model(transaction.connection, "id", new.id, base=new.base)
+        self._files.reference(transaction, new.files.values())
+        renew_base(transaction, new)
         self._files.release(transaction, [each.sha256 for each in old.files.values()])
 
     def change_classes(
         self,
         old: Model,
         new: Model,
-        files: dict[str, FileRecord] | None,
+        renewed: Sequence[Model],
         *,
         edit: Callable[[dict[str, Any]], dict[str, Any]],
         removal: Removal | None = None,
     ) -> int:
         """Change a model's classes, with its head, labels and hyperparameters, all or nothing.
 
-        old: the model as it was read. new: as prepared anew; files: of the preparation, None if
-        unchanged. edit: adapts hyperparameters of the model and its triggers to the new classes.
-        Returns how many samples the removed class had. Raises NotFound, StateConflict if the
-        classes have changed meanwhile, and InUse while a job is unfinished or if samples would lose
-        their labels but may not.
+        old: the model as it was read. new: with the changed classes. renewed: the model at each of
+        its bases, prepared anew, with its files; none if the heads stay. edit: adapts
+        hyperparameters of the model and its triggers to the new classes. Returns how many samples
+        the removed class had. Raises NotFound, StateConflict if the classes have changed meanwhile,
+        and InUse while a job is unfinished or if samples would lose their labels but may not.
         """
 
         def write(transaction: Transaction) -> int:
@@ -218,8 +217,8 @@ class Models:
             if now.signature.target != old.signature.target:
                 raise StateConflict("the model's classes were changed meanwhile; look again")
             require_idle(transaction.connection, now.id)
-            if files is not None:
-                self._replace_files(transaction, now, new, files)
+            for each in renewed:
+                self._replace_files(transaction, each)
             moved = remove_label(transaction, now.id, removal) if removal is not None else 0
             defaults = edit(now.hyperparameters)
             update_model(

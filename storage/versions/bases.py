@@ -45,6 +45,9 @@ _LABELLED = """
 SELECT coalesce(sum(count), 0) AS labelled FROM sample_counts
 WHERE model_id = ? AND split <> 'base' AND class <> -1
 """
+_WAITING = """
+SELECT name, model_id, base FROM bases JOIN models ON models.id = model_id WHERE adopted_at IS NULL
+"""
 _QUEUED = "UPDATE bases SET job_id = ?, labelled = ? WHERE model_id = ? AND base = ?"
 _UNFINISHED = """
 WHERE jobs.model_id = ? AND jobs.base = ? AND state IN ('queued', 'running', 'paused')
@@ -95,11 +98,11 @@ class Bases:
         with self._readers.snapshot() as connection:
             return _fetch(connection, model_id)
 
-    def waiting(self) -> builtins.list[tuple[int, int]]:
-        """(model id, base) of all upgrades."""
+    def waiting(self) -> dict[str, tuple[int, int]]:
+        """Name of a model with an upgrade → its id and the upgrade's base."""
         with self._readers.snapshot() as connection:
-            rows = connection.execute("SELECT * FROM bases WHERE adopted_at IS NULL").fetchall()
-        return [(row["model_id"], row["base"]) for row in rows]
+            rows = connection.execute(_WAITING).fetchall()
+        return {row["name"]: (row["model_id"], row["base"]) for row in rows}
 
     def begin(self, new: NewModel, job: NewJob, *, request: dict[str, Any]) -> Job:
         """Store an upgrade, whose files are adopted, and queue its first job; an earlier upgrade

@@ -182,6 +182,10 @@ dashboard --print
 events --last 5
 backup -o {out}/backup.zip
 doctor --verify
+models upgrade pets {base} --check
+models upgrade pets {base} --epochs 1 --running cancel
+models base pets
+models drop-upgrade pets --yes
 checkpoints remove 1
 models remove pets --yes
 """

@@ -100,7 +100,7 @@ def without_class(model: Model, index: int) -> Model:
 def remove_class(store: Store, model: Model, removal: Removal) -> int:
     """Remove it, with the files that are there; how many samples it had."""
     new = without_class(model, removal.index)
-    return store.models.change_classes(model, new, None, edit=dict, removal=removal)
+    return store.models.change_classes(model, new, (), edit=dict, removal=removal)
 
 
 def set_quota(store: Store, model_id: int, quota: Quota) -> int:

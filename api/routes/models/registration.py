@@ -37,7 +37,12 @@ PARTS: dict[str, Form] = {"model": "forward", "artifacts": "artifacts"}
 MAX_PARTS = 3
 
 
-def _form(spec: str, required: list[str]) -> dict[str, Any]:
+EXAMPLE = {"spec": {"name": "digits", "loss": "cross_entropy"}}
+
+
+def form_schema(
+    spec: str, required: list[str], example: dict[str, Any] = EXAMPLE
+) -> dict[str, Any]:
     """The OpenAPI schema of a form with a file and its spec."""
     schema = {
         "type": "object",
@@ -54,14 +59,14 @@ def _form(spec: str, required: list[str]) -> dict[str, Any]:
             "multipart/form-data": {
                 "schema": schema,
                 "encoding": {"spec": {"contentType": "application/json"}},
-                "example": {"spec": {"name": "digits", "loss": "cross_entropy"}},
+                "example": example,
             }
         }
     )
 
 
-UPLOAD = _form("ModelSpecBody", ["spec"])
-DIAGNOSED = _form("DiagnosisSpecBody", [])
+UPLOAD = form_schema("ModelSpecBody", ["spec"])
+DIAGNOSED = form_schema("DiagnosisSpecBody", [])
 
 
 @router.post(
@@ -92,10 +97,10 @@ async def register(
         spec = _spec(await _described(form))
         principal.require(Scope.MODELS_ADMIN, spec.name)
         audited.about(spec.name)
-        name, upload, tokenizer = _uploads(form)
+        name, upload, tokenizer = uploads(form)
         async with (
             spooled_part(upload, folder=daemon.store.tmp_dir) as path,
-            _spooled(tokenizer, daemon) as text,
+            spooled_tokenizer(tokenizer, daemon) as text,
         ):
             registering = daemon.registry.register(
                 spec, Path(path), form=PARTS[name], tokenizer=text
@@ -127,10 +132,10 @@ async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal)
         given = await json_part(form, "spec", DiagnosisSpecBody) or DiagnosisSpecBody()
         if given.name:
             principal.require(Scope.MODELS_ADMIN, given.name)
-        name, upload, tokenizer = _uploads(form)
+        name, upload, tokenizer = uploads(form)
         async with (
             spooled_part(upload, folder=daemon.store.tmp_dir) as path,
-            _spooled(tokenizer, daemon) as text,
+            spooled_tokenizer(tokenizer, daemon) as text,
         ):
             diagnosing = daemon.registry.diagnose(
                 _spec(given),
@@ -146,7 +151,7 @@ async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal)
 async def _described(form: FormData) -> ModelSpecBody:
     spec = await json_part(form, "spec", ModelSpecBody)
     if spec is None:
-        raise _wrong_form("/spec", 'the part "spec" is missing; it holds JSON')
+        raise wrong_form("/spec", 'the part "spec" is missing; it holds JSON')
     return spec
 
 
@@ -159,7 +164,7 @@ def _spec(spec: ModelSpecBody) -> ModelSpec:
         optimizer=spec.optimizer,
         output=spec.output,
         trainable=tuple(each for each in listed if isinstance(each, str)) or None,
-        lora=_lora([each.lora for each in listed if isinstance(each, Adapters)]),
+        lora=lora_of([each.lora for each in listed if isinstance(each, Adapters)]),
         classes=tuple(spec.classes) if spec.classes else None,
         hyperparameters=spec.hyperparameters.model_dump(exclude_none=True),
         gate=spec.gate.model_dump(exclude_none=True),
@@ -171,13 +176,13 @@ def _spec(spec: ModelSpecBody) -> ModelSpec:
     )
 
 
-def _lora(given: list[LoraSettings]) -> Lora | None:
+def lora_of(given: list[LoraSettings]) -> Lora | None:
     if len(given) > 1:
-        raise _wrong_form("/spec/trainable", "adapters stand twice; give all targets in one")
+        raise wrong_form("/spec/trainable", "adapters stand twice; give all targets in one")
     return next((Lora(each.rank, each.alpha, tuple(each.targets)) for each in given), None)
 
 
-def _uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:
+def uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:
     """The name of the part with the model, that part, and the tokenizer's, if there is one."""
     given = [(name, part) for name, part in form.multi_items() if name != "spec"]
     named = {name: _file(name, part) for name, part in given}
@@ -185,29 +190,29 @@ def _uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:
     if len(named) != 1 or len(given) != 1 + (tokenizer is not None) or not named.keys() <= {*PARTS}:
         names = [name for name, _ in given]
         detail = f'beside "spec" send one part, "model" or "artifacts"; there are {names}'
-        raise _wrong_form("", detail)
+        raise wrong_form("", detail)
     ((name, part),) = named.items()
     return name, part, tokenizer
 
 
 def _file(name: str, part: UploadFile | str) -> UploadFile:
     if not isinstance(part, UploadFile):
-        raise _wrong_form(f"/{name}", f'the part "{name}" is a file: give it a filename')
+        raise wrong_form(f"/{name}", f'the part "{name}" is a file: give it a filename')
     return part
 
 
 @asynccontextmanager
-async def _spooled(part: UploadFile | None, daemon: Daemon) -> AsyncIterator[Path | None]:
+async def spooled_tokenizer(part: UploadFile | None, daemon: Daemon) -> AsyncIterator[Path | None]:
     """A tokenizer as a file. Raises TooLarge."""
     if part is None:
         yield None
         return
     if (part.size or 0) > MAX_TOKENIZER_BYTES:
         detail = f"a tokenizer.json has at most {MAX_TOKENIZER_BYTES} bytes"
-        raise _wrong_form(f"/{TOKENIZER}", detail)
+        raise wrong_form(f"/{TOKENIZER}", detail)
     async with spooled_part(part, folder=daemon.store.tmp_dir) as path:
         yield Path(path)
 
 
-def _wrong_form(pointer: str, detail: str) -> InvalidInput:
+def wrong_form(pointer: str, detail: str) -> InvalidInput:
     return InvalidInput("the form is wrong", problems=[Problem(pointer, detail)])

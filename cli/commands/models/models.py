@@ -11,6 +11,7 @@ from cli import assignments
 from cli.client import Client, model_path
 from cli.commands.models.diagnosis import parameter_counts
 from cli.commands.models.registration import add, check
+from cli.commands.models.upgrade import drop_upgrade, show_base, upgrade
 from cli.download import save
 from cli.options import Group, as_json, model_argument, yes_option
 from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, file_size
@@ -21,8 +22,8 @@ def models() -> None:
     """Check, register, list, show, change and remove models."""
 
 
-models.add_command(add)
-models.add_command(check)
+for command in (add, check, upgrade, show_base, drop_upgrade):
+    models.add_command(command)
 
 
 @models.command("list")

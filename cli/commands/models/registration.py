@@ -46,6 +46,16 @@ def spec_options(command: Command) -> Command:
             metavar="NAME",
             help="In the place of --loss: a tensor of the model's own that training lowers.",
         ),
+        file_options,
+    )
+    for option in reversed(listed):
+        command = option(command)
+    return command
+
+
+def file_options(command: Command) -> Command:
+    """Add the options that say how a file is trained."""
+    listed = (
         output_option,
         trainable_option,
         lora_options,
@@ -98,7 +108,7 @@ def add(
     spec = _spec(source, **options)
     if "loss" not in spec:
         raise click.UsageError("name the loss, either with --loss or with --loss-output")
-    model = _send(client, "/v1/models", source, spec, tokenizer)
+    model = send_file(client, "/v1/models", source, spec, tokenizer)
     if as_json:
         echo_json(model)
         return
@@ -131,25 +141,30 @@ def check(
     spec = _spec(source, **options)
     if not named:
         spec.pop("name")
-    found = _send(client, "/v1/diagnosis", source, spec, tokenizer)
+    found = send_file(client, "/v1/diagnosis", source, spec, tokenizer)
     echo(found, show_diagnosis, as_json=as_json)
     if not found["ready"]:
         context.exit(1)
 
 
-def _send(
-    client: Client, path: str, source: Path, spec: dict[str, Any], tokenizer: Path | None
+def send_file(
+    client: Client,
+    path: str,
+    source: Path,
+    spec: dict[str, Any],
+    tokenizer: Path | None,
+    **how: Any,
 ) -> dict[str, Any]:
-    """The answer to an upload."""
+    """The answer to an upload. how: another method, parameters."""
     with _upload(source) as (field, file, size_bytes), bar(size_bytes, "Uploading") as advance:
         files: dict[str, Any] = {
             field: (source.name, MeteredFile(file, advance), "application/octet-stream")
         }
         if tokenizer is not None:
             files["tokenizer"] = (tokenizer.name, tokenizer.read_bytes(), "application/json")
-        answer: dict[str, Any] = client.request(
-            "POST", path, data={"spec": dump(spec, ensure_ascii=True)}, files=files
-        ).json()
+        about = {"data": {"spec": dump(spec, ensure_ascii=True)}, "files": files}
+        method, params = how.get("method", "POST"), how.get("params")
+        answer: dict[str, Any] = client.request(method, path, params=params, **about).json()
     return answer
 
 
@@ -157,20 +172,22 @@ def _spec(
     source: Path,
     *,
     name: str | None,
-    trainable: Any,
-    classes: Any,
-    preprocess: str | None,
     loss: str | None,
     loss_output: str | None,
+    optimizer: str | None,
     **rest: Any,
 ) -> dict[str, Any]:
     if loss is not None and loss_output is not None:
         raise click.UsageError("name the loss, either with --loss or with --loss-output")
-    own = {key: rest.pop(key) for key in ("optimizer", "output", "batch_norm")}
+    named = {"loss": {"output": loss_output} if loss_output else loss, "optimizer": optimizer}
+    return given({"name": name or source.stem, **named, **spec_of(**rest)})
+
+
+def spec_of(*, trainable: Any, classes: Any, preprocess: str | None, **rest: Any) -> dict[str, Any]:
+    """What the options of `file_options` say of a file, as JSON."""
+    own = {key: rest.pop(key) for key in ("output", "batch_norm")}
     return given(
         {
-            "name": name or source.stem,
-            "loss": {"output": loss_output} if loss_output else loss,
             **own,
             "trainable": [*trainable, *_adapters(rest)] or None,
             "classes": list(classes) or None,

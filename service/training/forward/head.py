@@ -42,8 +42,10 @@ class HeadLayer(Struct, frozen=True):
     shapes: tuple[str, ...]
 
 
-def describe(model: onnx.ModelProto, output: str, ids: Sequence[int], known: int) -> ClassHead:
-    """The head's description for an engine. known: the number of classes in the upload.
+def describe(
+    model: onnx.ModelProto, output: str, ids: Sequence[int], known: Sequence[int]
+) -> ClassHead:
+    """The head's description for an engine. known: ids of the classes in the upload.
 
     Raises GraphRefused if there is none whose rows can change.
     """
@@ -57,46 +59,52 @@ def describe(model: onnx.ModelProto, output: str, ids: Sequence[int], known: int
         features=found.features,
         features_axis=1 if found.is_conv else -1,
         classes=tuple(ids),
-        fresh=tuple(each for each in ids if each >= known),
+        fresh=tuple(each for each in ids if each not in known),
     )
 
 
 def change(
-    uploaded: onnx.ModelProto, output: str | None, ids: Sequence[int]
-) -> tuple[onnx.ModelProto, int]:
-    """The model with a row for each of these classes: its own by index, a neutral one for others.
+    uploaded: onnx.ModelProto,
+    output: str | None,
+    ids: Sequence[int],
+    row_ids: Sequence[int] | None = None,
+) -> tuple[onnx.ModelProto, Sequence[int]]:
+    """The model with a row for each of these classes: its own by id, a neutral one for others.
 
-    Also returns the previous number of classes.
-
-    ids: an id below the number of the upload's classes is the class with this index. Raises
-    GraphRefused with the blocking operator, or if an old class's logits would change.
+    row_ids: the ids of the upload's classes, by index; None if they are 0, 1, … Also returns these.
+    Raises GraphRefused with the blocking operator, if an old class's logits would change, or if
+    these are not as many as the upload has.
     """
     name = output or uploaded.graph.output[0].name
     try:
         if uploaded.functions:
             raise refuse(PLACE, "the head is inside a function")
-        return _changed(uploaded, name, ids)
+        return _changed(uploaded, name, ids, row_ids)
     except GraphRefused:
         # Exporters merge equal initializers, and hide layers in functions.
         copy = onnx.ModelProto()
         copy.CopyFrom(uploaded)
-        return _changed(normalize(copy, []).model, name, ids)
+        return _changed(normalize(copy, []).model, name, ids, row_ids)
 
 
 def _changed(
-    model: onnx.ModelProto, output: str, ids: Sequence[int]
-) -> tuple[onnx.ModelProto, int]:
+    model: onnx.ModelProto, output: str, ids: Sequence[int], row_ids: Sequence[int] | None
+) -> tuple[onnx.ModelProto, Sequence[int]]:
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     graph = Graph(copy)
     known = (graph.dims(output) or (None, None))[1]
     if known is None:
         raise refuse(PLACE, f'the number of classes in "{output}" is not fixed; {REMEDY}')
+    then = range(known) if row_ids is None else row_ids
+    if len(then) != known:
+        detail = f'"{output}" gives {known} classes, and {len(then)} are named; name each of them'
+        raise refuse("/spec/classes", detail)
     found = find(graph, output, known)
     downstream = graph.flow([found.weight]) - {found.weight}
     for name, axis in ((found.weight, found.axis), (found.bias, -1)):
         if name is not None:
-            rows = carry_over(_float32(graph, name), axis, then=range(known), now=ids)
+            rows = carry_over(_float32(graph, name), axis, then=then, now=ids)
             _set(graph, name, rows)
     for name in found.shapes:
         shape = graph.array(name)
@@ -108,8 +116,9 @@ def _changed(
         elif value.name in downstream:
             value.type.tensor_type.ClearField("shape")
     del copy.graph.value_info[:]
-    _compare(model, copy, output, [(old, new) for new, old in enumerate(ids) if old < known])
-    return onnx.shape_inference.infer_shapes(copy), known
+    pairs = [(list(then).index(each), new) for new, each in enumerate(ids) if each in then]
+    _compare(model, copy, output, pairs)
+    return onnx.shape_inference.infer_shapes(copy), then
 
 
 def find(graph: Graph, output: str, classes: int) -> HeadLayer:

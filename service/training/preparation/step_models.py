@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -77,9 +78,9 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     return replace(prepared, artifacts=artifacts, text=text)
 
 
-def _with_classes(upload: Path, task: Prepare, ids: tuple[int, ...]) -> tuple[Path, int]:
-    """A copy of the upload with these classes, and the number it had before."""
-    changed, known = head.change(load(upload), task.output, ids)
+def _with_classes(upload: Path, task: Prepare, ids: tuple[int, ...]) -> tuple[Path, Sequence[int]]:
+    """A copy of the upload with these classes, and the ids of those that it had before."""
+    changed, known = head.change(load(upload), task.output, ids, task.row_ids)
     path = Path(task.work_dir) / "changed.onnx"
     path.parent.mkdir(parents=True, exist_ok=True)
     onnx.save_model(changed, path)
@@ -87,11 +88,11 @@ def _with_classes(upload: Path, task: Prepare, ids: tuple[int, ...]) -> tuple[Pa
 
 
 def _head(
-    forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, known: int | None
+    forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, known: Sequence[int] | None
 ) -> ClassHead | None:
     """The head that trains, None if there is none.
 
-    known: the number of classes in the upload, if they were changed. Raises GraphRefused if they
+    known: ids of the classes in the upload, if they were changed. Raises GraphRefused if they
     were and the head does not train.
     """
     classes = forward.signature.target.num_classes if TASKS[task.loss].has_classes else None
@@ -99,7 +100,7 @@ def _head(
         return None
     ids = task.class_ids or tuple(range(classes or 0))
     try:
-        found = head.describe(inference, forward.output, ids, known or len(ids))
+        found = head.describe(inference, forward.output, ids, ids if known is None else known)
     except GraphRefused:
         if known is not None:
             raise

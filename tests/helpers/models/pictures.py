@@ -23,13 +23,13 @@ def photo(brightness: int, seed: int, *, kind: str = "PNG", side: int = 24) -> b
     return buffer.getvalue()
 
 
-def image_model(seed: int = 0) -> bytes:
+def image_model(seed: int = 0, *, side: int = SIDE) -> bytes:
     """A model whose input `image` has shape (1, 8, 8): flattened, then an MLP."""
-    model = onnx.load_from_string(mlp(SIDE * SIDE, 8, 2, seed=seed, inputs="flat"))
+    model = onnx.load_from_string(mlp(side * side, 8, 2, seed=seed, inputs="flat"))
     graph = model.graph
     graph.node.insert(0, helper.make_node("Flatten", ["image"], ["flat"], name="flatten"))
     del graph.input[:]
-    shape = ["batch", *SHAPE]
+    shape = ["batch", 1, side, side]
     graph.input.append(helper.make_tensor_value_info("image", TensorProto.FLOAT, shape))
     onnx.checker.check_model(model)
     content: bytes = model.SerializeToString()

@@ -165,7 +165,7 @@ def test_no_job_begins_and_classes_stay_until_a_deletion_ends(
         store.jobs.move(job.id, JobState.QUEUED, JobState.RUNNING)
     store.jobs.move(job.id, JobState.QUEUED, JobState.CANCELLED)
     with pytest.raises(InUse, match="samples of this model are being deleted"):
-        store.models.change_classes(model, model, None, edit=dict)
+        store.models.change_classes(model, model, (), edit=dict)
 
     store.finish_deletions()
 

@@ -108,7 +108,7 @@ def test_an_upload_goes_through_when_a_class_was_added(store: Store, model: Mode
     new = replace(model, signature=replace(model.signature, target=grown))
     with store.samples.stage(model.id, 16, target=target) as staging:
         staging.add(RECORD, [5], split=Split.TRAIN)
-        store.models.change_classes(model, new, None, edit=dict)
+        store.models.change_classes(model, new, (), edit=dict)
         staging.commit()
     assert labels(store, model)[-1] == 5
 

@@ -65,7 +65,7 @@ def test_an_upgrade_waits_beside_the_base_that_serves(store, model, begin):
     assert (first.base, first.adopted_at, first.versions) == (1, first.arrived_at, (1,))
     assert (upgrade.base, upgrade.adopted_at, upgrade.versions) == (2, None, ())
     assert (upgrade.request, upgrade.job_id, upgrade.labelled) == ({"epochs": 2}, job.id, 2)
-    assert (job.base, store.bases.waiting()) == (2, [(model.id, 2)])
+    assert (job.base, store.bases.waiting()) == (2, {model.name: (model.id, 2)})
     now = store.models.get(model.name)
     assert (now.base, now.signature, now.files) == (1, model.signature, model.files)
     new = store.models.get_by_id(model.id, base=2)
@@ -79,7 +79,7 @@ def test_the_base_changes_with_latest_and_back_with_a_rollback(store, model, beg
     assert (version.version, version.base) == (3, 2)
     assert store.models.get(model.name).signature.inputs == WIDER
     assert store.bases.list(model.id)[1].adopted_at is not None
-    assert store.bases.waiting() == []
+    assert store.bases.waiting() == {}
     store.aliases.roll_back(model.id)
     now = store.models.get(model.name)
     assert (now.base, now.signature) == (1, model.signature)

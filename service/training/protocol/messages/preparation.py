@@ -34,8 +34,9 @@ class Prepare(Serialized, frozen=True):
     BatchNormalization uses its batch's statistics, as one exported that way always does.
     loss_output: the tensor that is the loss, if that is `output`. engine: the one to train a
     forward model. class_ids: give the head a row for each of these, instead of one for each class
-    of the upload, whose ids are below their number. text: the description of kind text, if texts
-    feed the model; tokenizer: the path of its file. Results are written below work_dir.
+    of the upload. row_ids: the ids of the upload's classes by index, -1 for one that the model does
+    not have; None if they are 0, 1, … text: the description of kind text, if texts feed the model;
+    tokenizer: the path of its file. Results are written below work_dir.
     """
 
     source: str
@@ -49,6 +50,7 @@ class Prepare(Serialized, frozen=True):
     lora: Lora | None = None
     classes: tuple[str, ...] | None = None
     class_ids: tuple[int, ...] | None = None
+    row_ids: tuple[int, ...] | None = None
     weight_decay: float = 0.0
     max_grad_norm: float | None = None
     divide: bool = False

@@ -1,0 +1,143 @@
+"""The base of a model: shown, upgraded to a new one; an upgrade that waits is dropped."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request, Response
+
+from api import present
+from api.access.scopes import needs
+from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
+from api.dependencies import TheDaemon, TheModel
+from api.openapi import answers
+from api.routes.models.registration import (
+    form_schema,
+    lora_of,
+    spooled_tokenizer,
+    uploads,
+    wrong_form,
+)
+from api.routing import Route
+from api.schemas import JobBody
+from api.schemas.bases import ModelBaseBody, UpgradeCheckBody, UpgradeSpecBody
+from api.schemas.models import Adapters
+from api.waiting import unless_gone
+from service.access.principal import Scope
+from service.daemon import Daemon
+from service.models.upgrade.fit import UpgradeSpec
+from storage.records.models import Model
+
+router = APIRouter(prefix="/v1/models/{name}", tags=["models"], route_class=Route)
+
+
+@router.get("/base", summary="Show the base", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
+def show_base(model: TheModel, daemon: TheDaemon) -> ModelBaseBody:
+    """The file that `latest` descends from, former ones that versions remain of, and the upgrade
+    that is not decided.
+    """
+    return _shown(daemon, model)
+
+
+@router.put(
+    "/base",
+    status_code=202,
+    response_model=JobBody,
+    summary="Upgrade to a new base",
+    responses={
+        200: {"model": UpgradeCheckBody, "description": "It fits; nothing has changed (`check`)."},
+        **answers(
+            *("busy", "graph_refused", "in_use", "no_samples", "not_found", "preparation_failed"),
+            *("state_conflict", "storage_full", "too_large", "unsupported_media_type"),
+        ),
+    },
+    openapi_extra=form_schema("UpgradeSpecBody", ["model"], example={"spec": {"running": "wait"}}),
+)
+@needs(Scope.MODELS_ADMIN, counted="registrations")
+async def upgrade_base(
+    request: Request,
+    response: Response,
+    model: TheModel,
+    daemon: TheDaemon,
+    check: Annotated[
+        bool, Query(description="Only tell whether the file fits, and what does not.")
+    ] = False,
+) -> Response | JobBody:
+    """Parts: `model`, a forward ONNX file of any architecture that the stored samples fit, `spec`
+    (JSON), and for a model of texts `tokenizer`, if it changes.
+
+    The file is prepared, and trained by the job of the answer when the policy allows. The old base
+    serves until the gate lets a version of the new one become `latest`. An upgrade that waits is
+    replaced.
+    """
+    require_media_type(request, "multipart/form-data")
+    require_room_for(request, daemon)
+    async with request.form(max_files=3, max_fields=4) as form:
+        spec = _spec(await json_part(form, "spec", UpgradeSpecBody) or UpgradeSpecBody())
+        name, upload, tokenizer = uploads(form)
+        if name != "model":
+            raise wrong_form(f"/{name}", 'an upgrade is a forward ONNX file, the part "model"')
+        async with (
+            spooled_part(upload, folder=daemon.store.tmp_dir) as path,
+            spooled_tokenizer(tokenizer, daemon) as text,
+        ):
+            source = Path(path)
+            if check:
+                checking = daemon.upgrades.check(model, spec, source, tokenizer=text)
+                found = await unless_gone(request, checking)
+                body = UpgradeCheckBody.of(
+                    found.new,
+                    inputs=found.new.signature.inputs,
+                    consent_ends=found.consent_ends,
+                )
+                return Response(body.model_dump_json(), media_type="application/json")
+            beginning = daemon.upgrades.begin(model, spec, source, tokenizer=text)
+            job = await unless_gone(request, beginning)
+    response.headers["Location"] = f"/v1/jobs/{job.id}"
+    return present.job(job)
+
+
+@router.delete(
+    "/base",
+    status_code=204,
+    summary="Drop the upgrade",
+    responses=answers("in_use", "not_found"),
+)
+@needs(Scope.MODELS_ADMIN)
+async def drop_upgrade(model: TheModel, daemon: TheDaemon) -> None:
+    """Drops the upgrade that waits, with its versions, and cancels its job."""
+    await daemon.upgrades.drop(model)
+
+
+def _shown(daemon: Daemon, model: Model) -> ModelBaseBody:
+    rows = {row.base: row for row in daemon.store.bases.list(model.id)}
+    upgrade = daemon.upgrades.of(model)
+    former = [row for row in rows.values() if row.adopted_at is not None]
+    return ModelBaseBody.of(
+        rows[model.base],
+        former=[row for row in former if row.base != model.base],
+        upgrade=upgrade
+        and {
+            **{name: getattr(upgrade.base, name) for name in ("base", "sha256", "arrived_at")},
+            **{name: getattr(upgrade, name) for name in ("state", "reason", "retry_at")},
+            "versions": upgrade.base.versions,
+            "job_id": upgrade.job.id,
+        },
+    )
+
+
+def _spec(given: UpgradeSpecBody) -> UpgradeSpec:
+    listed = given.trainable or []
+    return UpgradeSpec(
+        output=given.output,
+        loss_output=given.loss.output if given.loss is not None else None,
+        trainable=tuple(each for each in listed if isinstance(each, str)) or None,
+        lora=lora_of([each.lora for each in listed if isinstance(each, Adapters)]),
+        classes=tuple(given.classes) if given.classes else None,
+        hyperparameters=given.hyperparameters.model_dump(exclude_none=True),
+        preprocess=tuple(given.preprocess),
+        batch_norm=given.batch_norm,
+        running=given.running,
+    )

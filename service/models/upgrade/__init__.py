@@ -1,0 +1,1 @@
+"""Upgrades of a model to a new base: checked, begun, tried again, dropped. docs/upgrades.md."""
