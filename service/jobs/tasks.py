@@ -57,7 +57,7 @@ def train_task(job: Job, store: Store, settings: Settings, *, work_dir: Path) ->
     return replace(
         task,
         provenance={**task.provenance, "job_id": job.id},
-        open=_open(job, model, start),
+        to_choose=_to_choose(job, model, start),
         update=update_terms(job, model, store),
     )
 
@@ -111,7 +111,7 @@ def training_task(
     )
 
 
-def _open(job: Job, model: Model, start: Start) -> tuple[str, ...]:
+def _to_choose(job: Job, model: Model, start: Start) -> tuple[str, ...]:
     """Names of what the job still has to choose; empty once it has chosen.
 
     The share of the base set is chosen whenever it is not given, so that no job forgets by default.

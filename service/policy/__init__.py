@@ -2,8 +2,8 @@
 
 from service.policy.judge import Judge, Verdict
 from service.policy.policy import Given, Policy, Unknown, default_policy
+from service.policy.time_windows import Window
 from service.policy.validation import from_dict, to_dict
-from service.policy.windows import Window
 
 __all__ = [
     "Given",

@@ -15,7 +15,7 @@ from service.policy.checks import (
 )
 from service.policy.policy import Policy
 from service.policy.signals import Signals
-from service.policy.windows import is_open, next_opening
+from service.policy.time_windows import is_open, next_opening
 
 
 class Used(Struct, frozen=True):

@@ -26,7 +26,7 @@ from storage.records.jobs import Blocker, Job, StoredPolicy
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from service.device.sessions import Address, SessionTable, SessionUserIdle
+    from service.device.login_sessions import Address, SessionTable, SessionUserIdle
 
 CLOSELY_S = 0.5
 """While a job trains or somebody watches."""
@@ -254,7 +254,7 @@ def _reported_sessions() -> SessionUserIdle | None:
     table = platform_table()
     if table is None:
         return None
-    from service.device.sessions import SessionUserIdle
+    from service.device.login_sessions import SessionUserIdle
 
     return SessionUserIdle(table)
 

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field
 from pydantic.dataclasses import dataclass
 from pydantic.fields import FieldInfo
 
-from service.policy.windows import Window
+from service.policy.time_windows import Window
 
 Effect = Literal["allow", "block"]
 MIN_MEMORY_LIMIT_BYTES = 128 * 2**20

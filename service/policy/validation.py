@@ -11,7 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from service.errors import InvalidInput
 from service.policy.policy import LEVELS, MAX_ENTRIES, SETTINGS, Policy, Unknown
-from service.policy.windows import DAYS
+from service.policy.time_windows import DAYS
 from storage.errors import Problem
 
 Place = tuple[str | int, ...]

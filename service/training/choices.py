@@ -88,7 +88,7 @@ def choose(
     *,
     tick: Callable[[], None],
 ) -> Chosen:
-    """The hyperparameters in `task.open`, each with its reason.
+    """The hyperparameters in `task.to_choose`, each with its reason.
 
     open_engine: opens an engine that may be trained and discarded. tick runs between steps. The
     same task gives the same choices.
@@ -98,7 +98,7 @@ def choose(
     reasons: dict[str, str] = {}
 
     def take(name: str, value: Any, reason: str) -> None:
-        if name in task.open and value is not None:
+        if name in task.to_choose and value is not None:
             values[name], reasons[name] = value, reason
 
     take("replay", *_replay(task, datasets))
@@ -114,7 +114,7 @@ def choose(
     if not for_classes and wanted.sampling == "shuffled":
         # With class weights, the validation loss would weight classes differently.
         take("early_stopping_patience", *_patience(len(datasets.validation)))
-    if "learning_rate" in task.open:
+    if "learning_rate" in task.to_choose:
         task = replace(task, hyperparameters=replace(wanted, **values))
         take("learning_rate", *_learning_rate(task, drawn, open_engine, tick))
     return Chosen(values, reasons)

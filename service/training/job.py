@@ -15,13 +15,6 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.training.beginning import (
-    base_engine,
-    open_engine,
-    prepare_task,
-    scales_labels,
-    start_state,
-)
 from service.training.callbacks import JobCallbacks, OutOfTime
 from service.training.data.datasets import Datasets, load_datasets
 from service.training.data.sampler import Sampler
@@ -44,6 +37,13 @@ from service.training.protocol.messages.training import (
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
+from service.training.start import (
+    base_engine,
+    open_engine,
+    prepare_task,
+    scales_labels,
+    start_state,
+)
 from service.training.tasks import TASKS
 from service.training.thread_selection import ThreadChoice, select_threads
 from storage.database.codec import dump

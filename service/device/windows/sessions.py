@@ -6,7 +6,7 @@ import ctypes
 import os
 import sys
 
-from service.device.sessions import Session
+from service.device.login_sessions import Session
 from service.device.windows.last_input import seconds_since_input
 
 TAKE_INPUT = frozenset({0, 1})

@@ -63,7 +63,7 @@ def load_samples(
     Training samples include the base set, unless the job replays nothing.
     Raises NoSamples if there is nothing to train on.
     """
-    base = bool(task.hyperparameters.replay) or "replay" in task.open
+    base = bool(task.hyperparameters.replay) or "replay" in task.to_choose
     train_set = reader.read(Split.TRAIN, watermark=task.watermark, base=base, features=features)
     if len(train_set) == len(base_positions(task, train_set)):
         raise NoSamples(

@@ -67,7 +67,7 @@ def choose_head(
 
     The same task gives the same choice.
     """
-    rest = replace(task, open=tuple(name for name in task.open if name != "head"))
+    rest = replace(task, to_choose=tuple(name for name in task.to_choose if name != "head"))
     held = list(folds(datasets, seed=task.hyperparameters.seed))
     scores: dict[Kind, Score] = {}
     labels = datasets.train.labels[np.concatenate(held)]

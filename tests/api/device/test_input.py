@@ -17,7 +17,7 @@ from support import DEADLINE_S, Served, client, wait_until
 from watcher import Watcher
 
 from service.device import sessions
-from service.device.sessions import Session
+from service.device.login_sessions import Session
 
 PATH = "/v1/device/input"
 DAY_S = 86400.0

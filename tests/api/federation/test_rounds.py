@@ -11,7 +11,7 @@ from federated import FEDERATION, make_device
 from safetensors.numpy import save
 from support import wait_until
 
-from service.policy.windows import DAYS
+from service.policy.time_windows import DAYS
 from service.training.updates.compression import read_update
 
 LONG = {"epochs": 1_000_000}

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from service.device.sessions import Session
+from service.device.login_sessions import Session
 from service.device.windows import last_input
 from service.device.windows import sessions as sessions_windows
 from service.policy.device_monitor import platform_table

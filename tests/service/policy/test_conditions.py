@@ -6,7 +6,7 @@ import pytest
 from policies import strict_laptop
 
 from service.policy import Unknown, Window
-from service.policy.windows import DAYS
+from service.policy.time_windows import DAYS
 from storage.records.jobs import Blocker
 
 LAPTOP = strict_laptop()

@@ -15,7 +15,6 @@ from msgspec.structs import replace
 from step_models import perceptron
 from workshop import CLASSES, make_samples
 
-from service.training.beginning import prepare_task
 from service.training.choices import balanced, choose
 from service.training.data.batches import Dataset
 from service.training.data.datasets import Datasets
@@ -26,6 +25,7 @@ from service.training.hyperparameters import CHOSEN, Hyperparameters
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
 from service.training.protocol.messages.training import Chosen, Start, Train
+from service.training.start import prepare_task
 from storage.records.signatures import Signature
 
 Ask = Callable[..., Chosen]
@@ -54,7 +54,7 @@ def task(tmp_path: Path, classification: Signature, hidden: int) -> Train:
         watermark=0,
         hyperparameters=Hyperparameters(seed=3),
         start=None,  # type: ignore[arg-type]  # nobody reads where it starts
-        open=CHOSEN,
+        to_choose=CHOSEN,
         **paths,
     )
 
@@ -137,7 +137,7 @@ def test_classes_without_samples_weigh_nothing() -> None:
 
 def test_what_is_given_stays(ask: Ask) -> None:
     given = Hyperparameters(batch_size=4, epochs=2)
-    chosen = ask(100, hyperparameters=given, open=("learning_rate", "schedule"))
+    chosen = ask(100, hyperparameters=given, to_choose=("learning_rate", "schedule"))
     assert chosen.values.keys() == {"learning_rate", "schedule"}
     assert "2" not in chosen.reasons["schedule"]
 
@@ -224,6 +224,6 @@ def test_classes_beside_a_base_set_are_weighed(
 def test_a_share_that_was_given_stays(ask: Ask, task: Train) -> None:
     wanted = replace(task.hyperparameters, replay=0.2)
     left = tuple(name for name in CHOSEN if name != "replay")
-    chosen = ask(200, base=100, hyperparameters=wanted, open=left)
+    chosen = ask(200, base=100, hyperparameters=wanted, to_choose=left)
     assert "replay" not in chosen.values
     assert chosen.reasons["batch_size"] == "for 125 training samples"

@@ -16,11 +16,11 @@ from onnx import helper
 from service.training.graph.blocks.layout import BlockWindows, block_op, sizes
 from service.training.graph.blocks.parts import repeat
 from service.training.graph.builder import Builder
+from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import Node
 from service.training.graph.places import fixed
 from service.training.graph.rules.resize import interpolation
 from service.training.graph.tensor import Tensor, product
-from service.training.graph.windows import WindowShape, windows_of
 
 UNARY = (
     *("Abs", "Celu", "Clip", "Elu", "Erf", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish"),

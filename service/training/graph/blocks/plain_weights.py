@@ -9,10 +9,10 @@ import numpy as np
 
 from service.training.graph.blocks.between import Rewriting, two_axes
 from service.training.graph.blocks.layout import BlockWindows
+from service.training.graph.kernel_windows import windows_of
 from service.training.graph.node import Node
 from service.training.graph.places import fixed
 from service.training.graph.tensor import Array, Tensor, product
-from service.training.graph.windows import windows_of
 
 Affine: TypeAlias = tuple[Tensor | None, Tensor | None]
 """Factor and summand of each channel."""

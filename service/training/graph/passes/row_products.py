@@ -8,10 +8,10 @@ from functools import reduce
 
 from msgspec import Struct
 
+from service.training.graph.kernel_windows import WindowShape
 from service.training.graph.node import Gradients, Node
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Dim, Tensor, product
-from service.training.graph.windows import WindowShape
 
 FEW_CHANNELS = 8
 """Up to this many, one product with all positions of a kernel side by side is faster."""

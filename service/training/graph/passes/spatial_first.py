@@ -17,6 +17,7 @@ from onnx import helper
 
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import reads
+from service.training.graph.kernel_windows import windows_of
 from service.training.graph.node import Node
 from service.training.graph.passes.row_products import (
     Windowed,
@@ -25,7 +26,6 @@ from service.training.graph.passes.row_products import (
     places_last,
 )
 from service.training.graph.tensor import Shape, Tensor, product
-from service.training.graph.windows import windows_of
 
 ELEMENTWISE = frozenset(("Clip", "Elu", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"))
 """Operators that work in any layout."""

@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 
+from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.passes.pads import all_pads
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
-from service.training.graph.windows import WindowShape, windows_of
 
 
 def convolution(node: Node, g: Tensor) -> Gradients:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import along, fixed
 from service.training.graph.tensor import INT64, Array, Tensor
-from service.training.graph.windows import WindowShape, windows_of
 
 
 def max_pool(node: Node, g: Tensor) -> Gradients:

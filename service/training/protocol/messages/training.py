@@ -84,8 +84,8 @@ class Train(Serialized, frozen=True):
     provenance: what the parent knows about the model's origin. cache: the model's folder for data
     computed from its samples; feature_cache_bytes: the maximum size of features there,
     tensor_cache_bytes: of decoded files. preprocess: of the inputs, as in the model's row.
-    providers: execution providers in order of preference; the CPU's if empty. open: the
-    hyperparameters that the child is to choose.
+    providers: execution providers in order of preference; the CPU's if empty. to_choose: the
+    hyperparameters that the child chooses.
     """
 
     artifacts: Artifacts
@@ -107,7 +107,7 @@ class Train(Serialized, frozen=True):
     preprocess: tuple[dict[str, Any], ...] = ()
     tensor_cache_bytes: int = 0
     providers: tuple[str, ...] = ()
-    open: tuple[str, ...] = ()
+    to_choose: tuple[str, ...] = ()
     update: UpdateTerms | None = None
     only_measures: bool = False
     kind: Literal["train"] = "train"

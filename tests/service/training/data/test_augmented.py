@@ -204,7 +204,7 @@ def test_chosen_hyperparameters_come_from_samples_as_they_are(
     whole: Prepared, task: Callable[..., Train], train: Any
 ) -> None:
     def chosen(preprocess: Any) -> Any:
-        wanted = replace(task(whole, preprocess, epochs=2), open=("learning_rate",))
+        wanted = replace(task(whole, preprocess, epochs=2), to_choose=("learning_rate",))
         _, child = train(wanted)
         (said,) = (each for each in child.said if each.kind == "chosen")
         return said.values

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from service.device.sessions import REPORT_HOLDS_S, Session, SessionUserIdle, process_behind
+from service.device.login_sessions import REPORT_HOLDS_S, Session, SessionUserIdle, process_behind
 from service.errors import NoSession
 
 DAY_S = 86400.0

@@ -42,10 +42,10 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
 
         datasets.fill(tick)
         begun = start_with_label_scale(begun, datasets.train, open_aside, tick=tick)
-    if begun.open:
+    if begun.to_choose:
         chosen = make_choices(begun, datasets, open_aside, tick=tick)
         pipe.send(chosen)
-        begun = replace(begun, hyperparameters=with_choices(begun, chosen), open=())
+        begun = replace(begun, hyperparameters=with_choices(begun, chosen), to_choose=())
     if begun.hyperparameters.head is not None:
         from service.training.heads.selection import alone
 
@@ -83,10 +83,10 @@ def make_choices(
     *,
     tick: Callable[[], None],
 ) -> Chosen:
-    """Choose the hyperparameters that are open."""
-    if {"learning_rate", "head"} & {*task.open}:
+    """Choose the hyperparameters that are left to the job."""
+    if {"learning_rate", "head"} & {*task.to_choose}:
         datasets.fill(tick)  # else its test would compute every batch's features again
-    if "head" in task.open:
+    if "head" in task.to_choose:
         from service.training.heads.selection import choose_head as choose
     else:
         from service.training.choices import choose

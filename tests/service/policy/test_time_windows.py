@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.policy.windows import DAYS, Window, is_open, next_opening
+from service.policy.time_windows import DAYS, Window, is_open, next_opening
 
 BERLIN = ZoneInfo("Europe/Berlin")
 NIGHT = Window(days=("fri",), start="22:00", end="06:00")
