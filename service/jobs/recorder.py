@@ -78,45 +78,29 @@ class Recorder:
     def noted(self, message: Noted) -> None:
         """Record what the child reports about samples and its choices before it trains."""
         match message:
-            case Chosen():
-                self._store.jobs.choose(self._job.id, message.values, reasons=message.reasons)
-            case Seen():
-                self.seen(message)
-            case Quarantined():
-                self.quarantined(message)
-            case Dropped():
-                self.dropped(message)
+            case Chosen(values, reasons):
+                self._store.jobs.choose(self._job.id, values, reasons=reasons)
+            case Seen(ids, started_from):  # before the job trains on them
+                seen = decode(b64decode(ids))
+                self._store.lineage.add(self._job.id, seen, started_from=started_from)
+            case Quarantined(reasons):
+                by_id = {int(sample_id): reason for sample_id, reason in reasons.items()}
+                self._store.samples.quarantine(self._job.model_id, by_id)
+                self._log("samples.quarantined", samples=len(by_id))
+            case Dropped(cache, reason):
+                self._store.events.note_dropped(self._job.model_id, cache, reason)
+                self.warnings.append(
+                    f"the cache of {cache} was damaged ({reason}), and is made anew; the disk may"
+                    " be failing"
+                )
             case Decoded():
-                self.decoded(message)
-
-    def seen(self, message: Seen) -> None:
-        """Record the samples that the job is about to train on, before it does."""
-        ids = decode(b64decode(message.ids))
-        self._store.lineage.add(self._job.id, ids, started_from=message.started_from)
-
-    def quarantined(self, message: Quarantined) -> None:
-        """Set aside the samples that cannot be read."""
-        reasons = {int(sample_id): reason for sample_id, reason in message.reasons.items()}
-        self._store.samples.quarantine(self._job.model_id, reasons)
-        self._log("samples.quarantined", samples=len(message.reasons))
-
-    def dropped(self, message: Dropped) -> None:
-        """A cache was damaged: the job warns of it."""
-        self._store.events.note_dropped(self._job.model_id, message.cache, message.reason)
-        self.warnings.append(
-            f"the cache of {message.cache} was damaged ({message.reason}), and is made anew; the "
-            "disk may be failing"
-        )
-
-    def decoded(self, message: Decoded) -> None:
-        """Files were decoded; those that exceed the cache are decoded again every epoch."""
-        self._log(
-            "job.decoded",
-            samples=message.samples,
-            decoded=message.decoded,
-            cached=message.kept,
-            seconds=round(message.seconds, 3),
-        )
+                self._log(
+                    "job.decoded",
+                    samples=message.samples,
+                    decoded=message.decoded,
+                    cached=message.kept,
+                    seconds=round(message.seconds, 3),
+                )
 
     def measured(self, message: Measured) -> None:
         """Keep a point for the next report."""

@@ -24,20 +24,15 @@ from service.training.protocol.messages.commands import Cancel, Continue, Hold, 
 from service.training.protocol.messages.comparison import Evaluate
 from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.messages.training import (
-    Chosen,
-    Decoded,
     Done,
-    Dropped,
     Measured,
     Progress,
-    Quarantined,
     Saved,
-    Seen,
     Started,
     Train,
     Updated,
 )
-from service.training.protocol.messages.unions import Command, Message, Task
+from service.training.protocol.messages.unions import Command, Message, Noted, Task
 from storage.errors import StorageBroken
 from storage.records.federation import ROUND
 from storage.records.jobs import Blocker, Job, JobState
@@ -262,8 +257,6 @@ class JobRun:
             case Started():
                 recorder.started(message)
                 self.log.began(message)
-            case Chosen() | Seen() | Quarantined() | Dropped() | Decoded():
-                await asyncio.to_thread(recorder.noted, message)
             case Measured():
                 recorder.measured(message)
             case Progress():
@@ -275,6 +268,8 @@ class JobRun:
                 await asyncio.to_thread(self._end, message)
                 if self._state is JobState.CANCELLED:
                     self.cancelled.set()
+            case _ if isinstance(message, Noted):
+                await asyncio.to_thread(recorder.noted, message)
 
     def _report(self) -> None:
         self.log.save()
