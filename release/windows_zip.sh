@@ -36,8 +36,9 @@ install() {
     "$@" --quiet --no-deps --no-compile --target "$packages" --platform win_amd64 --python-version 3.11 \
         --implementation cp --only-binary=:all:
 }
-# Packages that are required for what Hone does not do: to train PyTorch's modules, to install others.
-grep -viE '^(cerberus|h5py|mpmath|pip|setuptools|sympy)==' "$locked/requirements.txt" >"$folder/requirements.txt"
+# Packages that are required for what Hone does not do: train PyTorch's modules, download, install packages.
+grep -viE "^(cerberus|h5py|mpmath|pip|setuptools|sympy|huggingface_hub|hf-xet|filelock|fsspec|httpcore2|httpx2|pyyaml|tqdm|truststore)==" \
+    "$locked/requirements.txt" >"$folder/requirements.txt"
 install "$@" install --require-hashes --requirement "$folder/requirements.txt"
 install "$@" install "$wheel"
 # Parts of packages that no program of ours reads.

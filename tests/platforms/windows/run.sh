@@ -15,8 +15,9 @@ mkdir "$sources"
 for each in tests docs examples systemd windows README.md CHANGELOG.md pyproject.toml; do
     cp -r "$here/../../../$each" "$sources"
 done
-# Its processes end with it, Wine's own among them, and its ports are its own.
+# Its processes end with it, Wine's own among them, and its ports are its own. The shell stays, to wait for
+# processes whose parents have ended.
 export HONE_WINDOWS="$root" HONE_WINDOWS_ZIP="$zip"
 exec unshare --mount --net --pid --fork --kill-child --mount-proc sh -euc '
     ip link set lo up
-    exec "$@"' sh "$python" -m pytest -p no:cacheprovider "$here" "$@"
+    "$@" || exit $?' sh "$python" -m pytest -p no:cacheprovider "$here" "$@"
