@@ -20,8 +20,8 @@ REMOVE_DIR, REMOVE_FILE, MAKE_DIR, MAKE_REG = 1 << 4, 1 << 5, 1 << 7, 1 << 8
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 FILE_RIGHTS_BY_ABI = {1: 13, 2: 14, 3: 15, 5: 16}
 """ABI → the number of rights known from it on, which are the lowest bits."""
-TCP = 0b11
-"""Binding and connecting, from ABI 4 on."""
+BIND_TCP, CONNECT_TCP = 0b01, 0b10
+"""Known from ABI 4 on."""
 SCOPED = 0b11
 """Abstract Unix sockets and signals of other processes, from ABI 6 on."""
 OF_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
@@ -36,18 +36,22 @@ def abi(libc: ctypes.CDLL) -> int:
     return max(0, int(libc.syscall(CREATE_RULESET, None, ctypes.c_size_t(0), ASK_VERSION)))
 
 
-def restrict(libc: ctypes.CDLL, rules: Iterable[tuple[str | Path, int]]) -> int:
+def restrict(
+    libc: ctypes.CDLL, rules: Iterable[tuple[str | Path, int]], *, connects: bool = False
+) -> int:
     """Restrict this thread for good to what the rules allow; returns the ABI.
 
     rules: paths with their rights; those that do not exist are skipped. A right on a folder covers
-    everything below it. Without Landlock it returns 0 and restricts nothing. Call it before there
-    are other threads, and after no_new_privs is set. Raises OSError.
+    everything below it. connects: whether it may connect to other machines. Without Landlock it
+    returns 0 and restricts nothing. Call it before there are other threads, and after no_new_privs
+    is set. Raises OSError.
     """
     version = abi(libc)
     if version == 0:
         return 0
     known = (1 << max(n for since, n in FILE_RIGHTS_BY_ABI.items() if since <= version)) - 1
-    attributes = struct.pack("QQQ", known, TCP, SCOPED)
+    tcp = BIND_TCP if connects else BIND_TCP | CONNECT_TCP
+    attributes = struct.pack("QQQ", known, tcp, SCOPED)
     size = 24 if version >= 6 else 16 if version >= 4 else 8
     ruleset = _checked(libc.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(size), 0))
     try:

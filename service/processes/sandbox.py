@@ -1,8 +1,9 @@
-"""The sandbox of a child that processes untrusted models and pictures.
+"""The sandbox of a child that processes untrusted models, pictures and answers.
 
 No network, no other programs, no other processes (seccomp), and only files of the task and of the
-installation (Landlock). Linux only: other systems offer unprivileged processes nothing comparable.
-On Windows a child only gives up its privileges.
+installation (Landlock). A child that asks a source may connect to other machines. Linux only: other
+systems offer unprivileged processes nothing comparable. On Windows a child only gives up its
+privileges.
 
 A child enters it before it reads any untrusted data, and before it has threads: existing threads
 would stay outside.
@@ -42,6 +43,13 @@ ACCELERATORS = (
     *("/sys/bus", "/sys/class", "/sys/devices"),
 )
 """Devices of GPUs and the like; NVIDIA's have numbers in their names."""
+OF_THE_NETWORK = (
+    *("/etc/resolv.conf", "/etc/hosts", "/etc/nsswitch.conf", "/etc/host.conf", "/etc/gai.conf"),
+    *("/etc/ssl", "/etc/pki", "/etc/ca-certificates"),
+)
+"""Files by which names are found and certificates are judged."""
+AUTHORITIES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
+"""Variables that name other certificate authorities."""
 NULL = "/dev/null"
 KEPT_PRIVILEGE = "SeChangeNotifyPrivilege"
 """To open files without rights to the folders above them, which Windows gives everybody."""
@@ -61,11 +69,13 @@ def enter(
     readable: Iterable[str | Path] = (),
     writable: Iterable[str | Path] = (),
     accelerators: bool = False,
+    network: bool = False,
 ) -> Confinement:
     """Restrict this process for good to the installation and these files and folders.
 
     Temporary files go to the first writable folder. accelerators: whether GPUs and the like may be
-    used. Raises OSError if the kernel has these features but refuses.
+    used. network: whether it may connect to other machines. Raises OSError if the kernel has these
+    features but refuses.
     """
     if sys.platform == "win32":
         _drop_privileges()
@@ -91,9 +101,12 @@ def enter(
     rules.append((NULL, landlock.USE_DEVICE))
     if accelerators:
         rules += [(path, landlock.USE_DEVICE) for path in _accelerators()]
+    if network:
+        named = filter(None, map(os.environ.get, AUTHORITIES))
+        rules += [(path, landlock.READ) for path in (*OF_THE_NETWORK, *named)]
     return Confinement(
-        landlock=landlock.restrict(libc, rules),
-        seccomp=seccomp.allow_calls(libc, accelerators=accelerators),
+        landlock=landlock.restrict(libc, rules, connects=network),
+        seccomp=seccomp.allow_calls(libc, accelerators=accelerators, network=network),
     )
 
 

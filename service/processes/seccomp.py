@@ -74,6 +74,14 @@ LIMITED: dict[str, tuple[Numbers, int, tuple[int, ...]]] = {
     "madvise": ((28, 233), 2, (*range(26), 102, 103)),
 }
 """Allowed if one argument has one of these values: name → numbers, the argument's place, values."""
+OF_NETWORK: dict[str, Numbers] = {
+    "connect": (42, 203), "getsockname": (51, 204), "getpeername": (52, 205), "sendto": (44, 206),
+    "recvfrom": (45, 207), "setsockopt": (54, 208), "getsockopt": (55, 209), "shutdown": (48, 210),
+    "sendmsg": (46, 211), "recvmsg": (47, 212), "sendmmsg": (307, 269),
+}
+"""Allowed besides to a child that asks others."""
+# AF_INET, AF_INET6, and AF_NETLINK, by which addresses are chosen; not AF_UNIX.
+SOCKET: tuple[Numbers, int, tuple[int, ...]] = ((41, 198), 0, (2, 10, 16))
 # fmt: on
 NO_DEVICES = (0x8901, 0x8902, 0x5412, 0x541C, 0xC0045877, 0xC0045878)
 """FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX, FIFREEZE, FITHAW: what `ioctl` does not take of a child
@@ -105,7 +113,7 @@ def number_of(numbers: Numbers, machine: str) -> int | None:
     return numbers[ARCHITECTURES[machine][1]]
 
 
-def allow_calls(libc: ctypes.CDLL, *, accelerators: bool = False) -> bool:
+def allow_calls(libc: ctypes.CDLL, *, accelerators: bool = False, network: bool = False) -> bool:
     """Install the filter in this thread, for good; False if kernel or processor do not support it.
 
     Call it before there are other threads, and after no_new_privs is set. Raises OSError.
@@ -113,7 +121,7 @@ def allow_calls(libc: ctypes.CDLL, *, accelerators: bool = False) -> bool:
     machine = os.uname().machine
     if not is_known(machine):
         return False
-    text = program(machine, pid=os.getpid(), accelerators=accelerators)
+    text = program(machine, pid=os.getpid(), accelerators=accelerators, network=network)
     code = ctypes.create_string_buffer(text, len(text))
     # struct sock_fprog: a count, padding, a pointer.
     filters = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(text) // 8, _address(code)))
@@ -125,7 +133,7 @@ def allow_calls(libc: ctypes.CDLL, *, accelerators: bool = False) -> bool:
     return True
 
 
-def program(machine: str, *, pid: int, accelerators: bool = False) -> bytes:
+def program(machine: str, *, pid: int, accelerators: bool = False, network: bool = False) -> bytes:
     """The filter, as an array of struct sock_filter."""
     code: list[Instruction] = [
         (LOAD, 0, 0, ARCHITECTURE_AT),
@@ -133,9 +141,10 @@ def program(machine: str, *, pid: int, accelerators: bool = False) -> bytes:
         (RETURN, 0, 0, KILL_PROCESS),
         (LOAD, 0, 0, NUMBER_AT),
     ]
-    for numbers in ALLOWED.values():
+    for numbers in (ALLOWED | OF_NETWORK if network else ALLOWED).values():
         code += _called(numbers, machine, PASS)
-    for name, (numbers, place, values) in LIMITED.items():
+    limited = LIMITED | {"socket": SOCKET} if network else LIMITED
+    for name, (numbers, place, values) in limited.items():
         is_device = name == "ioctl" and accelerators
         chosen = NO_DEVICES if is_device else values
         found, otherwise = (REFUSE, PASS) if is_device else (PASS, REFUSE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -210,3 +211,37 @@ def test_a_predictor_opens_no_file_outside_of_its_folder(tmp_path: Path) -> None
 
     (tmp_path / "files").mkdir()
     assert "Permission denied" in asyncio.run(ask()).header["error"]["detail"]
+
+
+ASKS = """
+import os, socket, sys
+from pathlib import Path
+from service.processes import sandbox
+folder, port = sys.argv[1], int(sys.argv[2])
+sandbox.enter(writable=[folder], network=True)
+socket.create_connection(("localhost", port)).close()
+attempts = {
+    "the token": lambda: Path(folder, "../admin.token").read_bytes(),
+    "a socket of the device": lambda: socket.socket(socket.AF_UNIX),
+    "a new process": os.fork,
+    "a listener": lambda: socket.create_server(("localhost", 0)),
+}
+for name, attempt in attempts.items():
+    try:
+        attempt()
+    except OSError:
+        continue
+    sys.exit(f"allowed: {name}")
+"""
+
+
+def test_a_child_that_asks_a_source_reaches_the_network_and_nothing_of_the_device(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "admin.token").write_text("secret")
+    folder = tmp_path / "downloads"
+    folder.mkdir()
+    with socket.create_server(("localhost", 0)) as server:
+        port = str(server.getsockname()[1])
+        program = [sys.executable, "-c", ASKS, str(folder), port]
+        subprocess.run(program, cwd=APPLICATION, check=True, timeout=DEADLINE_S)
