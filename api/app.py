@@ -35,7 +35,7 @@ from api.routes import (
     versions,
 )
 from api.routes.federation import parameters, rounds
-from api.routes.models import bases, models, registration
+from api.routes.models import bases, follow, models, registration
 from api.security import Guard
 from service.daemon import Daemon
 from service.policy.device_monitor import takes_input_reports
@@ -64,6 +64,7 @@ ROUTED = (
     dataset,
     metrics,
     checkpoints,
+    follow,
     aliases,
     reference,
     parameters,

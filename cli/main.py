@@ -52,6 +52,7 @@ COMMANDS = {
     "samples": "cli.commands.samples.samples",
     "serve": "cli.commands.serve",
     "service": "cli.commands.service",
+    "sign": "cli.commands.sign",
     "snooze": "cli.commands.device.pauses",
     "status": "cli.commands.device.status",
     "system": "cli.commands.device.status",

@@ -24,6 +24,8 @@ from service.errors import NotReady
 from service.events import Feed
 from service.federation.deadlines import Deadlines
 from service.federation.measuring import Measuring
+from service.follow.begin import begin_upgrade
+from service.follow.follower import SWEEP_S, Follower
 from service.installation.inspector import Inspector
 from service.jobs.scheduler import Scheduler
 from service.jobs.short_tasks import ShortTasks
@@ -88,6 +90,7 @@ class Daemon:
     deadlines: Deadlines
     measuring: Measuring
     inspector: Inspector
+    follower: Follower
 
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
@@ -169,6 +172,10 @@ class Daemon:
         self.upgrades = Upgrades(
             self.store, short_tasks, self.registry, scheduler=self.scheduler, feed=self.feed
         )
+        self._build_rest(short_tasks)
+
+    def _build_rest(self, short_tasks: ShortTasks) -> None:
+        """What is made of versions, and what is done beside jobs."""
         self.variants = VariantMaker(self.store, short_tasks)
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store, self.children)
@@ -180,6 +187,14 @@ class Daemon:
         self.inspector = Inspector(self.store, self.settings, self.children)
         self.daily_backups = DailyBackups(self.store, self.monitor, self.feed)
         self.verification = Verifier(self.store, self.monitor)
+        self.follower = Follower(
+            self.store,
+            self.settings,
+            monitor=self.monitor,
+            children=self.children,
+            feed=self.feed,
+            begin=partial(begin_upgrade, self.upgrades),
+        )
 
     def _start_timer(self) -> None:
         """Begin the hourly work, and the triggers."""
@@ -194,6 +209,7 @@ class Daemon:
         hourly(self.daily_backups.make_if_due)
         hourly(self.verification.run_if_due)
         hourly(self.drift.check_all)
+        self._timer.add_job(self.follower.look, "interval", seconds=SWEEP_S)
         self._timer.start()
         self.schedule = Schedule(self.store, self._timer, monitor=self.monitor, feed=self.feed)
         self.schedule.start()
@@ -222,6 +238,7 @@ class Daemon:
         await self.erasure.stop()
         await self.variants.stop()
         await self.hook.stop()
+        await self.follower.stop()
         await self.predictor.stop()
         await self.verification.stop()
         await self.daily_backups.stop()

@@ -186,6 +186,11 @@ class Settings(BaseSettings):
         description="Maximum bytes on disk for one model's features, the outputs of its frozen "
         "part; what does not fit is computed in every epoch.",
     )
+    registry_credentials: Path | None = Field(
+        None,
+        description="Logins to the registries and web servers that models follow: a config.json as "
+        "`docker login` or `oras login` writes it (`auths`).",
+    )
     event_queue_size: int = Field(
         1000,
         ge=1,

@@ -43,6 +43,7 @@ from storage.startup import clear_folder, lock_folder, prepare_folder, sweep_pac
 from storage.tables.audit import Audit
 from storage.tables.device_history import DeviceHistory
 from storage.tables.events import Events
+from storage.tables.follows import Follows
 from storage.tables.history import History
 from storage.tables.jobs import Jobs
 from storage.tables.metrics import Metrics
@@ -130,6 +131,7 @@ class Store:
         self.checkpoints = Checkpoints(*connections, files=self.files)
         self.versions = Versions(*connections, files=self.files)
         self.triggers = Triggers(*connections)
+        self.follows = Follows(*connections)
         self.policy = PolicyRows(*connections)
         self.device_history = DeviceHistory(*connections)
         self.tokens = Tokens(*connections)

@@ -110,6 +110,7 @@ class Policy:
     max_threads_idle: int = _integer(1, 1, MAX_THREADS, "threads")
     nice: int = _integer(10, 0, 19, "niceness")
     memory_limit_bytes: int | None = _bytes(None, low=MIN_MEMORY_LIMIT_BYTES)
+    download_on_metered: Flag = False
     unknown: Unknown = Unknown()
 
 

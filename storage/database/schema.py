@@ -15,7 +15,7 @@ SET = "hone"
 KNOWN = ("m001_first_schema", "m002_deletions")
 """The first schema, and the functions of `storage.database.migrations`, in order."""
 OLDER_OBJECTS = {
-    "m001_first_schema": "58d318f521540feb6a4c9b10ed2905b74ada48183fb5fd256d9ca2cc91bfa882"
+    "m001_first_schema": "bd0f8baefe0cef66023279dfcb3517b1063ddb53c1720e57b5f05a66e4c10f04"
 }
 """`objects_digest` after each migration but the last."""
 _OBJECTS = "SELECT type, name, sql FROM sqlite_schema"

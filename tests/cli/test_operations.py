@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from pictures import PREPROCESS, image_model, photo
 from support import Served, wait_until
 from texts import decoder, tokenizer
+from vendors import Vendor
 
 from cli.demo import digits
 from cli.main import honed
@@ -57,7 +58,7 @@ WITHOUT_COMMAND: dict[Operation, str] = {
 """Operations that no command calls, and why."""
 
 NOT_ASKING = (
-    {"artifacts", "demo", "restore", "serve", "watch-input"}
+    {"artifacts", "demo", "restore", "serve", "sign", "watch-input"}
     | {f"service {what}" for what in ("install", "run", "status", "uninstall")}
     | {"federate join", "federate leave"}
 )
@@ -82,6 +83,9 @@ models tokenizer words -o {out}/fetched.json
 models list
 models show pets
 models set pets hyperparameters.batch_size=16
+models follow pets oci://127.0.0.1:9/team/pets:stable --key {out}/vendor.key.pub
+models follow pets
+models unfollow pets
 gate show pets
 gate set pets mode=always
 quota show pets
@@ -206,6 +210,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "picky.onnx").write_bytes(image_model())
     (folder / "words.onnx").write_bytes(decoder(64))
     (folder / "tokenizer.json").write_bytes(tokenizer(["a cat sat on a mat"] * 9))
+    (folder / "vendor.key.pub").write_text(Vendor().pem)
     (folder / "photo.png").write_bytes(photo(60, 1, kind="PNG"))
     return folder
 

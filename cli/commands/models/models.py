@@ -10,6 +10,7 @@ import click
 from cli import assignments
 from cli.client import Client, model_path
 from cli.commands.models.diagnosis import parameter_counts
+from cli.commands.models.following import follow, unfollow
 from cli.commands.models.registration import add, check
 from cli.commands.models.upgrade import drop_upgrade, show_base, upgrade
 from cli.download import save
@@ -19,10 +20,10 @@ from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, file
 
 @click.group(cls=Group)
 def models() -> None:
-    """Check, register, list, show, change and remove models."""
+    """Check, register, list, show, change and remove models; follow a source of new ones."""
 
 
-for command in (add, check, upgrade, show_base, drop_upgrade):
+for command in (add, check, upgrade, show_base, drop_upgrade, follow, unfollow):
     models.add_command(command)
 
 

@@ -326,6 +326,7 @@ export interface PolicyBody {
   max_threads_idle: number;
   nice: number;
   memory_limit_bytes: number | null;
+  download_on_metered: boolean;
   unknown: Unknown;
 }
 

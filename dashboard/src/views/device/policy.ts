@@ -29,6 +29,7 @@ const GROUPS = [
       flag("require_idle", "Train only while the device is idle"),
       fixed("idle_minutes", "Idle after", "minutes without input"),
       limit("max_foreign_cpu_percent", "Maximum CPU use by other programs", "% of all processors"),
+      flag("download_on_metered", "Ask followed sources over metered networks"),
       { name: "blocking_processes", title: "Wait while these programs run", unit: "names, comma-separated", kind: "list" } as const,
     ],
   },

@@ -482,3 +482,20 @@ CREATE TABLE curves (
   job_id INTEGER PRIMARY KEY REFERENCES jobs (id) ON DELETE CASCADE,
   points BLOB NOT NULL
 ) STRICT;
+
+-- One row. identity: by which a share of all devices is drawn (service/follow/share.py).
+CREATE TABLE device (
+  id INTEGER PRIMARY KEY CHECK (id = 1),
+  identity TEXT NOT NULL
+) STRICT;
+
+INSERT INTO device (id, identity) VALUES (1, lower(hex(randomblob(16))));
+
+-- Where new bases of a model come from. set_at: when the terms were set. progress: what came of it.
+CREATE TABLE follows (
+  model_id INTEGER PRIMARY KEY REFERENCES models (id) ON DELETE CASCADE,
+  terms TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  set_at TEXT NOT NULL,
+  progress TEXT NOT NULL DEFAULT '{}'
+) STRICT;

@@ -1,0 +1,75 @@
+"""Followed sources: where new bases of a model come from."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter
+from msgspec.structs import asdict
+
+from api.access.scopes import needs
+from api.dependencies import TheDaemon, TheModel
+from api.openapi import answers
+from api.routing import Route
+from api.schemas.follow import FollowBody, FollowErrorBody, FollowRequest, OfferedBody
+from api.schemas.jobs import BlockerBody
+from service.access.principal import Scope
+from service.daemon import Daemon
+from service.follow.terms import checked_terms
+from storage.records.follows import Follow
+
+router = APIRouter(prefix="/v1/models/{name}/follow", tags=["models"], route_class=Route)
+
+
+@router.put("", summary="Follow a source", responses=answers("busy", "not_found", "storage_full"))
+@needs(Scope.MODELS_ADMIN)
+async def follow_source(model: TheModel, wanted: FollowRequest, daemon: TheDaemon) -> FollowBody:
+    """The source is asked at once, then at intervals, when the policy allows; what a pinned key has
+    signed becomes an upgrade, as by `PUT …/base`. The same again asks at once again.
+
+    The daemon connects to the hosts that the source and hosts name.
+    """
+    given = wanted.model_dump() | {"name": wanted.name or model.name}
+    terms = checked_terms(**given)
+    follow = await asyncio.to_thread(daemon.store.follows.put, model, terms)
+    await daemon.follower.look()
+    return await _shown(follow, daemon)
+
+
+@router.get("", summary="Show the followed source", responses=answers("not_found"))
+@needs(Scope.MODELS_READ)
+async def show_follow(model: TheModel, daemon: TheDaemon) -> FollowBody:
+    """With what it offers, and why that is not taken."""
+    return await _shown(await asyncio.to_thread(daemon.store.follows.get, model), daemon)
+
+
+@router.delete(
+    "",
+    status_code=204,
+    summary="Follow no source",
+    responses=answers("busy", "not_found", "storage_full"),
+)
+@needs(Scope.MODELS_ADMIN)
+async def end_follow(model: TheModel, daemon: TheDaemon) -> None:
+    """An upgrade that has begun goes on. Which versions were seen is forgotten."""
+    await asyncio.to_thread(daemon.store.follows.delete, model)
+    await daemon.follower.look()
+
+
+async def _shown(follow: Follow, daemon: Daemon) -> FollowBody:
+    blocked_by = await daemon.follower.blockers()
+    in_share = await asyncio.to_thread(daemon.follower.is_in_share, follow)
+    offered, error = follow.progress.offered, follow.progress.error
+    return FollowBody.of(
+        follow.progress,
+        **asdict(follow.terms)
+        | {"keys": list(follow.terms.keys), "hosts": list(follow.terms.hosts)},
+        model=follow.model,
+        created_at=follow.created_at,
+        asking=daemon.follower.asks(follow.model),
+        blocked_by=[BlockerBody.of(each) for each in blocked_by],
+        offered=offered and OfferedBody.of(offered),
+        in_share=in_share,
+        downloaded_bytes=await asyncio.to_thread(daemon.follower.downloaded_bytes, follow),
+        error=error and FollowErrorBody.of(error),
+    )

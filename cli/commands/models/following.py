@@ -1,0 +1,95 @@
+"""`honed models follow` and `unfollow`: the source that new bases of a model come from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.options import as_json, model_argument
+from cli.output import echo, echo_done, echo_fields
+from service.follow.keys import key_id, public_key_bytes
+
+_KEY = click.Path(exists=True, dir_okay=False, path_type=Path)
+
+
+@click.command("follow")
+@model_argument
+@click.argument("source", required=False)
+@click.option("--key", "keys", type=_KEY, multiple=True, help="A public key of the vendor (PEM).")
+@click.option("--name", help="As the vendor's statements name the model. Default: MODEL.")
+@click.option("--host", "hosts", multiple=True, help="Another host that SOURCE may redirect to.")
+@click.option("--every-hours", type=float, help="How often it is asked. Default: 24.")
+@click.option("--percent", type=float, help="Share of all devices that takes it. Default: 100.")
+@as_json
+@click.pass_obj
+def follow(
+    client: Client,
+    /,
+    model: str,
+    source: str | None,
+    *,
+    keys: tuple[Path, ...],
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Take new bases of MODEL from SOURCE, or without SOURCE: show what came of it.
+
+    SOURCE: oci://registry/repository:tag or https://host/path/model.onnx. The same again asks at
+    once again.
+    """
+    path = model_path(model, "follow")
+    if source is None:
+        if keys or any(given.values()):
+            raise click.UsageError("name the SOURCE that these options are for")
+        echo(client.get(path), _echo, as_json=as_json)
+        return
+    asked = {name: value for name, value in given.items() if value not in (None, ())}
+    body = {"source": source, "keys": [_public(each) for each in keys], **asked}
+    echo(client.request("PUT", path, json=body).json(), _echo, as_json=as_json)
+
+
+@click.command("unfollow")
+@model_argument
+@as_json
+@click.pass_obj
+def unfollow(client: Client, model: str, *, as_json: bool) -> None:
+    """Take no more new bases of MODEL; an upgrade that has begun goes on."""
+    client.request("DELETE", model_path(model, "follow"))
+    echo_done(f"{model} follows no source", model=model, as_json=as_json)
+
+
+def _public(path: Path) -> str:
+    """A key, which is checked here: a private one must not leave this machine."""
+    pem = path.read_text("utf-8", errors="replace")
+    try:
+        public_key_bytes(pem)
+    except ValueError as error:
+        raise click.UsageError(f"{path}: {error}") from error
+    return pem
+
+
+def _echo(found: dict[str, Any]) -> None:
+    offered, error = found["offered"], found["error"]
+    echo_fields(
+        [
+            ("source", found["source"]),
+            ("keys", ", ".join(key_id(public_key_bytes(each)) for each in found["keys"])),
+            ("every", f"{found['every_hours']:g} h"),
+            ("asked", found["asked_at"] or "never"),
+            ("next", found["next_at"] or "now"),
+            *(("blocked by", each["detail"]) for each in found["blocked_by"]),
+            ("offered", offered and f"version {offered['version']}, {_size(found, offered)}"),
+            ("expires", offered and offered["expires_at"]),
+            ("in share", None if found["in_share"] is None else str(found["in_share"]).lower()),
+            ("taken", found["taken"] and f"version {found['taken']} by job {found['job_id']}"),
+            ("error", error and f"{error['code']}: {error['detail']}"),
+        ]
+    )
+
+
+def _size(found: dict[str, Any], offered: dict[str, Any]) -> str:
+    here = f", {found['downloaded_bytes']} here" if found["downloaded_bytes"] else ""
+    return f"{offered['size_bytes']} bytes{here}"

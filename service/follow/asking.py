@@ -1,0 +1,144 @@
+"""One model's source asked once: the question, what is recorded of the answer, the upgrade begun.
+
+Loaded when a source is due: a daemon whose models follow none does without.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import shutil
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from service.follow import outcome
+from service.follow.conversation import Conversation
+from service.follow.credentials import login_of
+from service.follow.errors import BaseRefused, named
+from service.follow.messages import Fetched, FetchFailed, Inquiry, Offers, Unchanged
+from service.follow.offer import draw
+from service.follow.source import parsed
+from service.logs import event
+from service.processes.children import Children
+from service.settings import Settings
+from storage.disk.durable import file_faults, make_folder
+from storage.errors import HoneError, in_full
+from storage.records.follows import Follow, FollowProgress, Told
+from storage.records.models import Model
+from storage.store import Store
+
+logger = logging.getLogger(__name__)
+
+UNFIT = frozenset({"graph_refused", "invalid_input", "preparation_failed"})
+"""Errors of a base that no other try changes."""
+
+Begin = Callable[[Model, Fetched], Awaitable[int]]
+"""Begins an upgrade with files that were fetched; returns the job's id."""
+
+
+class Asking:
+    """Asks a source. Every change of progress is stored before the next step, so that a restart
+    goes on where it was.
+
+    folder: of its downloads.
+    """
+
+    def __init__(
+        self,
+        follow: Follow,
+        store: Store,
+        settings: Settings,
+        *,
+        folder: Path,
+        children: Children,
+        begin: Begin,
+        now: Callable[[], datetime],
+    ) -> None:
+        self._follow = follow
+        self._store = store
+        self._settings = settings
+        self._folder = folder
+        self._conversation = Conversation(children)
+        self._begin = begin
+        self._now = now
+        self.model = follow.model
+
+    def interrupt(self) -> None:
+        """End it; what was downloaded stays, and nothing is recorded."""
+        self._conversation.interrupt()
+
+    async def run(self) -> None:
+        """Ask, and record what came of it."""
+        try:
+            await self._ask()
+        except HoneError as error:
+            await self._failed(error)
+
+    async def _ask(self) -> None:
+        inquiry = await asyncio.to_thread(self._inquiry)
+        mark: str | None = None
+        async with aclosing(self._conversation.messages(inquiry)) as messages:
+            async for message in messages:
+                if isinstance(message, Offers):
+                    mark = message.mark or None
+                    await self._note(*outcome.offered(self._follow, message.base))
+                    if not message.wanted:
+                        await self._settle(mark=mark)
+                elif isinstance(message, Fetched):
+                    await self._take(message, mark)
+                elif isinstance(message, FetchFailed):
+                    raise named(message.code, message.detail)
+                elif isinstance(message, Unchanged):
+                    await self._settle()
+
+    async def _take(self, fetched: Fetched, mark: str | None) -> None:
+        """Begin the upgrade. What the model cannot take is not tried again until it changes."""
+        base = self._follow.progress.offered
+        assert base is not None
+        model = await asyncio.to_thread(self._store.models.get, self.model)
+        try:
+            job_id = await self._begin(model, fetched)
+        except HoneError as error:
+            if error.code not in UNFIT:
+                raise
+            self._follow = replace(self._follow, progress=replace(self._follow.progress, mark=mark))
+            await self._failed(BaseRefused(f"version {base.version}: {in_full(error)}"))
+        else:
+            event(logger, logging.INFO, "follow.taken", model=self.model, version=base.version)
+            at = self._now()
+            await self._settle(taken=base.version, taken_at=at, job_id=job_id, mark=mark)
+        await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    def _inquiry(self) -> Inquiry:
+        with file_faults("cannot make the folder of downloads"):
+            make_folder(self._folder.parent)
+            make_folder(self._folder)
+        terms, known = self._follow.terms, self._follow.progress
+        login = login_of(self._settings.registry_credentials, parsed(terms.source).host)
+        return Inquiry(
+            terms=terms,
+            draw=draw(self._store.follows.device_identity(), terms.name),
+            folder=str(self._folder),
+            reserve_bytes=self._settings.disk_reserve_bytes,
+            mark=known.mark,
+            offered=known.offered,
+            taken=known.taken,
+            login=login,
+        )
+
+    async def _settle(self, **changes: Any) -> None:
+        await self._note(*outcome.settled(self._follow, self._now(), **changes))
+
+    async def _failed(self, error: HoneError) -> None:
+        told = {"model": self.model, "code": error.code, "detail": error.detail}
+        event(logger, logging.WARNING, "follow.failed", **told)
+        await self._note(*outcome.failed(self._follow, error, self._now()))
+
+    async def _note(self, progress: FollowProgress, told: list[Told]) -> None:
+        await asyncio.to_thread(self._store.follows.note, self._follow, progress, *told)
+        self._follow = replace(self._follow, progress=progress)

@@ -1,0 +1,131 @@
+"""The two kinds of sources: what is offered there, and where its files are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+import msgspec
+from msgspec import Struct, field
+
+from service.follow.errors import SourceRefused
+from service.follow.source import Source
+from service.follow.statement import ENVELOPE_TYPE, MOST_BYTES, SUFFIX, SignedFile
+from service.follow.web import Web, require_found
+
+MANIFESTS = (
+    "application/vnd.oci.image.manifest.v1+json",
+    "application/vnd.docker.distribution.manifest.v2+json",
+)
+MOST_MANIFEST_BYTES = 4 << 20
+"""Source: the OCI distribution specification, "Pushing manifests"."""
+TITLE = "org.opencontainers.image.title"
+"""The annotation in which `oras push` puts a file's name."""
+
+
+class Found(Struct, frozen=True):
+    """What a source offers now. mark: by which the same answer is known again."""
+
+    envelope: bytes
+    mark: str
+
+
+class Place(Protocol):
+    """A source that can be asked."""
+
+    def ask(self, mark: str | None) -> Found | None:
+        """What is offered; None if it is what `mark` stands for. One small request then."""
+
+    def url(self, file: SignedFile, *, beside: str = "") -> str:
+        """Where a file is. beside: what a web server's address of the model is followed by."""
+
+
+def place_of(source: Source, web: Web) -> Place:
+    """The place of a source's kind."""
+    return RegistryTag(source, web) if source.kind == "oci" else WebFile(source, web)
+
+
+class WebFile:
+    """A file of a web server, with its statement at the same address and `.sig`."""
+
+    def __init__(self, source: Source, web: Web) -> None:
+        self._url = source.origin + source.path
+        self._web = web
+
+    def ask(self, mark: str | None) -> Found | None:
+        """By the statement's ETag; without one it is the whole statement each time."""
+        url = self._url + SUFFIX
+        known = {} if mark is None else {"If-None-Match": mark}
+        answer = self._web.get(url, known, most_bytes=MOST_BYTES)
+        if answer.status == 304 and mark is not None:
+            return None
+        require_found(answer, url)
+        return Found(answer.body, answer.headers.get("etag", ""))
+
+    def url(self, file: SignedFile, *, beside: str = "") -> str:  # noqa: ARG002
+        """By its name."""
+        return self._url + beside
+
+
+class Layer(Struct, frozen=True):
+    """A file of a manifest."""
+
+    digest: str
+    size: int
+    mediaType: str = ""  # noqa: N815 - OCI's name
+    annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_envelope(self) -> bool:
+        """By its media type, or by the name of the file that was pushed."""
+        return self.mediaType == ENVELOPE_TYPE or self.annotations.get(TITLE, "").endswith(SUFFIX)
+
+
+class ImageManifest(Struct, frozen=True):
+    """What a tag names: files, as `oras push` writes them."""
+
+    layers: tuple[Layer, ...] = ()
+
+
+class RegistryTag:
+    """A tag of an OCI registry, whose manifest has the statement among its layers.
+
+    The statement alone says which file is the model: the registry has it under its digest.
+    """
+
+    def __init__(self, source: Source, web: Web) -> None:
+        self._api = f"{source.origin}/v2/{source.path}"
+        self._tag = source.tag
+        self._web = web
+
+    def ask(self, mark: str | None) -> Found | None:
+        """By the manifest's digest, for which a HEAD request suffices."""
+        url, headers = f"{self._api}/manifests/{self._tag}", {"Accept": ", ".join(MANIFESTS)}
+        head = self._web.get(url, headers, most_bytes=0, method="HEAD")
+        require_found(head, url)
+        digest = head.headers.get("docker-content-digest") or head.headers.get("etag", "")
+        if digest and digest == mark:
+            return None
+        answer = self._web.get(url, headers, most_bytes=MOST_MANIFEST_BYTES)
+        require_found(answer, url)
+        return Found(self._envelope(answer.body), digest)
+
+    def url(self, file: SignedFile, *, beside: str = "") -> str:  # noqa: ARG002
+        """By its digest."""
+        return f"{self._api}/blobs/sha256:{file.sha256}"
+
+    def _envelope(self, body: bytes) -> bytes:
+        try:
+            manifest = msgspec.json.decode(body, type=ImageManifest)
+        except msgspec.DecodeError as error:
+            raise SourceRefused(f"the tag's manifest cannot be read: {error}") from error
+        layer = next((each for each in manifest.layers if each.is_envelope), None)
+        if layer is None:
+            raise SourceRefused(
+                f"the tag has no statement: push the file together with its {SUFFIX} by `oras "
+                f"push`, of media type {ENVELOPE_TYPE}"
+            )
+        url = f"{self._api}/blobs/{layer.digest}"
+        answer = self._web.get(url, {}, most_bytes=MOST_BYTES)
+        require_found(answer, url)
+        return answer.body

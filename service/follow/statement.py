@@ -1,0 +1,133 @@
+"""The statement that a vendor signs: which file is which version of a model, and until when.
+
+It lies in a DSSE envelope (https://github.com/secure-systems-lab/dsse, version 1), so that any
+program which signs with Ed25519 can make one: the bytes that are signed name their own type, and
+nothing is parsed before its signature holds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from service.follow.errors import SignatureRefused
+from service.follow.keys import key_id, public_key_bytes
+from storage.database.codec import encode
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+TYPE = "application/vnd.honed.base.v1+json"
+"""What the signed bytes are."""
+ENVELOPE_TYPE = "application/vnd.honed.statement.v1+json"
+"""The media type of a file with an envelope, by which a registry's layer is found."""
+SUFFIX, TOKENIZER_SUFFIX = ".sig", ".tokenizer.json"
+"""What is added to the address of the file for that of its envelope, and of its tokenizer."""
+MOST_BYTES = 256 << 10
+"""The longest envelope that is read."""
+
+Sha256 = Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+Aware = Annotated[datetime, Meta(tz=True)]
+
+
+class SignedFile(Struct, frozen=True, forbid_unknown_fields=True):
+    """A file by its content."""
+
+    sha256: Sha256
+    size_bytes: Annotated[int, Meta(ge=1, le=2**50)]
+
+
+class Statement(Struct, frozen=True, forbid_unknown_fields=True):
+    """What is signed. A field that is not known here may be essential, and is refused.
+
+    name: the vendor's, of the model. version: rises with every release. tokenizer: of a model
+    of texts, if it changes. spec: as `PUT …/base` takes
+    it. percent: the share of all devices that the release is meant for; a later statement of the
+    same version may raise it.
+    """
+
+    name: Annotated[str, Meta(min_length=1, max_length=256)]
+    version: Annotated[int, Meta(ge=1, lt=2**53)]
+    expires_at: Aware
+    model: SignedFile
+    tokenizer: SignedFile | None = None
+    spec: dict[str, Any] = field(default_factory=dict)
+    percent: Annotated[float, Meta(gt=0, le=100)] = 100.0
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all files."""
+        return sum(each.size_bytes for each in (self.model, self.tokenizer) if each is not None)
+
+
+class DsseSignature(Struct, frozen=True):
+    """One signature, in base64. keyid: a hint only, which is not believed."""
+
+    sig: str
+    keyid: str = ""
+
+
+class Envelope(Struct, frozen=True):
+    """DSSE's envelope, with its own field names. payload: in base64."""
+
+    payload: str
+    payloadType: str  # noqa: N815 - DSSE's name
+    signatures: list[DsseSignature]
+
+
+def signed_by(statement: Statement, key: Ed25519PrivateKey) -> bytes:
+    """The envelope of a statement, as it is stored beside the file."""
+    return envelope(encode(statement), key)
+
+
+def envelope(payload: bytes, key: Ed25519PrivateKey) -> bytes:
+    """The envelope of a payload."""
+    signature = base64.b64encode(key.sign(authenticated(TYPE, payload))).decode()
+    signatures = [DsseSignature(signature, key_id(key.public_key().public_bytes_raw()))]
+    return encode(Envelope(base64.b64encode(payload).decode(), TYPE, signatures)) + b"\n"
+
+
+def authenticated(kind: str, payload: bytes) -> bytes:
+    """The bytes that DSSE signs: the type and the payload, each with its length."""
+    return b"DSSEv1 %d %s %d %s" % (len(kind.encode()), kind.encode(), len(payload), payload)
+
+
+def verified(text: bytes, keys: Iterable[str]) -> Statement:
+    """The statement in an envelope, if one of these public keys (PEM) has signed it.
+
+    Raises SignatureRefused.
+    """
+    try:
+        found = msgspec.json.decode(text, type=Envelope)
+        payload = base64.b64decode(found.payload, validate=True)
+        signatures = [base64.b64decode(each.sig, validate=True) for each in found.signatures]
+    except (msgspec.DecodeError, binascii.Error, ValueError) as error:
+        raise SignatureRefused(f"the statement is no DSSE envelope: {error}") from error
+    signed = authenticated(found.payloadType, payload)
+    publics = [public_key_bytes(pem) for pem in keys]
+    if not any(_holds(public, each, signed) for each in signatures for public in publics):
+        pinned = ", ".join(map(key_id, publics))
+        raise SignatureRefused(f"none of the pinned keys ({pinned}) has signed the statement")
+    if found.payloadType != TYPE:
+        raise SignatureRefused(f"a {found.payloadType!r} is signed, which is no {TYPE!r}")
+    try:
+        return msgspec.json.decode(payload, type=Statement)
+    except msgspec.DecodeError as error:
+        raise SignatureRefused(f"what is signed is no statement of a base: {error}") from error
+
+
+def _holds(public: bytes, signature: bytes, signed: bytes) -> bool:
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        Ed25519PublicKey.from_public_bytes(public).verify(signature, signed)
+    except InvalidSignature:
+        return False
+    return True

@@ -1,0 +1,70 @@
+"""The terms on which a model follows a source: checked before they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from service.errors import InvalidInput
+from service.follow.keys import pem_of, public_key_bytes
+from service.follow.source import parsed, place
+from storage.errors import Problem
+from storage.records.follows import FollowTerms
+
+DEFAULT_HOURS = 24.0
+LEAST_HOURS, MOST_HOURS = 0.1, 24.0 * 366
+MOST_KEYS, MOST_HOSTS = 16, 16
+NO_KEY = (
+    "pin a public key of the vendor: without one nobody could tell whose file it is; `honed sign "
+    "--make-key` makes a pair"
+)
+
+
+def checked_terms(
+    *,
+    source: str,
+    name: str,
+    keys: Sequence[str],
+    hosts: Sequence[str],
+    every_hours: float,
+    percent: float,
+) -> FollowTerms:
+    """Terms with their keys and hosts in one form. Raises InvalidInput with all that is wrong."""
+    pems = list[str]()
+    problems = [*_of_source(source), *_of_keys(keys, pems), *_of_hosts(hosts)]
+    if problems:
+        raise InvalidInput("the source cannot be followed so", problems=problems)
+    return FollowTerms(
+        source=source,
+        name=name,
+        keys=tuple(dict.fromkeys(pems)),
+        hosts=tuple(dict.fromkeys(host.lower() for host in hosts)),
+        every_hours=every_hours,
+        percent=percent,
+    )
+
+
+def _of_source(source: str) -> Iterator[Problem]:
+    try:
+        parsed(source)
+    except ValueError as error:
+        yield Problem("/source", str(error))
+
+
+def _of_keys(keys: Sequence[str], pems: list[str]) -> Iterator[Problem]:
+    if not keys:
+        yield Problem("/keys", NO_KEY)
+    for index, each in enumerate(keys):
+        try:
+            pems.append(pem_of(public_key_bytes(each)))
+        except ValueError as error:
+            yield Problem(f"/keys/{index}", str(error))
+
+
+def _of_hosts(hosts: Sequence[str]) -> Iterator[Problem]:
+    for index, host in enumerate(hosts):
+        try:
+            is_host = bool(place(f"https://{host}")[0]) and not set(host) & set("/@?# ")
+        except ValueError:
+            is_host = False
+        if not is_host:
+            yield Problem(f"/hosts/{index}", "name a host, such as cdn.example or cdn.example:8443")

@@ -1,0 +1,97 @@
+"""From a registry to `latest`: a signed base is taken, trained on the device, and judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import Served, blobs, mlp, wait_until
+from vendors import Vendor, Website, needs_registry, push, registry
+
+QUICK = {"epochs": 3, "batch_size": 16, "learning_rate": 0.01}
+NAMES = ["ant", "bee", "cat"]
+BETTER = mlp(6, 32, 16, 3, seed=3)
+FOLLOW = "/v1/models/pets/follow"
+
+
+@pytest.fixture
+def learned(served: Served) -> Iterator[Served]:
+    served.register("pets", mlp(6, 8, 3), classes=NAMES)
+    served.upload("pets", "train", **blobs(300, 6, 3, seed=1))
+    served.upload("pets", "validation", **blobs(90, 6, 3, seed=2))
+    served.train("pets", **QUICK)
+    yield served
+    served.clear()
+
+
+def follow(served: Served, source: str, vendor: Vendor) -> None:
+    """Ask now."""
+    body = {"source": source, "keys": [vendor.pem], "name": "digits"}
+    answer = served.http.put(FOLLOW, json=body)
+    assert answer.status_code == 200, answer.text
+
+
+def once(served: Served, what: str) -> Any:
+    return wait_until(
+        lambda: (found := served.http.get(FOLLOW).json())[what] and not found["asking"] and found,
+        f"{what} of the followed source",
+    )
+
+
+def latest(served: Served) -> int:
+    number: int = served.http.get("/v1/models/pets/latest").json()["version"]
+    return number
+
+
+@needs_registry
+def test_a_pushed_and_signed_base_becomes_latest_once_it_has_learned(learned, tmp_path):
+    vendor = Vendor()
+    with registry(tmp_path) as host:
+        envelope = vendor.sign(BETTER, spec={"classes": NAMES, "hyperparameters": QUICK})
+        source = push(host, BETTER, envelope)
+        follow(learned, source, vendor)
+        found = once(learned, "taken")
+        assert (found["taken"], found["error"], found["in_share"]) == (2, None, True)
+        assert latest(learned) == 2  # nothing has changed for apps
+        job = learned.wait_for_job(found["job_id"])
+        assert (job["state"], job["trigger"]) == ("succeeded", "upgrade"), job
+        assert job["metrics"]["promoted"], job["metrics"]["reason"]
+        assert latest(learned) == 3
+        base = learned.http.get("/v1/models/pets/base").json()
+        assert (base["sha256"], base["upgrade"]) == (found["offered"]["sha256"], None)
+        assert found["downloaded_bytes"] == 0
+        assert not list(Path(learned.data_dir, "cache", "follow").glob("*/*"))
+
+        # A foreign signature, and a lower version, change nothing.
+        push(host, mlp(6, 4, 3), Vendor().sign(mlp(6, 4, 3), 9))
+        follow(learned, source, vendor)
+        assert once(learned, "error")["error"]["code"] == "signature_refused"
+        push(host, mlp(6, 4, 3), vendor.sign(mlp(6, 4, 3), 1))
+        follow(learned, source, vendor)
+        assert once(learned, "error")["error"]["code"] == "version_downgraded"
+        assert latest(learned) == 3
+
+
+@pytest.mark.parametrize(
+    ("model", "spec", "said"),
+    [
+        (b"no model", {}, "version 2"),
+        (mlp(7, 8, 3), {}, "samples hold"),
+        (BETTER, {"clases": NAMES}, "there is no such field"),
+        (BETTER, {"classes": 3}, "/spec"),
+    ],
+    ids=["no ONNX", "other inputs", "a field that is none", "a field of another type"],
+)
+def test_a_signed_base_that_the_model_cannot_take_is_refused(learned, model, spec, said):
+    vendor = Vendor()
+    with Website() as site:
+        follow(learned, site.publish(vendor, model, spec=spec), vendor)
+        found = once(learned, "error")
+        assert found["error"]["code"] == "base_refused"
+        assert said in found["error"]["detail"]
+        assert (found["taken"], found["downloaded_bytes"]) == (None, 0)
+        assert learned.http.get("/v1/models/pets/base").json()["upgrade"] is None
+        asked = len(site.asked)
+        assert asked == 2
