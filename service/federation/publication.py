@@ -14,7 +14,7 @@ from storage.records.models import FileRecord
 from storage.store import Store
 
 
-def publish_update(job: Job, store: Store, made: Updated, *, warnings: list[str]) -> None:
+def publish_update(job: Job, store: Store, made: Updated, metrics: dict[str, Any]) -> None:
     """Spend the budget, store the update and mark the job succeeded, all in one step.
 
     Raises NotConsented and PrivacyBudgetSpent if a person has changed the terms meanwhile,
@@ -45,15 +45,5 @@ def publish_update(job: Job, store: Store, made: Updated, *, warnings: list[str]
                 "epsilon": None if spent.unnoised else epsilon_spent(spent, delta=consent.delta),
             },
             spent=spent,
-            metrics=_metrics(made, warnings),
+            metrics=metrics,
         )
-
-
-def _metrics(made: Updated, warnings: list[str]) -> dict[str, Any]:
-    return {
-        "train_loss": made.train_loss,
-        "validation": made.validation,
-        "baseline": made.baseline,
-        "ended": made.reason,
-        "warnings": warnings,
-    }

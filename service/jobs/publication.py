@@ -43,33 +43,14 @@ Measuring = Generator[Evaluate, Answer, Answer]
 
 
 class Comparisons(Struct, frozen=True):
-    """Results of measuring a candidate. compared_with: the version that `latest` named."""
+    """Results of measuring a candidate. compared_with: the version that `latest` named.
+
+    bests: `best` and `best_on_base_set` of `conclude`, if these are other versions.
+    """
 
     answer: Answer
     compared_with: int | None
-    best: BestComparison | None = None
-    best_on_base_set: BestComparison | None = None
-
-
-class Incumbents(Struct, frozen=True):
-    """The versions that a candidate is compared with; a best is None if it is `latest` itself."""
-
-    model: Model
-    latest: Version
-    best: Version | None
-    best_on_base_set: Version | None
-
-    def bests(self, found: dict[int, Evaluated]) -> dict[str, BestComparison]:
-        """The comparisons with the best, by field of Comparisons. found: by version."""
-        bests = {}
-        if self.best is not None:
-            number = self.best.version
-            bests["best"] = BestComparison(number, found[number].validation)
-        if self.best_on_base_set is not None:
-            number = self.best_on_base_set.version
-            if (comparison := found[number].base_set) is not None:
-                bests["best_on_base_set"] = BestComparison(number, comparison)
-        return bests
+    bests: dict[str, BestComparison] = {}
 
 
 class Publication:
@@ -104,7 +85,7 @@ class Publication:
     def publish_update(self, message: Updated) -> None:
         """Store the update of a round, and end the job."""
         self._recorder.report()
-        publish_update(self._job, self._store, message, warnings=self._recorder.warnings)
+        publish_update(self._job, self._store, message, self._job_metrics(message))
         self._log("round.trained", samples=message.samples, steps=message.step)
 
     def _adopt_recipe(self, done: Done, file: FileRecord) -> FileRecipe | None:
@@ -122,20 +103,31 @@ class Publication:
         path = (
             candidate if isinstance(candidate, Path) else self._store.files.path(candidate.sha256)
         )
-        chosen = self._versions()
-        latest = chosen.latest
-        answer = yield from self._measure(chosen.model, path, latest, reference=True)
+        model = model_of(self._job, self._store)
+        latest = self._store.integrity.latest(model.id)
+        chosen = {"best": find_best(self._store, model, latest=latest)}
+        if judges_by_base_set(model):
+            chosen["best_on_base_set"] = find_best(
+                self._store, model, latest=latest, on_base_set=True
+            )
+        answer = yield from self._measure(model, path, latest, reference=True)
         if isinstance(answer, Failed):
             return Comparisons(answer, latest.version)
-        with_bests: dict[int, Evaluated] = {}
-        for best in (chosen.best, chosen.best_on_base_set):
-            if best is None or best.version in with_bests:
+        measured: dict[int, Evaluated] = {}
+        bests: dict[str, BestComparison] = {}
+        for name, best in chosen.items():
+            if best is None:
                 continue
-            again = yield from self._measure(chosen.model, path, best, reference=False)
-            if isinstance(again, Failed):
-                return Comparisons(again, latest.version)
-            with_bests[best.version] = again
-        return Comparisons(answer, latest.version, **chosen.bests(with_bests))
+            if best.version not in measured:
+                again = yield from self._measure(model, path, best, reference=False)
+                if isinstance(again, Failed):
+                    return Comparisons(again, latest.version)
+                measured[best.version] = again
+            of_best = measured[best.version]
+            comparison = of_best.validation if name == "best" else of_best.base_set
+            if comparison is not None:
+                bests[name] = BestComparison(best.version, comparison)
+        return Comparisons(answer, latest.version, bests)
 
     def _measure(
         self, model: Model, candidate: Path, baseline: Version, *, reference: bool
@@ -156,15 +148,6 @@ class Publication:
             return Evaluated(ON_NOTHING)
         return (yield task)
 
-    def _versions(self) -> Incumbents:
-        model = model_of(self._job, self._store)
-        latest = self._store.integrity.latest(model.id)
-        best = find_best(self._store, model, latest=latest)
-        on_base_set = None
-        if judges_by_base_set(model):
-            on_base_set = find_best(self._store, model, latest=latest, on_base_set=True)
-        return Incumbents(model, latest, best, on_base_set)
-
     def _add_version(
         self, done: Done, file: FileRecord, comparisons: Comparisons, recipe: FileRecipe | None
     ) -> bool:
@@ -178,20 +161,13 @@ class Publication:
             comparisons.answer,
             compared_with=comparisons.compared_with,
             classes=model.signature.target.classes,
-            best=comparisons.best,
-            best_on_base_set=comparisons.best_on_base_set,
+            **comparisons.bests,
         )
         self._recorder.report()
         version = self._store.versions.publish(
             self._new_version(done, file, conclusion, recipe),
             compared_with=conclusion.compared_with,
-            job_metrics={
-                "train_loss": done.train_loss,
-                "validation": done.validation,
-                "baseline": done.baseline,
-                "ended": done.reason,
-                "warnings": [*self._recorder.warnings, *done.warnings],
-            },
+            job_metrics=self._job_metrics(done, *done.warnings),
         )
         if version is None:
             return False
@@ -217,6 +193,15 @@ class Publication:
             provenance=done.provenance,
             recipe=recipe,
         )
+
+    def _job_metrics(self, end: Done | Updated, *warnings: str) -> dict[str, Any]:
+        return {
+            "train_loss": end.train_loss,
+            "validation": end.validation,
+            "baseline": end.baseline,
+            "ended": end.reason,
+            "warnings": [*self._recorder.warnings, *warnings],
+        }
 
     def _prune(self) -> None:
         """Remove old versions. Failure does not affect the job, and is retried within the hour."""

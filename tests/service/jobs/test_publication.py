@@ -20,7 +20,7 @@ from storage.records.samples import Split
 from storage.store import Store
 
 SAMPLES = 31
-RIGHT = {b"base": 10, b"best": 16, b"latest": 14, b"candidate": 12}
+RIGHT = {b"base": 10, b"broad": 13, b"best": 16, b"latest": 14, b"candidate": 12}
 
 
 @pytest.fixture
@@ -39,15 +39,14 @@ def model(store: Store, shop: Any) -> Model:
 
 def measured(task: Evaluate) -> Evaluated:
     new, old = (RIGHT[Path(path).read_bytes()] for path in (task.candidate, task.baseline))
-    return Evaluated(
-        Comparison(
-            samples=SAMPLES,
-            class_counts=(0, SAMPLES),
-            candidate={"accuracy": new / SAMPLES},
-            baseline={"accuracy": old / SAMPLES},
-            discordant=(old - new + 3, 3),
-        )
+    comparison = Comparison(
+        samples=SAMPLES,
+        class_counts=(0, SAMPLES),
+        candidate={"accuracy": new / SAMPLES},
+        baseline={"accuracy": old / SAMPLES},
+        discordant=(old - new + 3, 3),
     )
+    return Evaluated(comparison, base_set=comparison if task.measurement.base_set else None)
 
 
 def publish_candidate(
@@ -92,6 +91,25 @@ def test_a_candidate_is_measured_against_latest_and_against_the_best(
     assert store.versions.by_alias(model.id, "latest").version == 3
     told = store.jobs.get(job.id).metrics
     assert (told["promoted"], told["reason"]) == (False, made.reason)
+
+
+def test_a_candidate_is_measured_against_the_best_on_the_base_set_too(
+    store: Store, model: Model
+) -> None:
+    with store.samples.stage(model.id, 16) as staging:
+        staging.add(b"base".ljust(16), [1], split=[Split.BASE])
+        staging.commit()
+    for content, on_base_set in ((b"broad", 0.9), (b"latest", 0.5)):
+        metrics = {"accuracy": 14 / SAMPLES, "base_set": {"accuracy": on_base_set}}
+        publish(store, start_job(store, model.id), content, metrics=metrics, baseline={})
+    tasks: list[Evaluate] = []
+
+    publish_candidate(store, start_job(store, model.id), tasks=tasks)
+
+    assert [Path(task.baseline).read_bytes() for task in tasks] == [b"latest", b"best", b"broad"]
+    verdict = store.versions.get(model.id, 6).verdict
+    assert (verdict["best_version"], verdict["best_version_on_base_set"]) == (2, 4)
+    assert verdict["best_on_base_set"]["baseline"] == RIGHT[b"broad"] / SAMPLES
 
 
 def test_while_latest_is_the_best_one_comparison_is_enough(store: Store, model: Model) -> None:
