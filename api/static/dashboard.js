@@ -30,6 +30,7 @@ var Api = class {
   async post(path, body, isLong = false) {
     return await this.#answer("POST", path, body, isLong);
   }
+  /** A form is sent however long that takes. */
   async put(path, body) {
     return await this.#answer("PUT", path, body);
   }
@@ -70,8 +71,11 @@ var Api = class {
     return response.body;
   }
   async #answer(method, path, body, isLong = false) {
-    const request = { method, signal: isLong ? null : AbortSignal.timeout(TIMEOUT_MS) };
-    if (body !== void 0) {
+    const isForm = body instanceof FormData;
+    const request = { method, signal: isLong || isForm ? null : AbortSignal.timeout(TIMEOUT_MS) };
+    if (isForm) {
+      request.body = body;
+    } else if (body !== void 0) {
       request.body = JSON.stringify(body);
       request.headers = { "Content-Type": "application/json" };
     }
@@ -358,9 +362,9 @@ var App = class {
   draft(name, initial) {
     const known = this.state.drafts.get(name);
     if (known !== void 0) return known;
-    const begun = initial();
-    this.state.drafts.set(name, begun);
-    return begun;
+    const begun2 = initial();
+    this.state.drafts.set(name, begun2);
+    return begun2;
   }
   toast(said2) {
     const { text: text3, link } = typeof said2 === "string" ? { text: said2, link: null } : said2;
@@ -4168,6 +4172,68 @@ function selectAll(app, model2, items) {
   app.draw();
 }
 
+// src/views/models/base.ts
+var DIGEST_SHOWN = 12;
+function baseView(app, model2) {
+  const { name } = model2;
+  const path = modelPath(name, "/base");
+  const base = app.resources.read(modelPath(name, "/base"));
+  const act = `upgrade:${name}`;
+  const send2 = ([file]) => {
+    if (file) void app.act(act, staleOf(model2), async () => begun(await app.api.put(path, formOf3(file))));
+  };
+  return section(
+    "Base",
+    { id: "base" },
+    h("p", { class: "quiet" }, "The file that versions descend from. A better one, of any architecture, is trained on the device’s samples, and serves once the gate finds it no worse."),
+    base ? facts2(base) : loading(),
+    base?.upgrade != null && upgradeView(app, model2, base.upgrade),
+    h("div", { class: "buttons", "data-key": "file" }, fileButton("Upgrade to a file", send2, { accept: ".onnx", disabled: app.state.pending.has(act) }), outcome(app, act))
+  );
+}
+function formOf3(file) {
+  const form = new FormData();
+  form.append("model", file);
+  return form;
+}
+function begun({ id }) {
+  return `Job ${id} trains the upgrade when the policy allows.`;
+}
+function facts2({ base, sha256, adopted_at: adopted, versions: versions2, former }) {
+  return h(
+    "dl",
+    { class: "facts" },
+    fact("number", count(base)),
+    fact("SHA-256", sha256.slice(0, DIGEST_SHOWN)),
+    fact("since", when(adopted)),
+    fact("versions", versions2.join(", ")),
+    former.map((each2) => fact(`base ${each2.base}`, each2.versions.length > 0 ? plural(each2.versions.length, "version") : "no version"))
+  );
+}
+function upgradeView(app, model2, { state, reason, retry_at: retry }) {
+  const waits = retry === null ? "" : ` It is tried again with ${count(retry)} labelled samples.`;
+  return h(
+    "div",
+    { "data-key": "upgrade" },
+    h("p", {}, `An upgrade is ${state}: ${reason}${reason.endsWith(".") ? "" : "."}${waits}`),
+    h("div", { class: "buttons" }, opener(`ask-drop-upgrade:${model2.name}`, "Drop …", () => askDrop(app, model2), "the upgrade", "danger"))
+  );
+}
+function askDrop(app, model2) {
+  const { name } = model2;
+  confirm(app, {
+    title: `Drop the upgrade of ${name}?`,
+    detail: "Its job is cancelled, and the versions that it made are deleted. Apps notice nothing.",
+    yes: "Drop the upgrade",
+    name: `drop-upgrade:${name}`,
+    stale: staleOf(model2),
+    run: async () => {
+      await app.api.remove(modelPath(name, "/base"));
+      return "Upgrade dropped.";
+    }
+  });
+}
+
 // src/views/models/classes.ts
 var MOST_READ = 1e3;
 var ROWS_SHOWN = 50;
@@ -4674,7 +4740,7 @@ function settingsTab(app, model2) {
       baseSetView(app, model2),
       referenceView(app, model2)
     ),
-    h("div", { class: "stack" }, classesView3(app, model2), triggersView(app, model2), preprocessView(app, model2), federationView(app, model2), aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
+    h("div", { class: "stack" }, baseView(app, model2), classesView3(app, model2), triggersView(app, model2), preprocessView(app, model2), federationView(app, model2), aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
   );
 }
 function aboutView(model2) {
@@ -5567,7 +5633,7 @@ function jobRows(mine) {
 }
 function samplesView({ name, samples }, counted2) {
   if (Object.values(samples).every((each2) => each2 === 0)) return [h("p", { class: "quiet" }, "No samples yet.")];
-  const facts2 = [
+  const facts3 = [
     fact("train", count(samples.train)),
     fact("validation", count(samples.validation)),
     fact("unlabelled", count(samples.unlabelled)),
@@ -5575,7 +5641,7 @@ function samplesView({ name, samples }, counted2) {
     counted2 !== null && counted2.quarantined > 0 && fact("quarantined", count(counted2.quarantined)),
     counted2 !== null && fact("size", bytes(counted2.size_bytes))
   ];
-  return [h("dl", { class: "facts" }, facts2), counted2 === null ? null : classBars(name, counted2)];
+  return [h("dl", { class: "facts" }, facts3), counted2 === null ? null : classBars(name, counted2)];
 }
 function classBars(name, { labels }) {
   const byClass = /* @__PURE__ */ new Map();

@@ -55,8 +55,8 @@ def test_a_base_set_and_a_reference_set_are_made_and_removed(
     one.forgive("415")
 
 
-def shown(served: Served, part: str) -> dict[str, Any]:
-    return served.http.get(f"/v1/models/kept/{part}").raise_for_status().json()
+def shown(served: Served, part: str, name: str = "kept") -> dict[str, Any]:
+    return served.http.get(f"/v1/models/{name}/{part}").raise_for_status().json()
 
 
 def test_consent_to_a_federation_is_given_with_its_terms(
@@ -82,4 +82,33 @@ def test_consent_to_a_federation_is_given_with_its_terms(
     assert (consent["allowed"], consent["superlink"]) == (True, "fl.example:9092")
     assert (consent["epsilon"], consent["noise_multiplier"]) == (8, 1.5)
     assert consent["personalize"] == {"epochs": 2}
+    one.forgive("422")
+
+
+def test_a_model_is_upgraded_to_a_file_that_waits_and_is_dropped(
+    tab: Callable[..., Tab], served: Served, tmp_path: Path
+) -> None:
+    served.register("old", mlp(6, 8, 3))
+    served.upload("old", "train", **blobs(60, 6, 3))
+    served.upload("old", "validation", **blobs(30, 6, 3, seed=2))
+    served.train("old", epochs=3)
+    (tmp_path / "blind.onnx").write_bytes(mlp(6, 1, 3, seed=4))
+    (tmp_path / "wide.onnx").write_bytes(mlp(7, 4, 3))
+    one = tab(served, viewport=PHONE)
+    page = one.open("/models/old/settings")
+    base = page.get_by_role("region", name="Base", exact=True)
+
+    file = base.get_by_label("Upgrade to a file")
+    file.set_input_files(tmp_path / "wide.onnx")
+    base.get_by_role("alert").wait_for()
+    wait_until(file.is_enabled, "the end of the first upload")
+    served.http.patch("/v1/models/old", json={"gate": {"mode": "manual"}}).raise_for_status()
+    file.set_input_files(tmp_path / "blind.onnx")
+    page.get_by_text("trains the upgrade when the policy allows").wait_for()
+    base.get_by_text("An upgrade is waiting: not promoted").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+    base.get_by_role("button", name="Drop … the upgrade").click()
+    page.get_by_role("button", name="Drop the upgrade").click()
+    page.get_by_text("Upgrade dropped.").wait_for()
+    assert shown(served, "base", "old")["upgrade"] is None
     one.forgive("422")

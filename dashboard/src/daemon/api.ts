@@ -41,6 +41,7 @@ export class Api {
     return (await this.#answer("POST", path, body, isLong)) as T;
   }
 
+  /** A form is sent however long that takes. */
   async put<T>(path: string, body?: object): Promise<T> {
     return (await this.#answer("PUT", path, body)) as T;
   }
@@ -92,8 +93,11 @@ export class Api {
   }
 
   async #answer(method: string, path: string, body?: object, isLong = false): Promise<unknown> {
-    const request: RequestInit = { method, signal: isLong ? null : AbortSignal.timeout(TIMEOUT_MS) };
-    if (body !== undefined) {
+    const isForm = body instanceof FormData;
+    const request: RequestInit = { method, signal: isLong || isForm ? null : AbortSignal.timeout(TIMEOUT_MS) };
+    if (isForm) {
+      request.body = body;
+    } else if (body !== undefined) {
       request.body = JSON.stringify(body);
       request.headers = { "Content-Type": "application/json" };
     }

@@ -26,6 +26,7 @@ export type {
   JobBody as Job,
   JobLogBody as JobLog,
   MetricPointBody as Point,
+  ModelBaseBody as ModelBase,
   ModelBody as Model,
   PolicyCheckBody as PolicyCheck,
   PredictionsBody as Answer,
@@ -39,6 +40,7 @@ export type {
   TensorBody as Tensor,
   TokenBody as Token,
   TriggerBody as Trigger,
+  UpgradeBody as Upgrade,
   VerificationBody as Verification,
   VersionBody as Version,
 } from "./openapi";

@@ -11,6 +11,7 @@ import { to } from "../../app/route";
 import type { Model } from "../../daemon/types";
 import { limit, settingsForm, type Setting } from "../parts/form";
 import { confirm, opener, section } from "../parts/parts";
+import { baseView } from "./base";
 import { classesView } from "./classes";
 import { federationView } from "./federation";
 import { preprocessView } from "./preprocess";
@@ -89,7 +90,7 @@ export function settingsTab(app: App, model: Model): HTMLElement {
       baseSetView(app, model),
       referenceView(app, model),
     ),
-    h("div", { class: "stack" }, classesView(app, model), triggersView(app, model), preprocessView(app, model), federationView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
+    h("div", { class: "stack" }, baseView(app, model), classesView(app, model), triggersView(app, model), preprocessView(app, model), federationView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
   );
 }
 
