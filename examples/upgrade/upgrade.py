@@ -1,0 +1,174 @@
+"""A device that has learned its camera gets a better network overnight, and refuses a broken one.
+
+    python examples/upgrade/upgrade.py [--seeds 1]
+
+It starts its own daemon in a temporary folder. An app asks for the newest model all the while, and
+reads 397 digits with each that it gets, which no training has seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import sys
+import tempfile
+import threading
+import time
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+from networks import DIGITS, better, broken, first
+from onnxruntime import InferenceSession
+
+from cli.demo.daemon import running
+
+COURSE = {"epochs": 10, "batch_size": 16, "learning_rate": 2e-3}
+SEEN = 700
+"""How many of the device's 1,000 digits a seed draws."""
+DAYS = ["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
+ENDED = {"succeeded", "failed", "cancelled"}
+
+
+def accuracy(model: bytes) -> float:
+    """The share of the kept-back digits that a model reads right."""
+    with np.load(DIGITS / "kept_back.npz") as data:
+        images, labels = data["image"], data["label"]
+    (logits,) = InferenceSession(model).run(["logits"], {"image": images})
+    return float((logits.argmax(axis=1) == labels).mean())
+
+
+class App(threading.Thread):
+    """Asks for the newest model again and again, and measures each that it gets."""
+
+    def __init__(self, http: httpx.Client, url: str) -> None:
+        super().__init__(daemon=True)
+        self._http, self._url = http, url
+        self._done = threading.Event()
+        self.seen: list[float] = []
+
+    def run(self) -> None:
+        """Until `stop`."""
+        tag = ""
+        while not self._done.wait(0.02):
+            answer = self._http.get(
+                f"{self._url}/latest/model.onnx", headers={"If-None-Match": tag}
+            )
+            if answer.status_code != 304:
+                answer.raise_for_status()
+                tag = answer.headers["ETag"]
+                self.seen.append(accuracy(answer.content))
+
+    def stop(self) -> None:
+        """Once what is newest now is measured."""
+        time.sleep(0.5)
+        self._done.set()
+        self.join()
+
+
+class Device:
+    """A device that trains at night."""
+
+    def __init__(self, http: httpx.Client, name: str, seed: int) -> None:
+        self.http, self.seed = http, seed
+        self.url = f"/v1/models/{name}"
+        self.name = name
+
+    def register(self, model: bytes) -> None:
+        """The model, and what the camera saw."""
+        spec = {"name": self.name, "loss": "cross_entropy", "hyperparameters": COURSE}
+        files = {"model": ("first.onnx", model)}
+        self.http.post(
+            "/v1/models", data={"spec": json.dumps(spec)}, files=files
+        ).raise_for_status()
+        with np.load(DIGITS / "device.npz") as data:
+            rows = np.random.default_rng(self.seed).permutation(len(data["label"]))[:SEEN]
+            body = io.BytesIO()
+            np.savez(body, image=data["image"][rows], label=data["label"][rows])
+        headers = {"Content-Type": "application/x-npz"}
+        added = self.http.post(f"{self.url}/samples", content=body.getvalue(), headers=headers)
+        added.raise_for_status()
+
+    def train(self) -> None:
+        """What it has done every night for a year."""
+        asked = self.http.post(f"{self.url}/jobs", json={"seed": self.seed})
+        self.ended(asked.raise_for_status().json()["id"])
+
+    def upgrade(self, model: bytes, **spec: Any) -> int:
+        """Ask for an upgrade; returns its job."""
+        about = {"hyperparameters": {"seed": self.seed, **COURSE}, **spec}
+        answer = self.http.put(
+            f"{self.url}/base",
+            data={"spec": json.dumps(about)},
+            files={"model": ("new.onnx", model)},
+        )
+        return int(answer.raise_for_status().json()["id"])
+
+    def base(self) -> dict[str, Any]:
+        """The base, and the upgrade that waits."""
+        found: dict[str, Any] = self.http.get(f"{self.url}/base").raise_for_status().json()
+        return found
+
+    def ended(self, job_id: int) -> dict[str, Any]:
+        """The job, once it has ended."""
+        while (job := self.http.get(f"/v1/jobs/{job_id}").json())["state"] not in ENDED:
+            time.sleep(0.05)
+        if job["state"] != "succeeded":
+            sys.exit(f"job {job_id} {job['state']}: {job['error']}")
+        found: dict[str, Any] = job
+        return found
+
+    def let_it_be(self, *, night: bool) -> None:
+        """Training is allowed for two hours of the day, which are now if it is night."""
+        begin = datetime.now() + timedelta(hours=-1 if night else 6)
+        times = {"start": f"{begin:%H:%M}", "end": f"{begin + timedelta(hours=2):%H:%M}"}
+        window = {"days": DAYS, **times}
+        self.http.put("/v1/policy", json={"windows": [window]}).raise_for_status()
+
+
+def overnight(device: Device, old: bytes) -> None:
+    """One device, from its registration to the broken base. Exits with what went wrong."""
+    device.let_it_be(night=True)
+    device.register(old)
+    device.train()
+    app = App(device.http, device.url)
+    app.start()
+    device.let_it_be(night=False)
+    job_id = device.upgrade(better())
+    while "window" not in (waits := device.base()["upgrade"]["reason"]):
+        time.sleep(0.05)
+    print(f"  by day the upgrade waits: {waits}")
+    device.let_it_be(night=True)
+    print(f"  {device.ended(job_id)['metrics']['reason']}")
+    refused = device.upgrade(broken(), trainable="head.*")
+    print(f"  a broken one: {device.ended(refused)['metrics']['reason']}")
+    app.stop()
+    device.http.delete(f"{device.url}/base").raise_for_status()
+    before, after = app.seen[0], app.seen[-1]
+    alone, learned = accuracy(better()), ", ".join(f"{each:.1%}" for each in app.seen)
+    print(f"  new network alone {alone:.1%}; the app read right, one after the other: {learned}")
+    if len(app.seen) != 2 or not before <= after >= alone:
+        sys.exit("the app saw a worse model")
+
+
+def main() -> None:
+    """Print what each device did."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=1)
+    chosen = parser.parse_args()
+    old = first()
+    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as daemon:
+        headers = {"Authorization": f"Bearer {daemon.token_file.read_text().strip()}"}
+        with httpx.Client(
+            base_url=daemon.client.url, headers=headers, timeout=60, trust_env=False
+        ) as http:
+            for seed in range(chosen.seeds):
+                print(f"device {seed}")
+                overnight(Device(http, f"digits-{seed}", seed), old)
+
+
+if __name__ == "__main__":
+    main()
