@@ -18,20 +18,27 @@ from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import IngestResult, UploadOptions
 from service.samples.ingest.json_upload import store_json
+from service.samples.ingest.jsonl_upload import store_jsonl
 from service.samples.ingest.labels import label_reader
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.ingest.require import require_files
+from service.samples.ingest.texts import texts_of
 from storage.errors import Problem
 from storage.records.models import Model
 
 Feed = Callable[[Request, Daemon, Model, UploadOptions], Awaitable[IngestResult]]
 JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
-ZIP = "application/zip"
+ZIP, JSONL, TEXT = "application/zip", "application/jsonl", "text/plain"
 FILES = ("image/png", "image/jpeg", "image/webp", "audio/wav", "audio/x-wav", "audio/flac")
 JSON_TOO_LARGE = (
     "a JSON body has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES); "
     "send several, or application/x-npz"
 )
+
+
+def files_of(model: Model) -> tuple[str, ...]:
+    """Media types of files that are a body; text only for a model of texts."""
+    return FILES if texts_of(model) is None else (*FILES, TEXT)
 
 
 async def model_with_room(request: Request, model: KnownModel, daemon: TheDaemon) -> Model:
@@ -66,23 +73,22 @@ async def add_read_json(
         return await threads.upload(request, store_json, daemon.store, model, payload, options)
 
 
-def _stored_by(store: Callable[..., IngestResult], *, unpacks: bool) -> Feed:
-    """Spools a body for a function that stores it, and bounds what it unpacks, if it does."""
+def _stored_by(store: Callable[..., IngestResult], **bounds: str) -> Feed:
+    """Spools a body for a function that stores it. bounds: its parameters → settings."""
 
     async def add(
         request: Request, daemon: Daemon, model: Model, options: UploadOptions
     ) -> IngestResult:
-        bounds = {"max_bytes": daemon.settings.max_upload_bytes} if unpacks else {}
+        most = {name: getattr(daemon.settings, setting) for name, setting in bounds.items()}
         async with spooled(request, folder=daemon.store.tmp_dir) as path:
-            return await threads.upload(
-                request, store, daemon.store, model, path, options, **bounds
-            )
+            return await threads.upload(request, store, daemon.store, model, path, options, **most)
 
     return add
 
 
-add_npz = _stored_by(store_npz, unpacks=True)
-add_csv = _stored_by(store_csv, unpacks=False)
+add_npz = _stored_by(store_npz, max_bytes="max_upload_bytes")
+add_csv = _stored_by(store_csv)
+add_jsonl = _stored_by(store_jsonl, max_line_bytes="max_json_bytes")
 
 
 async def add_archive(
@@ -91,7 +97,8 @@ async def add_archive(
     """An archive as the export route makes it."""
     from service.samples.archive import read_archive
 
-    return await _stored_by(read_archive, unpacks=True)(request, daemon, model, options)
+    add = _stored_by(read_archive, max_bytes="max_upload_bytes")
+    return await add(request, daemon, model, options)
 
 
 async def add_files(

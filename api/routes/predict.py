@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
@@ -13,7 +13,7 @@ from starlette.responses import Response
 from api import threads
 from api.access.auditing import recorded_change
 from api.access.scopes import ThePrincipal, needs
-from api.bodies.samples import CSV, FILES, JSON, NPZ
+from api.bodies.samples import CSV, FILES, JSON, NPZ, TEXT, files_of
 from api.bodies.uploads import require_media_type, require_room_for
 from api.dependencies import TheDaemon
 from api.inference import NOT_LOADED, accepted, near, not_loaded, read_body
@@ -29,14 +29,10 @@ from service.prediction.answers import Fields, as_bytes, as_json, as_npz
 from service.prediction.inputs import READERS
 from service.prediction.predictor import Prediction, Serving
 from service.prediction.results import Wanted, interpret
-from service.preprocess import for_model
-from service.preprocess.text_inputs import KIND as TEXT
 from service.samples.ingest.require import require_tensors, takes_files
+from service.samples.ingest.texts import texts_of
 from storage.errors import Problem
 from storage.records.models import Model
-
-if TYPE_CHECKING:
-    from service.preprocess.text import Text
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
@@ -77,6 +73,7 @@ INPUTS = body(
         },
         CSV: {"schema": {"type": "string"}, "example": "width,height\n0.1,0.2\n"},
         **dict.fromkeys((NPZ, *FILES), BINARY),
+        TEXT: {"schema": {"type": "string"}, "example": "The train was late again."},
     }
 )
 
@@ -164,7 +161,7 @@ async def _predict(
     request: Request, daemon: Daemon, model: Model, owner: str | None, *, keep: bool
 ) -> tuple[Prediction, Callable[[], list[int]]]:
     """The model's outputs for a body, and what stores its inputs as samples."""
-    given = require_media_type(request, *READERS, *(FILES if takes_files(model) else ()))
+    given = require_media_type(request, *READERS, *(files_of(model) if takes_files(model) else ()))
     max_bytes = daemon.settings.prediction_body_bytes
     content = await read_body(request, max_bytes=max_bytes)
     files = await _files(model, given, content)
@@ -183,12 +180,11 @@ async def _predict(
 
 async def _files(model: Model, given: str, content: bytes) -> Sequence[bytes] | None:
     """The files or texts of a body; None if it holds tensors."""
-    if given in FILES:
-        return [content]
-    kind = for_model(model).files
-    if given != JSON or kind is None or kind.kind != TEXT:
-        return None
-    return await near(len(content), bodies.read_texts, cast("Text", kind), content)
+    texts = texts_of(model)
+    read = {TEXT: bodies.read_text, JSON: bodies.read_texts}.get(given)
+    if texts is not None and read is not None:
+        return await near(len(content), read, texts, content)
+    return [content] if given in FILES else None
 
 
 def _require_one_array(wanted: Wanted, *, keep: bool) -> None:

@@ -12,12 +12,14 @@ from api.bodies.samples import (
     CSV,
     FORM,
     JSON,
+    JSONL,
     NPZ,
     ZIP,
     TheModelWithRoom,
     add_archive,
     add_csv,
     add_files,
+    add_jsonl,
     add_npz,
     add_read_json,
     read_json_body,
@@ -37,7 +39,7 @@ from storage.store import Store
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["models"], route_class=Route)
 
-FEEDS = {NPZ: add_npz, CSV: add_csv, ZIP: add_archive}
+FEEDS = {JSONL: add_jsonl, NPZ: add_npz, CSV: add_csv, ZIP: add_archive}
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 CONTENT = {
     JSON: {
@@ -48,6 +50,7 @@ CONTENT = {
         },
         "example": {"first": 500},
     },
+    JSONL: {"schema": {"type": "string"}, "example": '{"text": "on my way", "label": 0}\n'},
     NPZ: BINARY,
     ZIP: BINARY,
     CSV: {"schema": {"type": "string"}, "example": "width,height,label\n0.1,0.2,cat\n"},

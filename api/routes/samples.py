@@ -93,6 +93,12 @@ async def list_samples(
     suspect: Annotated[
         bool, Query(description="Only those whose label the current version takes for wrong.")
     ] = False,
+    text: Annotated[
+        str | None,
+        Query(
+            min_length=1, max_length=256, description="Of texts: only those with it, in any case."
+        ),
+    ] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[SampleBody]:
@@ -100,10 +106,13 @@ async def list_samples(
 
     `?unlabelled=true&order=uncertainty`: by the entropy of what the current version makes of them.
     `?suspect=true`: labelled ones to whose label it gives a probability of a fifth or less, least
-    probable first.
+    probable first. `?text=`: a page may have fewer than there are, even none, and still a `next`.
     """
+    if text is not None and not suspect and order == "id":
+        return await _with_text(daemon, model, where, text, limit=limit, cursor=cursor)
     if suspect:
-        return await _suspects(daemon, model, where, order, limit=limit, cursor=cursor)
+        alone = where.is_empty and text is None and order == "id"
+        return await _suspects(daemon, model, alone=alone, limit=limit, cursor=cursor)
     if order == "id":
         rows = await run_in_threadpool(
             daemon.store.samples.list, model.id, where, limit=limit + 1, after=after_id(cursor)
@@ -111,7 +120,7 @@ async def list_samples(
         return page(
             rows, limit, cursor=lambda row: row.id, show=lambda row: present.sample(row, model)
         )
-    if where != SampleFilter(unlabelled=True):
+    if where != SampleFilter(unlabelled=True) or text is not None:
         problem = Problem("/query/order", "uncertainty goes with unlabelled=true, and nothing else")
         raise InvalidInput("the order is wrong", problems=[problem])
     start = after_id(cursor) or 0
@@ -120,10 +129,22 @@ async def list_samples(
     return Page(items=items, next=str(end - 1) if len(found) > limit else None)
 
 
-async def _suspects(
-    daemon: Daemon, model: Model, where: SampleFilter, order: str, *, limit: int, cursor: str | None
+async def _with_text(
+    daemon: Daemon, model: Model, where: SampleFilter, text: str, *, limit: int, cursor: str | None
 ) -> Page[SampleBody]:
-    if not where.is_empty or order != "id":
+    matches = sample_updates.text_filter(model, text)
+    search, after = daemon.store.samples.search, after_id(cursor)
+    found, end = await run_in_threadpool(
+        search, model.id, where, matches=matches, limit=limit, after=after
+    )
+    items = [present.sample(row, model) for row in found]
+    return Page(items=items, next=None if end is None else str(end))
+
+
+async def _suspects(
+    daemon: Daemon, model: Model, *, alone: bool, limit: int, cursor: str | None
+) -> Page[SampleBody]:
+    if not alone:
         problem = Problem("/query/suspect", "suspect goes with no other condition and no order")
         raise InvalidInput("the filter is wrong", problems=[problem])
     start = after_id(cursor) or 0

@@ -14,12 +14,16 @@ from api.bodies.samples import (
     FILES,
     FORM,
     JSON,
+    JSONL,
     NPZ,
+    TEXT,
     TheModelWithRoom,
     add_csv,
     add_files,
     add_json,
+    add_jsonl,
     add_npz,
+    files_of,
     label_of,
 )
 from api.bodies.uploads import require_media_type
@@ -64,16 +68,24 @@ IgnoreColumns = Annotated[
 AllowDuplicates = Annotated[
     bool, Query(description="Store samples although the model has others with the same inputs.")
 ]
-FEEDS = {JSON: add_json, NPZ: add_npz, CSV: add_csv}
-ONE_SAMPLE = {
-    "type": "object",
-    "required": ["inputs"],
-    "additionalProperties": False,
-    "properties": {
-        "inputs": {"type": "object", "description": "Nested lists by input name."},
-        **{each.name: each.schema for each in SENT},
-    },
-}
+FEEDS = {JSON: add_json, JSONL: add_jsonl, NPZ: add_npz, CSV: add_csv}
+
+
+def _one(required: str, **content: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "required": [required],
+        "additionalProperties": False,
+        "properties": {**content, **{each.name: each.schema for each in SENT}},
+    }
+
+
+ONE_SAMPLE = _one("inputs", inputs={"type": "object", "description": "Nested lists by input name."})
+ONE_TEXT = _one(
+    "text",
+    text={"type": "string", "description": "For a model of texts."},
+    text_pair={"type": "string", "description": "The second text, for a model of pairs."},
+)
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 UPLOAD = body(
     {
@@ -81,10 +93,16 @@ UPLOAD = body(
             "schema": {
                 "oneOf": [
                     ONE_SAMPLE,
+                    ONE_TEXT,
                     {
                         "type": "object",
                         "required": ["samples"],
-                        "properties": {"samples": {"type": "array", "items": ONE_SAMPLE}},
+                        "properties": {
+                            "samples": {
+                                "type": "array",
+                                "items": {"anyOf": [ONE_SAMPLE, ONE_TEXT]},
+                            }
+                        },
                     },
                 ]
             },
@@ -100,6 +118,7 @@ UPLOAD = body(
                 },
             },
         },
+        JSONL: {"schema": {"type": "string"}, "example": '{"text": "on my way", "label": 0}\n'},
         NPZ: BINARY,
         CSV: {"schema": {"type": "string"}, "example": "width,height,label\n0.1,0.2,cat\n"},
         FORM: {
@@ -113,6 +132,7 @@ UPLOAD = body(
             "example": {"samples": '[{"label": "cat", "key": "IMG_1"}, {"key": "IMG_2"}]'},
         },
         **dict.fromkeys(FILES, BINARY),
+        TEXT: {"schema": {"type": "string"}, "example": "on my way"},
     }
 )
 
@@ -151,11 +171,11 @@ async def add_samples(
     """All or nothing. A key that is there already is a duplicate, not an error; so are inputs that
     are there with the same label, or without one, unless the model keeps duplicates.
 
-    JSON: one sample, or a list. npz: one array per input, batch first, and `label`, optionally
-    `key` and `weight`. CSV: a header line, then one sample a line. Files, if
-    `preprocess` takes them: one as the body, or a form's, whose part `samples` says the same.
+    JSON: one sample, or a list. JSON Lines: one a line. npz: one array per input, batch first,
+    and `label`, optionally `key` and `weight`. CSV: a header line, then one sample a line. Files,
+    if `preprocess` takes them: one as the body, or a form's, whose part `samples` says the same.
     """
-    given = require_media_type(request, JSON, NPZ, CSV, FORM, *FILES)
+    given = require_media_type(request, JSON, NPZ, CSV, FORM, *files_of(model), JSONL)
     in_csv = {"label": label_column, **{name: columns[f"{name}_column"] for name in ASKED}}
     options = UploadOptions(
         {"split": Split(split) if split else None, **{name: columns[name] for name in ASKED}},

@@ -11,7 +11,6 @@ from msgspec import Struct
 
 from service.errors import InvalidInput, TooLarge
 from service.prediction.frames import Tensors
-from service.preprocess import Unreadable
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_upload import CsvSamples
 from service.samples.ingest.intake import Faults, UploadOptions, stage
@@ -19,6 +18,7 @@ from service.samples.ingest.json_upload import SampleParser
 from service.samples.ingest.json_value import read_json as parse_json
 from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import NpzBatch
+from service.samples.ingest.texts import TextReader
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Split, StageResult
@@ -27,8 +27,6 @@ from storage.store import Store
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
-
-    from service.preprocess.text import Text
 
 
 class Batch(Struct, frozen=True):
@@ -77,7 +75,14 @@ def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
     return Batch(flat.reshape(len(records), -1))
 
 
-def read_texts(kind: Text, body: bytes) -> list[bytes] | None:
+def read_text(texts: TextReader, body: bytes) -> list[bytes]:
+    """A text that is the body. Raises InvalidInput."""
+    if complaint := texts.complaint(body):
+        raise _wrong("", complaint)
+    return [body]
+
+
+def read_texts(reader: TextReader, body: bytes) -> list[bytes] | None:
     """`{"text": …}` or `{"instances": [{"text": …, "text_pair": …}, …]}`; None for `inputs`.
 
     Raises InvalidInput.
@@ -89,36 +94,24 @@ def read_texts(kind: Text, body: bytes) -> list[bytes] | None:
     texts = []
     for position, instance in enumerate(instances):
         at = prefix and f"{prefix}/{position}"
-        if problems := _unfit(kind, instance, at):
+        problems = _unfit(reader, instance, at)
+        texts.append(b"" if problems else reader.read(instance, at, problems))
+        if problems:
             faults.sample(problems)
-            continue
-        text = kind.joined(instance["text"], instance.get("text_pair"))
-        try:
-            kind.check(text)
-        except Unreadable as error:
-            faults.sample([Problem(f"{at}/text", f"{error}")])
-        texts.append(text)
     _refuse(faults, len(instances))
     return texts
 
 
-def _unfit(kind: Text, instance: Any, at: str) -> list[Problem]:
-    """What is wrong with the fields of an instance."""
-    fields = ("text", "text_pair") if kind.pairs else ("text",)
-    shown = " and ".join(f'"{name}"' for name in fields)
+def _unfit(reader: TextReader, instance: Any, at: str) -> list[Problem]:
+    """Fields that an instance may not have."""
+    shown = " and ".join(f'"{name}"' for name in reader.fields)
     if not isinstance(instance, dict):
         return [Problem(at, f"an instance is an object that holds {shown}")]
-    problems = [
+    return [
         Problem(f"{at}/{name}", f"unknown field {name!r}; an instance holds {shown} alone")
         for name in instance
-        if name not in fields
+        if name not in reader.fields
     ]
-    problems += [
-        Problem(f"{at}/{name}", f"{name} is missing, or no text")
-        for name in fields
-        if not isinstance(instance.get(name), str)
-    ]
-    return problems
 
 
 def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from service.errors import InvalidInput
+from service.preprocess import for_model
+from service.preprocess.text_inputs import KIND
 from service.samples.columns import ASKED
 from service.samples.ingest.labels import columns_of
-from service.samples.ingest.require import takes_files
 from service.samples.ingest.tensors import input_bytes, little_endian
 from storage.errors import Problem
 from storage.records.models import Model
@@ -58,8 +60,9 @@ def content(store: Store, model: Model, sample_id: int) -> tuple[bytes, str]:
     """One sample as it may be uploaded again, and its media type: a file, or else .npz."""
     sample = store.samples.get(model.id, sample_id)
     record = store.samples.content(model.id, sample_id)
-    if takes_files(model):
-        return record, file_type(record)
+    kind = for_model(model).files
+    if kind is not None:
+        return record, kind.media_types[0] if len(kind.media_types) == 1 else file_type(record)
     return _as_npz(model, sample, record), NPZ
 
 
@@ -88,6 +91,19 @@ def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
     return buffer.getvalue()
+
+
+def text_filter(model: Model, text: str) -> Callable[[bytes], bool]:
+    """Whether the text of a record holds this one, in any case.
+
+    Raises InvalidInput for a model whose samples are no texts.
+    """
+    kind = for_model(model).files
+    if kind is None or kind.kind != KIND:
+        detail = f"the samples of {model.name!r} are no texts"
+        raise InvalidInput("there is no text", problems=[Problem("/query/text", detail)])
+    sought = text.casefold()
+    return lambda record: sought in record.decode(errors="replace").casefold()
 
 
 def class_index(model: Model, label: str) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -15,7 +15,7 @@ import numpy as np
 
 from storage.blobs.packs import Packs
 from storage.database.codec import dump
-from storage.database.connection import Readers
+from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
@@ -42,6 +42,7 @@ WHERE sample_keys.model_id = ? AND sample_keys.key = ?
 _NEWEST = """
 SELECT pack, offset, length, sha256 FROM samples WHERE model_id = ? ORDER BY id DESC LIMIT ?
 """
+_SEARCHED_AT_ONCE, _MOST_SEARCHED, _MOST_SEARCHED_BYTES = 500, 50_000, 64 * 2**20
 
 
 class Samples:
@@ -132,20 +133,55 @@ class Samples:
 
     def newest_records(self, model_id: int, count: int) -> builtins.list[bytes]:
         """Records of the `count` newest samples, without those whose bytes have changed."""
-        records: builtins.list[bytes] = []
         with self._packs.share(model_id):
             with self._readers.snapshot() as connection:
                 rows = connection.execute(_NEWEST, (model_id, count)).fetchall()
-            for pack, same in groupby(rows, key=itemgetter("pack")):
-                stored = [*same]
-                ranges = [(row["offset"], row["length"]) for row in stored]
-                read = self._packs.read(model_id, pack, ranges)
-                records += (
-                    data
-                    for data, row in zip(read, stored, strict=True)
-                    if hashlib.sha256(data).digest() == row["sha256"]
-                )
-        return records
+            return [data for _, data in self._intact(model_id, rows)]
+
+    def search(
+        self,
+        model_id: int,
+        where: SampleFilter,
+        *,
+        matches: Callable[[bytes], bool],
+        limit: int,
+        after: int | None,
+    ) -> tuple[builtins.list[Sample], int | None]:
+        """Samples whose records match, by id, and where to go on; None at the end.
+
+        It ends early, maybe without any, once it has read 64 MiB or 50,000 samples.
+        """
+        condition, parameters = where.sql(model_id)
+        query = f"SELECT * FROM samples WHERE {condition} AND id > ? ORDER BY id LIMIT ?"  # noqa: S608
+        found: builtins.list[Sample] = []
+        last, seen, size_bytes = after or 0, 0, 0
+        while seen < _MOST_SEARCHED and size_bytes < _MOST_SEARCHED_BYTES:
+            with self._packs.share(model_id):
+                with self._readers.snapshot() as connection:
+                    values = (*parameters, last, _SEARCHED_AT_ONCE)
+                    rows = connection.execute(query, values).fetchall()
+                records = [*self._intact(model_id, rows)]
+            for row, data in records:
+                if matches(data):
+                    found.append(to_sample(row))
+                    if len(found) == limit:
+                        return found, row["id"]
+            if len(rows) < _SEARCHED_AT_ONCE:
+                return found, None
+            last, seen = rows[-1]["id"], seen + len(rows)
+            size_bytes += sum(row["length"] for row in rows)
+        return found, last
+
+    def _intact(
+        self, model_id: int, rows: Sequence[sqlite3.Row]
+    ) -> Iterator[tuple[sqlite3.Row, bytes]]:
+        """Rows with their bytes, without those that have changed; the caller holds a share."""
+        for pack, same in groupby(rows, key=itemgetter("pack")):
+            stored = [*same]
+            ranges = [(row["offset"], row["length"]) for row in stored]
+            for row, data in zip(stored, self._packs.read(model_id, pack, ranges), strict=True):
+                if hashlib.sha256(data).digest() == row["sha256"]:
+                    yield row, data
 
     def list(
         self,

@@ -30,6 +30,7 @@ settings.register_profile(
     suppress_health_check=list(HealthCheck),
 )
 
+TOKENIZER = {"tokenizer": "0" * 64, "vocabulary": 64, "pad_id": 0, "padding": "max"}
 CLASSES = TargetSpec("labels", "int64", (), 3, ("cat", "dog", "cow"))
 VALUES = TargetSpec("target", "float32", (2,))
 
@@ -40,6 +41,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     vector = TensorSpec("x", "float32", (3,))
     several = (TensorSpec("ids", "int64", (2,)), TensorSpec("flag", "bool", ()))
     sound = Signature((TensorSpec("sound", "float32", (16, 26)),), CLASSES)
+    ids = Signature((TensorSpec("input_ids", "int64", (8,)),), CLASSES)
     picture = Signature((TensorSpec("image", "float32", (3, 4, 4)),), CLASSES)
 
     def add(name: str, signature: Signature, **fields: Any) -> Model:
@@ -53,6 +55,10 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         several=add("several", Signature(several, CLASSES)),
         images=add("images", picture, preprocess=parse({"kind": "image"}, picture)),
         recordings=add("recordings", sound, preprocess=parse(PREPROCESS, sound)),
+        texts=add("texts", ids, preprocess=parse({"kind": "text"}, ids, text=TOKENIZER)),
+        pairs=add(
+            "pairs", ids, preprocess=parse({"kind": "text", "pairs": True}, ids, text=TOKENIZER)
+        ),
     )
     store.close()
 

@@ -40,6 +40,7 @@ from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.json_upload import store_json
+from service.samples.ingest.jsonl_upload import store_jsonl
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.updates import class_index
 
@@ -80,6 +81,38 @@ def test_json(doors: Doors, r: Random) -> None:
     model = r.choice((doors.several, doors.classes))
     body, options = json_bodies(r), UploadOptions(skip_bad=flip(r))
     refused_or_done(lambda: store_json(doors.store, model, body, options))
+
+
+one_text = one_of(
+    nearly(["text", "text_pair", "label", "key", "split", "weight"], json_value),
+    lambda r: {"text": one_of(text, odd_text)(r), "text_pair": text(r), "label": json_value(r)},
+    lambda r: {"text": one_of(text, odd_text)(r)},
+)
+text_lines = one_of(
+    lambda r: b"\n".join(as_body(each) for each in listed(one_of(one_text, one_sample), 5)(r)),
+    lambda r: damaged(r, b'{"text": "on my way", "label": "cat"}\n{"text": "a\\u001fb"}\n'),
+    raw,
+)
+
+
+@FUZZ
+@given(r=RANDOM)
+def test_texts(doors: Doors, body_path: Path, r: Random) -> None:
+    model = r.choice((doors.texts, doors.pairs, doors.classes, doors.images))
+    body, options = text_lines(r), csv_options(r)
+    body_path.write_bytes(body)
+    refused_or_done(
+        lambda: store_jsonl(doors.store, model, body_path, options, max_line_bytes=4096)
+    )
+    listed_texts = as_body({"samples": listed(one_text, 3)(r)})
+    refused_or_done(lambda: store_json(doors.store, model, listed_texts, options))
+    header = r.choice(("text,label\n", "text_pair,text,key\n", "text\n"))
+    body_path.write_bytes(header.encode() + damaged(r, table(r)))
+    refused_or_done(lambda: store_csv(doors.store, model, body_path, options))
+    plain = one_of(raw, lambda r: odd_text(r).encode("utf-8", "surrogatepass"))(r)
+    body_path.write_bytes(plain)
+    upload = FileUpload("it", "text/plain", 0, len(plain), {})
+    refused_or_done(lambda: store_files(doors.store, model, body_path, [upload], options))
 
 
 arrays = zipped(["x.npy", "label.npy", "key.npy", "ids.npy", "y"], npy)

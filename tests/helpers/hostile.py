@@ -37,6 +37,8 @@ class Doors:
     several: Model
     images: Model
     recordings: Model
+    texts: Model
+    pairs: Model
 
 
 def one_of(*makes: Make[T]) -> Make[T]:

@@ -1,4 +1,4 @@
-"""Uploads images and recordings: files, or folders whose names are labels."""
+"""Uploads images, recordings and texts: files, or folders whose names are labels."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from cli.errors import Failure
 from cli.progress import Advance, MeteredFile
 from storage.database.codec import dump
 
-ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp")
+TEXTS = (".txt",)
+ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp", *TEXTS)
 BATCH_FILES = 200
 BATCH_BYTES = 256 * 2**20
 """The files of one request; each is open while it is sent."""
@@ -37,19 +38,22 @@ class Media(Struct, frozen=True):
 
 
 def find(
-    source: Path, *, classes: Sequence[str] | None, skip: bool
+    source: Path, *, classes: Sequence[str] | None, skip: bool, of_texts: bool = False
 ) -> tuple[list[Media], list[dict[str, str]]]:
     """The file, or all files below the folder, by path; and the faults of those left out.
 
     classes: a file's label is the nearest folder above it that is named like a class; None labels
     nothing. If all files are in one folder that is not named so, none is labelled. skip: leave out
-    files without a class. Raises Failure before anything is sent.
+    files without a class. of_texts: whether a folder's files are texts, not images or recordings.
+    Raises Failure before anything is sent.
     """
     if not source.is_dir():
         return [Media(source, source.stat().st_size)], []
-    paths = sorted(path for path in source.rglob("*") if _is_media(path))
+    endings = TEXTS if of_texts else [each for each in ENDINGS if each not in TEXTS]
+    paths = sorted(path for path in source.rglob("*") if _is_media(path, endings))
     if not paths:
-        raise Failure(f"{source}: there is no image or recording below it ({', '.join(ENDINGS)})")
+        what = "text" if of_texts else "image or recording"
+        raise Failure(f"{source}: there is no {what} below it ({', '.join(endings)})")
     if classes is not None and _is_unsorted(paths, source, classes):
         classes = None
     found, faults = [], []
@@ -113,9 +117,9 @@ def _send_batch(
     return answer
 
 
-def _is_media(path: Path) -> bool:
+def _is_media(path: Path, endings: Sequence[str]) -> bool:
     hidden = path.name.startswith(".")
-    return path.suffix.lower() in ENDINGS and not hidden and path.is_file()
+    return path.suffix.lower() in endings and not hidden and path.is_file()
 
 
 def _is_unsorted(paths: Sequence[Path], source: Path, classes: Sequence[str]) -> bool:

@@ -39,7 +39,7 @@ BATCH_BYTES = 4 * 2**20
 )
 @click.option(
     "--label",
-    help="Label of every image or recording: a class's name, or a number. Default: see above.",
+    help="Label of every image, recording or text: a class's name or a number. Default: see above.",
 )
 @click.option(
     "--label-column",
@@ -73,8 +73,8 @@ def add(
     .npz: one array per input, batch first, and `label`, optionally `key` and `weight`. .json: one
     sample, a list of them, or {"samples": [...]}. .jsonl: one sample a line, sent in requests of
     about 4 MiB. .csv: a header line, then one sample a line. .png, .jpg, .webp: an image.
-    .wav, .flac: a recording. A folder: all of these below it; if the model has classes, the name of
-    a file's folder is its label.
+    .wav, .flac: a recording. .txt: a text. A folder: all images and recordings below it, or all
+    texts, as the model takes; if the model has classes, the name of a file's folder is its label.
     A request is stored whole or not at all. A file can be sent again without harm: samples with
     the same inputs and label are duplicates, which are counted and not stored.
     """
@@ -119,11 +119,15 @@ def add_media(
     client: Client, model: str, source: Path, *, params: dict[str, str], to: str = "samples"
 ) -> dict[str, Any]:
     """Send a file, or all files of a folder; params: of the query. to: the model's route."""
-    classes = None
-    if source.is_dir() and "label" not in params:
-        classes = client.get(model_path(model))["target"]["classes"]
+    classes, of_texts = None, False
+    if source.is_dir():
+        known = client.get(model_path(model))
+        classes = None if "label" in params else known["target"]["classes"]
+        of_texts = any(each["kind"] == "text" for each in known["preprocess"])
     path = model_path(model, to)
-    found, faults = media.find(source, classes=classes, skip="on_error" in params)
+    found, faults = media.find(
+        source, classes=classes, skip="on_error" in params, of_texts=of_texts
+    )
     with bar(sum(each.size_bytes for each in found), source.name) as advance:
         try:
             total = _total(media.send(client, path, found, params=params, advance=advance))
@@ -145,7 +149,7 @@ def _query(
     """The query for a file's samples. Raises UsageError for an option its kind does not take."""
     if others["label"] is not None and not is_media:
         raise click.UsageError(
-            f"{file}: --label is for images and recordings; other files hold their labels"
+            f"{file}: --label is for images, recordings and texts; other files hold their labels"
         )
     params = {name: str(value) for name, value in given(others).items()}
     of_csv = [name for name in params if name.endswith(("_column", "_columns"))]

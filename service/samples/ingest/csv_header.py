@@ -23,9 +23,10 @@ _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 class Header(Struct, frozen=True):
     """Positions of the columns.
 
-    inputs: for each input its columns, in flat order. columns: of samples, by name; others than
-    NAMED only if the request names theirs, since features are often named like them. features:
-    their names, if they are the CSV's own and not of the form `input[0]`.
+    inputs: for each input its columns, in flat order; for a model of texts, once the texts'.
+    columns: of samples, by name; others than NAMED only if the request names theirs, since features
+    are often named like them. features: their names, if they are the CSV's own and not of the form
+    `input[0]`.
     """
 
     count: int
@@ -40,8 +41,9 @@ def read_header(
     *,
     csv_columns: Mapping[str, str],
     ignore_columns: str | None = None,
+    texts: tuple[str, ...] = (),
 ) -> Header:
-    """Map the columns of a header.
+    """Map the columns of a header. texts: those that a model of texts takes instead of inputs.
 
     Columns named `input[0]`, `input[1]`, … or like the model's features may be in any order.
     Otherwise the model's only input takes all remaining columns, in their order.
@@ -60,7 +62,7 @@ def read_header(
     columns = _sample_columns(model, at, csv_columns)
     taken = {place for places in columns.values() for place in places}
     rest = {name: place for place, name in enumerate(names) if place not in taken}
-    known = _known_features(model, rest)
+    known = texts or _known_features(model, rest)
     ignored = _ignored(ignore_columns, rest, known=known)
     rest = {name: place for name, place in rest.items() if name not in ignored}
     if known is None:
@@ -70,10 +72,9 @@ def read_header(
         learned = None
     _refuse_others(rest, known)
     inputs, start = [], 0
-    for spec in model.signature.inputs:
-        end = start + prod(spec.shape)
-        inputs.append(tuple(rest[name] for name in known[start:end]))
-        start = end
+    for size in [len(texts)] if texts else [prod(spec.shape) for spec in model.signature.inputs]:
+        inputs.append(tuple(rest[name] for name in known[start : start + size]))
+        start += size
     return Header(len(names), tuple(inputs), columns, learned)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import IO
 
+from service.preprocess.text import MAX_TEXT_BYTES
 from service.samples.ingest.csv_header import wrong_csv
 from storage.errors import Problem
 from storage.records.models import Model
@@ -15,15 +16,20 @@ ROWS_AT_ONCE = 2000
 GROUP_CHARACTERS = 8 * 2**20
 LINE_CHARACTERS, VALUE_CHARACTERS = 2**20, 32
 """Maximum size of a row: for everything but its values, and for each value."""
+csv.field_size_limit(2 * MAX_TEXT_BYTES)  # of cells; rows are bounded below
 Row = tuple[int, list[str]]
 """The number of a row's first line in the file, and its cells."""
 
 
-def most_line_characters(model: Model) -> int:
-    """The maximum number of characters in a row, including line ends within quotes."""
+def most_line_characters(model: Model, *, texts: int) -> int:
+    """The maximum number of characters in a row, including line ends within quotes.
+
+    texts: how many a row has instead of the inputs.
+    """
     signature = model.signature
-    values = sum(prod(spec.shape) for spec in signature.inputs) + prod(signature.target.shape)
-    return LINE_CHARACTERS + VALUE_CHARACTERS * values
+    values = prod(signature.target.shape)
+    values += 0 if texts else sum(prod(spec.shape) for spec in signature.inputs)
+    return LINE_CHARACTERS + VALUE_CHARACTERS * values + texts * MAX_TEXT_BYTES
 
 
 class _Bounded:
@@ -65,9 +71,9 @@ def read_lines(text: IO[str], *, most_characters: int) -> Iterator[Row]:
             if cells:
                 yield line, cells
     except UnicodeDecodeError as error:
-        raise wrong_csv(
-            Problem(f"/{last + 1}", f"line {last + 1} or a later one is not UTF-8")
-        ) from error
+        at = text.buffer.tell() - len(error.object) + error.start  # type: ignore[attr-defined]
+        detail = f"line {last + 1} or a later one is not UTF-8: byte {at} of the file"
+        raise wrong_csv(Problem(f"/{last + 1}", detail)) from error
     except csv.Error as error:
         raise wrong_csv(Problem(f"/{last + 1}", f"line {last + 1}: {error}")) from error
 

@@ -16,7 +16,7 @@ from service.samples.ingest.csv_lines import Row, in_groups, most_line_character
 from service.samples.ingest.csv_windows import Cutter, row_signature, windows_of
 from service.samples.ingest.intake import Faults, GoodSamples, IngestResult, Intake, UploadOptions
 from service.samples.ingest.labels import SHOWN_CHARACTERS, parse_columns, sent_columns
-from service.samples.ingest.require import require_tensors
+from service.samples.ingest.texts import TextReader, reader_of
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
 from storage.errors import Problem
@@ -34,14 +34,14 @@ def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) ->
     The column names of a model's first CSV are kept as its features. Raises InvalidInput with
     every bad line.
     """
-    require_tensors(model)
+    texts = reader_of(model)
     try:
         with (
             file_faults(READ_BACK),
             path.open(encoding="utf-8-sig", newline="") as text,
             Intake(store, model, options) as intake,
         ):
-            table = CsvSamples(model, text, options)
+            table = CsvSamples(model, text, options, texts=texts)
             for chunk in table.chunks(intake.faults):
                 intake.add(chunk)
             result = intake.commit(table.total)
@@ -55,23 +55,36 @@ def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) ->
 class CsvSamples:
     """The samples of a CSV: its rows, or the windows of them. Raises InvalidInput.
 
-    text: opened with newline="". total: rows that were read.
+    text: opened with newline="". texts: reads a model's texts, None for one of tensors. total: rows
+    that were read.
     """
 
-    def __init__(self, model: Model, text: IO[str], options: UploadOptions) -> None:
+    def __init__(
+        self,
+        model: Model,
+        text: IO[str],
+        options: UploadOptions,
+        *,
+        texts: TextReader | None = None,
+    ) -> None:
+        self._texts = texts
+        names = () if texts is None else texts.fields
         kind = windows_of(model.signature, model.preprocess)
         rows = row_signature(model.signature, model.preprocess)
         self._model = replace(model, signature=rows)
         self._cutter = (
             None if kind is None else Cutter(model, kind, split=options.columns.get("split"))
         )
-        self._lines = read_lines(text, most_characters=most_line_characters(model))
+        self._lines = read_lines(
+            text, most_characters=most_line_characters(model, texts=len(names))
+        )
         self.total = 0
         self.columns = read_header(
             self._model,
             next(self._lines, (1, []))[1],
             csv_columns=options.csv_columns,
             ignore_columns=options.ignore_columns,
+            texts=names,
         )
         if kind is not None and "key" in self.columns.columns:
             detail = "a window has many rows, and so no key; ignore_columns leaves the column out"
@@ -81,7 +94,7 @@ class CsvSamples:
         """Good samples, some at a time; the faults of others are added to `faults`."""
         for rows in in_groups(self._lines):
             self.total += len(rows)
-            chunk = _Chunk(self._model, self.columns, rows)
+            chunk = _Chunk(self._model, self.columns, rows, self._texts)
             good, samples = chunk.check(faults)
             if self._cutter is None:
                 yield samples
@@ -107,7 +120,10 @@ def _learn_features(store: Store, model: Model, names: tuple[str, ...]) -> None:
 class _Chunk:
     """Lines during conversion."""
 
-    def __init__(self, model: Model, header: Header, rows: Sequence[Row]) -> None:
+    def __init__(
+        self, model: Model, header: Header, rows: Sequence[Row], texts: TextReader | None
+    ) -> None:
+        self._texts = texts
         self._inputs = model.signature.inputs
         self._header = header
         self._parsers = {name: each.parse_cells for name, each in sent_columns(model).items()}
@@ -117,10 +133,7 @@ class _Chunk:
         """The positions of the good lines, and their samples; the others' faults are reported."""
         problems: dict[int, list[Problem]] = {}
         cells = [self._whole(at, problems) for at in range(len(self._rows))]
-        parts = [
-            self._numbers(cells, spec, columns, problems)
-            for spec, columns in zip(self._inputs, self._header.inputs, strict=True)
-        ]
+        records = self._records(cells, problems)
         about: list[dict[str, Any]] = []
         found = self._header.columns
         for position, (line, _) in enumerate(self._rows):
@@ -136,7 +149,27 @@ class _Chunk:
         for position in sorted(problems):
             faults.sample(problems[position])
         good = [position for position in range(len(cells)) if position not in problems]
-        return good, GoodSamples.of_rows(np.concatenate(parts, axis=1)[good], about)
+        if isinstance(records, np.ndarray):
+            return good, GoodSamples.of_rows(records[good], about)
+        kept = [records[position] for position in good]
+        return good, GoodSamples.of_parsed([*zip(kept, about, strict=True)])
+
+    def _records(
+        self, cells: list[list[str]], problems: dict[int, list[Problem]]
+    ) -> NDArray[np.uint8] | list[bytes]:
+        """One for each line; what those with problems hold means nothing."""
+        if self._texts is None:
+            inputs = zip(self._inputs, self._header.inputs, strict=True)
+            parts = [self._numbers(cells, spec, columns, problems) for spec, columns in inputs]
+            return np.concatenate(parts, axis=1)
+        records = []
+        for position, row in enumerate(cells):
+            data, complaint = self._texts.joined(*(row[at] for at in self._header.inputs[0]))
+            records.append(data)
+            if complaint and position not in problems:
+                line = self._rows[position][0]
+                problems[position] = [Problem(f"/{line}", f"line {line}: {complaint}")]
+        return records
 
     def _whole(self, position: int, problems: dict[int, list[Problem]]) -> list[str]:
         """The cells of a row; zeros if it has too few or too many."""

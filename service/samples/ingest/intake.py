@@ -94,6 +94,13 @@ class GoodSamples(Struct):
     lengths: Sequence[int] | None = None
 
     @classmethod
+    def of_parsed(cls, parsed: Sequence[tuple[bytes, Mapping[str, Any]]]) -> GoodSamples:
+        """Samples of these records and columns."""
+        records = [record for record, _ in parsed]
+        rows = [columns for _, columns in parsed]
+        return cls.of_rows(b"".join(records), rows, [*map(len, records)])
+
+    @classmethod
     def of_rows(
         cls,
         records: Records,

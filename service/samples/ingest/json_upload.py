@@ -9,13 +9,10 @@ from service.samples.ingest import tensors
 from service.samples.ingest.intake import GoodSamples, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import SENT, parse_columns, sent_columns
-from service.samples.ingest.require import require_tensors
+from service.samples.ingest.texts import TextReader, reader_of
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.store import Store
-
-FIELDS = frozenset({"inputs", *(each.name for each in SENT)})
-
 
 ParsedSample = tuple[bytes, dict[str, Any]]
 """The record of a valid sample, and its columns."""
@@ -26,9 +23,8 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
 
     Raises InvalidInput with every bad sample.
     """
-    require_tensors(model)
+    parser = SampleParser(model, reader_of(model))
     samples, prefix = _parse_body(body)
-    parser = SampleParser(model)
     with Intake(store, model, options) as intake:
         good: list[ParsedSample] = []
         for position, sample in enumerate(samples):
@@ -37,15 +33,17 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
                 intake.faults.sample(problems)
             else:
                 good.append(parsed)
-        records = b"".join(record for record, _ in good)
-        intake.add(GoodSamples.of_rows(records, [columns for _, columns in good]))
+        intake.add(GoodSamples.of_parsed(good))
         return intake.commit(len(samples))
 
 
 class SampleParser:
-    """Parses samples of one model and finds every error in them."""
+    """Parses samples of one model and finds every error in them. texts: reads its texts, if any."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, texts: TextReader | None = None) -> None:
+        self._texts = texts
+        content = ("inputs",) if texts is None else texts.fields
+        self._fields = frozenset({*content, *(each.name for each in SENT)})
         self._inputs = model.signature.inputs
         self._parsers = {name: each.parse for name, each in sent_columns(model).items()}
 
@@ -54,11 +52,14 @@ class SampleParser:
         if not isinstance(sample, dict):
             return None, [Problem(at, "a sample is an object with inputs and a label")]
         problems = [
-            Problem(f"{at}/{name}", f"unknown field {name!r}; a sample has {sorted(FIELDS)}")
+            Problem(f"{at}/{name}", f"unknown field {name!r}; a sample has {sorted(self._fields)}")
             for name in sample
-            if name not in FIELDS
+            if name not in self._fields
         ]
-        record = self._record(sample.get("inputs"), at, problems)
+        if self._texts is None:
+            record = self._record(sample.get("inputs"), at, problems)
+        else:
+            record = self._texts.read(sample, at, problems)
         columns, complaints = parse_columns(self._parsers, sample)
         for name, complaint in complaints:
             problems.append(Problem(f"{at}/{name}", complaint))

@@ -67,6 +67,20 @@ def test_texts_of_any_length_are_one_batch(served: Served, moods: str) -> None:
         assert found["probabilities"] == pytest.approx(alone, abs=1e-5)
 
 
+def test_a_text_may_be_the_body_and_is_checked_like_a_sample(served: Served, moods: str) -> None:
+    path, headers = f"/v1/models/{moods}/predict", {"Content-Type": "text/plain"}
+    kept = {"keep": "true"}
+    body = served.http.post(path, content=TEXTS[1].encode(), params=kept, headers=headers).json()
+    assert body["predictions"][0]["probabilities"] == pytest.approx(
+        expected(MODEL, VOCABULARY, TEXTS[1]), abs=1e-5
+    )
+    content = served.http.get(f"/v1/models/{moods}/samples/{body['ids'][0]}/content")
+    assert content.text == TEXTS[1]
+    broken = served.http.post(path, content=b"ab\xff", headers=headers)
+    assert broken.status_code == 422
+    assert "byte 2 is not UTF-8" in broken.json()["errors"][0]["detail"]
+
+
 def test_a_pair_is_two_texts(served: Served) -> None:
     register(served, "pairs", PAIRS, OF_PAIRS, pairs=True)
     body = {"text": TEXTS[0], "text_pair": TEXTS[1]}

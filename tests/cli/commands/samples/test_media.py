@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pictures import PREPROCESS, image_model, photo
 from support import mlp
+from texts import classifier, tokenizer
 
 from cli.client import Client, model_path
 from cli.commands.samples import media
@@ -216,3 +217,32 @@ def test_a_folder_in_which_no_image_has_a_class_is_refused(
 
     assert refused.returncode == 1
     assert "of each file below it, no folder" in refused.stderr
+
+
+def test_texts_come_from_a_folder_a_file_and_json_lines_and_are_found(
+    honed: Honed, client: Client, tmp_path: Path
+) -> None:
+    (tmp_path / "m.onnx").write_bytes(classifier(64, 2))
+    (tmp_path / "tokenizer.json").write_bytes(tokenizer(["good morning", "see you"]))
+    added = honed(
+        *("models", "add", tmp_path / "m.onnx", "--name", "notes", "--loss", "cross_entropy"),
+        *("--class", "no", "--class", "yes", "--tokenizer", tmp_path / "tokenizer.json"),
+        *("--preprocess", '{"kind": "text", "max_tokens": 16}'),
+    )
+    assert added.returncode == 0, added.stderr
+    for place, text in (("yes/a.txt", "good morning"), ("no/b/c.TXT", "see you")):
+        (tmp_path / "texts" / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "texts" / place).write_text(text)
+    (tmp_path / "texts" / "yes" / "picture.png").write_bytes(photo(9, 1))
+    (tmp_path / "one.txt").write_text("see nobody")
+    (tmp_path / "more.jsonl").write_text('{"text": "see them"}\n{"text": "noon", "label": 1}\n')
+    sources = [tmp_path / each for each in ("texts", "one.txt", "more.jsonl")]
+    sent = honed("samples", "add", "notes", *sources, "--json")
+    assert sent.returncode == 0, sent.stderr
+    assert [each["accepted"] for each in json.loads(sent.stdout)] == [2, 1, 2]
+    assert labels(client, "notes") == [0, 1, None, None, 1]
+    found = honed("samples", "list", "notes", "--text", "SEE", "--json")
+    assert len(json.loads(found.stdout)) == 3
+    labelled = honed("samples", "add", "notes", tmp_path / "one.txt", "--label", "no", "--json")
+    assert json.loads(labelled.stdout)[0]["duplicates"] == 1
+    assert labels(client, "notes") == [0, 1, 0, None, 1]

@@ -148,7 +148,7 @@ def test_a_line_that_is_not_json_is_named(
 
 
 def test_another_kind_of_file_is_wrong_usage(honed: Callable[..., Any], tmp_path: Path) -> None:
-    (tmp_path / "samples.txt").touch()
-    refused = honed("samples", "add", "digits", tmp_path / "samples.txt")
+    (tmp_path / "samples.xyz").touch()
+    refused = honed("samples", "add", "digits", tmp_path / "samples.xyz")
     assert refused.returncode == 2
     assert "samples are .npz, .csv, .json, .jsonl, " in refused.stderr
