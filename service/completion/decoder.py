@@ -6,7 +6,7 @@ outputs `present.N.key`, and the same of `value`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -65,6 +65,7 @@ class Decoder:
                 f"nothing feeds its inputs {sorted(strange)}; completion feeds those that its "
                 "preprocess names, and past_key_values.N.key and .value"
             )
+        self._dtypes = {name: DTYPES[each.type] for name, each in self._inputs.items()}
         names = [each.name for each in session.get_outputs()]
         self._outputs = [form.output, *(f"present.{layer}" for layer in self._cached.values())]
         if missing := [name for name in self._outputs if name not in names]:
@@ -102,14 +103,14 @@ class Decoder:
                 return reading
             known, past = end, reading.past
 
-    def read_on(self, before: TextState, rows: Sequence[int], tokens: Sequence[int]) -> TextState:
+    def read_on(self, before: TextState, rows: list[int], tokens: Sequence[int]) -> TextState:
         """Each of these rows with one more token."""
-        text = np.column_stack([before.tokens[list(rows)], np.array(tokens, np.int64)])
+        text = np.concatenate([before.tokens[rows], np.array(tokens, np.int64)[:, None]], axis=1)
         if not self._cached:
             return self._run(text, {})
         past = before.past
         if list(rows) != [*range(len(before.tokens))]:
-            past = {name: _value(each.numpy()[list(rows)]) for name, each in past.items()}
+            past = {name: _value(each.numpy()[rows]) for name, each in past.items()}
         return self._run(text, past, text.shape[1] - 1)
 
     def keep(self, reading: TextState) -> None:
@@ -137,7 +138,7 @@ class Decoder:
             raise PredictionFailed(
                 f"its input {name!r} is {shape}; completion takes (batch, heads, positions, size)"
             )
-        return np.zeros((1, shape[1], 0, shape[3]), DTYPES[self._inputs[name].type])
+        return np.zeros((1, shape[1], 0, shape[3]), self._dtypes[name])
 
     def _run(self, text: Tokens, past: dict[str, Any], known: int = 0) -> TextState:
         """known: how many of the tokens the past is of."""
@@ -157,15 +158,19 @@ class Decoder:
         new, length = text[:, known:], text.shape[1]
         if self._length is not None:
             new = np.pad(new, ((0, 0), (0, self._length - length)))
-        width = new.shape[1]
-        of_role = {
-            "attention_mask": np.arange(known + width) < length,
-            "position_ids": np.arange(known, known + width),
-            "token_type_ids": np.zeros(width),
-        }
-        fed = {name: of_role[role][None].repeat(len(text), 0) for role, name in self._feeds}
-        fed[self._form.ids] = new
-        return {n: _value(v.astype(DTYPES[self._inputs[n].type])) for n, v in fed.items()}
+        fed = {self._form.ids: new}
+        for role, name in self._feeds:
+            row = _OF_ROLE[role](known, new.shape[1], length)
+            fed[name] = row[None].repeat(len(text), 0)
+        return {name: _value(values.astype(self._dtypes[name])) for name, values in fed.items()}
+
+
+_OF_ROLE: dict[str, Callable[[int, int, int], Array]] = {
+    "attention_mask": lambda known, width, length: np.arange(known + width) < length,
+    "position_ids": lambda known, width, _: np.arange(known, known + width),
+    "token_type_ids": lambda _, width, __: np.zeros(width),
+}
+"""Role → one row of its input, by how many tokens are known, new, and there in all."""
 
 
 def _value(array: Array) -> Any:
