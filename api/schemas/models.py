@@ -183,7 +183,7 @@ class ModelPatch(Request):
 
     features: null forgets them, and the next CSV names them. federation: consent to federated
     training, merged. preprocess: all descriptions; once there are samples or trained versions, only
-    their `augment` may differ.
+    their `augment` and `leave_out` may differ.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"hyperparameters": {"epochs": 10}}]})

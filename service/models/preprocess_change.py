@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 
 from service import preprocess
 from service.errors import InvalidInput
-from service.preprocess.text_inputs import is_text
+from service.preprocess.text_inputs import LEAVE_OUT, is_text
 from service.samples.ingest.require import require_names
 from storage.errors import InUse, Problem
 from storage.records.jobs import JobState
@@ -17,8 +17,8 @@ from storage.records.models import Model
 from storage.store import Store
 
 Description = Mapping[str, Any]
-OF_TRAINING_ALONE = "augment"
-"""The field that may change at any time: no version or stored sample depends on it."""
+CHANGEABLE = ("augment", LEAVE_OUT)
+"""Fields that may change at any time: no version or stored sample depends on them."""
 UNDER_WAY = (JobState.RUNNING, JobState.PAUSED)
 
 
@@ -74,7 +74,7 @@ def _unlike(before: Sequence[Description], wanted: Sequence[Description]) -> Ite
     for place, each in enumerate(wanted):
         at = f"/preprocess/{place}" if len(wanted) > 1 else "/preprocess"
         then = known.pop(each["input"], {})
-        for name in sorted((each.keys() | then.keys()) - {OF_TRAINING_ALONE}):
+        for name in sorted((each.keys() | then.keys()) - {*CHANGEABLE}):
             if each.get(name) != then.get(name):
                 yield Problem(f"{at}/{name}", _hangs(f"{name} {then.get(name)}"))
     for name in known:
@@ -83,6 +83,7 @@ def _unlike(before: Sequence[Description], wanted: Sequence[Description]) -> Ite
 
 def _hangs(what: str) -> str:
     return (
-        f"samples or versions were made with {what}: from then on only {OF_TRAINING_ALONE} changes;"
+        f"samples or versions were made with {what}: from then on only "
+        f"{' and '.join(CHANGEABLE)} change;"
         " register the model under another name"
     )

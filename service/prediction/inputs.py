@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from service.errors import InvalidInput, TooLarge
 from service.prediction.frames import Tensors
+from service.preprocess import for_model
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_upload import CsvSamples
-from service.samples.ingest.intake import Faults, UploadOptions, stage
+from service.samples.ingest.intake import Faults, UploadOptions, kept, stage
 from service.samples.ingest.json_upload import SampleParser
 from service.samples.ingest.json_value import read_json as parse_json
 from service.samples.ingest.npz import open_npz
@@ -174,7 +175,8 @@ def keep_files(store: Store, model: Model, files: Sequence[bytes], owner: str | 
     for start in range(0, len(files), KEPT_AT_ONCE):
         some = files[start : start + KEPT_AT_ONCE]
         with stage(store, model, UploadOptions(owner=owner)) as staging:
-            staging.add(b"".join(some), [None] * len(some), lengths=[*map(len, some)])
+            data, lengths = kept(for_model(model).files, b"".join(some), [*map(len, some)])
+            staging.add(data, [None] * len(some), lengths=lengths)
             ids += _ids(staging.commit(), len(some))
     return ids
 

@@ -101,6 +101,15 @@ class FileKind(Kind):
         header.
         """
 
+    @property
+    def keeps_less(self) -> bool:
+        """Whether less is stored than what was sent."""
+        return False
+
+    def kept(self, data: bytes) -> bytes:
+        """What is stored of a file that was checked."""
+        return data
+
     def is_large(self, data: bytes) -> bool:
         """Whether it must be decoded alone. Raises Unreadable."""
         del data

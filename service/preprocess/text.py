@@ -14,12 +14,14 @@ import numpy as np
 
 from service.preprocess.checks import WrongDescription, refuse_unknown
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
+from service.preprocess.redaction import parse_leave_out, redactor
 from service.preprocess.text_inputs import (
     CHOICES,
     FIELDS,
     FLAGS,
     IDS,
     KIND,
+    LEAVE_OUT,
     OF_TOKENIZER,
     ROLES,
     length_of,
@@ -47,7 +49,7 @@ class Text(FileKind):
 
     stride: a longer text becomes several windows, each this many tokens after the one before, at
     most max_windows; None truncates it. tokenizer: SHA-256 of its file. path: of that file, in
-    children.
+    children. leave_out: what is not stored of texts, see redaction.py.
     """
 
     kind: ClassVar[str] = KIND
@@ -72,6 +74,7 @@ class Text(FileKind):
     vocabulary: int = 1
     pad_id: int = 0
     path: str | None = None
+    leave_out: Mapping[str, Any] | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Text:
@@ -104,6 +107,7 @@ class Text(FileKind):
             special_tokens=fields["special_tokens"],
             stride=stride,
             max_windows=windows,
+            leave_out=None if (left := fields.get(LEAVE_OUT)) is None else parse_leave_out(left),
             **{name: fields[name] for name in OF_TOKENIZER if name in fields},
         )
 
@@ -115,6 +119,7 @@ class Text(FileKind):
             "max_tokens": self.max_tokens,
             **{name: getattr(self, name) for name in (*CHOICES, *FLAGS)},
             **({} if self.stride is None else self._of_windows()),
+            **({} if self.leave_out is None else {LEAVE_OUT: dict(self.leave_out)}),
             **{name: getattr(self, name) for name in OF_TOKENIZER},
         }
 
@@ -172,6 +177,16 @@ class Text(FileKind):
         if not first.strip() or (second is not None and not second.strip()):
             raise Unreadable("it is empty; send at least one character that is no space")
         return self.media_types[0]
+
+    @property
+    def keeps_less(self) -> bool:
+        return self.leave_out is not None
+
+    def kept(self, data: bytes) -> bytes:
+        if self.leave_out is None:
+            return data
+        redact = redactor(self.leave_out)
+        return SEPARATOR.join(map(redact, data.decode().split(SEPARATOR))).encode()
 
     def parts(self, text: str) -> tuple[str, str | None]:
         """The text, and the second of a pair. Raises Unreadable."""

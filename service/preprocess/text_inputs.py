@@ -14,12 +14,15 @@ KIND = "text"
 ROLES = ("attention_mask", "token_type_ids", "position_ids")
 """Inputs beside the ids that can be fed, by the names that exporters give them."""
 IDS = "input_ids"
+LEAVE_OUT = "leave_out"
+"""The field that says what is not stored of texts; it may change at any time."""
 CHOICES = {"truncation": ("right", "left"), "padding": ("max", "batch")}
 """The choices; the first is the default. padding: to max_tokens, or to the longest of a batch."""
 FLAGS = {"pairs": False, "special_tokens": True}
 OF_TOKENIZER = ("tokenizer", "vocabulary", "pad_id")
 """Fields that registration fills in; the SHA-256 of tokenizer.json, the highest id and 1 more."""
 FIELDS = ("input", "kind", *ROLES, *CHOICES, *FLAGS, "max_tokens", "stride", "max_windows")
+FIELDS += (LEAVE_OUT,)
 DEFAULT_TOKENS = 128
 """Of an input whose length is not fixed."""
 MOST_TOKENS = 8192

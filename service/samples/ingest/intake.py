@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -10,6 +11,7 @@ import numpy as np
 from msgspec import Struct, field
 
 from service.errors import InsufficientScope, InvalidInput
+from service.preprocess import FileKind, for_model
 from service.samples.columns import COLUMNS
 from service.samples.ingest import tensors
 from service.samples.ingest.require import takes_files
@@ -144,7 +146,8 @@ class Intake:
         self._model = model
         self._skip_bad = options.skip_bad
         self._for_others = options.columns
-        self._statistics = None if takes_files(model) else Statistics(store, model)
+        self._kind = for_model(model).files
+        self._statistics = None if self._kind is not None else Statistics(store, model)
         self._base_set, self._owner = options.base_set, options.owner
         self._added = 0
         self._staging = stage(store, model, options, target=model.signature.target)
@@ -173,7 +176,8 @@ class Intake:
         if self._base_set and None in labels:
             _refuse_unlabelled(self._added + labels.index(None))
         self._added += len(labels)
-        self._staging.add(good.records, labels, lengths=good.lengths, **columns)
+        records, lengths = kept(self._kind, good.records, good.lengths)
+        self._staging.add(records, labels, lengths=lengths, **columns)
         if self._statistics is not None:
             rows = np.frombuffer(good.records, np.uint8)
             self._statistics.add(rows.reshape(len(labels), -1))
@@ -226,6 +230,19 @@ def stage(
         target=target,
         base_set=options.base_set,
     )
+
+
+def kept(
+    kind: FileKind | None, records: Records, lengths: Sequence[int] | None
+) -> tuple[Records, Sequence[int] | None]:
+    """What is stored of files, and their lengths; see `FileKind.kept`."""
+    if kind is None or not kind.keeps_less or lengths is None:
+        return records, lengths
+    data = bytes(records)
+    files = [
+        kind.kept(data[end - n : end]) for end, n in zip(accumulate(lengths), lengths, strict=True)
+    ]
+    return b"".join(files), [*map(len, files)]
 
 
 def _require_taken(model: Model, columns: Mapping[str, Any]) -> None:
