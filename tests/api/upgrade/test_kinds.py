@@ -1,0 +1,123 @@
+"""Upgrades of models of texts, of models with their own loss, and what else hangs on the base."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from own_losses import FEATURES, OUTPUTS, own_loss, squared
+from support import Served, blobs, mlp
+from texts import classifier, tokenizer
+
+TEXTS = {"good": "the cat sat on the mat", "bad": "a dog ran in the park"}
+QUICK = {"epochs": 3, "batch_size": 8, "learning_rate": 0.01}
+
+
+@pytest.fixture(autouse=True)
+def _empty(served: Served) -> Iterator[None]:
+    yield
+    served.clear()
+
+
+def upgraded(
+    served: Served, name: str, model: bytes, vocabulary: bytes | None = None, **spec: Any
+) -> dict[str, Any]:
+    files = {"model": ("new.onnx", model)}
+    if vocabulary is not None:
+        files["tokenizer"] = ("tokenizer.json", vocabulary)
+    answer = served.http.put(
+        f"/v1/models/{name}/base",
+        data={"spec": json.dumps({"hyperparameters": QUICK, **spec})},
+        files=files,
+    )
+    assert answer.status_code == 202, answer.text
+    return served.wait_for_job(answer.json()["id"])
+
+
+def shown(served: Served, path: str) -> Any:
+    return served.http.get(f"/v1/models/{path}").raise_for_status().json()
+
+
+def test_stored_texts_take_another_tokenizer(served: Served) -> None:
+    small, large = (tokenizer(list(TEXTS.values()) * 5, vocabulary=size) for size in (40, 64))
+    preprocess = {"kind": "text", "max_tokens": 32}
+    answer = served.http.post(
+        "/v1/models",
+        data={
+            "spec": json.dumps(
+                {
+                    "name": "moods",
+                    "loss": "cross_entropy",
+                    "classes": [*TEXTS],
+                    "preprocess": preprocess,
+                }
+            )
+        },
+        files={"model": classifier(40, 2), "tokenizer": small},
+    )
+    assert answer.status_code == 201, answer.text
+    for split, numbers in (("train", range(20)), ("validation", range(20, 30))):
+        texts = [(f"{TEXTS[label]} {number}", label) for number in numbers for label in TEXTS]
+        sent = served.http.post(
+            "/v1/models/moods/samples",
+            data={"samples": json.dumps([{"label": label} for _, label in texts])},
+            files=[("file", ("t.txt", text.encode(), "text/plain")) for text, _ in texts],
+            params={"split": split},
+        )
+        assert sent.status_code == 201, sent.text
+    served.train("moods", **QUICK)
+    assert served.http.get("/v1/models/moods/tokenizer.json").content == small
+    job = upgraded(served, "moods", classifier(64, 2, width=24), large)
+    assert job["metrics"]["promoted"], job["metrics"]["reason"]
+    assert served.http.get("/v1/models/moods/tokenizer.json").content == large
+    predicted = served.http.post("/v1/models/moods/predict", json={"text": TEXTS["bad"]}).json()
+    assert predicted["predictions"][0]["label"] == "bad"
+    served.http.post("/v1/models/moods/rollback").raise_for_status()
+    assert served.http.get("/v1/models/moods/tokenizer.json").content == small
+    kept = upgraded(served, "moods", classifier(64, 2, width=12))
+    assert kept["state"] == "succeeded", kept
+
+
+def test_a_model_with_its_own_loss_is_compared_by_each_bases_own(served: Served) -> None:
+    model = own_loss(*squared()).SerializeToString()
+    served.register("own", model, loss={"output": "loss"})
+    x = np.random.default_rng(6).standard_normal((60, FEATURES)).astype("f4")
+    for split, rows in (("train", slice(0, 40)), ("validation", slice(40, None))):
+        served.upload("own", split=split, x=x[rows], label=x[rows, :OUTPUTS] * 0.5)
+    served.train("own", **QUICK)
+    job = upgraded(served, "own", model)
+    assert "validation loss went from" in job["metrics"]["reason"]
+    assert shown(served, "own/versions/3")["base"] == 2
+
+
+def test_a_class_added_after_an_upgrade_is_there_after_a_rollback_too(served: Served) -> None:
+    served.register("pets", mlp(6, 8, 3), classes=["ant", "bee", "cat"])
+    served.upload("pets", "train", **blobs(200, 6, 3, seed=1))
+    served.upload("pets", "validation", **blobs(60, 6, 3, seed=2))
+    served.train("pets", **QUICK)
+    assert upgraded(served, "pets", mlp(6, 32, 3, seed=3))["metrics"]["promoted"]
+    served.http.post("/v1/models/pets/classes", json={"name": "dog"}).raise_for_status()
+    served.http.post("/v1/models/pets/rollback").raise_for_status()
+    served.http.post("/v1/models/pets/release").raise_for_status()
+    fourth = blobs(60, 6, 4, seed=5)
+    served.upload("pets", "train", **fourth)
+    job = served.train("pets", **QUICK)
+    assert len(job["metrics"]["validation"]["recall"]) == 4
+    assert (shown(served, "pets/base")["base"], shown(served, "pets/latest")["base"]) == (1, 1)
+
+
+def test_consent_ends_with_other_shapes_alone(served: Served) -> None:
+    served.register("pets", mlp(6, 8, 3))
+    served.upload("pets", "train", **blobs(100, 6, 3, seed=1))
+    gate = {"gate": {"mode": "always"}}
+    consent = {"federation": {"allowed": True, "superlink": "fl.example:9092"}}
+    served.http.patch("/v1/models/pets", json={**gate, **consent}).raise_for_status()
+    upgraded(served, "pets", mlp(6, 8, 3, seed=9))
+    assert shown(served, "pets")["federation"]["allowed"]
+    upgraded(served, "pets", mlp(6, 9, 3))
+    after = shown(served, "pets")["federation"]
+    assert (after["allowed"], after["superlink"]) == (False, "fl.example:9092")
+    assert shown(served, "pets/base")["base"] == 3
