@@ -38,7 +38,7 @@ def task(
         *,
         wide: bool = False,
         threads: int = 1,
-        recipe: OptimizerOptions | None = None,
+        optimizer_options: OptimizerOptions | None = None,
         **wanted: Any,
     ) -> Train:
         hidden = (512, 512) if wide else (16,)
@@ -55,7 +55,7 @@ def task(
         prepared = child.last()
         assert isinstance(prepared, Prepared), prepared
         limits = ResourceLimits(threads=threads, nice=0)
-        chosen = {} if recipe is None else asdict(recipe)
+        chosen = {} if optimizer_options is None else asdict(optimizer_options)
         return replace(workshop.task(prepared.artifacts, **chosen, **wanted), limits=limits)
 
     return make
@@ -80,11 +80,11 @@ def test_a_job_ends_in_a_model_that_plain_onnxruntime_runs(
 def test_a_job_that_is_killed_ends_with_the_same_bytes(
     task: Callable[..., Train], spawn: Any, train: Any, resumed: Any, wide: bool
 ) -> None:
-    recipe = OptimizerOptions("adamw", weight_decay=0.1, ema_decay=0.9)
+    optimizer_options = OptimizerOptions("adamw", weight_decay=0.1, ema_decay=0.9)
     wanted = task(
         wide=wide,
         threads=2,
-        optimizer_options=recipe,
+        optimizer_options=optimizer_options,
         epochs=4,
         accumulation_steps=2,
         schedule="cosine",
@@ -94,7 +94,7 @@ def test_a_job_that_is_killed_ends_with_the_same_bytes(
     child = spawn(replace(wanted, checkpoint_interval_s=0.0))
     saved = child.wait_for(lambda each: isinstance(each, Saved) and each.state.step >= 9)
     child.kill()
-    assert read_head(Path(saved.path)).optimizer_options == recipe
+    assert read_head(Path(saved.path)).optimizer_options == optimizer_options
     again, _ = train(resumed(wanted, saved))
     assert Path(again.path).read_bytes() == Path(straight.path).read_bytes()
     assert again.validation == straight.validation
