@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct, field
+from msgspec.structs import asdict
 
 from service.training.errors import ArtifactsUnreadable
+from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.serialization import Serialized, build, plain
 from storage.database.codec import dump
 
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 FORMAT = 1
 METADATA_PREFIX = "hone."
 """Prefix of the entries that exports add to the model's metadata."""
+
+
+ROLES = {"step_model": "training_model"}
+"""Files that `Artifacts` names otherwise."""
 
 
 class Files(Struct, frozen=True):
@@ -49,18 +55,24 @@ class Files(Struct, frozen=True):
     @classmethod
     def below(cls, folder: Path) -> Files:
         """With the file names that compilation uses."""
-        return cls(
-            manifest=folder / "manifest.json",
-            step_model=folder / "step_model.onnx",
-            eval_model=folder / "eval_model.onnx",
-            inference_model=folder / "inference_model.onnx",
-            checkpoint=folder / "checkpoint.safetensors",
-            class_step_model=folder / "class_step_model.onnx",
-            optimized_step_model=folder / "optimized_step_model.onnx",
-            optimized_class_step_model=folder / "optimized_class_step_model.onnx",
-            weights_model=folder / "weights_model.onnx",
-            gradients_model=folder / "gradients_model.onnx",
-        )
+        endings = {"manifest": ".json", "checkpoint": ".safetensors"}
+        names = cls.__struct_fields__
+        return cls(**{name: folder / f"{name}{endings.get(name, '.onnx')}" for name in names})
+
+    @classmethod
+    def of(cls, artifacts: Artifacts) -> Files:
+        """Those that a model's row names. Raises ArtifactsUnreadable if one is missing."""
+        if artifacts.manifest is None or artifacts.inference_model is None:
+            detail = "the model has no manifest or inference model; register it anew"
+            raise ArtifactsUnreadable(detail)
+        paths = {name: getattr(artifacts, ROLES.get(name, name)) for name in cls.__struct_fields__}
+        return cls(**{name: path and Path(path) for name, path in paths.items()})
+
+    @property
+    def artifacts(self) -> Artifacts:
+        """Those that were written, as a model's row names them."""
+        there = {name: path for name, path in asdict(self).items() if path and path.is_file()}
+        return Artifacts(**{ROLES.get(name, name): str(path) for name, path in there.items()})
 
 
 class TrainedTensor(Serialized, frozen=True):

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from service.training.engine import Engine
 from service.training.engines.manifest import Files
-from service.training.errors import ArtifactsUnreadable
 from service.training.optimizer.options import LossOptions, OptimizerOptions
 from service.training.protocol.messages.shared import Artifacts
 
@@ -36,7 +35,7 @@ def open_engine(
         from service.training.engines.sessions.engine import SessionsEngine
 
         return SessionsEngine(
-            files_of(artifacts),
+            Files.of(artifacts),
             threads=threads,
             optimizer_options=optimizer_options or OptimizerOptions(),
             loss_options=loss_options or LossOptions(),
@@ -52,25 +51,3 @@ def open_engine(
         threads=threads,
         spinning=spinning,
     )
-
-
-def files_of(artifacts: Artifacts) -> Files:
-    """The files of a model of the session engine. Raises ArtifactsUnreadable if one is missing."""
-    if artifacts.manifest is None or artifacts.inference_model is None:
-        raise ArtifactsUnreadable("the model has no manifest or inference model; register it anew")
-    return Files(
-        manifest=Path(artifacts.manifest),
-        step_model=Path(artifacts.training_model),
-        eval_model=Path(artifacts.eval_model),
-        inference_model=Path(artifacts.inference_model),
-        checkpoint=Path(artifacts.checkpoint),
-        class_step_model=_path(artifacts.class_step_model),
-        optimized_step_model=_path(artifacts.optimized_step_model),
-        optimized_class_step_model=_path(artifacts.optimized_class_step_model),
-        weights_model=_path(artifacts.weights_model),
-        gradients_model=_path(artifacts.gradients_model),
-    )
-
-
-def _path(file: str | None) -> Path | None:
-    return None if file is None else Path(file)

@@ -29,7 +29,6 @@ from service.training.preparation.label_scale import add_label_scale, is_scaled
 from service.training.preparation.step_trial import computes_the_same, rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepare, Prepared
-from service.training.protocol.messages.shared import Artifacts
 from service.training.tasks import TASKS
 from storage.errors import Problem
 
@@ -60,7 +59,7 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     classifier = _head(forward, inference, task, known)
     files = _compile(forward, inference, task, classifier)
     artifacts = with_prefix(
-        _artifacts(files),
+        files.artifacts,
         forward,
         Path(task.work_dir),
         feature_dtype=task.feature_dtype,
@@ -213,22 +212,3 @@ def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
         node.op_type == "BatchNormalization" and trial.trains(node, model.graph)
         for node in model.graph.node
     )
-
-
-def _artifacts(files: Files) -> Artifacts:
-    return Artifacts(
-        training_model=str(files.step_model),
-        eval_model=str(files.eval_model),
-        checkpoint=str(files.checkpoint),
-        manifest=str(files.manifest),
-        inference_model=str(files.inference_model),
-        class_step_model=_existing(files.class_step_model),
-        optimized_step_model=_existing(files.optimized_step_model),
-        optimized_class_step_model=_existing(files.optimized_class_step_model),
-        weights_model=_existing(files.weights_model),
-        gradients_model=_existing(files.gradients_model),
-    )
-
-
-def _existing(file: Path | None) -> str | None:
-    return str(file) if file is not None and file.is_file() else None

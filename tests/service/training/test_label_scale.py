@@ -14,7 +14,7 @@ from onnx.helper import make_node
 from step_models import model_of
 
 from service.training.data.batches import Batches
-from service.training.engines import checkpoint, manifest, opening
+from service.training.engines import checkpoint, manifest
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.label_scale import LabelScale, fitted
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
@@ -76,7 +76,7 @@ def make(tmp_path: Path) -> Make:
 
 
 def open_engine(made: Prepared, at: Path | None = None, recipe: str = "sgd") -> SessionsEngine:
-    files = opening.files_of(made.artifacts)
+    files = manifest.Files.of(made.artifacts)
     return SessionsEngine(
         files, optimizer_options=OptimizerOptions(recipe), threads=1, checkpoint=at
     )

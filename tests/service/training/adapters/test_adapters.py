@@ -15,7 +15,7 @@ from onnx.numpy_helper import to_array
 from quantized import CLASSES, FEATURES, ROUNDS, STORED, network
 from step_models import model_of
 
-from service.training.engines import manifest, opening
+from service.training.engines import manifest
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.forward import worth
@@ -54,7 +54,7 @@ def make(order: Callable[..., Prepared | Refused]) -> Make:
 
 
 def open_engine(prepared: Prepared, checkpoint: Path | None = None) -> SessionsEngine:
-    files = opening.files_of(prepared.artifacts)
+    files = manifest.Files.of(prepared.artifacts)
     return SessionsEngine(
         files, optimizer_options=OptimizerOptions(), threads=1, checkpoint=checkpoint
     )

@@ -14,7 +14,7 @@ from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from step_models import FLOAT, model_of, perceptron
 
-from service.training.engines import manifest, opening
+from service.training.engines import manifest
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import GraphRefused
@@ -59,7 +59,7 @@ def open_engine(
     prepared: Prepared, *, optimizer_options: OptimizerOptions = ADAMW, threads: int = 1
 ) -> SessionsEngine:
     return SessionsEngine(
-        opening.files_of(prepared.artifacts), optimizer_options=optimizer_options, threads=threads
+        manifest.Files.of(prepared.artifacts), optimizer_options=optimizer_options, threads=threads
     )
 
 
