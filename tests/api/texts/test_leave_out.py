@@ -52,7 +52,7 @@ def test_texts_are_stored_without_it(careful: Served) -> None:
 
 @pytest.mark.parametrize("media_type", ["json", "jsonl", "csv", "plain"])
 def test_texts_of_every_form_are_stored_without_it(served: Served, media_type: str) -> None:
-    name = f"notes as {media_type}"
+    name = f"notes-{media_type}"
     tokenizer = byte_tokenizer([TEXT], size=300)
     add_decoder(served, name, decoder(300), tokenizer, max_tokens=64, leave_out=LEAVE_OUT)
     body, kind = {
