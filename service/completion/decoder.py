@@ -149,6 +149,8 @@ class Decoder:
         except LOAD_ERRORS as error:
             raise PredictionFailed(f"the model cannot compute this text: {error}") from error
         last: Array = logits.numpy()[:, text.shape[1] - known - 1]
+        if not np.isfinite(last.max()):  # NaN is the largest
+            raise PredictionFailed("the model's numbers for this text are not finite")
         return TextState(
             text, dict(zip(self._cached, present, strict=True)), last.astype("float32")
         )

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 MASK = 2**64 - 1
+LEAST_TEMPERATURE = 1e-3
+"""Below it numbers grow too large, and another token than the likeliest is hardly drawn."""
 
 
 def shares_of(logits: Array, temperature: float = 1.0) -> NDArray[np.float64]:
@@ -28,7 +30,7 @@ def draw(logits: Array, sampling: Sampling, *, place: int) -> int:
 
     So a text is the same by the same seed, in however many questions it is asked for.
     """
-    if sampling.temperature == 0:
+    if sampling.temperature < LEAST_TEMPERATURE:
         return int(logits.argmax())
     kept = np.arange(len(logits))
     if sampling.top_k is not None and sampling.top_k < len(logits):

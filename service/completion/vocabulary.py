@@ -41,6 +41,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Tokenizer, size: int, *, special_tokens: bool = True) -> None:
         """size: number of the model's tokens, which may be more than the tokenizer's."""
         self._tokenizer = tokenizer
+        self._last: tuple[str, list[int]] = "", []
         self._adds_special_tokens = special_tokens
         added = tokenizer.get_added_tokens_decoder()
         special = {token: each.content for token, each in added.items() if each.special}
@@ -64,8 +65,12 @@ class Vocabulary:
         self._inner = np.flatnonzero(self.continues & self._wordlike)
 
     def encode(self, text: str) -> list[int]:
-        """As `tokens`. Raises PredictionFailed if there are none."""
-        tokens = self.tokens(text)
+        """As `tokens`, known for the text of the turn before.
+
+        Raises PredictionFailed if there are none.
+        """
+        tokens = self._last[1] if text and text == self._last[0] else self.tokens(text)
+        self._last = text, tokens
         if not tokens:
             raise PredictionFailed(
                 "the tokenizer has no special token that a text begins with; send a text of a word "

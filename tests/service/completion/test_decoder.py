@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from decoders import decoder, word_tokenizer
+from decoders import bigrams, decoder, word_tokenizer
 
 from service.completion import decoder as decoder_module
 from service.prediction.errors import PredictionFailed
@@ -105,3 +105,9 @@ def test_an_input_that_nothing_feeds_is_refused_by_name(opened: Any) -> None:
 def test_a_token_beyond_the_model_is_an_error_of_the_request(plain: Any) -> None:
     with pytest.raises(PredictionFailed, match="cannot compute this text"):
         plain.read([3, 5000], room=1)
+
+
+def test_numbers_that_are_not_finite_are_an_error_of_the_request(opened: Any) -> None:
+    broken = bigrams({3: {4: 0.5, 5: float("nan")}}, 8)
+    with pytest.raises(PredictionFailed, match="not finite"):
+        opened(TOKENIZER, broken)[0].read([2, 3], room=1)

@@ -114,6 +114,7 @@ def test_draws_follow_the_shares() -> None:
         (Sampling(top_p=0.6), {0, 1}),
         (Sampling(top_k=3, top_p=0.9), {0, 1, 2}),
         (Sampling(temperature=0.05), {0}),
+        (Sampling(temperature=1e-300), {0}),
     ],
 )
 def test_only_what_was_asked_for_is_drawn(sampling: Sampling, tokens: set[int]) -> None:
