@@ -6,7 +6,7 @@ import logging
 import time
 from base64 import b64decode
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from msgspec.structs import asdict
 
 from service.events import Announce
 from service.logs import event
+from service.training.errors import SamplesInvalid
 from service.training.protocol.messages.training import (
     Chosen,
     Decoded,
@@ -30,6 +31,7 @@ from service.training.protocol.serialization import plain
 from storage.errors import Busy, StorageFull
 from storage.records.id_set import decode
 from storage.records.jobs import Job, JobState, MetricPoint
+from storage.records.samples import DAMAGED
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
@@ -85,6 +87,7 @@ class Recorder:
                 self._store.lineage.add(self._job.id, seen, started_from=started_from)
             case Quarantined(reasons):
                 by_id = {int(sample_id): reason for sample_id, reason in reasons.items()}
+                self._refuse_misfits(by_id)
                 self._store.samples.quarantine(self._job.model_id, by_id)
                 self._log("samples.quarantined", samples=len(by_id))
             case Dropped(cache, reason):
@@ -101,6 +104,17 @@ class Recorder:
                     cached=message.kept,
                     seconds=round(message.seconds, 3),
                 )
+
+    def _refuse_misfits(self, reasons: Mapping[int, str]) -> None:
+        """Raises SamplesInvalid if an upgrade cannot take samples, which the old base may take."""
+        misfits = {each: why for each, why in reasons.items() if not why.startswith(DAMAGED)}
+        waiting = self._store.bases.waiting().get(self._job.model)
+        if misfits and waiting == (self._job.model_id, self._job.base):
+            first = min(misfits)
+            raise SamplesInvalid(
+                f"{len(misfits)} stored samples do not fit the new base, such as {first}: "
+                f"{misfits[first]}"
+            )
 
     def measured(self, message: Measured) -> None:
         """Keep a point for the next report."""

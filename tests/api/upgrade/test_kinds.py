@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from embeddings import LENGTH, ROWS, embedding_model
 from own_losses import FEATURES, OUTPUTS, own_loss, squared
 from support import Served, blobs, mlp
 from texts import classifier, tokenizer
@@ -107,6 +108,22 @@ def test_a_class_added_after_an_upgrade_is_there_after_a_rollback_too(served: Se
     job = served.train("pets", **QUICK)
     assert len(job["metrics"]["validation"]["recall"]) == 4
     assert (shown(served, "pets/base")["base"], shown(served, "pets/latest")["base"]) == (1, 1)
+
+
+def test_a_base_that_cannot_take_stored_samples_is_told_and_sets_none_aside(
+    served: Served,
+) -> None:
+    served.register("ids", embedding_model())
+    rows = np.random.default_rng(0).integers(0, ROWS, (40, LENGTH))
+    served.upload("ids", "train", x=rows, label=np.arange(40) % 2)
+    served.train("ids", **QUICK)
+    job = upgraded(served, "ids", embedding_model(rows=10))
+    assert (job["state"], job["error"]["code"]) == ("failed", "samples_invalid")
+    assert "stored samples do not fit the new base" in job["error"]["detail"]
+    assert shown(served, "ids/samples/stats")["quarantined"] == 0
+    base = shown(served, "ids/base")
+    assert (base["base"], base["upgrade"]["state"]) == (1, "waiting")
+    assert "a table that has 10" in base["upgrade"]["reason"]
 
 
 def test_consent_ends_with_other_shapes_alone(served: Served) -> None:

@@ -16,6 +16,7 @@ def embedding_model(
     constants: Sequence[onnx.TensorProto] = (),
     *,
     ids: str = "x",
+    rows: int = ROWS,
 ) -> bytes:
     """`x` (batch, 7) int64 → a table of 30 rows → mean → `logits` (batch, 2).
 
@@ -39,7 +40,7 @@ def embedding_model(
         [helper.make_tensor_value_info("x", TensorProto.INT64, ["batch", LENGTH])],
         [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["batch", 2])],
         [
-            weight("table", ROWS, WIDTH),
+            weight("table", rows, WIDTH),
             weight("head.weight", WIDTH, 2),
             weight("head.bias", 2),
             *constants,
