@@ -1,4 +1,4 @@
-"""npz upload of 784-float samples, durable when answered, compared with a flushed file."""
+"""Uploads of 784-float samples and of short texts, durable when answered, and a flushed file."""
 
 from __future__ import annotations
 
@@ -7,35 +7,56 @@ import json
 import os
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import numpy as np
 import psutil
 
-from bench.daemon import Served, mlp, npz, served
+from bench.daemon import Served, add_decoder, byte_tokenizer, decoder, mlp, npz, served
 from bench.table import Row
 
 ROUNDS = 5
 SIZES = (1_000, 10_000, 50_000)
-SMALLEST = {"ROUNDS": 1, "SIZES": (64,)}
+TEXTS = 20_000
+SMALLEST = {"ROUNDS": 1, "SIZES": (64,), "TEXTS": 64}
+WORDS = ("the train", "was late", "see you", "at eight", "on my way", "good morning", "home now")
+Make = Callable[[int, np.random.Generator], bytes]
 
 
 def run() -> list[Row]:
     """Samples per second in uploads of several sizes, and how the daemon's peak memory grows."""
     with served() as daemon:
         daemon.register("m", mlp(784, 512, 512, 10))
-        return [_upload(daemon, count) for count in SIZES]
+        rows = [_upload(daemon, count, _arrays) for count in SIZES]
+        tokenizer = byte_tokenizer(WORDS, size=300)
+        model = decoder(300, width=32, layers=1, heads=2, positions=64)
+        add_decoder(daemon, "texts", model, tokenizer, max_tokens=64)
+        return [*rows, _upload(daemon, TEXTS, _texts, name="texts", kind="application/jsonl")]
 
 
-def _upload(daemon: Served, count: int) -> Row:
+def _arrays(count: int, generator: np.random.Generator) -> bytes:
+    x = generator.random((count, 784), dtype=np.float32)  # none is there already
+    return npz(x=x, label=generator.integers(0, 10, count))
+
+
+def _texts(count: int, generator: np.random.Generator) -> bytes:
+    drawn = generator.choice(WORDS, (count, 4))
+    texts = (f"{' '.join(row)} {generator.random()}" for row in drawn)
+    lines = (json.dumps({"text": text}) for text in texts)
+    return "\n".join(lines).encode()
+
+
+def _upload(
+    daemon: Served, count: int, make: Make, *, name: str = "m", kind: str = "application/x-npz"
+) -> Row:
     generator = np.random.default_rng(count)
     ours, bare = [], []
     for _ in range(ROUNDS):
-        x = generator.random((count, 784), dtype=np.float32)  # none is there already
-        body = npz(x=x, label=generator.integers(0, 10, count))
+        body = make(count, generator)
         began = time.perf_counter()
-        accepted = _send(daemon, body)
+        accepted = _send(daemon, body, name=name, kind=kind)
         ours.append(count / (time.perf_counter() - began))
         assert accepted == count
         began = time.perf_counter()
@@ -43,6 +64,7 @@ def _upload(daemon: Served, count: int) -> Row:
         bare.append(count / (time.perf_counter() - began))
     return {
         "samples in one upload": count,
+        "as": kind,
         "honed samples/s": median(ours),
         "file + fsync samples/s": median(bare),
         "ratio": median(a / b for a, b in zip(ours, bare, strict=True)),
@@ -51,12 +73,12 @@ def _upload(daemon: Served, count: int) -> Row:
     }
 
 
-def _send(daemon: Served, body: bytes) -> int:
+def _send(daemon: Served, body: bytes, *, name: str, kind: str) -> int:
     """How many samples were accepted."""
     # http.client writes the body to the socket at once; httpx takes longer than the daemon.
     connection = http.client.HTTPConnection(daemon.url.removeprefix("http://"))
-    headers = {"Content-Type": "application/x-npz", "Authorization": f"Bearer {daemon.token}"}
-    connection.request("POST", "/v1/models/m/samples", body, headers)
+    headers = {"Content-Type": kind, "Authorization": f"Bearer {daemon.token}"}
+    connection.request("POST", f"/v1/models/{name}/samples", body, headers)
     answer = connection.getresponse()
     content = answer.read()
     assert answer.status == 201, content
