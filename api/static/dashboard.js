@@ -276,9 +276,9 @@ function isBelow(key, place) {
 
 // src/app/route.ts
 var HOME = "/dashboard";
-function routeOf({ pathname, search }) {
+function routeOf({ pathname, search: search2 }) {
   const rest = pathname.startsWith(HOME) ? pathname.slice(HOME.length) : "";
-  return { parts: rest.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(search) };
+  return { parts: rest.split("/").filter(Boolean).map(decoded), query: new URLSearchParams(search2) };
 }
 function to(parts, query = {}) {
   const path = [HOME, ...parts.map((part) => encodeURIComponent(part))].join("/");
@@ -2641,8 +2641,8 @@ function modelsPage(app) {
   if (all === void 0) return [heading("Models"), loading()];
   if (all === null || all.length === 0) return [heading("Models", addLink()), addModelHint()];
   const { query } = app.route;
-  const search = (query.get("q") ?? "").toLowerCase();
-  const found2 = all.filter(({ name }) => name.toLowerCase().includes(search));
+  const search2 = (query.get("q") ?? "").toLowerCase();
+  const found2 = all.filter(({ name }) => name.toLowerCase().includes(search2));
   const isEmpty = ({ samples }) => Object.values(samples).every((each2) => each2 === 0);
   const rows = found2.filter((model2) => !isEmpty(model2)).map((model2) => rowOf(app, model2));
   const order = query.get("sort") ?? "name";
@@ -2650,10 +2650,10 @@ function modelsPage(app) {
   rows.sort((a, b) => (isDown ? -1 : 1) * compared(a, b, order));
   const empty = found2.filter(isEmpty);
   return [
-    heading("Models", searchField(app, search), addLink()),
+    heading("Models", searchField(app, search2), addLink()),
     h("p", { class: "visually-hidden", role: "status" }, `${found2.length} models`),
     rows.length > 0 ? table(app, rows, order, isDown) : null,
-    found2.length === 0 ? h("p", { class: "quiet" }, `No model has a name with “${search}” in it.`) : null,
+    found2.length === 0 ? h("p", { class: "quiet" }, `No model has a name with “${search2}” in it.`) : null,
     empty.length > 0 ? emptyView(empty, rows.length === 0) : null
   ];
 }
@@ -2685,13 +2685,13 @@ function compared(a, b, order) {
 function total({ samples }) {
   return samples.train + samples.validation + samples.unlabelled + samples.base;
 }
-function searchField(app, search) {
+function searchField(app, search2) {
   const { query } = app.route;
   return h("input", {
     type: "search",
     "aria-label": "Search models",
     placeholder: "Search",
-    value: search,
+    value: search2,
     oninput: (event) => {
       const field3 = event.currentTarget;
       app.go(to(["models"], { q: field3.value, sort: query.get("sort"), down: query.get("down") }), { isSame: true });
@@ -3184,9 +3184,15 @@ var SMALL_PICTURE_BYTES = 2 ** 20;
 var PICTURE_PIXELS = 256;
 var LEAST_SIDE = 4;
 var SOUND_HZ = 44100;
+var BETWEEN_TEXTS = "";
 function fileKind({ preprocess }) {
   const known = preprocess.map(({ kind }) => kind);
-  return known.includes("image") ? "image" : known.includes("audio") ? "audio" : null;
+  return ["image", "audio", "text"].find((kind) => known.includes(kind)) ?? null;
+}
+function texts(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => (await (await api.bytes(path, signal)).text()).split(BETWEEN_TEXTS);
+  return app.resources.read(path, load, true);
 }
 function picture(app, name, { id, size_bytes: size }) {
   const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
@@ -3268,6 +3274,7 @@ function rangeOf(values) {
 
 // src/views/samples/content.ts
 var VALUES_SHOWN = 6;
+var CHARACTERS_SHOWN = 300;
 var SERIES_FROM = 12;
 var LINE_DOTS = 96;
 var PIXELS_TO = 64;
@@ -3275,6 +3282,7 @@ var painted = /* @__PURE__ */ new WeakMap();
 function sampleView(app, model2, sample2) {
   if (fileKind(model2) === "image") return pictureView(app, model2, sample2);
   if (fileKind(model2) === "audio") return soundView(app, model2, sample2.id);
+  if (fileKind(model2) === "text") return textView(app, model2, sample2.id);
   return showsPictures(model2) ? tensorPicture(app, model2, sample2.id) : valuesView(app, model2, sample2.id);
 }
 function canvasOf(shown2) {
@@ -3308,6 +3316,11 @@ function soundView(app, model2, id) {
   );
   const seconds = `${decimal(known.duration)} s`;
   return h("span", { class: "sound" }, sparkline(loudest, `Loudness over ${seconds}`), h("span", { class: "quiet number" }, seconds));
+}
+function textView(app, model2, id) {
+  const known = texts(app, model2.name, id) ?? [];
+  const shown2 = known.map((each2) => each2.length > CHARACTERS_SHOWN ? `${each2.slice(0, CHARACTERS_SHOWN)} …` : each2);
+  return h("span", { class: "words", title: shown2.join("\n") }, shown2.map((each2) => h("span", {}, each2)));
 }
 function valuesView(app, model2, id) {
   const inputs = content(app, model2.name, id);
@@ -3590,10 +3603,13 @@ function filterOf(app) {
   const { query } = app.route;
   return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split") };
 }
+function soughtOf(app) {
+  return filterOf(app) === null ? null : app.route.query.get("text");
+}
 function listPath(app, name) {
   const show = showOf(app);
   if (show === "duplicates") return modelPath(name, "/samples/duplicates");
-  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
+  return withQuery(modelPath(name, "/samples"), { ...filterOf(app) ?? SHOWN[show].query, text: soughtOf(app) });
 }
 function list(app, model2) {
   const path = listPath(app, model2.name);
@@ -3607,13 +3623,15 @@ function pageSize({ target }) {
 async function loadList(api, path, pages, limit2) {
   const items = [];
   let next = null;
-  for (let page = 0; page < pages; page += 1) {
+  let page = 0;
+  while (page < pages) {
     const answer = await api.get(withQuery(path, { limit: limit2, cursor: next }));
     items.push(...answer.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
     next = answer.next;
+    page += answer.items.length > 0 || next === null ? 1 : 0;
     if (next === null) break;
   }
-  return { items, next };
+  return { items, next, pages: page };
 }
 function unread(id) {
   const nothing = { key: null, label: void 0, sha256: "", size_bytes: 0, created_at: "", quarantine: null };
@@ -3622,7 +3640,7 @@ function unread(id) {
 }
 function loadMore(app, model2, listed) {
   const work = workOf(app, model2.name);
-  if (listed.next === null || listed.items.length < work.pages * pageSize(model2)) return;
+  if (listed.next === null || listed.pages < work.pages) return;
   work.pages += 1;
   app.resources.mark([listPath(app, model2.name)]);
 }
@@ -3684,7 +3702,7 @@ async function each(items, run) {
   await Promise.all(Array.from({ length: AT_ONCE }, worker));
 }
 function filterTo(app, name, change3) {
-  const now = Object.fromEntries(["show", "label", "split"].map((key) => [key, app.route.query.get(key)]));
+  const now = Object.fromEntries(["show", "label", "split", "text"].map((key) => [key, app.route.query.get(key)]));
   Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
   app.go(to(["models", name, "samples"], { ...now, ...change3 }), { isSame: true });
 }
@@ -3693,12 +3711,21 @@ function filterTo(app, name, change3) {
 var FORM_FILES = 20;
 var MOST_FAULTS = 20;
 var ARCHIVE = "application/zip";
+var LISTS = { csv: "text/csv", json: "application/json", jsonl: "application/jsonl" };
 var ENDINGS = {
   image: { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", webp: "image/webp" },
   audio: { wav: "audio/wav", flac: "audio/flac" },
-  tensors: { npz: "application/x-npz", csv: "text/csv", json: "application/json" }
+  text: { txt: "text/plain", ...LISTS },
+  tensors: { npz: "application/x-npz", ...LISTS }
 };
-var TYPES = { zip: ARCHIVE, ...ENDINGS.image, ...ENDINGS.audio, ...ENDINGS.tensors };
+var TYPES = Object.assign({ zip: ARCHIVE }, ...Object.values(ENDINGS));
+var WHOLE = [ARCHIVE, ...Object.values(LISTS)];
+var TAKES = {
+  image: "PNG, JPEG and WebP images",
+  audio: "WAV and FLAC recordings",
+  text: ".txt, .csv, .json and .jsonl files",
+  tensors: ".npz, .csv, .json and .jsonl files"
+};
 function uploadOf(app, name) {
   return app.draft(`upload:${name}`, () => ({
     label: "folder",
@@ -3738,7 +3765,7 @@ async function send(app, model2, files) {
   const upload = uploadOf(app, model2.name);
   if (upload.stop !== null || files.length === 0) return;
   const stop = new AbortController();
-  const types = [ARCHIVE, ...Object.values(ENDINGS[fileKind(model2) ?? "tensors"])];
+  const types = [ARCHIVE, ...Object.values(ENDINGS[fileKind(model2) ?? "tensors"] ?? {})];
   const fits = files.filter(({ file }) => types.includes(typeOf(file)));
   const faults2 = files.length === fits.length ? [] : [unfit(model2, files.length - fits.length)];
   Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults: faults2, stop });
@@ -3755,10 +3782,9 @@ async function send(app, model2, files) {
   }
 }
 function requests(model2, files) {
-  const isAlone = ({ file }) => fileKind(model2) === null || isArchive(file);
-  const others2 = files.filter((each2) => !isAlone(each2));
+  const others2 = files.filter(({ file }) => !isAlone(model2, file));
   const forms = Array.from({ length: Math.ceil(others2.length / FORM_FILES) }, (_, at) => others2.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
-  return [...files.filter(isAlone).map((each2) => [each2]), ...forms];
+  return [...files.filter(({ file }) => isAlone(model2, file)).map((each2) => [each2]), ...forms];
 }
 async function sendSome(app, model2, upload, files) {
   try {
@@ -3779,7 +3805,7 @@ async function accepted({ api }, model2, upload, files) {
   const [{ file } = { file: new File([], "") }] = files;
   const signal = upload.stop?.signal;
   if (isArchive(file)) return await api.upload(modelPath(model2.name, "/samples/archive"), typed(file), signal);
-  const body = fileKind(model2) === null ? typed(file) : formOf2(model2, upload, files);
+  const body = isAlone(model2, file) ? typed(file) : formOf2(model2, upload, files);
   return await api.upload(withQuery(modelPath(model2.name, "/samples"), { on_error: "skip" }), body, signal);
 }
 function formOf2(model2, upload, files) {
@@ -3799,13 +3825,14 @@ function typed(file) {
 function typeOf({ name }) {
   return TYPES[/\.(\w+)$/.exec(name)?.[1]?.toLowerCase() ?? ""] ?? "";
 }
+function isAlone(model2, file) {
+  return fileKind(model2) === null || WHOLE.includes(typeOf(file));
+}
 function isArchive(file) {
   return typeOf(file) === ARCHIVE;
 }
 function unfit(model2, count2) {
-  const kind = fileKind(model2);
-  const takes = kind === "image" ? "PNG, JPEG and WebP images" : kind === "audio" ? "WAV and FLAC recordings" : ".npz, .csv and .json files";
-  return `${plural(count2, "file")} skipped: this model takes ${takes}, and sample archives`;
+  return `${plural(count2, "file")} skipped: this model takes ${TAKES[fileKind(model2) ?? "tensors"]}, and sample archives`;
 }
 function nameAt(files, pointer) {
   const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
@@ -4004,7 +4031,7 @@ function save(file, name) {
 function uploadView(app, model2) {
   const upload = uploadOf(app, model2.name);
   const kind = fileKind(model2);
-  const takes = kind === "image" ? "images, folders" : kind === "audio" ? "recordings, folders" : ".npz, .csv or .json files";
+  const takes = { image: "images, folders", audio: "recordings, folders", text: ".txt, .csv or .jsonl files, folders", tensors: ".npz, .csv or .json files" }[kind ?? "tensors"];
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const field3 = (title, isFolder) => fileButton(title, (files) => void send(app, model2, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
@@ -4088,14 +4115,28 @@ function filters(app, model2, hasItems) {
     { class: "toolbar", "data-key": "filters", role: "group", "aria-label": "Filter" },
     select("show", "Show", shows),
     canFilter && classes.length > 0 ? select("label", "Label", [["", "any"], ...classes.map((name) => [name, name])]) : null,
+    canFilter && fileKind(model2) === "text" ? search(app, model2) : null,
     canFilter ? select("split", "Split", [["", "any"], ["train", "train"], ["validation", "validation"], ["base", "base set"]]) : null,
     h("p", { class: "quiet", role: "status" }, counted(app, model2)),
     h(
       "div",
       { class: "buttons", "data-key": "all" },
       download(app, model2),
-      canFilter && hasItems && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model2), "that the filter shows", "danger")
+      canFilter && hasItems && soughtOf(app) === null && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model2), "that the filter shows", "danger")
     )
+  );
+}
+function search(app, model2) {
+  return h(
+    "label",
+    { class: "inline", "data-key": "text" },
+    h("span", { class: "quiet" }, "Text"),
+    h("input", {
+      type: "search",
+      maxlength: 256,
+      value: soughtOf(app) ?? "",
+      onchange: (event) => filterTo(app, model2.name, { text: event.currentTarget.value || null })
+    })
   );
 }
 function download(app, { name }) {
@@ -4279,13 +4320,13 @@ function addForm(app, model2) {
 function classList(app, model2, { items, next }) {
   const found2 = app.draft(`classes-found:${model2.name}`, () => ({ text: "" }));
   const fits = items.filter(({ name }) => name.toLowerCase().includes(found2.text.toLowerCase()));
-  const search = (event) => {
+  const search2 = (event) => {
     found2.text = event.currentTarget.value;
     app.draw();
   };
   const left = fits.length - ROWS_SHOWN;
   return [
-    items.length > ROWS_SHOWN && h("input", { type: "search", "aria-label": "Find a class", placeholder: "Find a class", "data-key": "find", oninput: search }),
+    items.length > ROWS_SHOWN && h("input", { type: "search", "aria-label": "Find a class", placeholder: "Find a class", "data-key": "find", oninput: search2 }),
     h("ul", { class: "rows", "data-key": "list" }, fits.slice(0, ROWS_SHOWN).map((each2) => classItem(app, model2, each2))),
     left > 0 && h("p", { class: "quiet", "data-key": "left" }, `${count(left)} more${next === null ? "" : ` of the first ${count(MOST_READ)}`}`)
   ];
@@ -4501,7 +4542,7 @@ function additions(app, model2) {
       "div",
       { class: "buttons", "data-key": "file" },
       fileButton("Choose a file", send2, { accept: ".zip,.npz,.csv,.json", disabled: app.state.pending.has(`base-file:${name}`) }),
-      h("p", { class: "quiet" }, `a sample archive (.zip)${fileKind(model2) === null ? ", .npz, .csv or .json" : ""}; every sample needs a label`),
+      h("p", { class: "quiet" }, `a sample archive (.zip)${fileKind(model2) === null ? ", .npz, .csv or .json" : fileKind(model2) === "text" ? ", .csv or .json" : ""}; every sample needs a label`),
       outcome(app, `base-file:${name}`)
     )
   ];
@@ -4982,6 +5023,7 @@ function barRow(app, meaning, { name, index, share }, choice2) {
 
 // src/views/models/try.ts
 var STORED_SHOWN = 12;
+var JSON_TYPE = "application/json";
 var SPLITS = [["validation", "validation"], ["train", "train"], ["", "any"]];
 function tryTab(app, model2) {
   const trial = app.draft(nameOf2(model2), () => ({ body: null, picture: null, answer: null, kept: null }));
@@ -5001,7 +5043,7 @@ function tryTab(app, model2) {
     h(
       "div",
       { class: "columns", "data-key": "columns" },
-      section("Try it", { id: "trial" }, fileKind(model2) === null ? valuesField(app, model2, trial) : fileField2(app, model2, trial), outcome(app, nameOf2(model2))),
+      section("Try it", { id: "trial" }, fieldOf(app, model2, trial), outcome(app, nameOf2(model2))),
       id > 0 ? storedAnswer(app, model2, id) : trialAnswer(app, model2, trial)
     ),
     storedView(app, model2, id)
@@ -5009,6 +5051,29 @@ function tryTab(app, model2) {
 }
 function nameOf2({ name }) {
   return `try:${name}`;
+}
+function fieldOf(app, model2, trial) {
+  if (fileKind(model2) === "text") return textField(app, model2, trial);
+  return fileKind(model2) === null ? valuesField(app, model2, trial) : fileField2(app, model2, trial);
+}
+function textField(app, model2, trial) {
+  const isPair = model2.preprocess.some(({ pairs: pairs2 }) => pairs2 === true);
+  const send2 = (event) => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget);
+    void predict(app, model2, trial, new Blob([JSON.stringify(Object.fromEntries(given))], { type: JSON_TYPE }));
+  };
+  const field3 = (name, title) => h("label", { class: "form", "data-key": name }, h("span", {}, title), h("textarea", { name, rows: 3 }));
+  return h(
+    "form",
+    { class: "form", onsubmit: send2, novalidate: true },
+    field3("text", isPair ? "First text" : "Text"),
+    isPair ? field3("text_pair", "Second text") : null,
+    predictButton(app, model2)
+  );
+}
+function predictButton(app, model2) {
+  return h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(nameOf2(model2)) }, "Predict"));
 }
 function fileField2(app, model2, trial) {
   const [what, accept] = fileKind(model2) === "image" ? ["an image", "image/*"] : ["a recording", ".wav,.flac"];
@@ -5029,7 +5094,7 @@ function valuesField(app, model2, trial) {
     event.preventDefault();
     const given = new FormData(event.currentTarget);
     const inputs = Object.fromEntries(model2.inputs.map(({ name, shape }) => [name, tensorOf2(String(given.get(name)), shape)]));
-    void predict(app, model2, trial, new Blob([JSON.stringify({ inputs })], { type: "application/json" }));
+    void predict(app, model2, trial, new Blob([JSON.stringify({ inputs })], { type: JSON_TYPE }));
   };
   return h(
     "form",
@@ -5042,7 +5107,7 @@ function valuesField(app, model2, trial) {
         h("textarea", { name, rows: 3, spellcheck: "false" })
       )
     ),
-    h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(nameOf2(model2)) }, "Predict"))
+    predictButton(app, model2)
   );
 }
 function tensorOf2(text3, shape) {
@@ -5086,7 +5151,7 @@ function trialAnswer(app, model2, trial) {
 }
 async function keep(app, model2, body, label2) {
   const path = modelPath(model2.name, "/samples");
-  if (fileKind(model2) !== null) await app.api.upload(withQuery(path, { label: label2 }), body);
+  if (body.type !== JSON_TYPE) await app.api.upload(withQuery(path, { label: label2 }), body);
   else await app.api.post(path, { ...JSON.parse(await body.text()), label: label2 });
 }
 function answered2({ version }, ...children) {

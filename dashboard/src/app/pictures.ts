@@ -1,4 +1,4 @@
-/** How samples are shown: images, recordings, tensors that are images, and other tensors. */
+/** How samples are shown: images, recordings, texts, tensors that are images, and other tensors. */
 
 import { type Api, modelPath } from "../daemon/api";
 import { readNpz, type Tensor } from "../daemon/npz";
@@ -9,11 +9,21 @@ const SMALL_PICTURE_BYTES = 2 ** 20;
 const PICTURE_PIXELS = 256;
 const LEAST_SIDE = 4;
 const SOUND_HZ = 44_100;
+/** ASCII's unit separator stands between the texts of a pair. */
+const BETWEEN_TEXTS = "\u001f";
 
 /** What files a model’s samples are, null for tensors. */
-export function fileKind({ preprocess }: Model): "image" | "audio" | null {
+export function fileKind({ preprocess }: Model): "image" | "audio" | "text" | null {
   const known = preprocess.map(({ kind }) => kind);
-  return known.includes("image") ? "image" : known.includes("audio") ? "audio" : null;
+  return (["image", "audio", "text"] as const).find((kind) => known.includes(kind)) ?? null;
+}
+
+/** The texts of a sample, two for a pair. */
+export function texts(app: App, name: string, id: number): string[] | null | undefined {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<string[]> =>
+    (await (await api.bytes(path, signal)).text()).split(BETWEEN_TEXTS);
+  return app.resources.read<string[]>(path, load, true);
 }
 
 /**

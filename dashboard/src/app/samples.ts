@@ -28,6 +28,8 @@ const AT_ONCE = 4;
 export interface Listed {
   items: Sample[];
   next: string | null;
+  /** How many were loaded. */
+  pages: number;
 }
 
 /** The user's work on a model's page of samples. */
@@ -66,11 +68,16 @@ export function filterOf(app: App): Record<string, string | null> | null {
   return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split") };
 }
 
+/** What the listed texts hold; null for all. Deletions have no such filter. */
+export function soughtOf(app: App): string | null {
+  return filterOf(app) === null ? null : app.route.query.get("text");
+}
+
 /** The address of the list for the page's filter. */
 export function listPath(app: App, name: string): string {
   const show = showOf(app);
   if (show === "duplicates") return modelPath(name, "/samples/duplicates");
-  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
+  return withQuery(modelPath(name, "/samples"), { ...(filterOf(app) ?? SHOWN[show].query), text: soughtOf(app) });
 }
 
 /** The pages that were scrolled to. */
@@ -89,13 +96,16 @@ function pageSize({ target }: Model): number {
 async function loadList(api: Api, path: string, pages: number, limit: number): Promise<Listed> {
   const items: Sample[] = [];
   let next: string | null = null;
-  for (let page = 0; page < pages; page += 1) {
+  let page = 0;
+  while (page < pages) {
     const answer: Page<Sample | Duplicates> = await api.get(withQuery(path, { limit, cursor: next }));
     items.push(...answer.items.flatMap((each) => ("ids" in each ? each.ids.map(unread) : [each])));
     next = answer.next;
+    // A search for a text may find none in a page, and more in a later one.
+    page += answer.items.length > 0 || next === null ? 1 : 0;
     if (next === null) break;
   }
-  return { items, next };
+  return { items, next, pages: page };
 }
 
 /** Lists of duplicates have only ids. */
@@ -108,7 +118,7 @@ function unread(id: number): Sample {
 /** Loads the next page of the list, because its end is near. */
 export function loadMore(app: App, model: Model, listed: Listed): void {
   const work = workOf(app, model.name);
-  if (listed.next === null || listed.items.length < work.pages * pageSize(model)) return;
+  if (listed.next === null || listed.pages < work.pages) return;
   work.pages += 1;
   app.resources.mark([listPath(app, model.name)]);
 }
@@ -182,7 +192,7 @@ async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Pr
 }
 
 export function filterTo(app: App, name: string, change: Record<string, string | null>): void {
-  const now = Object.fromEntries(["show", "label", "split"].map((key) => [key, app.route.query.get(key)]));
+  const now = Object.fromEntries(["show", "label", "split", "text"].map((key) => [key, app.route.query.get(key)]));
   Object.assign(workOf(app, name), { pages: 1, active: null, selected: new Set() });
   app.go(to(["models", name, "samples"], { ...now, ...change }), { isSame: true });
 }

@@ -1,4 +1,4 @@
-/** Sends files as samples: images and recordings in small forms, so that progress shows, others alone. */
+/** Sends files as samples: images, recordings and texts in small forms, so that progress shows, others alone. */
 
 import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App } from "./app";
@@ -11,13 +11,23 @@ import type { Accepted, Model } from "../daemon/types";
 const FORM_FILES = 20;
 const MOST_FAULTS = 20;
 const ARCHIVE = "application/zip";
+const LISTS = { csv: "text/csv", json: "application/json", jsonl: "application/jsonl" };
 /** Types by the ending of a file's name. */
-const ENDINGS = {
+const ENDINGS: Record<string, Record<string, string>> = {
   image: { png: "image/png", jpg: "image/jpeg", jpeg: "image/jpeg", webp: "image/webp" },
   audio: { wav: "audio/wav", flac: "audio/flac" },
-  tensors: { npz: "application/x-npz", csv: "text/csv", json: "application/json" },
+  text: { txt: "text/plain", ...LISTS },
+  tensors: { npz: "application/x-npz", ...LISTS },
 };
-const TYPES: Record<string, string> = { zip: ARCHIVE, ...ENDINGS.image, ...ENDINGS.audio, ...ENDINGS.tensors };
+const TYPES = Object.assign({ zip: ARCHIVE }, ...Object.values(ENDINGS)) as Record<string, string>;
+/** Files that hold many samples. */
+const WHOLE = [ARCHIVE, ...Object.values(LISTS)];
+const TAKES = {
+  image: "PNG, JPEG and WebP images",
+  audio: "WAV and FLAC recordings",
+  text: ".txt, .csv, .json and .jsonl files",
+  tensors: ".npz, .csv, .json and .jsonl files",
+};
 
 /** A file, and the name of its folder, which may be its label. */
 export interface Dropped {
@@ -86,7 +96,7 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
   const upload = uploadOf(app, model.name);
   if (upload.stop !== null || files.length === 0) return;
   const stop = new AbortController();
-  const types = [ARCHIVE, ...Object.values(ENDINGS[fileKind(model) ?? "tensors"])];
+  const types = [ARCHIVE, ...Object.values(ENDINGS[fileKind(model) ?? "tensors"] ?? {})];
   const fits = files.filter(({ file }) => types.includes(typeOf(file)));
   const faults = files.length === fits.length ? [] : [unfit(model, files.length - fits.length)];
   Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults, stop });
@@ -103,12 +113,11 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
   }
 }
 
-/** The files of each request: images and recordings together, others alone. */
+/** The files of each request: images, recordings and texts together, others alone. */
 function requests(model: Model, files: Dropped[]): Dropped[][] {
-  const isAlone = ({ file }: Dropped): boolean => fileKind(model) === null || isArchive(file);
-  const others = files.filter((each) => !isAlone(each));
+  const others = files.filter(({ file }) => !isAlone(model, file));
   const forms = Array.from({ length: Math.ceil(others.length / FORM_FILES) }, (_, at) => others.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
-  return [...files.filter(isAlone).map((each) => [each]), ...forms];
+  return [...files.filter(({ file }) => isAlone(model, file)).map((each) => [each]), ...forms];
 }
 
 async function sendSome(app: App, model: Model, upload: Upload, files: Dropped[]): Promise<void> {
@@ -131,7 +140,7 @@ async function accepted({ api }: App, model: Model, upload: Upload, files: Dropp
   const [{ file } = { file: new File([], "") }] = files;
   const signal = upload.stop?.signal;
   if (isArchive(file)) return await api.upload<Accepted>(modelPath(model.name, "/samples/archive"), typed(file), signal);
-  const body = fileKind(model) === null ? typed(file) : formOf(model, upload, files);
+  const body = isAlone(model, file) ? typed(file) : formOf(model, upload, files);
   return await api.upload<Accepted>(withQuery(modelPath(model.name, "/samples"), { on_error: "skip" }), body, signal);
 }
 
@@ -158,14 +167,16 @@ function typeOf({ name }: File): string {
   return TYPES[/\.(\w+)$/.exec(name)?.[1]?.toLowerCase() ?? ""] ?? "";
 }
 
+function isAlone(model: Model, file: File): boolean {
+  return fileKind(model) === null || WHOLE.includes(typeOf(file));
+}
+
 function isArchive(file: File): boolean {
   return typeOf(file) === ARCHIVE;
 }
 
 function unfit(model: Model, count: number): string {
-  const kind = fileKind(model);
-  const takes = kind === "image" ? "PNG, JPEG and WebP images" : kind === "audio" ? "WAV and FLAC recordings" : ".npz, .csv and .json files";
-  return `${plural(count, "file")} skipped: this model takes ${takes}, and sample archives`;
+  return `${plural(count, "file")} skipped: this model takes ${TAKES[fileKind(model) ?? "tensors"]}, and sample archives`;
 }
 
 /** The name of the file that an error is about, whose place in the form the pointer contains. */

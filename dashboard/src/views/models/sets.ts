@@ -56,7 +56,7 @@ function additions(app: App, model: Model): Child[] {
       "div",
       { class: "buttons", "data-key": "file" },
       fileButton("Choose a file", send, { accept: ".zip,.npz,.csv,.json", disabled: app.state.pending.has(`base-file:${name}`) }),
-      h("p", { class: "quiet" }, `a sample archive (.zip)${fileKind(model) === null ? ", .npz, .csv or .json" : ""}; every sample needs a label`),
+      h("p", { class: "quiet" }, `a sample archive (.zip)${fileKind(model) === null ? ", .npz, .csv or .json" : fileKind(model) === "text" ? ", .csv or .json" : ""}; every sample needs a label`),
       outcome(app, `base-file:${name}`),
     ),
   ];

@@ -15,6 +15,7 @@ import { sampleView } from "../samples/content";
 import { answerView, arrayView, predictedView } from "./answer";
 
 const STORED_SHOWN = 12;
+const JSON_TYPE = "application/json";
 const SPLITS = [["validation", "validation"], ["train", "train"], ["", "any"]] as const;
 
 /** body: what was tried, as it is sent again when it becomes a sample. */
@@ -44,7 +45,7 @@ export function tryTab(app: App, model: Model): HTMLElement {
     h(
       "div",
       { class: "columns", "data-key": "columns" },
-      section("Try it", { id: "trial" }, fileKind(model) === null ? valuesField(app, model, trial) : fileField(app, model, trial), outcome(app, nameOf(model))),
+      section("Try it", { id: "trial" }, fieldOf(app, model, trial), outcome(app, nameOf(model))),
       id > 0 ? storedAnswer(app, model, id) : trialAnswer(app, model, trial),
     ),
     storedView(app, model, id),
@@ -53,6 +54,33 @@ export function tryTab(app: App, model: Model): HTMLElement {
 
 function nameOf({ name }: Model): string {
   return `try:${name}`;
+}
+
+function fieldOf(app: App, model: Model, trial: Trial): Child {
+  if (fileKind(model) === "text") return textField(app, model, trial);
+  return fileKind(model) === null ? valuesField(app, model, trial) : fileField(app, model, trial);
+}
+
+function textField(app: App, model: Model, trial: Trial): HTMLElement {
+  const isPair = model.preprocess.some(({ pairs }) => pairs === true);
+  const send = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const given = new FormData(event.currentTarget as HTMLFormElement);
+    void predict(app, model, trial, new Blob([JSON.stringify(Object.fromEntries(given))], { type: JSON_TYPE }));
+  };
+  const field = (name: string, title: string): HTMLElement =>
+    h("label", { class: "form", "data-key": name }, h("span", {}, title), h("textarea", { name, rows: 3 }));
+  return h(
+    "form",
+    { class: "form", onsubmit: send, novalidate: true },
+    field("text", isPair ? "First text" : "Text"),
+    isPair ? field("text_pair", "Second text") : null,
+    predictButton(app, model),
+  );
+}
+
+function predictButton(app: App, model: Model): HTMLElement {
+  return h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(nameOf(model)) }, "Predict"));
 }
 
 function fileField(app: App, model: Model, trial: Trial): Child {
@@ -75,7 +103,7 @@ function valuesField(app: App, model: Model, trial: Trial): HTMLElement {
     event.preventDefault();
     const given = new FormData(event.currentTarget as HTMLFormElement);
     const inputs = Object.fromEntries(model.inputs.map(({ name, shape }) => [name, tensorOf(String(given.get(name)), shape)]));
-    void predict(app, model, trial, new Blob([JSON.stringify({ inputs })], { type: "application/json" }));
+    void predict(app, model, trial, new Blob([JSON.stringify({ inputs })], { type: JSON_TYPE }));
   };
   return h(
     "form",
@@ -88,7 +116,7 @@ function valuesField(app: App, model: Model, trial: Trial): HTMLElement {
         h("textarea", { name, rows: 3, spellcheck: "false" }),
       ),
     ),
-    h("div", { class: "buttons" }, h("button", { type: "submit", class: "primary", disabled: app.state.pending.has(nameOf(model)) }, "Predict")),
+    predictButton(app, model),
   );
 }
 
@@ -137,7 +165,7 @@ function trialAnswer(app: App, model: Model, trial: Trial): Child {
 
 async function keep(app: App, model: Model, body: Blob, label: number): Promise<void> {
   const path = modelPath(model.name, "/samples");
-  if (fileKind(model) !== null) await app.api.upload<Accepted>(withQuery(path, { label }), body);
+  if (body.type !== JSON_TYPE) await app.api.upload<Accepted>(withQuery(path, { label }), body);
   else await app.api.post<Accepted>(path, { ...(JSON.parse(await body.text()) as object), label });
 }
 

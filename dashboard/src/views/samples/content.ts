@@ -1,7 +1,7 @@
 /** The content of a sample for people. */
 
 import type { App } from "../../app/app";
-import { content, fileKind, picture, pixelsOf, rasterOf, showsPictures, sound } from "../../app/pictures";
+import { content, fileKind, picture, pixelsOf, rasterOf, showsPictures, sound, texts } from "../../app/pictures";
 import type { Tensor } from "../../daemon/npz";
 import type { Model, Sample } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
@@ -10,6 +10,7 @@ import { linear } from "../../page/scale";
 import { sparkline } from "../parts/spark";
 
 const VALUES_SHOWN = 6;
+const CHARACTERS_SHOWN = 300;
 const SERIES_FROM = 12;
 const LINE_DOTS = 96;
 /** Pictures this small are enlarged without smoothing. */
@@ -19,10 +20,11 @@ type Shown = Pick<Sample, "id" | "size_bytes">;
 
 const painted = new WeakMap<HTMLCanvasElement, ImageBitmap | ImageData>();
 
-/** A sample as a picture, as a line, or as its values. */
+/** A sample as a picture, as a line, as its words, or as its values. */
 export function sampleView(app: App, model: Model, sample: Shown): Child {
   if (fileKind(model) === "image") return pictureView(app, model, sample);
   if (fileKind(model) === "audio") return soundView(app, model, sample.id);
+  if (fileKind(model) === "text") return textView(app, model, sample.id);
   return showsPictures(model) ? tensorPicture(app, model, sample.id) : valuesView(app, model, sample.id);
 }
 
@@ -60,6 +62,13 @@ function soundView(app: App, model: Model, id: number): Child {
   );
   const seconds = `${decimal(known.duration)} s`;
   return h("span", { class: "sound" }, sparkline(loudest, `Loudness over ${seconds}`), h("span", { class: "quiet number" }, seconds));
+}
+
+/** The beginning of a text, or of each of a pair. */
+function textView(app: App, model: Model, id: number): HTMLElement {
+  const known = texts(app, model.name, id) ?? [];
+  const shown = known.map((each) => (each.length > CHARACTERS_SHOWN ? `${each.slice(0, CHARACTERS_SHOWN)} …` : each));
+  return h("span", { class: "words", title: shown.join("\n") }, shown.map((each) => h("span", {}, each)));
 }
 
 function valuesView(app: App, model: Model, id: number): Child {

@@ -8,7 +8,7 @@ import { fileKind, play } from "../../app/pictures";
 import { stats } from "../../app/queries";
 import { to } from "../../app/route";
 import { modelPath } from "../../daemon/api";
-import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
+import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, soughtOf, undo, workOf } from "../../app/samples";
 import { dropped, send } from "../../app/uploads";
 import type { Model, Sample } from "../../daemon/types";
 import { askDelete, askDeleteAll, chosen } from "./deletion";
@@ -70,14 +70,29 @@ function filters(app: App, model: Model, hasItems: boolean): HTMLElement {
     { class: "toolbar", "data-key": "filters", role: "group", "aria-label": "Filter" },
     select("show", "Show", shows),
     canFilter && classes.length > 0 ? select("label", "Label", [["", "any"], ...classes.map((name): [string, string] => [name, name])]) : null,
+    canFilter && fileKind(model) === "text" ? search(app, model) : null,
     canFilter ? select("split", "Split", [["", "any"], ["train", "train"], ["validation", "validation"], ["base", "base set"]]) : null,
     h("p", { class: "quiet", role: "status" }, counted(app, model)),
     h(
       "div",
       { class: "buttons", "data-key": "all" },
       download(app, model),
-      canFilter && hasItems && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model), "that the filter shows", "danger"),
+      canFilter && hasItems && soughtOf(app) === null && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model), "that the filter shows", "danger"),
     ),
+  );
+}
+
+function search(app: App, model: Model): HTMLElement {
+  return h(
+    "label",
+    { class: "inline", "data-key": "text" },
+    h("span", { class: "quiet" }, "Text"),
+    h("input", {
+      type: "search",
+      maxlength: 256,
+      value: soughtOf(app) ?? "",
+      onchange: (event: Event) => filterTo(app, model.name, { text: (event.currentTarget as HTMLInputElement).value || null }),
+    }),
   );
 }
 

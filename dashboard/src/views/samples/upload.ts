@@ -12,7 +12,7 @@ import { fileButton } from "../parts/parts";
 export function uploadView(app: App, model: Model): HTMLElement {
   const upload = uploadOf(app, model.name);
   const kind = fileKind(model);
-  const takes = kind === "image" ? "images, folders" : kind === "audio" ? "recordings, folders" : ".npz, .csv or .json files";
+  const takes = { image: "images, folders", audio: "recordings, folders", text: ".txt, .csv or .jsonl files, folders", tensors: ".npz, .csv or .json files" }[kind ?? "tensors"];
   const isOff = upload.stop !== null || app.state.connection === "lost";
   const field = (title: string, isFolder: boolean): HTMLElement =>
     fileButton(title, (files) => void send(app, model, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
