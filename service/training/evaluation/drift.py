@@ -157,10 +157,12 @@ def _figures(
 ) -> dict[str, Values]:
     samples: Batches = reader.open(index)
     found: list[list[Values]] = [[] for _ in what.signature.inputs]
-    for inputs, labels in samples.batches(np.arange(len(samples)), batch_size=BATCH_SIZE):
-        for values, each in zip(inputs, found, strict=True):
+    for start in range(0, len(samples), BATCH_SIZE):
+        chosen = np.arange(start, min(start + BATCH_SIZE, len(samples)))
+        # Not by batches: those of texts differ in their number of figures.
+        for values, each in zip(samples.inputs(chosen), found, strict=True):
             each.append(figures(values))
-        tick(len(labels))
+        tick(len(chosen))
     return {
         spec.name: np.concatenate([figures(np.empty((0, *spec.shape))), *found[place]])
         for place, spec in enumerate(what.signature.inputs)

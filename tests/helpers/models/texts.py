@@ -10,7 +10,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from onnx.numpy_helper import from_array
-from tokenizers import Tokenizer, models, pre_tokenizers, processors, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 
@@ -19,6 +19,7 @@ def tokenizer(texts: Iterable[str], *, vocabulary: int = 64, pairs: bool = False
     """The tokenizer.json of a byte-pair encoding that was made for these texts."""
     made = Tokenizer(models.BPE(unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Metaspace()
+    made.decoder = decoders.Metaspace()
     made.train_from_iterator(
         texts,
         trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False),
