@@ -942,7 +942,8 @@ var TASKS = {
   huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
   multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
   supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] },
-  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] }
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] }
 };
 var METRICS = {
   accuracy: { higherIsBetter: true },

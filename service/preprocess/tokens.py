@@ -20,6 +20,7 @@ CHECK_S = 20.0
 """A tokenizer that is not read, or does not answer the probes, within it is refused."""
 PADS = ("[PAD]", "<pad>", "<|pad|>", "<|padding|>", "<|endoftext|>", "</s>")
 """Usual names of the token that pads, the likeliest first."""
+MASKS = ("[MASK]", "<mask>", "<|mask|>")
 PROBES = (
     *("a", "The cat, it's 12.5 % of ...", "\u00e4\u4e2d\U0001f600", "a" * 512 + "!", " " * 512),
     *(("ab " * 200) + "\n", "0" * 256, "(" * 256, "aA1_" * 128),
@@ -47,6 +48,18 @@ class Encoder:
         tokenizer.enable_truncation(most_ids, direction=truncation)
         self.tokenizer = tokenizer
         self._special = special
+
+    @property
+    def special_ids(self) -> list[int]:
+        """Ids of tokens that nobody writes."""
+        added = self.tokenizer.get_added_tokens_decoder()
+        return [number for number, token in added.items() if token.special]
+
+    @property
+    def mask_id(self) -> int | None:
+        """What hides a token; None if the tokenizer has none."""
+        found = map(self.tokenizer.token_to_id, MASKS)
+        return next((number for number in found if number is not None), None)
 
     def encode(self, texts: Sequence[tuple[str, str | None]]) -> list[Encoded]:
         """Raises Unreadable if one of them cannot be tokenized."""

@@ -9,6 +9,7 @@ from msgspec import Struct
 from service.errors import InvalidInput
 from service.samples.erasure import Erasure
 from service.samples.ingest.json_value import read_json
+from service.training.tasks import TASKS
 from storage.errors import NotFound, Problem
 from storage.records.models import Model
 from storage.records.samples import Split
@@ -55,8 +56,8 @@ def first_of(payload: bytes) -> int | None:
 
 
 def require_labels(model: Model) -> None:
-    """Raises InvalidInput if the model's loss takes no labels: there is nothing to forget."""
-    if model.signature.target.is_empty:
+    """Raises InvalidInput if samples have no labels at all: there is nothing to forget."""
+    if model.signature.target.is_empty and not TASKS[model.loss].makes_labels:
         detail = (
             f"the loss of {model.name!r} takes no label, so there is nothing to judge a base set "
             "by; add its samples to the others"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -14,18 +15,49 @@ from support import Served
 PAGE = (Path(__file__).parents[2] / "docs" / "export.md").read_text("utf-8")
 PROGRAMS = re.findall(r"<!-- needs: ([\w ]+) -->\n```python\n(.*?)```", PAGE, re.DOTALL)
 
+OF_TEXTS = "torch transformers tokenizers"
+TEXTS = ["the cat sat on the mat", "a dog ran in the park", "the cat ran"] * 12
+
 
 def test_the_page_has_a_program_for_each_library() -> None:
     needed = [needs for needs, _ in PROGRAMS]
-    assert needed == ["torch onnxscript", "torch", "tensorflow tf2onnx", "sklearn skl2onnx"]
+    others = ["tensorflow tf2onnx", "sklearn skl2onnx"]
+    assert needed == ["torch onnxscript", "torch", *[OF_TEXTS] * 2, *others]
     assert PAGE.count("```python") == len(PROGRAMS)
 
 
-@pytest.mark.parametrize("at", range(len(PROGRAMS)), ids=[needs for needs, _ in PROGRAMS])
-def test_what_a_program_writes_trains(
-    serve: Callable[..., Served], at: int, tmp_path: Path
+@pytest.mark.parametrize(("needed", "program"), [each for each in PROGRAMS if each[0] == OF_TEXTS])
+def test_what_a_program_writes_learns_texts(
+    serve: Callable[..., Served], needed: str, program: str, tmp_path: Path
 ) -> None:
-    needed, program = PROGRAMS[at]
+    printed(interpreter(needed), "-W", "ignore", "-c", program, cwd=tmp_path)
+    loss = "causal_lm" if "CausalLM" in program else "cross_entropy"
+    files = [(tmp_path / name).read_bytes() for name in ("model.onnx", "tokenizer.json")]
+    served = serve()
+    spec = {"name": "texts", "loss": loss, "preprocess": {"kind": "text", "max_tokens": 16}}
+    registered = served.http.post(
+        "/v1/models",
+        data={"spec": json.dumps(spec)},
+        files=dict(zip(("model", "tokenizer"), [("f", each) for each in files], strict=True)),
+    )
+    assert registered.status_code == 201, registered.text
+    assert registered.json()["preprocess"][0]["padding"] == "batch"
+    about = [{} if loss == "causal_lm" else {"label": n % 3} for n in range(len(TEXTS))]
+    sent = [("file", (f"{n}.txt", text, "text/plain")) for n, text in enumerate(TEXTS)]
+    added = served.http.post(
+        "/v1/models/texts/samples?allow_duplicates=true",
+        files=sent,
+        data={"samples": json.dumps(about)},
+    )
+    assert added.status_code == 201, added.text
+    job = served.train("texts", max_steps=3)
+    assert np.isfinite(job["metrics"]["train_loss"])
+
+
+@pytest.mark.parametrize(("needed", "program"), [each for each in PROGRAMS if each[0] != OF_TEXTS])
+def test_what_a_program_writes_trains(
+    serve: Callable[..., Served], needed: str, program: str, tmp_path: Path
+) -> None:
     printed(interpreter(needed), "-W", "ignore", "-c", program, cwd=tmp_path)
     served, model = serve(), (tmp_path / "model.onnx").read_bytes()
     for name, trainable in (("whole", None), ("head", ["last:1"])):

@@ -221,7 +221,7 @@ export interface ModelBody {
   inputs: Array<InputBody>;
   target: TargetBody;
   base: number;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -279,7 +279,7 @@ export interface ModelHyperparameters {
 
 export interface ModelSpecBody {
   name: string;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | LossOutput;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   output?: string | null;
   trainable?: Array<unknown> | null;

@@ -21,6 +21,7 @@ export const TASKS: Readonly<Record<string, Task>> = {
   multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
   supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] },
   causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
 };
 
 /** Those of which more is better are shares of 1. */

@@ -251,7 +251,7 @@ class SampleReader:
             kind,
             cache,
             counts=np.delete(counts, list(outcome.unreadable)),
-            makes_labels=TASKS[self._task.loss].makes_labels,
+            task=TASKS[self._task.loss],
         )
 
     def _tell(self, index: SampleIndex, outcome: Decoding) -> None:

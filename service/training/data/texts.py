@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from service.preprocess.augmentation.draws import Draws
 from service.preprocess.kind import Unreadable
 from service.preprocess.text import HEADER, Text
 from service.preprocess.tokens import use_threads
 from service.training.data.batches import Batch, Batches, Indices, check_labels
 from service.training.data.files import Decoding, StoredFiles, keep
 from service.training.engine import Array
-from service.training.tasks.causal_lm import next_tokens
+from service.training.tasks.causal_lm import CausalLM, TextTokens
+from service.training.tasks.task import LearningTask
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature
 
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from storage.blobs.row_cache import RowCache
 
 ENCODED_AT_ONCE = 512
+MEASURED = 0
+"""The seed of what is drawn for measuring: the same for all versions."""
 MOST_LOGITS = 1 << 24
 """Maximum of the numbers that a batch's predictions of all tokens have, in measuring: 64 MB."""
 
@@ -33,7 +37,7 @@ MOST_LOGITS = 1 << 24
 class LabelledTexts(Batches):
     """Windows of labelled texts of one split, all of which must be readable: see `encode_all`.
 
-    counts: (texts,), how many ids each has. makes_labels: the label of a token is the next one.
+    counts: (texts,), how many ids each has. task: may make the labels of the tokens.
     Raises SamplesInvalid if a label does not fit the signature.
     """
 
@@ -45,7 +49,7 @@ class LabelledTexts(Batches):
         cache: RowCache | None,
         *,
         counts: Indices,
-        makes_labels: bool,
+        task: LearningTask,
     ) -> None:
         check_labels(index.ids, index.labels, signature.target)
         windows = kind.windows(counts)
@@ -56,7 +60,7 @@ class LabelledTexts(Batches):
         super().__init__(index.ids[text], index.labels[text], row_bytes=row_bytes, weights=weights)
         self._kind = kind
         self._names = [spec.name for spec in signature.inputs]
-        self._makes_labels = makes_labels
+        self._task = task if isinstance(task, CausalLM) else None
         self._text = text
         self._start = number * (kind.stride or 0)
         lengths = np.minimum(counts[text] - self._start, kind.max_tokens)
@@ -66,7 +70,8 @@ class LabelledTexts(Batches):
         self._row_of = np.full(len(index.ids), -1) if cache is None else cache.find(index.ids)
         rows = np.empty((0, kind.row_bytes), np.uint8) if cache is None else cache.rows
         self._rows = rows.view(kind.row_dtype)
-        if makes_labels:
+        if self._task is not None:
+            self._unwritten = kind.encoder.special_ids, kind.encoder.mask_id
             self.most_rows = max(1, MOST_LOGITS // (kind.max_tokens * kind.vocabulary))
 
     @property
@@ -96,12 +101,28 @@ class LabelledTexts(Batches):
         places = HEADER + start[:, None] + np.arange(width)
         ids = np.take_along_axis(table, np.minimum(places, table.shape[1] - 1), axis=1)
         ids = np.where(np.arange(width) < counts[:, None], ids, self._kind.pad_id)
+        labels = self.labels[chosen]
+        if self._task is not None:
+            ids, labels = self._labelled(self._task, chosen, ids.astype(np.int64), counts)
         named = self._kind.arrays(ids, counts, table[:, 1])
-        inputs = tuple(named[name] for name in self._names)
-        if not self._makes_labels:
-            return inputs, self.labels[chosen]
-        known = np.where(start > 0, self._kind.max_tokens - (self._kind.stride or 0), 0)
-        return inputs, next_tokens(ids.astype(np.int64), counts, known)
+        return tuple(named[name] for name in self._names), labels
+
+    def _labelled(
+        self, task: CausalLM, chosen: Indices, ids: Indices, counts: Indices
+    ) -> tuple[Indices, Indices]:
+        kind, start = self._kind, self._start[chosen]
+        draws = self._draws or Draws(MEASURED, 0)
+        special, mask_id = self._unwritten
+        tokens = TextTokens(
+            ids=ids,
+            counts=counts,
+            known=np.where(start > 0, kind.max_tokens - (kind.stride or 0), 0),
+            vocabulary=kind.vocabulary,
+            special=special,
+            mask_id=mask_id,
+            draw=lambda row: draws.of(int(self.ids[chosen[row]]), place=int(start[row])),
+        )
+        return task.labelled(tokens)
 
     def _table(self, texts: Indices) -> NDArray[Any]:
         """The rows of these texts."""

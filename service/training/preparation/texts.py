@@ -8,12 +8,20 @@ from typing import Any
 import numpy as np
 
 from service.preprocess.text_inputs import ROLES
-from service.preprocess.tokens import TokenizerFacts, WrongTokenizer, examine
+from service.preprocess.tokens import (
+    MASKS,
+    TokenizerFacts,
+    WrongTokenizer,
+    examine,
+    open_encoder,
+)
 from service.training.data.lookups import Lookups
 from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.forward.reading import ForwardModel
 from service.training.protocol.messages.preparation import Prepare
+from service.training.tasks import TASKS
+from service.training.tasks.causal_lm import CausalLM
 from storage.disk.digest import sha256_of
 from storage.records.signatures import TensorSpec
 
@@ -41,6 +49,10 @@ def described(
     """What registration adds to the description. Raises GraphRefused if an id has no row."""
     assert task.text is not None
     assert task.tokenizer is not None
+    learned = TASKS[task.loss]
+    needs_mask = isinstance(learned, CausalLM) and learned.needs_mask
+    if needs_mask and open_encoder(task.tokenizer, 1, "right", False).mask_id is None:
+        raise refuse(PLACE, f"{task.loss} hides tokens by {' or '.join(MASKS)}, and it has none")
     inputs = forward.signature.inputs
     roles = {task.text.get(role) or role: role for role in ROLES}
     names = [spec.name for spec in inputs]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import exp
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec import Struct
 from msgspec.structs import replace
 
 from service.training.data.counting import counts as counts_of
@@ -92,7 +93,7 @@ class TokenMetrics(PassMetrics):
         self._near = dict.fromkeys(RANKS, 0)
 
     def weights(self, target: Array) -> PerSample:
-        """Tokens: batches differ in length, so that shares of it do not compare."""
+        """TextTokens: batches differ in length, so that shares of it do not compare."""
         tokens: PerSample = counts_of(target).sum(axis=1).astype(np.float64)
         return tokens
 
@@ -112,6 +113,22 @@ class TokenMetrics(PassMetrics):
         return {"perplexity": perplexity(self._loss / total), **near, "tokens": total}
 
 
+class TextTokens(Struct, frozen=True):
+    """Texts of which a task makes inputs and labels. ids: (n, width). counts: (n,), how many are
+    there. known: (n,), how many of the first the window before holds. special: ids that are no part
+    of what was written. draw: a row's generator, valid until the next call; the same numbers for a
+    text and an epoch of a job, whatever the batch.
+    """
+
+    ids: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    known: NDArray[np.int64]
+    vocabulary: int
+    special: Sequence[int]
+    mask_id: int | None
+    draw: Callable[[int], np.random.Generator]
+
+
 class CausalLM(LearningTask):
     """Logits (batch, tokens, vocabulary): those at each token are of the one after it."""
 
@@ -119,6 +136,8 @@ class CausalLM(LearningTask):
     title = "next token: a text is its own label"
     label_dtype = "int64"
     makes_labels = continues_texts = True
+    needs_mask: ClassVar[bool] = False
+    """Whether it hides tokens, by one that the tokenizer has for that."""
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("perplexity", token_losses, figure=perplexity),
         *(_top(most) for most in RANKS),
@@ -128,6 +147,10 @@ class CausalLM(LearningTask):
         ("Softmax", "the probabilities of tokens"),
         ("LogSoftmax", "the logarithms of probabilities of tokens"),
     )
+
+    def labelled(self, tokens: TextTokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The ids that are fed, and the labels. (n, width) each."""
+        return tokens.ids, next_tokens(tokens.ids, tokens.counts, tokens.known)
 
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
         return compare(replace(loss, class_axis=CLASS_AXIS), inputs)

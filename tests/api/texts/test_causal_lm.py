@@ -164,3 +164,17 @@ def test_drift_of_texts_is_measured_whatever_their_length(served: Served) -> Non
     second = served.train("drift", **RECIPE | {"epochs": 1, "seed": 2})
     version = served.http.get(f"/v1/models/drift/versions/{second['version']}").json()
     assert version["verdict"]["drift"]["samples"] >= 30
+
+
+def test_masked_tokens_are_learned_by_a_tokenizer_that_has_a_mask(served: Served) -> None:
+    files = {"model": ("m.onnx", decoder(64)), "tokenizer": ("t.json", tokenizer(TEXTS))}
+    spec = {"name": "masked", "loss": "masked_lm", "preprocess": TEXT}
+    refused = served.http.post("/v1/models", data={"spec": json.dumps(spec)}, files=files)
+    assert refused.status_code == 422
+    assert "masked_lm hides tokens by [MASK]" in refused.json()["errors"][0]["detail"]
+
+    register(served, "masked", decoder(64), tokenizer(TEXTS, mask=True), loss="masked_lm")
+    send(served, "masked", TEXTS)
+    job = served.train("masked", **RECIPE | {"epochs": 12})
+    before, after = job["metrics"]["baseline"], job["metrics"]["validation"]
+    assert after["perplexity"] < 0.6 * before["perplexity"]

@@ -15,15 +15,16 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, 
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 
 
-def tokenizer(texts: Iterable[str], *, vocabulary: int = 64, pairs: bool = False) -> bytes:
+def tokenizer(
+    texts: Iterable[str], *, vocabulary: int = 64, pairs: bool = False, mask: bool = False
+) -> bytes:
     """The tokenizer.json of a byte-pair encoding that was made for these texts."""
     made = Tokenizer(models.BPE(unk_token="<unk>"))
     made.pre_tokenizer = pre_tokenizers.Metaspace()
     made.decoder = decoders.Metaspace()
-    made.train_from_iterator(
-        texts,
-        trainers.BpeTrainer(vocab_size=vocabulary, special_tokens=SPECIAL, show_progress=False),
-    )
+    special = [*SPECIAL, *(["<mask>"] if mask else [])]
+    options = {"vocab_size": vocabulary, "special_tokens": special, "show_progress": False}
+    made.train_from_iterator(texts, trainers.BpeTrainer(**options))
     if pairs:
         made.post_processor = processors.TemplateProcessing(
             single="<s> $A </s>",

@@ -14,6 +14,7 @@ from service.preprocess.kind import Unreadable
 from service.preprocess.text import HEADER, Text
 from service.training.data.sampler import Sampler
 from service.training.data.texts import LabelledTexts, encode_all
+from service.training.tasks import TASKS
 from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import IGNORED, Signature, TargetSpec, TensorSpec
@@ -58,7 +59,7 @@ def opened(
     index = stored(folder, [each.encode() for each in texts])
     outcome, counts = encode_all(index, kind, cache, threads=1, tick=lambda: None)
     assert not outcome.unreadable
-    return LabelledTexts(index, SIGNATURE, kind, cache, counts=counts, makes_labels=True)
+    return LabelledTexts(index, SIGNATURE, kind, cache, counts=counts, task=TASKS["causal_lm"])
 
 
 def test_a_batch_is_as_long_as_its_longest_text(tmp_path: Path, kind: Text) -> None:
@@ -135,7 +136,9 @@ def test_cached_ids_give_the_same_batches_and_are_not_made_again(
     with RowCache.open(folder, **options) as cache:
         outcome, counts = encode_all(index, kind, cache, threads=1, tick=lambda: None)
         assert outcome.decoded == 10
-        cached = LabelledTexts(index, SIGNATURE, kind, cache, counts=counts, makes_labels=True)
+        cached = LabelledTexts(
+            index, SIGNATURE, kind, cache, counts=counts, task=TASKS["causal_lm"]
+        )
         both = [each.batches(np.arange(40)[::-1], batch_size=7) for each in (plain, cached)]
         for one, other in zip(*both, strict=True):
             for a, b in zip((*one[0], one[1]), (*other[0], other[1]), strict=True):
