@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from service.completion.messages import (
     COMPLETE,
+    NO_CACHE,
     TEXT,
     Completing,
     Generate,
@@ -21,6 +23,7 @@ from service.completion.messages import (
     Suggestion,
 )
 from service.errors import InvalidInput
+from service.logs import event
 from service.models.prepared import TOKENIZER, UPLOAD
 from service.prediction.predictor import Predictor, Serving
 from service.preprocess.text_inputs import ROLES, is_text
@@ -28,6 +31,8 @@ from service.training.tasks import TASKS, losses
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.store import Store
+
+logger = logging.getLogger(__name__)
 
 
 class Completer(Struct, frozen=True):
@@ -57,7 +62,12 @@ class Completer(Struct, frozen=True):
     async def _ask(self, text: str, asked: Suggest | Generate) -> dict[str, Any]:
         said = {COMPLETE: to_builtins(Question(self.form, asked))}
         tensors = {TEXT: np.frombuffer(text.encode(), np.uint8)}
-        return (await self.predictor.ask(self.serving, tensors, said)).header
+        answer = (await self.predictor.ask(self.serving, tensors, said)).header
+        if (reason := answer.pop(NO_CACHE, None)) is not None:
+            model, version = self.serving.model.name, self.serving.version.version
+            fields = {"model": model, "version": version, "detail": reason}
+            event(logger, logging.WARNING, "completion.no_cache", **fields)
+        return answer
 
 
 async def completer(store: Store, predictor: Predictor, model: str) -> Completer:

@@ -6,7 +6,6 @@ not compute what its version does is not used: training may have written weights
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,8 @@ from service.completion.decoder import Decoder
 from service.completion.messages import Completing
 from service.prediction.errors import PredictionFailed
 from service.training.engines.runtime import LOAD_ERRORS, open_session
-
-logger = logging.getLogger(__name__)
+from service.training.errors import GraphRefused
+from service.training.forward.normalize import normalize
 
 PROBES = 3
 """Texts that both are compared by."""
@@ -27,26 +26,29 @@ TOLERANCE = 1e-3
 """Largest difference, as a share of 1 + the largest number: quantized weights round differently."""
 
 
-def with_cache(plain: Decoder, form: Completing, *, version: str, threads: int) -> Decoder:
-    """The decoder with a cache, if the model was uploaded with one; else the plain one.
-
-    version: path of the version's file.
+def with_cache(
+    plain: Decoder, form: Completing, *, version: str, threads: int
+) -> tuple[Decoder, str | None]:
+    """The decoder with a cache, if the model was uploaded with one that can be used; else the plain
+    one, and why a cache that is there is not used. version: path of the version's file.
     """
     assert form.cached is not None
     try:
         # Steps of one token hold little memory, and a tenth of the time is allocating it anew.
         session = open_session(_joined(form.cached, version), threads=threads)
         cached = Decoder(session, form)
-        if cached.has_cache and _agree(plain, cached):
-            return cached
-    except (PredictionFailed, MemoryError, *LOAD_ERRORS) as error:
-        logger.warning("completion.no_cache: %s", error)
-    return plain
+        if not cached.has_cache:
+            return plain, None
+        if _agree(plain, cached):
+            return cached, None
+        return plain, "it does not compute what the version does"
+    except (GraphRefused, PredictionFailed, MemoryError, *LOAD_ERRORS) as error:
+        return plain, f"{error}"
 
 
 def _joined(upload: str, version: str) -> bytes:
-    """The uploaded graph with the version's weights."""
-    joined = onnx.load_model(Path(upload), load_external_data=False)
+    """The uploaded graph with the version's weights, which have the names of its normal form."""
+    joined = normalize(onnx.load_model(Path(upload), load_external_data=False), []).model
     trained = onnx.load_model(Path(version), load_external_data=False)
     weights = {_form(each): each for each in trained.graph.initializer}
     for tensor in joined.graph.initializer:

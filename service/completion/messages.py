@@ -14,7 +14,8 @@ PAST = re.compile(r"past_key_values\.(\d+\.(?:key|value))")
 """Inputs of cached keys and values, as Optimum names them; the outputs are `present.N.key` …"""
 AXIS, RANK = 2, 4
 """Of the positions, among (batch, heads, positions, size)."""
-COMPLETE, TEXT = "complete", "text"
+COMPLETE, TEXT, NO_CACHE = "complete", "text", "no_cache"
+"""Fields of headers, and a tensor's name. NO_CACHE: why a cache is not used, told once."""
 FinishReason = Literal["stop", "length"]
 
 

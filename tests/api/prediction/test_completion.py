@@ -5,17 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import onnx
 import onnxruntime
 import pytest
 from completions import add_decoder, events
 from completions import ask_to_complete as ask
 from decoders import bigrams, byte_tokenizer, decoder, word_tokenizer
 from support import Served, mlp, wait_until
-
-from service.completion.caching import with_cache
-from service.completion.decoder import Decoder
-from service.completion.messages import Completing
-from service.training.engines.runtime import open_session
 
 WORDS = ("see", "you", "later", "soon", ".", "your", "naïve")
 SEE, YOU, LATER, SOON, DOT, YOUR, NAIVE = range(2, 9)
@@ -28,6 +24,12 @@ CHAIN = bigrams(
     },
     len(WORDS) + 2,
 )
+
+
+def unused_caches(served: Served, model: str) -> list[str]:
+    """Lines of the log that tell that a model's cache is not used."""
+    lines = served.log.read_text().splitlines()
+    return [line for line in lines if "completion.no_cache" in line and model in line]
 
 
 @pytest.fixture(scope="module")
@@ -155,16 +157,19 @@ def test_a_decoder_with_a_cache_is_trained_and_completed_with_it(
     text = ask(served, "cached", **asked).json()["text"]
     assert "see you" + text == tokenizer.decode(tokens)
 
-    upload = tmp_path / "upload.onnx"
-    upload.write_bytes(model)
-    form = Completing(
-        tokenizer="",
-        ids="input_ids",
-        feeds={},
-        max_tokens=64,
-        special_tokens=True,
-        output="logits",
-        cached=str(upload),
-    )
-    plain = Decoder(open_session(version, threads=1), form)
-    assert with_cache(plain, form, version=str(version), threads=1).has_cache
+    assert not unused_caches(served, "cached")
+
+
+def test_a_cache_that_computes_something_else_is_told_in_the_log(served: Served) -> None:
+    """Each new token is put at position 0, as if there were no others."""
+    tokenizer = byte_tokenizer(["see you soon"], size=300)
+    wrong = onnx.load_model_from_string(decoder(300, cached=True))
+    (places,) = (node for node in wrong.graph.node if node.name == "at")
+    places.input[:2] = ["zero", "length"]
+    for name, model in (("wrong", wrong.SerializeToString()), ("right", decoder(300))):
+        add_decoder(served, name, model, tokenizer, max_tokens=64)
+    asked = {"text": "see you", "max_tokens": 12, "temperature": 0}
+    some, others = (ask(served, name, **asked).json()["text"] for name in ("wrong", "right"))
+    assert some == others
+    (line,) = unused_caches(served, "wrong")
+    assert "does not compute what the version does" in line

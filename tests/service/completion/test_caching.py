@@ -50,7 +50,7 @@ def opened(version: Path, uploaded: Path | None) -> tuple[Decoder, Decoder]:
     """The version's own decoder, and that with a cache, if it may be used."""
     plain = Decoder(open_session(version, threads=1, arena=False), FORM)
     form = replace(FORM, cached=str(uploaded))
-    return plain, with_cache(plain, form, version=str(version), threads=1)
+    return plain, with_cache(plain, form, version=str(version), threads=1)[0]
 
 
 def test_training_sees_a_decoder_without_its_cache(uploaded: Path, tmp_path: Path) -> None:
