@@ -16,10 +16,6 @@ RUNTIMES = (
 )
 
 
-def has_on_device_training() -> bool:
-    return any(installed_version(each) is not None for each in TRAINING)
-
-
 def installed_version(distribution: str) -> str | None:
     """The version of an installed distribution."""
     try:

@@ -39,10 +39,6 @@ LOAD_ERRORS = (
 CPU = "CPUExecutionProvider"
 FLOAT32_LEVEL = "1"
 """Accuracy level of MatMulNBits, which newer runtimes use for products with packed weights."""
-MAX_IR_VERSION = 10
-"""Highest IR version that 1.19.2 loads."""
-MIN_OPSET, MAX_OPSET = 12, 21
-"""Opsets of the default domain that 1.19.2 trains."""
 REORDERING = (
     b'\x08\x08:U\n)\n\x01x\x12\x01y"\x0cReorderInput:\x13com.microsoft.nchwc\x12\x00Z\x1b\n\x01x'
     b"\x12\x16\n\x14\x08\x01\x12\x10\n\x02\x08\x01\n\x02\x08\x04\n\x02\x08\x01\n\x02\x08\x01b\t\n\x01y"
