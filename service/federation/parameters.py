@@ -52,11 +52,11 @@ def shapes_of(model: Model, store: Store) -> Shapes:
         raise InvalidInput(
             "the model has no part in federated training", problems=[Problem("", detail)]
         )
-    from service.training.engines import manifest
+    from service.training.engines.manifest import read_manifest
 
     path = store.integrity.file(model.files["manifest"].sha256)
-    made = manifest.read(path)
-    return {each.name: each.shape for each in sorted(made.parameters, key=lambda one: one.name)}
+    manifest = read_manifest(path)
+    return {each.name: each.shape for each in sorted(manifest.parameters, key=lambda one: one.name)}
 
 
 def check_parameters(model: Model, store: Store, path: Path) -> None:

@@ -14,7 +14,7 @@ from storage.records.models import FileRecord
 from storage.store import Store
 
 
-def publish_update(job: Job, store: Store, made: Updated, metrics: dict[str, Any]) -> None:
+def publish_update(job: Job, store: Store, update: Updated, metrics: dict[str, Any]) -> None:
     """Spend the budget, store the update and mark the job succeeded, all in one step.
 
     Raises NotConsented and PrivacyBudgetSpent if a person has changed the terms meanwhile,
@@ -28,20 +28,20 @@ def publish_update(job: Job, store: Store, made: Updated, metrics: dict[str, Any
     require_budget(model, consent, before, noise)
     spent = with_round(before, noise)
     with store.files.adopting() as adopt:
-        files: dict[FileRole, FileRecord] = {"update": adopt(Path(made.path))}
-        if made.residual is not None:
-            files["residual"] = adopt(Path(made.residual))
+        files: dict[FileRole, FileRecord] = {"update": adopt(Path(update.path))}
+        if update.residual is not None:
+            files["residual"] = adopt(Path(update.residual))
         store.rounds.finish(
             job.id,
             model,
             files,
             {
-                "samples": made.samples,
-                "steps": made.step,
+                "samples": update.samples,
+                "steps": update.step,
                 "bytes": files["update"].size_bytes,
-                "raw_bytes": made.raw_bytes,
-                "norm": made.norm,
-                "sent_norm": made.sent_norm,
+                "raw_bytes": update.raw_bytes,
+                "norm": update.norm,
+                "sent_norm": update.sent_norm,
                 "epsilon": None if spent.unnoised else epsilon_spent(spent, delta=consent.delta),
             },
             spent=spent,

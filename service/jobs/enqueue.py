@@ -10,7 +10,7 @@ from typing import Any
 
 from service.errors import InvalidInput
 from service.models.hyperparameters import check_hyperparameters, merge
-from service.training.engines import manifest
+from service.training.engines.manifest import read_manifest
 from service.training.errors import NoSamples
 from service.training.heads.kinds import layer_problem, more_neighbours_than
 from storage.errors import NotFound, Problem
@@ -89,9 +89,9 @@ def _check_replay(model: Model, hyperparameters: dict[str, Any]) -> None:
 
 def _check_head(model: Model, head: Any, manifest_path: Path) -> None:
     """Whether the model has the layer that its head would be. head: from JSON."""
-    made = manifest.read(manifest_path)
+    manifest = read_manifest(manifest_path)
     found = more_neighbours_than(model.samples.train, head)
-    wrong = layer_problem(made.head, kind=None if head == "auto" else head["kind"])
+    wrong = layer_problem(manifest.head, kind=None if head == "auto" else head["kind"])
     if wrong is not None:
         found.append(Problem("/head", wrong))
     if found:

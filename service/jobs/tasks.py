@@ -226,9 +226,9 @@ def other_measurement(
 def _own_loss(model: Model, store: Store) -> OwnLoss | None:
     if model.loss_output is None:
         return None
-    made = artifacts(model, store)
-    assert made.manifest is not None  # only the session engine trains such a loss
-    return OwnLoss(made.manifest, made.eval_model, made.checkpoint)
+    files = artifacts(model, store)
+    assert files.manifest is not None  # only the session engine trains such a loss
+    return OwnLoss(files.manifest, files.eval_model, files.checkpoint)
 
 
 def artifacts_sha256(model: Model) -> str:

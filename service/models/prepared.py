@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from service.preprocess.text_inputs import is_text
-from service.training.engines import manifest
+from service.training.engines.manifest import read_manifest
 from service.training.engines.packages import RUNTIMES, installed_version
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
@@ -76,7 +76,7 @@ def shapes_digest(prepared: Prepared) -> str:
     """SHA-256 of the names and shapes of what trains; empty for artifacts of Microsoft's tools."""
     if prepared.artifacts.manifest is None:
         return ""
-    made = manifest.read(Path(prepared.artifacts.manifest))
+    made = read_manifest(Path(prepared.artifacts.manifest))
     shapes = sorted((each.name, each.shape) for each in made.parameters)
     return hashlib.sha256(dump(shapes).encode()).hexdigest()
 

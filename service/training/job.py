@@ -197,9 +197,9 @@ def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> 
     if task.hyperparameters.calibrate:
         from service.training.heads.calibration import calibrate
 
-        made = calibrate(engine, datasets.validation, tick=lambda: callbacks.tick(state))
-        engine, metrics = made.engine, metrics | made.metrics
-        warnings = (*warnings, *made.warnings)
+        calibration = calibrate(engine, datasets.validation, tick=lambda: callbacks.tick(state))
+        engine, metrics = calibration.engine, metrics | calibration.metrics
+        warnings = (*warnings, *calibration.warnings)
     path = Path(task.work_dir) / f"model-{state.step}-{secrets.token_hex(4)}.onnx"
     provenance = provenance_of(task, engine, state, datasets)
     export(

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from service.preprocess.moments import mean_and_std
 from service.training.data.batches import Batches
 from service.training.engine import Array, Engine
-from service.training.engines import checkpoint, manifest
+from service.training.engines import checkpoint
+from service.training.engines.manifest import read_manifest
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
 from service.training.protocol.messages.training import Train
 
@@ -53,18 +54,18 @@ def start_with_label_scale(
     gives the same start.
     """
     assert task.artifacts.manifest is not None
-    made = manifest.read(Path(task.artifacts.manifest))
+    manifest = read_manifest(Path(task.artifacts.manifest))
     engine = open_engine(task)
     before, path = (Path(task.work_dir) / f"{name}.checkpoint" for name in ("unscaled", "scaled"))
     engine.save(before)
-    names = [each.name for each in (*made.parameters, *made.statistics)]
+    names = [each.name for each in (*manifest.parameters, *manifest.statistics)]
     tensors = dict(zip(names, checkpoint.read(before, names), strict=True))
     known = LabelScale(tensors[LABEL_SCALE].astype(float), tensors[LABEL_MEAN].astype(float))
     found = fitted(known, engine, samples, tick=tick)
     tensors[LABEL_SCALE], tensors[LABEL_MEAN] = (
         np.asarray(each, np.float32) for each in (found.scale, found.mean)
     )
-    checkpoint.save(path, checkpoint.CheckpointHead(made.engine), tensors)
+    checkpoint.save(path, checkpoint.CheckpointHead(manifest.engine), tensors)
     return replace(task, start=replace(task.start, how="parameters", checkpoint=str(path)))
 
 

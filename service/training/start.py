@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
-from service.training.engines import manifest, opening
+from service.training.engines import opening
+from service.training.engines.manifest import read_manifest
 from service.training.errors import CheckpointUnreadable
 from service.training.heads.kinds import Head
 from service.training.hyperparameters import Hyperparameters
@@ -63,16 +64,16 @@ def _may_have_new_classes(task: Train) -> bool:
     """Whether classes were changed, or the model's file came without some of them."""
     if task.signature.target.class_ids is not None or task.artifacts.manifest is None:
         return task.signature.target.class_ids is not None
-    made = manifest.read(Path(task.artifacts.manifest)).head
-    return made is not None and bool(made.fresh)
+    head = read_manifest(Path(task.artifacts.manifest)).head
+    return head is not None and bool(head.fresh)
 
 
 def scales_labels(task: Train) -> bool:
     """Whether the job standardizes labels: not those of parameters that others share."""
-    made = task.artifacts.manifest
-    if made is None or not TASKS[task.loss].scales_labels or task.start.given is not None:
+    manifest = task.artifacts.manifest
+    if manifest is None or not TASKS[task.loss].scales_labels or task.start.given is not None:
         return False
-    is_scaled = any(each.name == LABEL_SCALE for each in manifest.read(Path(made)).statistics)
+    is_scaled = any(each.name == LABEL_SCALE for each in read_manifest(Path(manifest)).statistics)
     return is_scaled and task.hyperparameters.standardize_labels
 
 

@@ -16,7 +16,8 @@ from msgspec.structs import replace
 from service.training.data.counting import counts
 from service.training.data.datasets import Datasets
 from service.training.engine import Array, Engine
-from service.training.engines import checkpoint, manifest
+from service.training.engines import checkpoint
+from service.training.engines.manifest import read_manifest
 from service.training.loss import TEMPERATURE
 from service.training.protocol.messages.training import Start, Train
 
@@ -71,11 +72,11 @@ def softened(logits: Array, known: Array, weight: float) -> Array:
 def _known(task: Train, engine: Engine) -> Array:
     """Which classes the teacher has learned, by index: all that it does not mark as new."""
     assert task.artifacts.manifest is not None  # only the session engine distills
-    made = manifest.read(Path(task.artifacts.manifest))
-    known = np.ones(made.classes or 0, bool)
-    if made.head is not None:
+    manifest = read_manifest(Path(task.artifacts.manifest))
+    known = np.ones(manifest.classes or 0, bool)
+    if manifest.head is not None:
         path = Path(task.work_dir) / "teacher.checkpoint"
         engine.save(path)
         fresh = checkpoint.read_head(path).fresh
-        known[[index for index, each in enumerate(made.head.classes) if each in fresh]] = False
+        known[[index for index, each in enumerate(manifest.head.classes) if each in fresh]] = False
     return known

@@ -21,7 +21,7 @@ from service.training.data.batches import Batch
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.engines import opening
-from service.training.engines.manifest import Files, Manifest, read
+from service.training.engines.manifest import Files, Manifest, read_manifest
 from service.training.engines.runtime import onnxruntime
 from service.training.protocol.messages.training import Train
 from storage.database.codec import dump
@@ -67,7 +67,7 @@ def select_threads(
     """
     most = task.limits.threads
     if opening.is_of_sessions(task.artifacts):
-        manifest = read(Files.of(task.artifacts).manifest)
+        manifest = read_manifest(Files.of(task.artifacts).manifest)
         rows = task.hyperparameters.batch_size
         return ThreadChoice(worthwhile_threads(manifest, rows=rows, most=most))
     if most == 1 or task.cache is None:

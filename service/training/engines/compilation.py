@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 from numpy.typing import NDArray
 
 from service.training.adapters.branches import merged_form
-from service.training.engines import checkpoint, manifest, runtime
+from service.training.engines import checkpoint, runtime
 from service.training.engines.manifest import (
     METADATA_PREFIX,
     Adapter,
@@ -20,6 +20,8 @@ from service.training.engines.manifest import (
     Files,
     Manifest,
     TrainedTensor,
+    read_manifest,
+    write_manifest,
 )
 from service.training.engines.runtime import LOAD_ERRORS, check_memory, optimize
 from service.training.engines.workload import workload
@@ -63,9 +65,9 @@ def compile_model(
         onnx.save_model(by_class.model, files.class_step_model)
     onnx.save_model(evaluation, files.eval_model)
     checkpoint.save(files.checkpoint, _beginning(head), values)
-    made = _manifest(step, values, output)
-    made = replace(
-        made,
+    manifest = _manifest(step, values, output)
+    manifest = replace(
+        manifest,
         classes=classes,
         head=head,
         adapters=adapters,
@@ -73,7 +75,7 @@ def compile_model(
         optimized_for=runtime.here() if optimized else "",
         optimized_rows=own.rows if optimized else None,
     )
-    manifest.write(made, files.manifest)
+    write_manifest(manifest, files.manifest)
     write_skeleton(inference, files)
     return files
 
@@ -148,10 +150,10 @@ def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
 
     whole: with the frozen part, and all outputs.
     """
-    made = manifest.read(files.manifest)
-    whole = merged_form(whole, made.adapters)
-    merged = {name for each in made.adapters if each.merges for name in (each.left, each.right)}
-    moved = (each.name for each in (*made.parameters, *made.statistics))
+    manifest = read_manifest(files.manifest)
+    whole = merged_form(whole, manifest.adapters)
+    merged = {name for each in manifest.adapters if each.merges for name in (each.left, each.right)}
+    moved = (each.name for each in (*manifest.parameters, *manifest.statistics))
     skeleton, _ = without(whole, [name for name in moved if name not in merged])
     kept = {each.key: each.value for each in skeleton.metadata_props}
     own = {key: value for key, value in kept.items() if not key.startswith(METADATA_PREFIX)}

@@ -193,11 +193,11 @@ def carry_over(
     return np.ascontiguousarray(np.moveaxis(made, 0, axis))
 
 
-def write(manifest: Manifest, path: Path) -> None:
+def write_manifest(manifest: Manifest, path: Path) -> None:
     path.write_text(dump(plain(manifest), indent=1), "utf-8")
 
 
-def read(path: Path) -> Manifest:
+def read_manifest(path: Path) -> Manifest:
     """Raises ArtifactsUnreadable."""
     try:
         manifest = _parse(path.read_bytes())

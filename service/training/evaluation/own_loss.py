@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from service.training.engine import Array
 from service.training.engines import checkpoint
-from service.training.engines.manifest import read
+from service.training.engines.manifest import read_manifest
 from service.training.engines.runtime import LOAD_ERRORS, open_session
 from service.training.engines.sessions.shares import LOSS, LOSS_SCALE, scale_rank
 from service.training.evaluation.inference import Unusable
@@ -26,7 +26,7 @@ class LossModel:
     """
 
     def __init__(self, files: OwnLoss, path: Path, *, threads: int) -> None:
-        self._manifest = read(Path(files.manifest))
+        self._manifest = read_manifest(Path(files.manifest))
         self._session = open_session(Path(files.eval_model), threads=threads, arena=False)
         self._fixed = {
             **self._weights(path, Path(files.checkpoint)),

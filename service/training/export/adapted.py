@@ -17,8 +17,8 @@ import onnx
 from numpy.typing import NDArray
 
 from service.training.adapters.branches import add_branches
-from service.training.engines import checkpoint, manifest
-from service.training.engines.manifest import METADATA_PREFIX, Manifest
+from service.training.engines import checkpoint
+from service.training.engines.manifest import METADATA_PREFIX, Manifest, read_manifest
 from service.training.engines.model_header import read_header
 from service.training.engines.runtime import onnxruntime, open_session
 from service.training.errors import ExportMismatch, VariantRefused
@@ -37,50 +37,52 @@ Tensors = Mapping[str, NDArray[np.float32]]
 
 def adaptable_form(task: Convert, tick: Callable[[], None]) -> Iterator[MadeForm]:
     """The version with trained tensors as inputs, which default to its own values."""
-    files, made = _files(task)
+    files, manifest = _files(task)
     path = Path(task.work_dir) / "adaptable.onnx"
-    _write(path, task, made, _values(files.trained or files.checkpoint, made))
-    _check(task, made, path, None, tick)
+    _write(path, task, manifest, _values(files.trained or files.checkpoint, manifest))
+    _check(task, manifest, path, None, tick)
     yield MadeForm("adaptable", path, path)
 
 
 def adapter_form(task: Convert, tick: Callable[[], None]) -> Iterator[MadeForm]:
     """A file of the version's values, checked to give the version when applied to the base."""
-    files, made = _files(task)
+    files, manifest = _files(task)
     if not hasattr(onnxruntime, "AdapterFormat"):
         raise VariantRefused(
             f"onnxruntime {onnxruntime.__version__} writes no adapters, 1.20 and later do; fetch"
             " the variant adaptable instead, or run the daemon on plain onnxruntime"
         )
-    folder, values = Path(task.work_dir), _values(files.trained or files.checkpoint, made)
+    folder, values = Path(task.work_dir), _values(files.trained or files.checkpoint, manifest)
     base, filled, path = (folder / name for name in ("base.onnx", "whole.onnx", "a.onnx_adapter"))
-    _write(base, task, made, _values(files.checkpoint, made))
-    _write(filled, task, made, values)
-    tag = _tag(files, made)
+    _write(base, task, manifest, _values(files.checkpoint, manifest))
+    _write(filled, task, manifest, values)
+    tag = _tag(files, manifest)
     written = onnxruntime.AdapterFormat()
     written.set_adapter_version(1)
     written.set_model_version(int(tag, 16) >> 1)  # of 31 bits
     of = onnxruntime.OrtValue.ortvalue_from_numpy
     written.set_parameters({f"{name}:{tag}": of(array) for name, array in values.items()})
     written.export_adapter(str(path))
-    _check(task, made, base, path, tick)
+    _check(task, manifest, base, path, tick)
     yield MadeForm("adapter", path, filled)
 
 
 def _files(task: Convert) -> tuple[AdaptedFiles, Manifest]:
-    made = None if task.adapted is None else manifest.read(Path(task.adapted.manifest))
-    if task.adapted is None or made is None or not made.adapters:
+    manifest = None if task.adapted is None else read_manifest(Path(task.adapted.manifest))
+    if task.adapted is None or manifest is None or not manifest.adapters:
         raise VariantRefused(
             "the model trains no adapters; register it with trainable.lora, or fetch the version"
             " as it is"
         )
-    return task.adapted, made
+    return task.adapted, manifest
 
 
-def _values(path: str, made: Manifest) -> Tensors:
+def _values(path: str, manifest: Manifest) -> Tensors:
     """The version's measured values. Raises VariantRefused if the model has changed since."""
-    tensors = (*made.parameters, *made.statistics)
-    of_parameters = checkpoint.measured_names(Path(path), [each.name for each in made.parameters])
+    tensors = (*manifest.parameters, *manifest.statistics)
+    of_parameters = checkpoint.measured_names(
+        Path(path), [each.name for each in manifest.parameters]
+    )
     names = [of_parameters.get(each.name, each.name) for each in tensors]
     found = checkpoint.read(Path(path), names)
     for each, array in zip(tensors, found, strict=True):
@@ -92,20 +94,20 @@ def _values(path: str, made: Manifest) -> Tensors:
     return {each.name: array for each, array in zip(tensors, found, strict=True)}
 
 
-def _tag(files: AdaptedFiles, made: Manifest) -> str:
+def _tag(files: AdaptedFiles, manifest: Manifest) -> str:
     """Identifies the base. Input names end in it, so that no other base's adapter fits."""
     content = Path(files.inference_model).read_bytes()
-    moved = {key: plain(getattr(made, key)) for key in ("parameters", "statistics", "adapters")}
+    moved = {key: plain(getattr(manifest, key)) for key in ("parameters", "statistics", "adapters")}
     whole = hashlib.sha256(content + dump(moved, sort_keys=True).encode())
     return whole.hexdigest()[:TAG_DIGITS]
 
 
-def _write(path: Path, task: Convert, made: Manifest, values: Tensors) -> None:
+def _write(path: Path, task: Convert, manifest: Manifest, values: Tensors) -> None:
     """Write the base with these values as optional inputs."""
     assert task.adapted is not None
-    model, tag = onnx.load_model(task.adapted.inference_model), _tag(task.adapted, made)
+    model, tag = onnx.load_model(task.adapted.inference_model), _tag(task.adapted, manifest)
     model.graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in values.items())
-    model = add_branches(Graph(model), [each for each in made.adapters if each.merges])
+    model = add_branches(Graph(model), [each for each in manifest.adapters if each.merges])
     for node in model.graph.node:
         assert not values.keys() & ({*reads(node)} - {*node.input})  # subgraphs do not train
         node.input[:] = [f"{name}:{tag}" if name in values else name for name in node.input]
@@ -123,7 +125,7 @@ def _write(path: Path, task: Convert, made: Manifest, values: Tensors) -> None:
 
 
 def _check(
-    task: Convert, made: Manifest, model: Path, adapter: Path | None, tick: Callable[[], None]
+    task: Convert, manifest: Manifest, model: Path, adapter: Path | None, tick: Callable[[], None]
 ) -> None:
     """Raises VariantRefused unless it gives the same outputs as the version."""
     options = onnxruntime.RunOptions()
@@ -133,9 +135,9 @@ def _check(
         held.Load(str(adapter))
         options.add_active_adapter(held)
     ours, theirs = (open_session(path, threads=1) for path in (model, Path(task.source)))
-    tolerance = ROUNDING_TOLERANCE if made.quantizes else TOLERANCE
+    tolerance = ROUNDING_TOLERANCE if manifest.quantizes else TOLERANCE
     for feeds in islice(calibration_rows(task, tick), CHECKED_SAMPLES):
-        outputs = [made.output]
+        outputs = [manifest.output]
         (said,), (expected,) = ours.run(outputs, feeds, options), theirs.run(outputs, feeds)
         try:
             compare(said, expected, tolerance)

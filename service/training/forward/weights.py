@@ -50,7 +50,7 @@ _OTHER_FLOATS = {
 _ELEMENTWISE = ("Add", "Mul")
 LINEAR = ("MatMul", "Conv", "ConvTranspose", "Gemm", "Einsum")
 _GATES = ("Exp", "Sigmoid", "Softmax", "Softplus", "Tanh")
-"""Operators between a parameter and the factor that it is, such as a temperature."""
+"""Operators that turn a parameter into a factor, as that of a temperature."""
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _WAVES = ("Cos", "Sin")
 """Operators that compute position tables, which belong to the program."""

@@ -68,10 +68,10 @@ def write(
     task: Train, engine: Engine, features: HeadFeatures, found: Prototypes, scale: float
 ) -> None:
     """Set the head of an engine to these prototypes."""
-    made, head = features.made, features.head
+    manifest, head = features.manifest, features.head
     path = Path(task.work_dir) / "computed.checkpoint"
     engine.save(path)
-    names = [each.name for each in (*made.parameters, *made.statistics)]
+    names = [each.name for each in (*manifest.parameters, *manifest.statistics)]
     tensors = dict(zip(names, checkpoint.read(path, names), strict=True))
     found.write(tensors, head, scale)
     before = checkpoint.read_head(path)

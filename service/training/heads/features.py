@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Array, Engine
-from service.training.engines import manifest
-from service.training.engines.manifest import ClassHead
+from service.training.engines.manifest import ClassHead, read_manifest
 from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
 from service.training.errors import ArtifactsUnreadable
 from service.training.evaluation.inference import cut_out
@@ -24,18 +23,18 @@ BATCH_SIZE = 64
 class HeadFeatures:
     """Computes the features of samples with the part of the model below the head.
 
-    made: the model, which has a head. rank: number of axes of the tensor that the head reads; if it
-    has positions, a row is their mean. tick runs between batches.
+    manifest: of the model, which has a head. rank: number of axes of the tensor that the head
+    reads; if it has positions, a row is their mean. tick runs between batches.
     """
 
     def __init__(self, task: Train, engine: Engine, *, tick: Callable[[], None]) -> None:
         assert task.artifacts.manifest is not None
-        made = manifest.read(Path(task.artifacts.manifest))
-        assert made.head is not None  # callers have checked this
-        self.made = made
-        self.head: ClassHead = made.head
+        manifest = read_manifest(Path(task.artifacts.manifest))
+        assert manifest.head is not None  # callers have checked this
+        self.manifest = manifest
+        self.head: ClassHead = manifest.head
         self.rank = 2
-        self._inputs = made.inputs
+        self._inputs = manifest.inputs
         self._engine = engine
         self._folder = Path(task.work_dir)
         self._threads = task.limits.threads

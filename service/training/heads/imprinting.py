@@ -19,9 +19,9 @@ from msgspec.structs import replace
 
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Engine
-from service.training.engines import checkpoint, manifest
+from service.training.engines import checkpoint
 from service.training.engines.checkpoint import CheckpointHead
-from service.training.engines.manifest import ClassHead
+from service.training.engines.manifest import ClassHead, read_manifest
 from service.training.heads.features import Floats, HeadFeatures, spread
 from service.training.protocol.messages.training import Train
 
@@ -42,27 +42,27 @@ def start_new_classes(
     task gives the same start.
     """
     assert task.artifacts.manifest is not None
-    made = manifest.read(Path(task.artifacts.manifest))
-    assert made.head is not None  # classes only change together with the head
+    manifest = read_manifest(Path(task.artifacts.manifest))
+    assert manifest.head is not None  # classes only change together with the head
     engine = open_engine(task)
     folder = Path(task.work_dir)
     engine.save(folder / "before.checkpoint")
     start = checkpoint.read_head(folder / "before.checkpoint")
     there = set(np.unique(samples.labels).tolist())
-    new = [each for each in start.fresh if made.head.classes.index(each) in there]
+    new = [each for each in start.fresh if manifest.head.classes.index(each) in there]
     if not new:
         return task
-    names = [each.name for each in (*made.parameters, *made.statistics)]
+    names = [each.name for each in (*manifest.parameters, *manifest.statistics)]
     values = checkpoint.read(folder / "before.checkpoint", names)
     tensors = dict(zip(names, values, strict=True))
     if not task.signature.target.shape:
         means = _Means(HeadFeatures(task, engine, tick=tick), samples)
         for each in new:
-            imprint(tensors, made.head, each, means, fresh=start.fresh)
+            imprint(tensors, manifest.head, each, means, fresh=start.fresh)
     fresh = tuple(each for each in start.fresh if each not in new)
     path = folder / "start.checkpoint"
     checkpoint.save(
-        path, CheckpointHead(start.engine, classes=made.head.classes, fresh=fresh), tensors
+        path, CheckpointHead(start.engine, classes=manifest.head.classes, fresh=fresh), tensors
     )
     return replace(task, start=replace(task.start, how="parameters", checkpoint=str(path)))
 

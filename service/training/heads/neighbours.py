@@ -127,12 +127,12 @@ class Neighbours(Struct, frozen=True):
 
     def _nodes(self, output: str) -> list[onnx.NodeProto]:
         """Uses only operators with the same form in all opsets from 12 on."""
-        made: list[onnx.NodeProto] = []
+        nodes: list[onnx.NodeProto] = []
 
         def node(kind: str, *inputs: str, to: str = "", **attributes: Any) -> str:
-            name = to or f"{PREFIX}{kind.lower()}{len(made)}"
+            name = to or f"{PREFIX}{kind.lower()}{len(nodes)}"
             names = [name, f"{name}.at"] if kind == "TopK" else [name]
-            made.append(onnx.helper.make_node(kind, inputs, names, name, **attributes))
+            nodes.append(onnx.helper.make_node(kind, inputs, names, name, **attributes))
             return name
 
         rows = self._pooled(node)
@@ -148,7 +148,7 @@ class Neighbours(Struct, frozen=True):
         votes = node("MatMul", pull, PREFIX + "votes")
         shares = node("Div", votes, node("MatMul", votes, PREFIX + "sum_classes"))
         node("Log", node("Add", node("Mul", shares, PREFIX + "own"), PREFIX + "spread"), to=output)
-        return made
+        return nodes
 
     def _pooled(self, node: Any) -> str:
         """The features, (batch, width): the mean over positions, if there are any."""

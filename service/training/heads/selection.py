@@ -24,8 +24,7 @@ from service.training.data.batches import Indices
 from service.training.data.datasets import Datasets
 from service.training.data.sampler import Sampler, by_class
 from service.training.engine import Engine
-from service.training.engines import manifest
-from service.training.engines.manifest import Manifest
+from service.training.engines.manifest import Manifest, read_manifest
 from service.training.errors import LossNotFinite
 from service.training.heads.computing import compute_head
 from service.training.heads.features import Floats
@@ -52,10 +51,10 @@ def alone(task: Train) -> Train:
     head = task.hyperparameters.head
     if not isinstance(head, Head) or head.kind != "linear":
         return task
-    made = _manifest(task)
-    if made.head is None or not _has_more(made):
+    manifest = _manifest(task)
+    if manifest.head is None or not _has_more(manifest):
         return task
-    factors = {**{escape(name): 1.0 for name in made.head.axes}, "*": 0.0}
+    factors = {**{escape(name): 1.0 for name in manifest.head.axes}, "*": 0.0}
     wanted = replace(task.hyperparameters, rate_factors=factors)
     return replace(task, hyperparameters=wanted)
 
@@ -134,13 +133,13 @@ class Score(Struct, frozen=True):
         return cls(float((logits.argmax(axis=1) == labels).mean()), losses)
 
 
-def candidates(made: Manifest) -> Iterator[Kind]:
+def candidates(manifest: Manifest) -> Iterator[Kind]:
     """The fastest first; no prototype without a bias, and no full if only the head trains."""
-    assert made.head is not None
-    if made.head.bias is not None:
+    assert manifest.head is not None
+    if manifest.head.bias is not None:
         yield "prototype"
     yield "linear"
-    if _has_more(made):
+    if _has_more(manifest):
         yield "full"
 
 
@@ -215,9 +214,9 @@ class _Judge(Struct):
 
 def _manifest(task: Train) -> Manifest:
     assert task.artifacts.manifest is not None
-    return manifest.read(Path(task.artifacts.manifest))
+    return read_manifest(Path(task.artifacts.manifest))
 
 
-def _has_more(made: Manifest) -> bool:
-    assert made.head is not None
-    return {each.name for each in made.parameters} > {*made.head.axes}
+def _has_more(manifest: Manifest) -> bool:
+    assert manifest.head is not None
+    return {each.name for each in manifest.parameters} > {*manifest.head.axes}

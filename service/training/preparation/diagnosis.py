@@ -92,29 +92,29 @@ def _told(
 
 def _of_artifacts(wanted: Prepare) -> Diagnosed | Refused:
     """The diagnosis of artifacts, which leave nothing to choose."""
-    made = prepare(wanted)
-    if isinstance(made, Refused):
-        return made
-    graph = Graph(onnx.load(made.base_model, load_external_data=False))
+    prepared = prepare(wanted)
+    if isinstance(prepared, Refused):
+        return prepared
+    graph = Graph(onnx.load(prepared.base_model, load_external_data=False))
     return Diagnosed(
         loss=wanted.loss,
         opset=None,
         producer="",
         operators=len(graph.proto.node),
         inputs=tuple(
-            TensorInfo(each.name, each.dtype, each.shape) for each in made.signature.inputs
+            TensorInfo(each.name, each.dtype, each.shape) for each in prepared.signature.inputs
         ),
         outputs=tuple(_tensor(graph, name) for name in graph.outputs),
         initializers=tuple(
             Initializer(
-                name, dtype_name(tensor.data_type), tuple(tensor.dims), name in made.trainable
+                name, dtype_name(tensor.data_type), tuple(tensor.dims), name in prepared.trainable
             )
             for name, tensor in graph.initializers.items()
             if tensor.data_type == FLOAT
         ),
         problems=(),
-        prepared=made,
-        head=_head(made),
+        prepared=prepared,
+        head=_head(prepared),
     )
 
 
@@ -123,16 +123,16 @@ def _tensor(graph: Graph, name: str) -> TensorInfo:
     return TensorInfo(name, dtype_name(graph.elem_type(name)), None if dims is None else dims[1:])
 
 
-def _head(made: Prepared) -> HeadInfo | None:
+def _head(prepared: Prepared) -> HeadInfo | None:
     """The layer whose rows are the classes, None if there is none whose rows can change."""
-    classes = made.signature.target.num_classes
+    classes = prepared.signature.target.num_classes
     if classes is None:
         return None
-    model = onnx.load(made.base_model, load_external_data=False)
+    model = onnx.load(prepared.base_model, load_external_data=False)
     try:
         graph = normalize(model, [])
-        select_output(graph, made.output, [])
-        found = head.find(graph, made.output, classes)
+        select_output(graph, prepared.output, [])
+        found = head.find(graph, prepared.output, classes)
     except GraphRefused:
         return None
     return HeadInfo(found.weight, found.bias, found.features, classes)

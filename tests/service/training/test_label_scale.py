@@ -14,7 +14,8 @@ from onnx.helper import make_node
 from step_models import model_of
 
 from service.training.data.batches import Batches
-from service.training.engines import checkpoint, manifest
+from service.training.engines import checkpoint
+from service.training.engines.manifest import Files, read_manifest
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.label_scale import LabelScale, fitted
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
@@ -76,7 +77,7 @@ def make(tmp_path: Path) -> Make:
 
 
 def open_engine(made: Prepared, at: Path | None = None, recipe: str = "sgd") -> SessionsEngine:
-    files = manifest.Files.of(made.artifacts)
+    files = Files.of(made.artifacts)
     return SessionsEngine(
         files, optimizer_options=OptimizerOptions(recipe), threads=1, checkpoint=at
     )
@@ -92,7 +93,7 @@ def scaled(made: Prepared, path: Path, scale: Array = SCALE, mean: Array = MEAN)
 
 def statistics(made: Prepared) -> list[str]:
     assert made.artifacts.manifest is not None
-    return [each.name for each in manifest.read(Path(made.artifacts.manifest)).statistics]
+    return [each.name for each in read_manifest(Path(made.artifacts.manifest)).statistics]
 
 
 LOSSES = {

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.training.engine import NOTHING, Array
-from service.training.engines.manifest import Files, read
+from service.training.engines.manifest import Files, read_manifest
 from service.training.engines.names import RECORDED
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import CPU, foreign_errors, here, onnxruntime, open_session
@@ -62,7 +62,7 @@ class SessionsEngine:
         trains: bool = True,
     ) -> None:
         self._files = files
-        self._manifest = read(files.manifest)
+        self._manifest = read_manifest(files.manifest)
         self._threads = threads
         self._shares = shares_of(self._manifest, threads=threads)
         self._is_here = self._manifest.optimized_for == here()

@@ -15,7 +15,7 @@ from onnx.numpy_helper import to_array
 from quantized import CLASSES, FEATURES, ROUNDS, STORED, network
 from step_models import model_of
 
-from service.training.engines import manifest
+from service.training.engines.manifest import Files, read_manifest
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.forward import worth
@@ -54,7 +54,7 @@ def make(order: Callable[..., Prepared | Refused]) -> Make:
 
 
 def open_engine(prepared: Prepared, checkpoint: Path | None = None) -> SessionsEngine:
-    files = manifest.Files.of(prepared.artifacts)
+    files = Files.of(prepared.artifacts)
     return SessionsEngine(
         files, optimizer_options=OptimizerOptions(), threads=1, checkpoint=checkpoint
     )
@@ -226,7 +226,7 @@ def test_no_weight_is_unpacked_for_the_backward_pass_before_its_gradient_is_ther
 ) -> None:
     prepared = make(network(STORED[name])[0])
     step = onnx.load(prepared.artifacts.training_model).graph
-    made = manifest.read(Path(prepared.artifacts.manifest or ""))
+    made = read_manifest(Path(prepared.artifacts.manifest or ""))
     assert "attn.w" in made.frozen or name == "int4"
     assert not any(t.name in made.frozen for t in step.initializer)
     packed, fixed = {"attn.w", "mlp.w", "head.w"}, {t.name for t in step.initializer}

@@ -12,7 +12,7 @@ from step_models import compiled, perceptron
 from service.training.data import datasets
 from service.training.data.datasets import CHECK_SAMPLES, samples_to_check
 from service.training.data.samples import READ_ANYWAY
-from service.training.engines.manifest import read
+from service.training.engines.manifest import read_manifest
 
 
 def test_large_models_are_checked_on_fewer_samples(
@@ -21,7 +21,7 @@ def test_large_models_are_checked_on_fewer_samples(
     manifest = compiled(perceptron(), tmp_path).manifest
     task: Any = SimpleNamespace(artifacts=SimpleNamespace(manifest=str(manifest)))
     assert samples_to_check(task) == CHECK_SAMPLES
-    elements = read(manifest).work.elements
+    elements = read_manifest(manifest).work.elements
     for samples, expected in ((40, 40), (3, READ_ANYWAY)):
         monkeypatch.setattr(datasets, "CHECK_NUMBERS", samples * elements + 1)
         assert samples_to_check(task) == expected

@@ -11,9 +11,9 @@ from onnx import numpy_helper
 from safetensors.numpy import load_file
 from step_models import batch, compiled, perceptron
 
-from service.training.engines import checkpoint, manifest
+from service.training.engines import checkpoint
 from service.training.engines.checkpoint import CheckpointHead, read_head
-from service.training.engines.manifest import ClassHead, Files
+from service.training.engines.manifest import ClassHead, Files, read_manifest, write_manifest
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.optimizer.options import OptimizerOptions
 
@@ -29,7 +29,7 @@ def with_classes(folder: Path, classes: tuple[int, ...], fresh: tuple[int, ...] 
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = len(classes)
     files = compiled(model, folder)
     head = ClassHead("w1", 1, "b1", "t", -1, classes, fresh)
-    manifest.write(replace(manifest.read(files.manifest), head=head), files.manifest)
+    write_manifest(replace(read_manifest(files.manifest), head=head), files.manifest)
     return files
 
 

@@ -14,8 +14,7 @@ from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from step_models import CLASSES, compiled, model_of
 
-from service.training.engines import manifest
-from service.training.engines.manifest import Files
+from service.training.engines.manifest import Files, read_manifest, write_manifest
 from service.training.engines.runtime import CPU, channel_block, open_session
 from service.training.engines.sessions import engine
 from service.training.engines.sessions.engine import SessionsEngine
@@ -91,7 +90,7 @@ def trained(own: SessionsEngine, sizes: list[int], path: Path) -> str:
 def test_the_model_has_graphs_that_run_once_for_a_batch(files: Files) -> None:
     assert files.weights_model is not None
     assert files.weights_model.is_file()
-    assert manifest.read(files.manifest).optimized_rows == ROWS
+    assert read_manifest(files.manifest).optimized_rows == ROWS
     assert files.optimized_step_model is not None
     read = {each.name for each in onnx.load(files.optimized_step_model).graph.input}
     assert "d" in read  # has more weights than what they meet
@@ -105,8 +104,8 @@ def test_it_trains_as_the_step_of_any_processor(
 ) -> None:
     own = SessionsEngine(files, threads=threads, optimizer_options=RECIPE)
     elsewhere = replace(files, manifest=tmp_path / "manifest.json")
-    other = replace(manifest.read(files.manifest), optimized_for="another processor")
-    manifest.write(other, elsewhere.manifest)
+    other = replace(read_manifest(files.manifest), optimized_for="another processor")
+    write_manifest(other, elsewhere.manifest)
     plain = SessionsEngine(elsewhere, threads=threads, optimizer_options=RECIPE)
     for each in (own, plain):
         trained(each, [size] * 3, tmp_path / "checkpoint")

@@ -10,8 +10,8 @@ import pytest
 from msgspec.structs import replace
 from step_models import batch, compiled, perceptron
 
-from service.training.engines import compilation, manifest
-from service.training.engines.manifest import Files
+from service.training.engines import compilation
+from service.training.engines.manifest import Files, read_manifest, write_manifest
 from service.training.engines.runtime import LOAD_ERRORS, here, open_session, optimize
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.optimizer.options import OptimizerOptions
@@ -45,7 +45,7 @@ def test_a_step_that_was_optimized_elsewhere_is_not_loaded_and_has_the_same_bits
     tmp_path: Path, threads: int
 ) -> None:
     files, digests = compiled(perceptron(), tmp_path / "model"), []
-    assert manifest.read(files.manifest).optimized_for == here()
+    assert read_manifest(files.manifest).optimized_for == here()
     for _ in range(2):
         engine = SessionsEngine(files, optimizer_options=SGD, threads=threads)
         for number in range(3):
@@ -53,8 +53,8 @@ def test_a_step_that_was_optimized_elsewhere_is_not_loaded_and_has_the_same_bits
             engine.step(0.5)
         engine.save(tmp_path / "checkpoint")
         digests.append(digest(tmp_path / "checkpoint"))
-        other = replace(manifest.read(files.manifest), optimized_for="another processor")
-        manifest.write(other, files.manifest)
+        other = replace(read_manifest(files.manifest), optimized_for="another processor")
+        write_manifest(other, files.manifest)
         (tmp_path / "model" / "optimized_step_model.onnx").write_bytes(b"no model")
     assert digests[0] == digests[1]
 
@@ -66,7 +66,7 @@ def test_an_optimized_step_with_large_constants_is_not_kept(
     files = compiled(perceptron(), tmp_path / "model")
     assert files.optimized_step_model is not None
     assert not files.optimized_step_model.exists()
-    assert manifest.read(files.manifest).optimized_for == ""
+    assert read_manifest(files.manifest).optimized_for == ""
     SessionsEngine(files, optimizer_options=SGD, threads=1).train_batch(*batch(0))
 
 
@@ -76,5 +76,5 @@ def test_a_step_whose_optimized_form_cannot_be_written_trains_without(
     nowhere = replace(Files.below(tmp_path / "model"), optimized_step_model=tmp_path / "no" / "m")
     monkeypatch.setattr(Files, "below", lambda _folder: nowhere)
     files = compiled(perceptron(), tmp_path / "model")
-    assert manifest.read(files.manifest).optimized_for == ""
+    assert read_manifest(files.manifest).optimized_for == ""
     SessionsEngine(files, optimizer_options=SGD, threads=1).train_batch(*batch(0))

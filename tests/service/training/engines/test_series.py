@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from step_models import batch, compiled, perceptron
 
-from service.training.engines.manifest import read
+from service.training.engines.manifest import read_manifest
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.engines.sessions.series import MOST_STEPS, NUMBERS_AT_ONCE, steps_at_once
 from service.training.loss import Loss
@@ -111,7 +111,7 @@ def test_small_steps_are_many_in_a_call_and_large_ones_one(tmp_path: Path) -> No
     series = engine.series(ROWS)
     assert series is not None
     assert series.most == MOST_STEPS
-    manifest = read(tmp_path / "manifest.json")
+    manifest = read_manifest(tmp_path / "manifest.json")
     assert steps_at_once(manifest, rows=ROWS) == MOST_STEPS
     large = NUMBERS_AT_ONCE // manifest.work.elements // 2
     assert steps_at_once(manifest, rows=large + 100) == 1

@@ -9,7 +9,7 @@ from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from step_models import compiled, model_of, perceptron
 
-from service.training.engines.manifest import read
+from service.training.engines.manifest import read_manifest
 from service.training.engines.workload import workload
 from service.training.thread_selection import worthwhile_threads
 
@@ -41,8 +41,8 @@ def test_what_is_done_once_for_a_batch_is_not_counted() -> None:
 
 
 def test_a_small_step_stays_on_one_thread_and_a_large_one_takes_all(tmp_path: Path) -> None:
-    small = read(compiled(perceptron(), tmp_path / "small").manifest)
-    large = read(compiled(perceptron(hidden=2000), tmp_path / "large").manifest)
+    small = read_manifest(compiled(perceptron(), tmp_path / "small").manifest)
+    large = read_manifest(compiled(perceptron(hidden=2000), tmp_path / "large").manifest)
     assert worthwhile_threads(small, rows=32, most=8) == 1
     assert worthwhile_threads(large, rows=512, most=8) == 8
     assert worthwhile_threads(large, rows=512, most=1) == 1

@@ -12,7 +12,8 @@ import pytest
 from hand_made import Graphs
 from onnx import helper
 
-from service.training.engines import checkpoint, manifest
+from service.training.engines import checkpoint
+from service.training.engines.manifest import read_manifest
 from service.training.errors import GraphRefused
 from service.training.forward import head, trial
 
@@ -152,7 +153,7 @@ def test_a_real_export_is_prepared_with_other_classes(
         EXPORTS / f"{name}.onnx", loss="cross_entropy", engine="sessions", class_ids=IDS
     )
 
-    made = manifest.read(Path(prepared.artifacts.manifest))
+    made = read_manifest(Path(prepared.artifacts.manifest))
     assert prepared.signature.target.num_classes == len(IDS)
     assert made.head is not None
     assert (made.head.classes, made.head.fresh) == (IDS, (7,))

@@ -14,7 +14,7 @@ from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from step_models import FLOAT, model_of, perceptron
 
-from service.training.engines import manifest
+from service.training.engines.manifest import Files, read_manifest
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import GraphRefused
@@ -59,7 +59,7 @@ def open_engine(
     prepared: Prepared, *, optimizer_options: OptimizerOptions = ADAMW, threads: int = 1
 ) -> SessionsEngine:
     return SessionsEngine(
-        manifest.Files.of(prepared.artifacts), optimizer_options=optimizer_options, threads=threads
+        Files.of(prepared.artifacts), optimizer_options=optimizer_options, threads=threads
     )
 
 
@@ -272,7 +272,7 @@ def test_the_manifest_tells_the_head_of_a_classifier_if_it_trains(
     make: Make, spec: dict[str, Any], found: bool
 ) -> None:
     made = make(perceptron(), loss="cross_entropy", **spec)
-    head = manifest.read(Path(made.artifacts.manifest or "")).head
+    head = read_manifest(Path(made.artifacts.manifest or "")).head
     assert (head is not None) is found
     if head is not None:
         assert (head.weight, head.bias, head.features, head.classes) == ("w1", "b1", "t", (0, 1, 2))
@@ -280,4 +280,4 @@ def test_the_manifest_tells_the_head_of_a_classifier_if_it_trains(
 
 def test_a_model_of_numbers_has_no_head(make: Make) -> None:
     made = make(perceptron(), loss="mse")
-    assert manifest.read(Path(made.artifacts.manifest or "")).head is None
+    assert read_manifest(Path(made.artifacts.manifest or "")).head is None
