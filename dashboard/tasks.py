@@ -20,6 +20,8 @@ export interface Task {
   hasClasses: boolean;
   /** Whether predictions tell how uncertain they are. */
   hasDoubt: boolean;
+  /** Whether its models continue texts. */
+  continuesTexts: boolean;
   /** What a gate may compare, the default first. */
   metrics: readonly string[];
 }
@@ -63,6 +65,7 @@ def _fields(task: LearningTask) -> dict[str, Any]:
         "title": task.title,
         "hasClasses": task.has_classes,
         "hasDoubt": task.has_doubt,
+        "continuesTexts": task.continues_texts,
         "metrics": [metric.name for metric in task.metrics],
     }
 

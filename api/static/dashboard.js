@@ -836,10 +836,11 @@ var PREPROCESS = {
   windows: { kind: "windows" },
   "windows, turned": { kind: "windows", layout: "channels_first" },
   audio: { kind: "audio" },
-  "audio, turned": { kind: "audio", layout: "time_first" }
+  "audio, turned": { kind: "audio", layout: "time_first" },
+  text: { kind: "text" }
 };
 function draftOf(app) {
-  return app.draft(NAME, () => ({ file: null, round: 0, found: null, touched: /* @__PURE__ */ new Set(), abort: null }));
+  return app.draft(NAME, () => ({ file: null, tokenizer: null, round: 0, found: null, touched: /* @__PURE__ */ new Set(), abort: null }));
 }
 function take(app, file) {
   if (!file) return;
@@ -853,7 +854,7 @@ function take(app, file) {
 }
 function faultsAt(app, place) {
   const { results } = app.state;
-  const found2 = place.startsWith("/spec/") ? draftOf(app).found?.problems ?? [] : [];
+  const found2 = place.startsWith("/spec/") || place === "/tokenizer" ? draftOf(app).found?.problems ?? [] : [];
   const all = [...results.get(NAME)?.faults ?? [], ...results.get(CHECK)?.faults ?? [], ...found2];
   return [...new Set(all.filter(({ pointer }) => isAt(pointer, place)).map(({ detail: detail2 }) => detail2))];
 }
@@ -871,7 +872,7 @@ async function diagnose(app, spec) {
   const controller = draft.abort = new AbortController();
   app.draw();
   try {
-    const found2 = await app.api.upload("/v1/diagnosis", formOf(draft.file, spec), controller.signal);
+    const found2 = await app.api.upload("/v1/diagnosis", formOf(draft.file, draft.tokenizer, spec), controller.signal);
     if (controller.signal.aborted) return;
     draft.found = found2;
     app.state.results.delete(CHECK);
@@ -893,17 +894,18 @@ async function register(app, given) {
   const spec = { name: String(given.get("name") ?? "").trim() || nameOf(file), ...specOf(draft, given, true) };
   const done = [];
   await app.act(NAME, ["/v1/models?"], async () => {
-    const model2 = await app.api.upload("/v1/models", formOf(file, spec));
+    const model2 = await app.api.upload("/v1/models", formOf(file, draft.tokenizer, spec));
     done.push(model2.name);
     return `${model2.name} is registered. Version 1 is the file as uploaded.`;
   });
   if (done.length > 0) app.state.drafts.delete(NAME);
   return done[0] ?? null;
 }
-function formOf(file, spec) {
+function formOf(file, tokenizer, spec) {
   const body = new FormData();
   body.append("spec", JSON.stringify(spec));
   body.append(file.name.endsWith(".zip") ? "artifacts" : "model", file, file.name);
+  if (tokenizer !== null) body.append("tokenizer", tokenizer, tokenizer.name);
   return body;
 }
 function nameOf(file) {
@@ -935,15 +937,15 @@ function presetOf({ kind, channels }) {
 
 // src/daemon/tasks.ts
 var TASKS = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "loss"] },
-  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, metrics: ["accuracy", "loss"] },
-  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] },
-  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] }
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] }
 };
 var METRICS = {
   accuracy: { higherIsBetter: true },
@@ -1371,7 +1373,8 @@ var SAMPLES = [
   ["windows", "time series windows, time × channels"],
   ["windows, turned", "time series windows, channels × time"],
   ["audio", "audio, bands × frames"],
-  ["audio, turned", "audio, frames × bands"]
+  ["audio, turned", "audio, frames × bands"],
+  ["text", "texts, with a tokenizer"]
 ];
 var FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
 var CHECKED = ["loss", "classes", "trainable", "output", "preprocess"];
@@ -1462,7 +1465,26 @@ function fields(app, draft) {
     field3("trainable", "Trainable weights", text3("trainable", "head, last:2; empty: all")),
     field3("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
     field3("output", "Output that apps get", text3("output", "the only output", suggested?.output ?? "")),
-    field3("preprocess", "Sample format", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null))
+    field3("preprocess", "Sample format", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null)),
+    tokenizerField(app, draft)
+  );
+}
+function tokenizerField(app, draft) {
+  const take2 = (event) => {
+    const { files, form } = event.currentTarget;
+    const samples = form?.elements.namedItem("preprocess");
+    if (!files?.[0] || form === null || !(samples instanceof HTMLSelectElement)) return;
+    draft.tokenizer = files[0];
+    samples.value = "text";
+    draft.touched.add("preprocess");
+    void diagnose(app, specOf(draft, new FormData(form), false));
+  };
+  return h(
+    "label",
+    { "data-key": "tokenizer" },
+    h("span", {}, "Tokenizer, for texts"),
+    h("span", { class: "file" }, draft.tokenizer?.name ?? "Choose tokenizer.json", h("input", { type: "file", accept: ".json", class: "visually-hidden", onchange: take2 })),
+    faults(app, "/tokenizer")
   );
 }
 function lossChoices({ found: found2 }) {
@@ -1474,7 +1496,7 @@ function lossChoices({ found: found2 }) {
 function others(app) {
   const result = app.state.results.get(NAME);
   if (result === void 0) return null;
-  const known = ["/model", "/artifacts", ...FIELDS.map((name) => `/spec/${name}`)];
+  const known = ["/model", "/artifacts", "/tokenizer", ...FIELDS.map((name) => `/spec/${name}`)];
   const rest = result.faults.filter(({ pointer }) => !known.some((place) => isAt(pointer, place)));
   return h(
     "div",
@@ -1683,13 +1705,13 @@ function curve(app, job2) {
 }
 async function loadCurve(api, job2, before) {
   const known = before?.restarts === job2.restarts ? before : null;
-  const complete = [...known?.complete ?? []];
+  const complete2 = [...known?.complete ?? []];
   let cursor = known?.tailCursor ?? null;
   for (; ; ) {
     const path = withQuery(`/v1/jobs/${job2.id}/metrics`, { limit: CURVE_PAGE, cursor });
     const page = await api.get(path);
-    if (page.next === null) return { restarts: job2.restarts, complete, tail: page.items, tailCursor: cursor };
-    complete.push(...page.items);
+    if (page.next === null) return { restarts: job2.restarts, complete: complete2, tail: page.items, tailCursor: cursor };
+    complete2.push(...page.items);
     cursor = page.next;
   }
 }
@@ -5022,6 +5044,96 @@ function barRow(app, meaning, { name, index, share }, choice2) {
   );
 }
 
+// src/views/models/complete.ts
+var SUGGESTIONS = 3;
+var TOKENS = 40;
+var FIELD = "typed";
+function completionField(app, model2) {
+  const typed2 = app.draft(`typed:${model2.name}`, () => ({ text: "", suggestions: [], problem: null, abort: null }));
+  const takeOne = ({ text: text3, replaces }) => {
+    const before = typed2.text.slice(0, typed2.text.length - replaces);
+    setText(typed2, `${before}${before === "" || /\s$/.test(before) ? "" : " "}${text3} `);
+    void suggest(app, model2, typed2);
+  };
+  const type = (event) => {
+    typed2.text = event.currentTarget.value;
+    void suggest(app, model2, typed2);
+  };
+  const press3 = (event) => {
+    const wanted = event.altKey ? typed2.suggestions[Number(event.key) - 1] : void 0;
+    if (wanted === void 0) return;
+    event.preventDefault();
+    takeOne(wanted);
+  };
+  return h(
+    "div",
+    { class: "form", "data-key": "typed" },
+    h(
+      "label",
+      { class: "form" },
+      h("span", {}, "Text", h("span", { class: "quiet" }, " the model suggests how it goes on; Alt+1 to 3 take a word")),
+      h("textarea", { id: FIELD, rows: 4, onkeydown: press3, oninput: type }, typed2.text)
+    ),
+    h(
+      "ul",
+      { class: "suggestions", "aria-label": "Suggestions" },
+      typed2.suggestions.map(
+        (each2) => h(
+          "li",
+          { "data-key": each2.text },
+          h("button", { type: "button", onclick: () => takeOne(each2) }, each2.text, h("span", { class: "quiet number" }, ` ${percent(each2.probability)}`))
+        )
+      )
+    ),
+    h("div", { class: "buttons" }, h("button", { type: "button", disabled: typed2.abort !== null, onclick: () => void writeOn(app, model2, typed2) }, "Write on")),
+    typed2.problem === null ? null : h("p", { class: "problem", role: "alert" }, typed2.problem)
+  );
+}
+function setText(typed2, text3) {
+  typed2.text = text3;
+  const field3 = element(FIELD, HTMLTextAreaElement);
+  field3.value = text3;
+  field3.focus();
+}
+async function suggest(app, model2, typed2) {
+  if (typed2.text.trim() === "") {
+    typed2.abort?.abort();
+    typed2.suggestions = [];
+    app.draw();
+    return;
+  }
+  const answer = await complete(app, model2, typed2, { suggestions: SUGGESTIONS });
+  if (answer !== null) typed2.suggestions = answer.suggestions;
+  app.draw();
+}
+async function writeOn(app, model2, typed2) {
+  const answer = await complete(app, model2, typed2, { max_tokens: TOKENS, temperature: 0.7, top_k: 40 });
+  if (answer === null) return app.draw();
+  setText(typed2, typed2.text + answer.text);
+  await suggest(app, model2, typed2);
+}
+async function complete(app, model2, typed2, options) {
+  typed2.abort?.abort();
+  const controller = typed2.abort = new AbortController();
+  app.draw();
+  try {
+    const answer = await app.api.upload(modelPath(model2.name, "/complete"), json({ text: typed2.text, ...options }), controller.signal);
+    typed2.problem = null;
+    return controller.signal.aborted ? null : answer;
+  } catch (error) {
+    if (controller.signal.aborted) return null;
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    typed2.problem = error.message;
+    typed2.suggestions = [];
+    return null;
+  } finally {
+    if (typed2.abort === controller) typed2.abort = null;
+  }
+}
+function json(body) {
+  return new Blob([JSON.stringify(body)], { type: "application/json" });
+}
+
 // src/views/models/try.ts
 var STORED_SHOWN = 12;
 var JSON_TYPE = "application/json";
@@ -5054,6 +5166,7 @@ function nameOf2({ name }) {
   return `try:${name}`;
 }
 function fieldOf(app, model2, trial) {
+  if (taskOf(model2.loss)?.continuesTexts) return completionField(app, model2);
   if (fileKind(model2) === "text") return textField(app, model2, trial);
   return fileKind(model2) === null ? valuesField(app, model2, trial) : fileField2(app, model2, trial);
 }
@@ -5898,7 +6011,7 @@ var SCOPES = [
   "backup",
   "tokens:admin"
 ];
-var TOKENS = ["/v1/tokens"];
+var TOKENS2 = ["/v1/tokens"];
 var LIMITS = "limits/";
 var SETTINGS3 = [
   { name: "name", title: "Name", kind: "text" },
@@ -5939,7 +6052,7 @@ function tokenRow(app, token) {
     detail: "It stops working immediately and permanently. Apps that use it need another one.",
     yes: "Revoke",
     name: `revoke:${id}`,
-    stale: TOKENS,
+    stale: TOKENS2,
     run: async () => {
       await app.api.remove(`/v1/tokens/${id}`);
       return `${name} revoked.`;
@@ -5986,7 +6099,7 @@ function openChange(app, { id, name, expires_at, limits }) {
         groups: [{ title: name, settings: SETTINGS3 }],
         values: { name, expires_at, ...values },
         pointer: "",
-        stale: TOKENS,
+        stale: TOKENS2,
         close: () => app.close(),
         send: send2
       })
@@ -6000,7 +6113,7 @@ function askRotate(app, { id, name }) {
     detail: "It gets a new secret, and the old one stops working immediately.",
     yes: "Rotate",
     name: `rotate:${id}`,
-    stale: TOKENS,
+    stale: TOKENS2,
     run: async () => {
       ({ secret } = await app.api.post(`/v1/tokens/${id}/rotate`));
       return null;
@@ -6016,7 +6129,7 @@ function askToken(app) {
     const given = new FormData(event.currentTarget);
     const models2 = String(given.get("models") ?? "").split(",").map((part) => part.trim()).filter(Boolean);
     const body = { name: given.get("name"), scopes: given.getAll("scope"), ...models2.length > 0 ? { models: models2 } : {} };
-    await app.act(name, TOKENS, async () => {
+    await app.act(name, TOKENS2, async () => {
       made.push((await app.api.post("/v1/tokens", body)).secret);
       return null;
     });

@@ -16,10 +16,13 @@ const PREPROCESS: Record<string, Record<string, unknown>> = {
   "windows, turned": { kind: "windows", layout: "channels_first" },
   audio: { kind: "audio" },
   "audio, turned": { kind: "audio", layout: "time_first" },
+  text: { kind: "text" },
 };
 
 export interface Draft extends Record<string, unknown> {
   file: File | null;
+  /** tokenizer.json, for a model of texts. */
+  tokenizer: File | null;
   /** How many files were chosen so far: each begins with fresh fields. */
   round: number;
   found: Diagnosis | null;
@@ -30,7 +33,7 @@ export interface Draft extends Record<string, unknown> {
 }
 
 export function draftOf(app: App): Draft {
-  return app.draft<Draft>(NAME, () => ({ file: null, round: 0, found: null, touched: new Set(), abort: null }));
+  return app.draft<Draft>(NAME, () => ({ file: null, tokenizer: null, round: 0, found: null, touched: new Set(), abort: null }));
 }
 
 export function take(app: App, file: File | null | undefined): void {
@@ -47,7 +50,7 @@ export function take(app: App, file: File | null | undefined): void {
 /** The faults at a place of the form, from the registration or the last check. */
 export function faultsAt(app: App, place: string): string[] {
   const { results } = app.state;
-  const found = place.startsWith("/spec/") ? (draftOf(app).found?.problems ?? []) : [];
+  const found = place.startsWith("/spec/") || place === "/tokenizer" ? (draftOf(app).found?.problems ?? []) : [];
   const all = [...(results.get(NAME)?.faults ?? []), ...(results.get(CHECK)?.faults ?? []), ...found];
   return [...new Set(all.filter(({ pointer }) => isAt(pointer, place)).map(({ detail }) => detail))];
 }
@@ -70,7 +73,7 @@ export async function diagnose(app: App, spec: Record<string, unknown>): Promise
   const controller = (draft.abort = new AbortController());
   app.draw();
   try {
-    const found = await app.api.upload<Diagnosis>("/v1/diagnosis", formOf(draft.file, spec), controller.signal);
+    const found = await app.api.upload<Diagnosis>("/v1/diagnosis", formOf(draft.file, draft.tokenizer, spec), controller.signal);
     if (controller.signal.aborted) return;
     draft.found = found;
     app.state.results.delete(CHECK);
@@ -94,7 +97,7 @@ export async function register(app: App, given: FormData): Promise<string | null
   const spec = { name: String(given.get("name") ?? "").trim() || nameOf(file), ...specOf(draft, given, true) };
   const done: string[] = [];
   await app.act(NAME, ["/v1/models?"], async () => {
-    const model = await app.api.upload<Model>("/v1/models", formOf(file, spec));
+    const model = await app.api.upload<Model>("/v1/models", formOf(file, draft.tokenizer, spec));
     done.push(model.name);
     return `${model.name} is registered. Version 1 is the file as uploaded.`;
   });
@@ -102,10 +105,11 @@ export async function register(app: App, given: FormData): Promise<string | null
   return done[0] ?? null;
 }
 
-function formOf(file: File, spec: Record<string, unknown>): FormData {
+function formOf(file: File, tokenizer: File | null, spec: Record<string, unknown>): FormData {
   const body = new FormData();
   body.append("spec", JSON.stringify(spec));
   body.append(file.name.endsWith(".zip") ? "artifacts" : "model", file, file.name);
+  if (tokenizer !== null) body.append("tokenizer", tokenizer, tokenizer.name);
   return body;
 }
 

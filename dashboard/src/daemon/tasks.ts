@@ -6,6 +6,8 @@ export interface Task {
   hasClasses: boolean;
   /** Whether predictions tell how uncertain they are. */
   hasDoubt: boolean;
+  /** Whether its models continue texts. */
+  continuesTexts: boolean;
   /** What a gate may compare, the default first. */
   metrics: readonly string[];
 }
@@ -13,15 +15,15 @@ export interface Task {
 type Loss = string | { output: string };
 
 export const TASKS: Readonly<Record<string, Task>> = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "loss"] },
-  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, metrics: ["accuracy", "loss"] },
-  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, metrics: ["recall_at_1", "loss"] },
-  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
 };
 
 /** Those of which more is better are shares of 1. */

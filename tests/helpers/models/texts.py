@@ -100,11 +100,12 @@ def classifier(
     width: int = 16,
     tokens: int | str = "tokens",
     seed: int = 0,
+    positions: int = 64,
     pairs: bool = False,
 ) -> bytes:
     """Logits of classes, by attention and the mean of the tokens that are there."""
     g = Graph(seed)
-    x, _ = _embedded(g, vocabulary, width, 64, pairs=pairs)
+    x, _ = _embedded(g, vocabulary, width, positions, pairs=pairs)
     x = _block(g, x, width, heads=2, name="layer.0", hidden=_absent(g))
     mask = g.add("Unsqueeze", g.add("Cast", "attention_mask", to=TensorProto.FLOAT), g.ints(2))
     total = g.add("ReduceSum", g.add("Mul", x, mask), g.ints(1), keepdims=0)

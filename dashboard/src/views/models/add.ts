@@ -34,6 +34,7 @@ const SAMPLES = [
   ["windows, turned", "time series windows, channels × time"],
   ["audio", "audio, bands × frames"],
   ["audio, turned", "audio, frames × bands"],
+  ["text", "texts, with a tokenizer"],
 ] as const;
 const FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
 /** Fields on which the check depends. */
@@ -137,6 +138,27 @@ function fields(app: App, draft: Draft): HTMLElement {
     field("optimizer", "Optimizer", select("optimizer", OPTIMIZERS.map((value) => [value, value]), null)),
     field("output", "Output that apps get", text("output", "the only output", suggested?.output ?? "")),
     field("preprocess", "Sample format", select("preprocess", SAMPLES, preprocess ? presetOf(preprocess) : null)),
+    tokenizerField(app, draft),
+  );
+}
+
+/** Once it is chosen, samples are texts. */
+function tokenizerField(app: App, draft: Draft): HTMLElement {
+  const take = (event: Event): void => {
+    const { files, form } = event.currentTarget as HTMLInputElement;
+    const samples = form?.elements.namedItem("preprocess");
+    if (!files?.[0] || form === null || !(samples instanceof HTMLSelectElement)) return;
+    draft.tokenizer = files[0];
+    samples.value = "text";
+    draft.touched.add("preprocess");
+    void diagnose(app, specOf(draft, new FormData(form), false));
+  };
+  return h(
+    "label",
+    { "data-key": "tokenizer" },
+    h("span", {}, "Tokenizer, for texts"),
+    h("span", { class: "file" }, draft.tokenizer?.name ?? "Choose tokenizer.json", h("input", { type: "file", accept: ".json", class: "visually-hidden", onchange: take })),
+    faults(app, "/tokenizer"),
   );
 }
 
@@ -152,7 +174,7 @@ function lossChoices({ found }: Draft): [readonly (readonly [string, string])[],
 function others(app: App): HTMLElement | null {
   const result = app.state.results.get(NAME);
   if (result === undefined) return null;
-  const known = ["/model", "/artifacts", ...FIELDS.map((name) => `/spec/${name}`)];
+  const known = ["/model", "/artifacts", "/tokenizer", ...FIELDS.map((name) => `/spec/${name}`)];
   const rest = result.faults.filter(({ pointer }) => !known.some((place) => isAt(pointer, place)));
   return h(
     "div",

@@ -7,12 +7,14 @@ import { prediction, sample, staleOf } from "../../app/queries";
 import { to } from "../../app/route";
 import { typed } from "../../app/uploads";
 import { modelPath, withQuery } from "../../daemon/api";
+import { taskOf } from "../../daemon/tasks";
 import type { Accepted, Answer, Model, Sample } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { choice, filters, moreButton, pagesOf } from "../parts/filters";
 import { fileButton, loading, outcome, section } from "../parts/parts";
 import { sampleView } from "../samples/content";
 import { answerView, arrayView, predictedView } from "./answer";
+import { completionField } from "./complete";
 
 const STORED_SHOWN = 12;
 const JSON_TYPE = "application/json";
@@ -57,6 +59,7 @@ function nameOf({ name }: Model): string {
 }
 
 function fieldOf(app: App, model: Model, trial: Trial): Child {
+  if (taskOf(model.loss)?.continuesTexts) return completionField(app, model);
   if (fileKind(model) === "text") return textField(app, model, trial);
   return fileKind(model) === null ? valuesField(app, model, trial) : fileField(app, model, trial);
 }
