@@ -138,3 +138,38 @@ def test_consent_ends_with_other_shapes_alone(served: Served) -> None:
     after = shown(served, "pets")["federation"]
     assert (after["allowed"], after["superlink"]) == (False, "fl.example:9092")
     assert shown(served, "pets/base")["base"] == 3
+
+
+def test_an_erased_sample_is_in_the_fit_of_no_base(served: Served) -> None:
+    served.register("fit", mlp(6, 8, 3), preprocess={"kind": "standardize"})
+    samples = blobs(60, 6, 3, seed=1)
+    samples["x"][0] = 1e4
+    served.upload("fit", "train", **samples)
+    served.upload("fit", "validation", **blobs(30, 6, 3, seed=2))
+    served.train("fit", **QUICK)
+    served.http.patch("/v1/models/fit", json={"gate": {"mode": "always"}}).raise_for_status()
+    upgraded(served, "fit", mlp(6, 12, 3))
+    fitted = shown(served, "fit")["preprocess"][0]["mean"]
+    first = shown(served, "fit/samples?limit=1")["items"][0]["id"]
+    gone = served.http.delete(f"/v1/models/fit/samples/{first}", params={"retrain": True})
+    assert gone.status_code == 202, gone.text
+    served.wait_for_job(gone.json()["job"]["id"])
+    anew = shown(served, "fit")["preprocess"][0]["mean"]
+    assert max(fitted) > 100 > max(map(abs, anew))
+    served.http.put("/v1/models/fit/aliases/latest", json={"version": 1}).raise_for_status()
+    assert shown(served, "fit")["preprocess"][0]["mean"] is None
+    served.train("fit", **QUICK)
+    assert shown(served, "fit")["preprocess"][0]["mean"] == pytest.approx(anew)
+
+
+def test_a_job_from_an_old_checkpoint_trains_the_old_base(served: Served) -> None:
+    served.register("pets", mlp(6, 8, 3))
+    served.upload("pets", "train", **blobs(100, 6, 3, seed=1))
+    served.train("pets", **QUICK)
+    old = shown(served, "pets/checkpoints")["items"][0]["id"]
+    served.http.patch("/v1/models/pets", json={"gate": {"mode": "always"}}).raise_for_status()
+    upgraded(served, "pets", mlp(6, 12, 3))
+    asked = {"from": old, **QUICK}
+    job = served.train("pets", **asked)
+    assert (job["base"], shown(served, f"pets/versions/{job['version']}")["base"]) == (1, 1)
+    assert shown(served, "pets/base")["base"] == 1
