@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from daemon_process import SIGKILL
 from support import Served, blobs, mlp, wait_until
 from vendors import Vendor, Website, needs_registry, push, registry
 
@@ -16,12 +18,17 @@ BETTER = mlp(6, 32, 16, 3, seed=3)
 FOLLOW = "/v1/models/pets/follow"
 
 
-@pytest.fixture
-def learned(served: Served) -> Iterator[Served]:
+def prepare(served: Served) -> None:
+    """A model that has learned from its samples."""
     served.register("pets", mlp(6, 8, 3), classes=NAMES)
     served.upload("pets", "train", **blobs(300, 6, 3, seed=1))
     served.upload("pets", "validation", **blobs(90, 6, 3, seed=2))
     served.train("pets", **QUICK)
+
+
+@pytest.fixture
+def learned(served: Served) -> Iterator[Served]:
+    prepare(served)
     yield served
     served.clear()
 
@@ -72,6 +79,34 @@ def test_a_pushed_and_signed_base_becomes_latest_once_it_has_learned(learned, tm
         follow(learned, source, vendor)
         assert once(learned, "error")["error"]["code"] == "version_downgraded"
         assert latest(learned) == 3
+
+
+def test_a_daemon_that_is_killed_goes_on_with_the_download(serve):
+    vendor, rest, cut = Vendor(), threading.Event(), 20_000
+    big = mlp(6, 200, 200, 3, seed=3)
+
+    def stall(handler, content):
+        """A part, and nothing more until the daemon is gone."""
+        handler.answer(200, content[:cut], length=len(content))
+        handler.wfile.flush()
+        rest.wait()
+
+    with Website() as site:
+        served = serve()
+        prepare(served)
+        source = site.publish(vendor, big, spec={"hyperparameters": QUICK})
+        site.lies["/digits.onnx"] = stall
+        follow(served, source, vendor)
+        here = "downloaded_bytes"
+        wait_until(lambda: served.http.get(FOLLOW).json()[here] == cut, "a part of the file")
+        served.stop(SIGKILL)
+        rest.set()
+        del site.lies["/digits.onnx"]
+        again = serve()
+        follow(again, source, vendor)
+        assert once(again, "taken")["taken"] == 2
+        assert site.asked[-1] == ("GET", "/digits.onnx", f"bytes={cut}-")
+        assert again.wait_for_job(again.http.get(FOLLOW).json()["job_id"])["state"] == "succeeded"
 
 
 @pytest.mark.parametrize(
