@@ -24,7 +24,6 @@ from service.errors import NotReady
 from service.events import Feed
 from service.federation.deadlines import Deadlines
 from service.federation.measuring import Measuring
-from service.follow.begin import begin_upgrade
 from service.follow.follower import SWEEP_S, Follower
 from service.installation.inspector import Inspector
 from service.jobs.scheduler import Scheduler
@@ -193,7 +192,7 @@ class Daemon:
             monitor=self.monitor,
             children=self.children,
             feed=self.feed,
-            begin=partial(begin_upgrade, self.upgrades),
+            upgrades=self.upgrades,
         )
 
     def _start_timer(self) -> None:

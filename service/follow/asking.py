@@ -8,37 +8,46 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Mapping
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
+from service.errors import InvalidInput
 from service.follow import outcome
 from service.follow.conversation import Conversation
 from service.follow.credentials import login_of
 from service.follow.errors import BaseRefused, named
-from service.follow.messages import Fetched, FetchFailed, Inquiry, Offers, Unchanged
+from service.follow.messages import (
+    Fetched,
+    FetchFailed,
+    Inquiry,
+    Offers,
+    Reported,
+    Unchanged,
+    VendorReport,
+)
 from service.follow.offer import draw
+from service.follow.report import report_body
 from service.follow.source import parsed
 from service.logs import event
+from service.models.upgrade.fit import UpgradeSpec
+from service.models.upgrade.upgrades import Upgrades
 from service.processes.children import Children
 from service.settings import Settings
 from storage.disk.durable import file_faults, make_folder
-from storage.errors import HoneError, in_full
+from storage.errors import HoneError, Problem, in_full
 from storage.records.follows import Follow, FollowProgress, Told
-from storage.records.models import Model
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 UNFIT = frozenset({"graph_refused", "invalid_input", "preparation_failed"})
 """Errors of a base that no other try changes."""
-
-Begin = Callable[[Model, Fetched], Awaitable[int]]
-"""Begins an upgrade with files that were fetched; returns the job's id."""
 
 
 class Asking:
@@ -56,7 +65,7 @@ class Asking:
         *,
         folder: Path,
         children: Children,
-        begin: Begin,
+        upgrades: Upgrades,
         now: Callable[[], datetime],
     ) -> None:
         self._follow = follow
@@ -64,7 +73,7 @@ class Asking:
         self._settings = settings
         self._folder = folder
         self._conversation = Conversation(children)
-        self._begin = begin
+        self._upgrades = upgrades
         self._now = now
         self.model = follow.model
 
@@ -84,7 +93,9 @@ class Asking:
         mark: str | None = None
         async with aclosing(self._conversation.messages(inquiry)) as messages:
             async for message in messages:
-                if isinstance(message, Offers):
+                if isinstance(message, Reported):
+                    await self._note_report(message)
+                elif isinstance(message, Offers):
                     mark = message.mark or None
                     await self._note(*outcome.offered(self._follow, message.base))
                     if not message.wanted:
@@ -96,13 +107,26 @@ class Asking:
                 elif isinstance(message, Unchanged):
                     await self._settle()
 
+    async def _note_report(self, message: Reported) -> None:
+        """A report that was not taken is sent with the next question."""
+        told = {"model": self.model, "error": message.error}
+        event(logger, logging.INFO, "follow.reported", **told)
+        if message.error is None:
+            progress = self._follow.progress
+            await self._note(replace(progress, reported=progress.taken), [])
+
     async def _take(self, fetched: Fetched, mark: str | None) -> None:
         """Begin the upgrade. What the model cannot take is not tried again until it changes."""
         base = self._follow.progress.offered
         assert base is not None
         model = await asyncio.to_thread(self._store.models.get, self.model)
         try:
-            job_id = await self._begin(model, fetched)
+            job = await self._upgrades.begin(
+                model,
+                upgrade_spec(fetched.spec),
+                Path(fetched.model),
+                tokenizer=None if fetched.tokenizer is None else Path(fetched.tokenizer),
+            )
         except HoneError as error:
             if error.code not in UNFIT:
                 raise
@@ -111,7 +135,7 @@ class Asking:
         else:
             event(logger, logging.INFO, "follow.taken", model=self.model, version=base.version)
             at = self._now()
-            await self._settle(taken=base.version, taken_at=at, job_id=job_id, mark=mark)
+            await self._settle(taken=base.version, taken_at=at, job_id=job.id, mark=mark)
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
     def _inquiry(self) -> Inquiry:
@@ -129,7 +153,16 @@ class Asking:
             offered=known.offered,
             taken=known.taken,
             login=login,
+            report=self._report(),
         )
+
+    def _report(self) -> VendorReport | None:
+        """On an upgrade that has ended since the last, if a person allows it."""
+        url, progress = self._follow.terms.report, self._follow.progress
+        if url is None or progress.reported == progress.taken:
+            return None
+        body = report_body(self._store, self._follow, self._now())
+        return None if body is None else VendorReport(url, body)
 
     async def _settle(self, **changes: Any) -> None:
         await self._note(*outcome.settled(self._follow, self._now(), **changes))
@@ -142,3 +175,20 @@ class Asking:
     async def _note(self, progress: FollowProgress, told: list[Told]) -> None:
         await asyncio.to_thread(self._store.follows.note, self._follow, progress, *told)
         self._follow = replace(self._follow, progress=progress)
+
+
+def upgrade_spec(given: Mapping[str, Any]) -> UpgradeSpec:
+    """The spec of a statement. Raises InvalidInput."""
+    known = UpgradeSpec.__struct_fields__
+    problems = [
+        Problem(f"/spec/{name}", f"there is no such field; there are {', '.join(known)}")
+        for name in given
+        if name not in known
+    ]
+    try:
+        spec = msgspec.convert(given, UpgradeSpec)
+    except msgspec.ValidationError as error:
+        problems.append(Problem("/spec", str(error)))
+    if problems:
+        raise InvalidInput("the statement's spec is wrong", problems=problems)
+    return spec

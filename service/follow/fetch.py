@@ -15,26 +15,46 @@ from service.follow.messages import (
     FetchMessage,
     Inquiry,
     Offers,
+    Reported,
     Unchanged,
+    VendorReport,
 )
 from service.follow.offer import is_chosen, judged
 from service.follow.places import Place, place_of
 from service.follow.source import parsed
 from service.follow.statement import TOKENIZER_SUFFIX, SignedFile, Statement, verified
-from service.follow.web import Web
-from storage.database.codec import utc_now
+from service.follow.web import Web, require_found
+from storage.database.codec import encode, utc_now
+from storage.errors import HoneError
 
 REPORT_S = 1.0
+MOST_ANSWER_BYTES = 64 << 10
 Send = Callable[[FetchMessage], None]
 
 
 def carry_out(inquiry: Inquiry, send: Send) -> FetchMessage:
     """The last message. Raises HoneError."""
+    if inquiry.report is not None:
+        send(_reported(inquiry.report))
     source = parsed(inquiry.terms.source)
     with closing(Web(source, inquiry.terms.hosts)) as web:
         repository = source.path if source.kind == "oci" else None
         web.authorize = Authentication(web, inquiry.login, repository=repository).answer
         return _ask(inquiry, place_of(source, web), web, send)
+
+
+def _reported(report: VendorReport) -> Reported:
+    """Send it; whether that works decides nothing else."""
+    headers, body = {"Content-Type": "application/json"}, encode(report.body)
+    try:
+        with closing(Web(parsed(report.url), ())) as web:
+            answer = web.get(
+                report.url, headers, most_bytes=MOST_ANSWER_BYTES, method="POST", content=body
+            )
+            require_found(answer, report.url)
+    except HoneError as error:
+        return Reported(error.detail)
+    return Reported()
 
 
 def _ask(inquiry: Inquiry, place: Place, web: Web, send: Send) -> FetchMessage:

@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from service.background import BackgroundTasks
 from service.device.linux.network import Network
 from service.errors import NotReady
 from service.events import Feed, Happening
+from service.models.upgrade.upgrades import Upgrades
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children
 from service.settings import Settings
@@ -23,7 +24,7 @@ from storage.records.jobs import Blocker
 from storage.store import Store
 
 if TYPE_CHECKING:  # loaded when a source is due
-    from service.follow.asking import Asking, Begin
+    from service.follow.asking import Asking
 
 SWEEP_S = 60
 """How often it is looked for sources that are due."""
@@ -40,7 +41,7 @@ needs little of power, processor and memory, for which the others wait."""
 class Follower:
     """Asks the sources of all models, one at a time. Belongs to the event loop.
 
-    begin: what becomes of files that were fetched.
+    upgrades: what becomes of files that were fetched.
     """
 
     def __init__(
@@ -51,14 +52,14 @@ class Follower:
         monitor: DeviceMonitor,
         children: Children,
         feed: Feed,
-        begin: Begin,
+        upgrades: Upgrades,
         now: Callable[[], datetime] = utc_now,
     ) -> None:
         self._store = store
         self._settings = settings
         self._children = children
         self._permission = Permission(monitor)
-        self._begin = begin
+        self._upgrades = upgrades
         self._now = now
         self._tasks = BackgroundTasks()
         self._is_wanted = self._stopping = False
@@ -106,6 +107,12 @@ class Follower:
         drawn = draw(self._store.follows.device_identity(), follow.terms.name)
         return is_chosen(drawn, of_operator=follow.terms.percent, of_vendor=offered.percent)
 
+    def report_body(self, follow: Follow) -> dict[str, Any] | None:
+        """What a vendor is told of the last upgrade, or would be. Blocking."""
+        from service.follow.report import report_body
+
+        return report_body(self._store, follow, self._now())
+
     async def _ask_all(self) -> None:
         try:
             while self._is_wanted and not self._stopping:
@@ -127,7 +134,7 @@ class Follower:
             *(follow, self._store, self._settings),
             folder=self._folder(follow),
             children=self._children,
-            begin=self._begin,
+            upgrades=self._upgrades,
             now=self._now,
         )
         watching = asyncio.create_task(self._watch(asking))

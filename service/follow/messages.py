@@ -18,8 +18,15 @@ class Login(Struct, frozen=True):
     password: str
 
 
+class VendorReport(Struct, frozen=True):
+    """What is sent to a vendor, and where."""
+
+    url: str
+    body: dict[str, Any]
+
+
 class Inquiry(Struct, frozen=True):
-    """The child's task.
+    """The child's task. report: to be sent first.
 
     mark, offered, taken: as `FollowProgress` has them. draw: of this device, 0 to 100, below which
     a release's share takes it. folder: for downloads, which may hold some. reserve_bytes: free
@@ -34,6 +41,13 @@ class Inquiry(Struct, frozen=True):
     offered: OfferedBase | None = None
     taken: int | None = None
     login: Login | None = None
+    report: VendorReport | None = None
+
+
+class Reported(Struct, frozen=True, tag="reported"):
+    """Whether the report was taken; error: why not."""
+
+    error: str | None = None
 
 
 class Unchanged(Struct, frozen=True, tag="unchanged"):
@@ -69,7 +83,7 @@ class FetchFailed(Struct, frozen=True, tag="failed"):
     detail: str
 
 
-FetchMessage = Unchanged | Offers | Downloading | Fetched | FetchFailed
+FetchMessage = Reported | Unchanged | Offers | Downloading | Fetched | FetchFailed
 LAST_MESSAGES = (Unchanged, Fetched, FetchFailed)
 
 

@@ -10,9 +10,6 @@ from service.follow.source import parsed, place
 from storage.errors import Problem
 from storage.records.follows import FollowTerms
 
-DEFAULT_HOURS = 24.0
-LEAST_HOURS, MOST_HOURS = 0.1, 24.0 * 366
-MOST_KEYS, MOST_HOSTS = 16, 16
 NO_KEY = (
     "pin a public key of the vendor: without one nobody could tell whose file it is; `honed sign "
     "--make-key` makes a pair"
@@ -27,10 +24,11 @@ def checked_terms(
     hosts: Sequence[str],
     every_hours: float,
     percent: float,
+    report: str | None,
 ) -> FollowTerms:
     """Terms with their keys and hosts in one form. Raises InvalidInput with all that is wrong."""
     pems = list[str]()
-    problems = [*_of_source(source), *_of_keys(keys, pems), *_of_hosts(hosts)]
+    problems = [*_of_source(source), *_of_keys(keys, pems), *_of_hosts(hosts), *_of_report(report)]
     if problems:
         raise InvalidInput("the source cannot be followed so", problems=problems)
     return FollowTerms(
@@ -40,6 +38,7 @@ def checked_terms(
         hosts=tuple(dict.fromkeys(host.lower() for host in hosts)),
         every_hours=every_hours,
         percent=percent,
+        report=report,
     )
 
 
@@ -48,6 +47,17 @@ def _of_source(source: str) -> Iterator[Problem]:
         parsed(source)
     except ValueError as error:
         yield Problem("/source", str(error))
+
+
+def _of_report(report: str | None) -> Iterator[Problem]:
+    try:
+        is_web = report is None or parsed(report).kind == "https"
+    except ValueError as error:
+        yield Problem("/report", str(error))
+    else:
+        if not is_web:
+            detail = "name where a collector takes OTLP, such as https://host/v1/metrics"
+            yield Problem("/report", detail)
 
 
 def _of_keys(keys: Sequence[str], pems: list[str]) -> Iterator[Problem]:

@@ -52,11 +52,17 @@ class Web:
         self._client.close()
 
     def get(
-        self, url: str, headers: Mapping[str, str], *, most_bytes: int, method: str = "GET"
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        most_bytes: int,
+        method: str = "GET",
+        content: bytes | None = None,
     ) -> Answer:
         """Raises SourceRefused for a longer answer, SourceUnreachable, RedirectRefused."""
         body = b""
-        with self.stream(url, headers, method=method) as response:
+        with self.stream(url, headers, method=method, content=content) as response:
             for chunk in response.iter_raw():
                 body += chunk
                 if len(body) > most_bytes:
@@ -68,14 +74,19 @@ class Web:
 
     @contextmanager
     def stream(
-        self, url: str, headers: Mapping[str, str], *, method: str = "GET"
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        *,
+        method: str = "GET",
+        content: bytes | None = None,
     ) -> Iterator[httpx.Response]:
         """An answer whose body has not been read, after redirects and a login if asked for.
 
         Raises SourceUnreachable, also while the body is read, SourceRefused, RedirectRefused.
         """
         for _ in range(MOST_REDIRECTS + 2):
-            with self._sent(method, url, headers) as response:
+            with self._sent(method, url, headers, content) as response:
                 if response.status_code == 401 and self._log_in(url, response):
                     continue
                 target = response.headers.get("location")
@@ -98,11 +109,14 @@ class Web:
             )
 
     @contextmanager
-    def _sent(self, method: str, url: str, headers: Mapping[str, str]) -> Iterator[httpx.Response]:
+    def _sent(
+        self, method: str, url: str, headers: Mapping[str, str], content: bytes | None
+    ) -> Iterator[httpx.Response]:
         # Only the source itself learns who asks.
         own = self._authorization if place(url) == place(self._source.origin) else {}
         try:
-            with self._client.stream(method, url, headers={**PLAIN, **own, **headers}) as response:
+            sent = {**PLAIN, **own, **headers}
+            with self._client.stream(method, url, headers=sent, content=content) as response:
                 yield response
         except httpx.TransportError as error:
             said = str(error) or type(error).__name__
@@ -137,7 +151,7 @@ class Web:
 def require_found(answer: Answer | httpx.Response, url: str) -> None:
     """Raises SourceUnreachable or SourceRefused unless the answer has what was asked for."""
     status = answer.status if isinstance(answer, Answer) else answer.status_code
-    if status in (200, 206):
+    if 200 <= status < 300:
         return
     if status in PASSING:
         raise SourceUnreachable(f"{_shown(url)} answers {status}")

@@ -13,7 +13,8 @@ class FollowTerms(Struct, frozen=True):
 
     source: `oci://…` or `https://…`. name: by which the vendor's statements name the model. keys:
     public keys (PEM), one of which must have signed. hosts: others that the source may redirect to.
-    percent: the share of all devices that takes what is offered.
+    percent: the share of all devices that takes what is offered. report: where one report on each
+    upgrade is sent, None for none.
     """
 
     source: str
@@ -22,6 +23,7 @@ class FollowTerms(Struct, frozen=True):
     hosts: tuple[str, ...] = ()
     every_hours: float = 24.0
     percent: float = 100.0
+    report: str | None = None
 
 
 class OfferedBase(Struct, frozen=True):
@@ -48,6 +50,7 @@ class FollowProgress(Struct, frozen=True):
     mark: of the source's answer that was dealt with (an ETag, or a digest). asked_at: the last
     time. failures: in a row, of the network. offered: the newest statement that held; no lower
     version is taken. taken: the newest whose upgrade was begun, as the job `job_id`.
+    reported: the version whose upgrade was reported last.
     """
 
     mark: str | None = None
@@ -58,6 +61,7 @@ class FollowProgress(Struct, frozen=True):
     taken: int | None = None
     taken_at: datetime | None = None
     job_id: int | None = None
+    reported: int | None = None
     error: FollowError | None = None
 
 

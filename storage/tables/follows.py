@@ -24,6 +24,8 @@ INSERT INTO follows (model_id, terms, created_at, set_at, progress)
 VALUES (:model_id, :terms, :now, :now, :progress)
 ON CONFLICT DO UPDATE SET terms = :terms, set_at = :now, progress = :progress
 """
+_SEEN = ("offered", "taken", "taken_at", "job_id", "reported")
+"""Fields of the progress that new terms keep."""
 
 
 class Follows:
@@ -49,9 +51,8 @@ class Follows:
             kept = FollowProgress()
             if known is not None and known.terms.name == terms.name:
                 was = known.progress
-                kept = FollowProgress(
-                    offered=was.offered, taken=was.taken, taken_at=was.taken_at, job_id=was.job_id
-                )
+                seen = {name: getattr(was, name) for name in _SEEN}
+                kept = FollowProgress(**seen)
             follow = Follow(model.id, model.name, terms, transaction.now, transaction.now, kept)
             values = columns(follow, ("model_id", "terms", "progress"))
             transaction.execute(_PUT, {**values, "now": dump_time(transaction.now)})

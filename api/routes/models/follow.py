@@ -15,7 +15,6 @@ from api.schemas.follow import FollowBody, FollowErrorBody, FollowRequest, Offer
 from api.schemas.jobs import BlockerBody
 from service.access.principal import Scope
 from service.daemon import Daemon
-from service.follow.terms import checked_terms
 from storage.records.follows import Follow
 
 router = APIRouter(prefix="/v1/models/{name}/follow", tags=["models"], route_class=Route)
@@ -29,6 +28,8 @@ async def follow_source(model: TheModel, wanted: FollowRequest, daemon: TheDaemo
 
     The daemon connects to the hosts that the source and hosts name.
     """
+    from service.follow.terms import checked_terms  # a daemon whose models follow none needs none
+
     given = wanted.model_dump() | {"name": wanted.name or model.name}
     terms = checked_terms(**given)
     follow = await asyncio.to_thread(daemon.store.follows.put, model, terms)
@@ -71,5 +72,6 @@ async def _shown(follow: Follow, daemon: Daemon) -> FollowBody:
         offered=offered and OfferedBody.of(offered),
         in_share=in_share,
         downloaded_bytes=await asyncio.to_thread(daemon.follower.downloaded_bytes, follow),
+        report_body=await asyncio.to_thread(daemon.follower.report_body, follow),
         error=error and FollowErrorBody.of(error),
     )

@@ -11,6 +11,7 @@ from cli.client import Client, model_path
 from cli.options import as_json, model_argument
 from cli.output import echo, echo_done, echo_fields
 from service.follow.keys import key_id, public_key_bytes
+from storage.database.codec import dump
 
 _KEY = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -23,6 +24,7 @@ _KEY = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--host", "hosts", multiple=True, help="Another host that SOURCE may redirect to.")
 @click.option("--every-hours", type=float, help="How often it is asked. Default: 24.")
 @click.option("--percent", type=float, help="Share of all devices that takes it. Default: 100.")
+@click.option("--report", metavar="URL", help="Where one report on each upgrade goes, if at all.")
 @as_json
 @click.pass_obj
 def follow(
@@ -85,6 +87,8 @@ def _echo(found: dict[str, Any]) -> None:
             ("expires", offered and offered["expires_at"]),
             ("in share", None if found["in_share"] is None else str(found["in_share"]).lower()),
             ("taken", found["taken"] and f"version {found['taken']} by job {found['job_id']}"),
+            ("report", found["report"]),
+            ("report says", found["report_body"] and dump(found["report_body"])),
             ("error", error and f"{error['code']}: {error['detail']}"),
         ]
     )

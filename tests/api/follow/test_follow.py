@@ -82,6 +82,13 @@ def test_keys_and_hosts_that_are_none_are_all_told(of_digits):
     assert "another kind" in told["/keys/2"]
 
 
+def test_a_report_goes_to_a_web_server_or_nowhere(of_digits):
+    body = {"source": "oci://r.example/a:b", "keys": [Vendor().pem]}
+    for report in ("oci://r.example/a:b", "http://example.com/v1/metrics", "mailto:a@b"):
+        (error,) = put(of_digits, **body, report=report).json()["errors"]
+        assert error["pointer"] == "/report"
+
+
 def test_numbers_have_bounds(of_digits):
     answer = put(of_digits, source="oci://r.example/a:b", keys=[], every_hours=0.01, percent=101)
     pointers = {each["pointer"] for each in answer.json()["errors"]}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 from daemon_process import SIGKILL
 from support import Served, blobs, mlp, wait_until
-from vendors import Vendor, Website, needs_registry, push, registry
+from vendors import Vendor, Website, needs_registry, push, registry, says, signed
 
 QUICK = {"epochs": 3, "batch_size": 16, "learning_rate": 0.01}
 NAMES = ["ant", "bee", "cat"]
@@ -33,9 +34,9 @@ def learned(served: Served) -> Iterator[Served]:
     served.clear()
 
 
-def follow(served: Served, source: str, vendor: Vendor) -> None:
+def follow(served: Served, source: str, vendor: Vendor, **more: Any) -> None:
     """Ask now."""
-    body = {"source": source, "keys": [vendor.pem], "name": "digits"}
+    body = {"source": source, "keys": [vendor.pem], "name": "digits", **more}
     answer = served.http.put(FOLLOW, json=body)
     assert answer.status_code == 200, answer.text
 
@@ -107,6 +108,44 @@ def test_a_daemon_that_is_killed_goes_on_with_the_download(serve):
         assert once(again, "taken")["taken"] == 2
         assert site.asked[-1] == ("GET", "/digits.onnx", f"bytes={cut}-")
         assert again.wait_for_job(again.http.get(FOLLOW).json()["job_id"])["state"] == "succeeded"
+
+
+def test_a_vendor_learns_one_small_report_and_only_where_a_person_allows_it(learned):
+    vendor = Vendor()
+    with Website() as site:
+        source = site.publish(vendor, BETTER, spec={"classes": NAMES, "hyperparameters": QUICK})
+        follow(learned, source, vendor)
+        job = learned.wait_for_job(once(learned, "taken")["job_id"])
+        shown = once(learned, "report_body")["report_body"]
+        figures = figures_of(shown)
+        accuracy = job["metrics"]["validation"]["accuracy"]
+        assert figures["honed.upgrade.accuracy.after"] == round(accuracy, 2)
+        assert figures["honed.upgrade.samples"] == 256  # of 300
+        assert figures["honed.upgrade.promoted"] == 1
+        assert site.posted == []
+
+        collector = f"{site.url}/v1/metrics"
+        site.lies["/v1/metrics"] = says(503)
+        follow(learned, source, vendor, report=collector)
+        assert once(learned, "asked_at")["reported"] is None
+        del site.lies["/v1/metrics"]
+        for _ in range(2):  # once, whatever is asked again
+            follow(learned, source, vendor, report=collector)
+            assert once(learned, "asked_at")["reported"] == 2
+        (posted,) = site.posted
+        assert figures_of(json.loads(posted)) == figures
+        about = json.loads(posted)["resourceMetrics"][0]["resource"]["attributes"]
+        values = {each["key"]: each["value"]["stringValue"] for each in about}
+        digest = signed(BETTER).sha256
+        assert values["honed.base.sha256"] == digest
+        assert set(values.values()) == {"honed", "digits", "2", digest}
+        assert len(posted) < 2000
+
+
+def figures_of(report: dict[str, Any]) -> dict[str, float]:
+    """By name, as a collector reads OTLP."""
+    (scope,) = report["resourceMetrics"][0]["scopeMetrics"]
+    return {each["name"]: each["gauge"]["dataPoints"][0]["asDouble"] for each in scope["metrics"]}
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ class Website:
     """Files by path, with ETags and ranges; by TLS if it has a certificate (with its key).
 
     lies: path → what answers instead.
-    asked: method, path and `Range` of each request.
+    asked: method, path and `Range` of each question. posted: bodies.
     """
 
     def __init__(self, certificate: Path | None = None) -> None:
@@ -93,6 +93,7 @@ class Website:
         self.lies: dict[str, Lie] = {}
         self.asked: list[tuple[str, str, str | None]] = []
         self.logins: list[str | None] = []
+        self.posted: list[bytes] = []
         site = self
 
         class OfSite(Handler):
@@ -155,6 +156,15 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(404, b"")
         else:
             self.serve(content)
+
+    def do_POST(self) -> None:
+        self.site.logins.append(self.headers.get("Authorization"))
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        if self.path in self.site.lies:
+            self.site.lies[self.path](self, body)
+        else:
+            self.site.posted.append(body)
+            self.answer(200, b"{}")
 
     do_HEAD = do_GET  # noqa: N815 - as http.server calls it
 

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,9 +19,9 @@ from vendors import SOON, Vendor, Website
 from service.errors import InvalidInput
 from service.events import Feed
 from service.follow.follower import Follower
-from service.follow.messages import Fetched
 from service.follow.offer import draw, is_chosen
 from service.follow.terms import checked_terms
+from service.models.upgrade.fit import UpgradeSpec
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children
 from service.settings import Settings
@@ -41,8 +42,8 @@ class Upgrades:
         self.begun: list[bytes] = []
         self.error: Exception | None = None
 
-    async def begin(self, _: Model, fetched: Fetched) -> int:
-        return await asyncio.to_thread(self._take, Path(fetched.model))
+    async def begin(self, _: Model, __: UpgradeSpec, source: Path, **___: Any) -> Any:
+        return SimpleNamespace(id=await asyncio.to_thread(self._take, source))
 
     def _take(self, file: Path) -> int:
         if self.error is not None:
@@ -65,6 +66,7 @@ class Bench:
 
     def follow(self, source: str, **changes: Any) -> Follow:
         defaults = {"name": "digits", "hosts": (), "every_hours": 24.0, "percent": 100.0}
+        defaults["report"] = None
         terms = {"source": source, "keys": (self.vendor.pem,), **defaults, **changes}
         return self.store.follows.put(self.model, checked_terms(**terms))
 
@@ -82,7 +84,7 @@ class Bench:
             monitor=monitor,
             children=Children(memory_cap_bytes=None),
             feed=feed,
-            begin=self.upgrades.begin,
+            upgrades=self.upgrades,
             now=self.now,
         )
         try:
