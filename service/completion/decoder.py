@@ -99,7 +99,6 @@ class Decoder:
             end = min(text.shape[1], known + BLOCK)
             reading = self._run(text[:, :end], past, known)
             if end == text.shape[1]:
-                self.keep(reading)
                 return reading
             known, past = end, reading.past
 
@@ -123,7 +122,8 @@ class Decoder:
 
     def _longest_beginning(self, text: Tokens) -> tuple[int, dict[str, Any]]:
         """How many tokens an earlier text has in common, all but one at most, and their past."""
-        common = [(_common(each.tokens[0], text[0, :-1]), each) for each in self._kept]
+        # Of texts that have as much in common the last one, which is the likeliest to end there.
+        common = [(_common(e.tokens[0], text[0, :-1]), e) for e in reversed(self._kept)]
         length, reading = max(common, key=lambda each: each[0], default=(0, None))
         if reading is None or not length:
             return 0, {name: _value(self._nothing(name)) for name in self._cached}

@@ -88,6 +88,7 @@ class _Search:
             return
         room = min(MAX_PIECES, self._decoder.window // 2)
         reading = self._decoder.read(tokens, room=room)
+        self._decoder.keep(reading)
         begun = [_Begun(0, "", rest, 1.0) for rest in rests]
         for pieces in range(room + 1):
             shares = shares_of(reading.logits)

@@ -46,7 +46,7 @@ def test_a_text_that_begins_like_an_earlier_one_is_computed_from_there(
     cached: Any, plain: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """And gives the same, whether it goes on, is shorter, or takes another way."""
-    cached.read(TEXT, room=1)
+    cached.keep(cached.read(TEXT, room=1))
     known: list[int] = []
     run = decoder_module.Decoder._run
 
@@ -58,7 +58,9 @@ def test_a_text_that_begins_like_an_earlier_one_is_computed_from_there(
         expected = plain.read(text, room=1)
         with monkeypatch.context() as patched:
             patched.setattr(decoder_module.Decoder, "_run", noted)
-            assert close(cached.read(text, room=1), expected)
+            found = cached.read(text, room=1)
+            assert close(found, expected)
+            cached.keep(found)
         assert known.pop() == from_there
 
 
@@ -69,10 +71,10 @@ def test_long_texts_are_read_in_blocks(cached: Any, plain: Any, monkeypatch: Any
 
 def test_what_is_kept_is_bounded(cached: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for first in range(10):
-        cached.read([first, 3, 4], room=1)
+        cached.keep(cached.read([first, 3, 4], room=1))
     assert len(cached._kept) == decoder_module.KEPT_TEXTS
     monkeypatch.setattr(decoder_module, "KEPT_BYTES", 1)
-    cached.read([20, 3, 4], room=1)
+    cached.keep(cached.read([20, 3, 4], room=1))
     assert len(cached._kept) == 1
 
 
