@@ -19,7 +19,9 @@ LEAST_SHARE = 0.9
 SEED, KILLS = 1, 30
 ROOMS = r"PYTHONPATH=C:\honed\Lib\site-packages\honed"
 SOURCES = "/prefix/drive_c/src"
-CONSOLE = ["tests/dashboard/test_add.py"]
+CONSOLE = [
+    f"tests/dashboard/{each}.py" for each in ("test_add", "test_classes", "samples/test_samples")
+]
 COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 
 
