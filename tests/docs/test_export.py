@@ -22,7 +22,7 @@ TEXTS = ["the cat sat on the mat", "a dog ran in the park", "the cat ran"] * 12
 def test_the_page_has_a_program_for_each_library() -> None:
     needed = [needs for needs, _ in PROGRAMS]
     others = ["tensorflow tf2onnx", "sklearn skl2onnx"]
-    assert needed == ["torch onnxscript", "torch", *[OF_TEXTS] * 2, *others]
+    assert needed == ["torch onnxscript", "torch", *[OF_TEXTS] * 3, *others]
     assert PAGE.count("```python") == len(PROGRAMS)
 
 
@@ -52,6 +52,14 @@ def test_what_a_program_writes_learns_texts(
     assert added.status_code == 201, added.text
     job = served.train("texts", max_steps=3)
     assert np.isfinite(job["metrics"]["train_loss"])
+    if loss == "causal_lm":
+        asked = {"text": "the cat", "max_tokens": 4}
+        for version in (1, job["version"]):
+            alias = served.http.put("/v1/models/texts/aliases/latest", json={"version": version})
+            assert alias.is_success
+            completed = served.http.post("/v1/models/texts/complete", json=asked)
+            assert completed.json()["tokens"] == 4, completed.text
+        assert "completion.no_cache" not in served.log.read_text()
 
 
 @pytest.mark.parametrize(("needed", "program"), [each for each in PROGRAMS if each[0] != OF_TEXTS])
