@@ -59,7 +59,7 @@ def test_one_module_alone_imports_the_engine() -> None:
 @pytest.mark.parametrize(
     "modules",
     [
-        "service.prediction.__main__, service.prediction.sessions",
+        "service.prediction.__main__, service.prediction.loaded_models",
         "service.training.__main__, service.training.evaluation.evaluate",
     ],
 )

@@ -13,7 +13,7 @@ from service.completion.messages import COMPLETE, NO_CACHE, TEXT, Completing, Qu
 from service.completion.vocabulary import Vocabulary, open_vocabulary
 from service.completion.words import suggest
 from service.prediction.frames import Frame, Tensors
-from service.prediction.sessions import LoadedModel
+from service.prediction.loaded_models import LoadedModel
 
 
 class _Completer(Struct, frozen=True):

@@ -19,7 +19,7 @@ from service.processes import sandbox
 
 if TYPE_CHECKING:
     from service.completion.completer import Completers
-    from service.prediction.sessions import Sessions
+    from service.prediction.loaded_models import LoadedModels
 
 logger = logging.getLogger("service.prediction")
 
@@ -45,28 +45,28 @@ def main() -> int:
 
 def serve(questions: IO[bytes], answers: IO[bytes], options: argparse.Namespace) -> None:
     """Answer every question, in order, until end of file."""
-    from service.prediction.sessions import Sessions
+    from service.prediction.loaded_models import LoadedModels
 
-    sessions = Sessions(
+    models = LoadedModels(
         threads=options.threads, max_sessions=options.sessions, max_bytes=options.model_bytes
     )
     completers = cache(lambda: _completers(options.threads))
     while (question := _read(questions)) is not None:
         try:
-            answer = _answer(question, sessions, completers)
+            answer = _answer(question, models, completers)
         except (ModelNotLoadable, PredictionFailed) as error:
             answer = Frame({"error": {"code": error.code, "detail": error.detail}})
         answers.writelines(encode(answer))
         answers.flush()
 
 
-def _answer(question: Frame, sessions: Sessions, completers: Callable[[], Completers]) -> Frame:
+def _answer(question: Frame, models: LoadedModels, completers: Callable[[], Completers]) -> Frame:
     """The outputs; none for a question without inputs, which only loads or drops a file."""
     header, file = question.header, question.header["file"]
     if header["forget"]:
-        sessions.forget(file["sha256"])
+        models.forget(file["sha256"])
         return Frame({})
-    held = sessions.load(file["sha256"], file["path"], file["size_bytes"])
+    held = models.load(file["sha256"], file["path"], file["size_bytes"])
     if COMPLETE in header:
         return completers().answer(held, header, question.tensors)
     inputs = prepare(header, question.tensors)

@@ -27,7 +27,7 @@ from service.processes.interpreter import WITHOUT_CONSOLE
 from service.training.limits import THREAD_VARIABLES
 
 IMPORTED_BY_CHILDREN = [
-    *("onnx", "onnxruntime", "numpy.ma", "numpy.random", "service.prediction.sessions"),
+    *("onnx", "onnxruntime", "numpy.ma", "numpy.random", "service.prediction.loaded_models"),
     *("service.preprocess.pictures", "service.processes.landlock", "service.training.confinement"),
     *("service.training.engines.sessions.engine", "service.training.evaluation.drift"),
     *("service.training.evaluation.evaluate", "service.training.evaluation.ranking"),

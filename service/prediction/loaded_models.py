@@ -1,4 +1,4 @@
-"""The predictor's sessions: an LRU cache of models."""
+"""The models that the predictor has loaded: an LRU cache."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class LoadedModel(Struct, frozen=True, eq=False, weakref=True):
         return dict(zip(self.output_names, values, strict=True))
 
 
-class Sessions:
-    """Sessions by SHA-256 of the file; the least recently used is evicted first.
+class LoadedModels:
+    """Loaded models by SHA-256 of the file; the least recently used is evicted first.
 
     The newest is always kept, however large.
     """
@@ -47,7 +47,7 @@ class Sessions:
         self._threads = threads
 
     def load(self, sha256: str, path: str, size_bytes: int) -> LoadedModel:
-        """The session of a file, loaded unless it is cached.
+        """The model of a file, loaded unless it is cached.
 
         Raises ModelNotLoadable, also for a file whose bytes have changed.
         """
@@ -59,7 +59,7 @@ class Sessions:
         return held
 
     def forget(self, sha256: str) -> None:
-        """Drop a session, if it is cached."""
+        """Drop a model, if it is cached."""
         self._held.pop(sha256, None)
 
     def _open(self, sha256: str, path: str, size_bytes: int) -> LoadedModel:
