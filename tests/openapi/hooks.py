@@ -18,7 +18,14 @@ from typing import Any
 import requests
 import schemathesis
 from hostile import RANDOM, damaged, flip
-from schemathesis import Case, CheckContext, GenerationMode, HookContext, Response
+from schemathesis import (
+    Case,
+    CheckContext,
+    GenerationMode,
+    HookContext,
+    Response,
+    SerializationContext,
+)
 from schemathesis.core.failures import AcceptedNegativeData, Failure
 
 from api.errors import MEDIA_TYPE, STATUS
@@ -76,6 +83,12 @@ def _register_bodies() -> None:
 
 
 _register_bodies()
+
+
+@schemathesis.serializer("application/jsonl")
+def lines(_: SerializationContext, value: Any) -> bytes:
+    """Text, as it is."""
+    return str(value).encode(errors="surrogatepass")
 
 
 @schemathesis.hook
