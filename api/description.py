@@ -13,10 +13,10 @@ from pydantic import BaseModel, TypeAdapter
 from api.access.scopes import need_of
 from api.openapi import SCHEMAS, answers
 from api.schemas import ModelSpecBody, ProblemBody
-from api.schemas.bases import UpgradeSpecBody
 from api.schemas.device import EXAMPLE_POLICY
 from api.schemas.diagnosis import DiagnosisSpecBody
 from api.schemas.federation import Personalization, RoundRequest
+from api.schemas.upgrades import UpgradeCheckBody, UpgradeSpecBody
 from api.security import OPEN_PATHS
 from service.access.principal import SCOPES
 from service.policy import Policy
@@ -28,7 +28,7 @@ BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"
 BODY_FAULTS = ("too_large", "unsupported_media_type")
 """Error codes of every route that takes JSON."""
 SENT = (
-    *(ProblemBody, ModelSpecBody, DiagnosisSpecBody, UpgradeSpecBody),
+    *(ProblemBody, ModelSpecBody, DiagnosisSpecBody, UpgradeSpecBody, UpgradeCheckBody),
     *(RoundRequest, Personalization),
 )
 """Bodies that no route names as its own: of parts of forms, and of all errors."""

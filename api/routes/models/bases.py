@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -11,7 +11,7 @@ from api import present
 from api.access.scopes import needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon, TheModel
-from api.openapi import answers
+from api.openapi import SCHEMAS, answers
 from api.routes.models.registration import (
     form_schema,
     lora_of,
@@ -21,13 +21,21 @@ from api.routes.models.registration import (
 )
 from api.routing import Route
 from api.schemas import JobBody
-from api.schemas.bases import ModelBaseBody, UpgradeCheckBody, UpgradeSpecBody
+from api.schemas.bases import ModelBaseBody
 from api.schemas.models import Adapters
 from api.waiting import unless_gone
 from service.access.principal import Scope
 from service.daemon import Daemon
-from service.models.upgrade.fit import UpgradeSpec
 from storage.records.models import Model
+
+if TYPE_CHECKING:
+    from api.schemas.upgrades import UpgradeSpecBody
+    from service.models.upgrade.fit import UpgradeSpec
+
+CHECKED = {
+    "description": "It fits; nothing has changed (`check`).",
+    "content": {"application/json": {"schema": {"$ref": f"{SCHEMAS}UpgradeCheckBody"}}},
+}
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["models"], route_class=Route)
 
@@ -47,7 +55,7 @@ def show_base(model: TheModel, daemon: TheDaemon) -> ModelBaseBody:
     response_model=JobBody,
     summary="Upgrade to a new base",
     responses={
-        200: {"model": UpgradeCheckBody, "description": "It fits; nothing has changed (`check`)."},
+        200: CHECKED,
         **answers(
             *("busy", "graph_refused", "in_use", "no_samples", "not_found", "preparation_failed"),
             *("state_conflict", "storage_full", "too_large", "unsupported_media_type"),
@@ -72,6 +80,9 @@ async def upgrade_base(
     serves until the gate lets a version of the new one become `latest`. An upgrade that waits is
     replaced.
     """
+    # Late: few devices ever get an upgrade.
+    from api.schemas.upgrades import UpgradeCheckBody, UpgradeSpecBody
+
     require_media_type(request, "multipart/form-data")
     require_room_for(request, daemon)
     async with request.form(max_files=3, max_fields=4) as form:
@@ -129,6 +140,8 @@ def _shown(daemon: Daemon, model: Model) -> ModelBaseBody:
 
 
 def _spec(given: UpgradeSpecBody) -> UpgradeSpec:
+    from service.models.upgrade.fit import UpgradeSpec
+
     listed = given.trainable or []
     return UpgradeSpec(
         output=given.output,

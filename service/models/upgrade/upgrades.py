@@ -12,6 +12,7 @@ import logging
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -26,12 +27,14 @@ from service.jobs.waiting import UPGRADE
 from service.logs import event
 from service.models.prepared import MADE_OF, shapes_digest, tokenizer_of
 from service.models.registry import Registry, with_files
-from service.models.upgrade.fit import UpgradeSpec, fitted, on_base, upgrade_task
 from service.training.protocol.messages.preparation import Prepared
 from storage.errors import HoneError, NotFound, StateConflict
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Base, Model, NewModel
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from service.models.upgrade.fit import UpgradeSpec
 
 logger = logging.getLogger(__name__)
 
@@ -190,6 +193,9 @@ class Upgrades:
     async def _prepare(
         self, model: Model, spec: UpgradeSpec, upload: Upload, *, work_dir: Path
     ) -> Ready:
+        # Late: few devices ever get an upgrade.
+        from service.models.upgrade.fit import upgrade_task
+
         tokenizer = upload.tokenizer
         if tokenizer is None and (
             kept := await asyncio.to_thread(tokenizer_of, model, self._store)
@@ -200,6 +206,8 @@ class Upgrades:
         return await asyncio.to_thread(self._ready, model, spec, prepared)
 
     def _ready(self, model: Model, spec: UpgradeSpec, prepared: Prepared) -> Ready:
+        from service.models.upgrade.fit import fitted, on_base
+
         new, made = fitted(model, spec, prepared), prepared.artifacts.manifest
         job = new_job(
             self._store,

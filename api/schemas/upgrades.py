@@ -1,0 +1,56 @@
+"""What an upgrade says of its file, and what a check of it answers; imported for these alone."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, ConfigDict, Field
+
+from api.schemas.base import Body, Request, Text, shows
+from api.schemas.jobs import JobHyperparameters
+from api.schemas.models import ClassName, InputBody, LossOutput, Trainable, listed
+from service.models.upgrade.fit import Running
+from storage.records.models import BatchNorm, NewModel
+
+
+class UpgradeSpecBody(Request):
+    """What an upgrade says of its file; nothing is required, and the rest is the model's own.
+
+    trainable, output, batch_norm: as at registration. loss: the tensor that is the loss, for a
+    model that computes its own. classes: names of the file's classes, in its order, if they are not
+    the model's: rows of the head go by name. hyperparameters: of the upgrade's jobs. preprocess:
+    what differs from the model's, such as the size. running: whether a running or paused job of the
+    old base ends first, or is cancelled.
+    """
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"preprocess": {"size": [96, 96]}}]})
+
+    output: Text | None = None
+    loss: LossOutput | None = None
+    trainable: Annotated[list[Trainable] | None, BeforeValidator(listed)] = Field(
+        None, min_length=1, max_length=10_000
+    )
+    classes: list[ClassName] | None = Field(None, min_length=1, max_length=1_000_000)
+    hyperparameters: JobHyperparameters = JobHyperparameters()
+    preprocess: Annotated[list[dict[str, Any]], BeforeValidator(listed)] = Field(
+        [], max_length=1000
+    )
+    batch_norm: BatchNorm = "inference"
+    running: Running = "wait"
+
+
+@shows(
+    NewModel,
+    without=(
+        *("name", "loss", "optimizer", "signature", "hyperparameters", "files", "gate"),
+        *("retention", "keeps_duplicates", "features", "loss_output", "sha256", "shapes"),
+    ),
+    inputs=list[InputBody],
+    consent_ends=bool,
+)
+class UpgradeCheckBody(Body):
+    """A file that fits the model, as it would be prepared. notes: what was changed in the graph.
+
+    consent_ends: whether consent to federated training would end with the upgrade, because other
+    parameters train.
+    """
