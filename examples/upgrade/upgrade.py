@@ -2,8 +2,9 @@
 
     python examples/upgrade/upgrade.py [--seeds 1]
 
-It starts its own daemon in a temporary folder. An app asks for the newest model all the while, and
-reads 397 digits with each that it gets, which no training has seen.
+It starts its own daemon in a temporary folder, and a registry with what the vendor signs. An app
+asks for the newest model all the while, and reads 397 digits with each that it gets, which no
+training has seen. A network that somebody else has signed is refused by the key.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import httpx
 import numpy as np
 from networks import DIGITS, better, broken, first
 from onnxruntime import InferenceSession
+from vendor import Vendor, registry
 
 from cli.demo.daemon import running
 
@@ -97,15 +99,25 @@ class Device:
         asked = self.http.post(f"{self.url}/jobs", json={"seed": self.seed})
         self.ended(asked.raise_for_status().json()["id"])
 
-    def upgrade(self, model: bytes, **spec: Any) -> int:
-        """Ask for an upgrade; returns its job."""
-        about = {"hyperparameters": {"seed": self.seed, **COURSE}, **spec}
-        answer = self.http.put(
-            f"{self.url}/base",
-            data={"spec": json.dumps(about)},
-            files={"model": ("new.onnx", model)},
-        )
-        return int(answer.raise_for_status().json()["id"])
+    def follow(self, source: str, key: str) -> None:
+        """Take what the source offers; asked at once, if it is night."""
+        body = {"source": source, "keys": [key], "name": "digits"}
+        self.http.put(f"{self.url}/follow", json=body).raise_for_status()
+
+    def followed(self) -> dict[str, Any]:
+        """What came of asking the source."""
+        while (found := self.http.get(f"{self.url}/follow").json())["asking"]:
+            time.sleep(0.05)
+        answer: dict[str, Any] = found
+        return answer
+
+    def taken(self, version: int) -> int:
+        """The job of the upgrade to a version of the vendor's, once it is begun."""
+        while (found := self.followed())["taken"] != version:
+            if found["error"] is not None:
+                sys.exit(f"not taken: {found['error']}")
+            time.sleep(0.05)
+        return int(found["job_id"])
 
     def base(self) -> dict[str, Any]:
         """The base, and the upgrade that waits."""
@@ -129,22 +141,35 @@ class Device:
         self.http.put("/v1/policy", json={"windows": [window]}).raise_for_status()
 
 
-def overnight(device: Device, old: bytes) -> None:
-    """One device, from its registration to the broken base. Exits with what went wrong."""
+def overnight(device: Device, old: bytes, vendors: tuple[Vendor, Vendor], where: str) -> None:
+    """One device, from its registration to the foreign network. Exits with what went wrong.
+
+    vendors: the device's, and somebody else. where: the registry.
+    """
+    (vendor, foreign), tag = vendors, device.name
+    spec = {"hyperparameters": {"seed": device.seed, **COURSE}}
+    source = vendor.release(where, tag, better(), 2, **spec)
     device.let_it_be(night=True)
     device.register(old)
     device.train()
     app = App(device.http, device.url)
     app.start()
     device.let_it_be(night=False)
-    job_id = device.upgrade(better())
-    while "window" not in (waits := device.base()["upgrade"]["reason"]):
+    device.follow(source, vendor.public_key)
+    while not (waits := device.followed()["blocked_by"]):
         time.sleep(0.05)
-    print(f"  by day the upgrade waits: {waits}")
+    print(f"  by day nothing is asked: {waits[0]['detail']}")
     device.let_it_be(night=True)
-    print(f"  {device.ended(job_id)['metrics']['reason']}")
-    refused = device.upgrade(broken(), trainable="head.*")
-    print(f"  a broken one: {device.ended(refused)['metrics']['reason']}")
+    device.follow(source, vendor.public_key)
+    print(f"  {device.ended(device.taken(2))['metrics']['reason']}")
+    vendor.release(where, tag, broken(), 3, trainable=["head.*"], **spec)
+    device.follow(source, vendor.public_key)
+    print(f"  a broken one: {device.ended(device.taken(3))['metrics']['reason']}")
+    foreign.release(where, tag, better(), 4)
+    device.follow(source, vendor.public_key)
+    while (refused := device.followed()["error"]) is None:
+        time.sleep(0.05)
+    print(f"  a foreign one: {refused['code']}")
     app.stop()
     device.http.delete(f"{device.url}/base").raise_for_status()
     before, after = app.seen[0], app.seen[-1]
@@ -160,14 +185,20 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     chosen = parser.parse_args()
     old = first()
-    with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as daemon:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        tempfile.TemporaryDirectory() as released,
+        running(Path(folder)) as daemon,
+        registry(Path(released)) as where,
+    ):
+        vendors = Vendor(Path(released), "vendor.key"), Vendor(Path(released), "foreign.key")
         headers = {"Authorization": f"Bearer {daemon.token_file.read_text().strip()}"}
         with httpx.Client(
             base_url=daemon.client.url, headers=headers, timeout=60, trust_env=False
         ) as http:
             for seed in range(chosen.seeds):
                 print(f"device {seed}")
-                overnight(Device(http, f"digits-{seed}", seed), old)
+                overnight(Device(http, f"digits-{seed}", seed), old, vendors, where)
 
 
 if __name__ == "__main__":
