@@ -82,6 +82,7 @@ class RoundRequest(Request):
     al. (2020). superlink: who asks. deadline_seconds: from now on; on_deadline: whether the update
     so far is wanted then. clip_norm: of the whole update. noise_multiplier: the noise's standard
     deviation, as a multiple of clip_norm. share: of the numbers, which top_k keeps.
+    tokenizer_sha256: of the tokenizer of a model of texts, which all devices and the server share.
     """
 
     model_config = ConfigDict(
@@ -102,6 +103,7 @@ class RoundRequest(Request):
     noise_multiplier: NoiseMultiplier | None = None
     compression: Literal["none", "int8", "top_k"] | None = None
     share: float = Field(0.01, gt=0, le=1, allow_inf_nan=False)
+    tokenizer_sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
 
 
 class TermsBody(Body):

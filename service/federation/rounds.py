@@ -20,6 +20,7 @@ from service.federation.spending import require_budget
 from service.federation.terms import applied
 from service.jobs.enqueue import random_seed
 from service.models.hyperparameters import check_hyperparameters, merge
+from service.models.prepared import TOKENIZER
 from service.training.errors import NoSamples, TooFewSamples
 from service.training.hyperparameters import ABOUT, LENGTHS
 from storage.database.codec import utc_now
@@ -47,6 +48,7 @@ def begin_round(
     TooFewSamples, QuotaExceeded, StateConflict, InvalidInput; then nothing has changed.
     """
     consent = require_consent(model, asked["superlink"])
+    _require_tokenizer(model, asked.get("tokenizer_sha256"))
     check_parameters(model, store, path)
     names = ("clip_norm", "noise_multiplier", "compression", "share", "on_deadline")
     terms = applied({name: asked[name] for name in names}, consent)
@@ -70,6 +72,23 @@ def begin_round(
             ),
             adopt(path),
         )
+
+
+def _require_tokenizer(model: Model, sha256: str | None) -> None:
+    """Raises InvalidInput unless the round is for the model's tokenizer: parameters of another have
+    the same shapes, and mean other tokens.
+    """
+    file = model.files.get(TOKENIZER)
+    own = None if file is None else file.sha256
+    if sha256 == own:
+        return
+    detail = (
+        f"{model.name!r} has no tokenizer: leave it out"
+        if own is None
+        else f"the tokenizer of {model.name!r} has the SHA-256 {own}; devices and server need one"
+    )
+    problem = Problem("/spec/tokenizer_sha256", detail)
+    raise InvalidInput("the round is for another tokenizer", problems=[problem])
 
 
 def send_parameters(

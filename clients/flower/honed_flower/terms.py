@@ -20,6 +20,7 @@ LEAST_NODES = {"krum": 3}
 SENT = (
     *("epochs", "max-steps", "learning-rate", "batch-size", "proximal-mu", "deadline-seconds"),
     *("on-deadline", "clip-norm", "noise-multiplier", "compression", "share", "seed"),
+    "tokenizer-sha256",
 )
 """The settings that devices are sent; a 0 that means "not given" is left out."""
 MOST_ROUNDS = 2**13
@@ -57,6 +58,7 @@ class Terms:
     malicious_nodes: int
     max_samples: int
     secure_aggregation: bool
+    tokenizer_sha256: str
 
     def sent(self) -> dict[str, Any]:
         """The settings of a round that devices are sent."""
