@@ -4491,7 +4491,7 @@ function preprocessView(app, model2) {
     "Preprocessing",
     { id: "preprocess" },
     preprocess.length === 0 && h("p", { class: "quiet" }, "None: samples are sent as raw tensors."),
-    preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions that depend on the rest, so only augment can be changed."),
+    preprocess.length > 0 && isSettled && h("p", { class: "quiet" }, "There are samples or versions that depend on the rest, so only augment and, of texts, leave_out can be changed."),
     preprocess.map((each2, place) => descriptionForm(app, model2, { kind: "", ...each2 }, place, isSettled))
   );
 }

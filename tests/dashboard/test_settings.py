@@ -199,7 +199,7 @@ def test_preprocessing_is_changed_as_far_as_nothing_hangs_on_it(
         "/v1/models/seen-so/samples", content=photo(90, 1), headers={"Content-Type": "image/png"}
     )
     assert sent.status_code == 201, sent.text
-    form.get_by_text("only augment can be changed").wait_for()
+    form.get_by_text("only augment and, of texts, leave_out can be changed").wait_for()
     form.get_by_label("augment").fill('{"flip": 0.5, "nonsense": 1}')
     form.get_by_role("button", name="Save").click()
     form.locator("[data-key=augment] .problem").wait_for()
