@@ -18,6 +18,7 @@ from vendors import SOON, Vendor, Website
 
 from service.errors import InvalidInput
 from service.events import Feed
+from service.follow import follower as following
 from service.follow.follower import Follower
 from service.follow.offer import draw, is_chosen
 from service.follow.terms import checked_terms
@@ -28,6 +29,7 @@ from service.settings import Settings
 from storage.database.codec import utc_now
 from storage.errors import Busy, Problem
 from storage.records.follows import Follow
+from storage.records.jobs import Blocker
 from storage.records.models import Model
 from storage.store import Store
 
@@ -267,6 +269,25 @@ def test_a_daemon_that_stops_goes_on_with_the_download(bench):
     assert bench.progress().taken is None
     assert (bench.ask().taken, bench.upgrades.begun) == (2, [MODEL])
     assert bench.site.asked[-1] == ("GET", "/digits.onnx", "bytes=1000-")
+
+
+def test_a_download_ends_when_the_policy_forbids_it_and_goes_on_later(bench, monkeypatch):
+    monkeypatch.setattr(following, "WATCH", timedelta(milliseconds=50))
+    bench.follow(bench.site.publish(bench.vendor, MODEL))
+
+    async def end(follower):
+        follower._permission = Metered()
+
+    interrupted(bench, end)
+    assert (bench.progress().taken, bench.progress().error) == (None, None)
+    assert (bench.ask().taken, bench.upgrades.begun) == (2, [MODEL])
+
+
+class Metered:
+    """A network that has begun to cost."""
+
+    async def blockers(self) -> tuple[Blocker, ...]:
+        return (Blocker("metered", "the network is metered"),)
 
 
 def test_a_follow_that_is_deleted_ends_its_download_and_removes_it(bench):
