@@ -52,9 +52,7 @@ class Authentication:
 
     def _token(self, parameters: dict[str, str]) -> str:
         realm = parameters["realm"]
-        self._web.require_allowed(
-            realm, asked_by=f"https://{parameters.get('service', 'registry')}"
-        )
+        self._web.require_allowed(realm, asked_by=self._web.origin)
         query = {"scope": f"repository:{self._repository}:pull"}
         if "service" in parameters:
             query["service"] = parameters["service"]
@@ -64,7 +62,7 @@ class Authentication:
         try:
             found = msgspec.json.decode(answer.body, type=dict[str, Any])
             token = found.get("token") or found["access_token"]
-        except (msgspec.DecodeError, KeyError) as error:
+        except (msgspec.DecodeError, KeyError, RecursionError) as error:
             raise SourceRefused("the registry's token service answers without a token") from error
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise SourceRefused("the registry's token service answers with no token")

@@ -19,6 +19,8 @@ from storage.records.follows import (
 
 FIRST_RETRY = timedelta(minutes=1)
 MOST_DOUBLINGS = 8
+MOST_CHARACTERS = 2000
+"""Of an error: a source may have a say in it."""
 LATER = timedelta(hours=1)
 """Before a try that the device itself prevented, by a full disk or another upgrade, is repeated."""
 
@@ -55,16 +57,16 @@ def failed(follow: Follow, error: HoneError, now: datetime) -> tuple[FollowProgr
     """The error, told once until it changes. The network is tried again soon, then less often."""
     known = follow.progress
     told: list[Told] = []
+    shown = FollowError(error.code, error.detail[:MOST_CHARACTERS], now)
     was = known.error and (known.error.code, known.error.detail)
-    if error.code in NEWS and was != (error.code, error.detail):
-        told.append(("follow.refused", {"code": error.code, "detail": error.detail}))
+    if error.code in NEWS and was != (shown.code, shown.detail):
+        told.append(("follow.refused", {"code": shown.code, "detail": shown.detail}))
     asked = _asked(follow, now)
     if error.code not in NEWS:
         soon = FIRST_RETRY * 2 ** min(known.failures, MOST_DOUBLINGS)
         wait = soon if error.code == SourceUnreachable.code else LATER
         asked["next_at"] = now + min(wait, follow.interval)
     failures = known.failures + 1 if error.code == SourceUnreachable.code else 0
-    shown = FollowError(error.code, error.detail, now)
     return replace(known, **asked, failures=failures, error=shown), told
 
 

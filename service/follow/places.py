@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Annotated, Protocol
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from service.follow.errors import SourceRefused
 from service.follow.source import Source
@@ -19,6 +19,7 @@ MANIFESTS = (
 )
 MOST_MANIFEST_BYTES = 4 << 20
 """Source: the OCI distribution specification, "Pushing manifests"."""
+MOST_MARK_CHARACTERS = 256
 TITLE = "org.opencontainers.image.title"
 """The annotation in which `oras push` puts a file's name."""
 
@@ -60,7 +61,7 @@ class WebFile:
         if answer.status == 304 and mark is not None:
             return None
         require_found(answer, url)
-        return Found(answer.body, answer.headers.get("etag", ""))
+        return Found(answer.body, _mark(answer.headers.get("etag", "")))
 
     def url(self, file: SignedFile, *, beside: str = "") -> str:  # noqa: ARG002
         """By its name."""
@@ -70,7 +71,7 @@ class WebFile:
 class Layer(Struct, frozen=True):
     """A file of a manifest."""
 
-    digest: str
+    digest: Annotated[str, Meta(pattern="^[a-z0-9]+:[0-9a-f]{32,128}$")]
     size: int
     mediaType: str = ""  # noqa: N815 - OCI's name
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -103,7 +104,7 @@ class RegistryTag:
         url, headers = f"{self._api}/manifests/{self._tag}", {"Accept": ", ".join(MANIFESTS)}
         head = self._web.get(url, headers, most_bytes=0, method="HEAD")
         require_found(head, url)
-        digest = head.headers.get("docker-content-digest") or head.headers.get("etag", "")
+        digest = _mark(head.headers.get("docker-content-digest") or head.headers.get("etag", ""))
         if digest and digest == mark:
             return None
         answer = self._web.get(url, headers, most_bytes=MOST_MANIFEST_BYTES)
@@ -117,7 +118,7 @@ class RegistryTag:
     def _envelope(self, body: bytes) -> bytes:
         try:
             manifest = msgspec.json.decode(body, type=ImageManifest)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, RecursionError) as error:
             raise SourceRefused(f"the tag's manifest cannot be read: {error}") from error
         layer = next((each for each in manifest.layers if each.is_envelope), None)
         if layer is None:
@@ -129,3 +130,8 @@ class RegistryTag:
         answer = self._web.get(url, {}, most_bytes=MOST_BYTES)
         require_found(answer, url)
         return answer.body
+
+
+def _mark(text: str) -> str:
+    """What can be sent back; else as if there were none."""
+    return text if text.isascii() and len(text) <= MOST_MARK_CHARACTERS else ""

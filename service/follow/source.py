@@ -91,3 +91,11 @@ def place(url: str) -> tuple[str, int]:
     """Host and port."""
     parts = urlsplit(url)
     return (parts.hostname or "").lower(), parts.port or DEFAULT_PORTS.get(parts.scheme, 0)
+
+
+def is_address(url: str) -> bool:
+    """Whether `place` can tell its host and port."""
+    try:
+        return bool(place(url)[0])
+    except ValueError:  # brackets of no IPv6 address, a port of no number
+        return False

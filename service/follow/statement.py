@@ -8,7 +8,6 @@ nothing is parsed before its signature holds.
 from __future__ import annotations
 
 import base64
-import binascii
 from collections.abc import Iterable
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
@@ -107,7 +106,7 @@ def verified(text: bytes, keys: Iterable[str]) -> Statement:
         found = msgspec.json.decode(text, type=Envelope)
         payload = base64.b64decode(found.payload, validate=True)
         signatures = [base64.b64decode(each.sig, validate=True) for each in found.signatures]
-    except (msgspec.DecodeError, binascii.Error, ValueError) as error:
+    except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise SignatureRefused(f"the statement is no DSSE envelope: {error}") from error
     signed = authenticated(found.payloadType, payload)
     publics = [public_key_bytes(pem) for pem in keys]
@@ -118,7 +117,7 @@ def verified(text: bytes, keys: Iterable[str]) -> Statement:
         raise SignatureRefused(f"a {found.payloadType!r} is signed, which is no {TYPE!r}")
     try:
         return msgspec.json.decode(payload, type=Statement)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise SignatureRefused(f"what is signed is no statement of a base: {error}") from error
 
 

@@ -10,7 +10,7 @@ import httpx
 from msgspec import Struct
 
 from service.follow.errors import RedirectRefused, SourceRefused, SourceUnreachable
-from service.follow.source import Source, place
+from service.follow.source import Source, is_address, place
 
 CONNECT_S, READ_S = 15.0, 30.0
 MOST_REDIRECTS = 5
@@ -46,6 +46,11 @@ class Web:
         self._authorization: dict[str, str] = {}
         self.authorize: Authorize | None = None
         self._logs_in = False
+
+    @property
+    def origin(self) -> str:
+        """The source's scheme, host and port."""
+        return self._source.origin
 
     def close(self) -> None:
         """Close the connections."""
@@ -97,7 +102,9 @@ class Web:
         raise SourceRefused(f"{_shown(url)} redirects more than {MOST_REDIRECTS} times")
 
     def require_allowed(self, url: str, *, asked_by: str) -> None:
-        """Raises RedirectRefused. asked_by: the address that names this one."""
+        """Raises RedirectRefused, SourceRefused if it is none. asked_by: who names it."""
+        if not is_address(url):
+            raise SourceRefused(f"{_shown(asked_by)} sends on to an address that is none")
         parts = urlsplit(url)
         is_own = place(url) == place(self._source.origin)
         # Plain HTTP only where the source itself is asked so, which is this device.
@@ -121,7 +128,7 @@ class Web:
         except httpx.TransportError as error:
             said = str(error) or type(error).__name__
             raise SourceUnreachable(f"{_shown(url)}: {said}") from error
-        except (httpx.InvalidURL, httpx.StreamError) as error:
+        except (httpx.InvalidURL, httpx.StreamError, ValueError) as error:
             raise SourceRefused(f"{_shown(url)}: {error}") from error
 
     def _log_in(self, url: str, response: httpx.Response) -> bool:
@@ -142,7 +149,7 @@ class Web:
     def _redirected(self, url: str, target: str) -> str:
         try:
             found = str(httpx.URL(url).join(target))
-        except httpx.InvalidURL as error:
+        except (httpx.InvalidURL, ValueError) as error:
             raise SourceRefused(f"{_shown(url)} redirects to no address: {error}") from error
         self.require_allowed(found, asked_by=url)
         return found
