@@ -23,7 +23,7 @@ class Eligibility:
     def __init__(self) -> None:
         self.eligible = True
 
-    async def look(self) -> Any:
+    async def observe(self) -> Any:
         return SimpleNamespace(verdict=self)
 
 

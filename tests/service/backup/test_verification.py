@@ -24,7 +24,7 @@ class Device:
 
     eligible = True
 
-    async def look(self) -> Any:
+    async def observe(self) -> Any:
         return SimpleNamespace(verdict=SimpleNamespace(eligible=self.eligible))
 
 
