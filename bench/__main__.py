@@ -19,7 +19,9 @@ from bench.needs import prepare
 from bench.table import Row, show
 
 BENCHMARKS = {
-    "training": ("throughput", "frameworks", "architectures", "growth", "start", "lora"),
+    "training": (
+        *("throughput", "frameworks", "architectures", "growth", "start", "lora", "texts"),
+    ),
     "device": ("footprint", "jobs", "day", "scale", "images", "preemption", "politeness"),
     "requests": (
         *("upload", "samples", "deletion", "crowd", "load", "prediction", "completion"),
