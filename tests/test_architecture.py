@@ -80,7 +80,7 @@ def test_models_are_quantized_without_sympy() -> None:
 
 def test_the_daemon_serves_without_the_engine() -> None:
     """Nor without need a client of HTTP and what verifies signatures: 10 MB, in a child."""
-    never = {"cryptography", "httpx", "onnx", "onnxruntime"}
+    never = {"cryptography", "httpx", "onnx", "onnxruntime", "tokenizers"}
     seen: set[str] = set()
     queue = ["api.server"]
     while queue:
