@@ -39,7 +39,11 @@ class UpgradeBody(Body):
 
 
 class ModelBaseBody(AdoptedBaseBody):
-    """The base of the version that `latest` names. former: others of which versions are kept."""
+    """The base of the version that `latest` names. former: others of which versions are kept.
+
+    source: what the model follows, from which new bases come by themselves; null for none.
+    """
 
     former: list[AdoptedBaseBody]
     upgrade: UpgradeBody | None
+    source: str | None

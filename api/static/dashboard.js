@@ -4466,6 +4466,81 @@ function spentView({ epsilon, spent, rounds_today: today }) {
   );
 }
 
+// src/views/models/follow.ts
+var SETTINGS2 = [
+  limit("every_hours", "Ask every", "hours"),
+  limit("percent", "Share of devices that take what is offered", "%"),
+  { name: "report", title: "Send one report on each upgrade to", kind: "text", placeholder: "nobody" }
+];
+function followView(app, model2) {
+  const { name } = model2;
+  const path = modelPath(name, "/follow");
+  const source = app.resources.read(modelPath(name, "/base"))?.source;
+  const known = typeof source === "string" ? app.resources.read(modelPath(name, "/follow")) : null;
+  if (source === void 0 || known === void 0) return section("Vendor’s source", { id: "follow" }, loading());
+  if (known === null) {
+    const about = "None. A model can take new bases that its vendor has signed from a registry or a web server: ";
+    return section("Vendor’s source", { id: "follow" }, h("p", { class: "quiet" }, about, h("code", {}, "honed models follow")));
+  }
+  const { keys, name: named, hosts, every_hours: every, percent: percent2, report } = known;
+  const terms = { source, keys, name: named, hosts, every_hours: every, percent: percent2, report };
+  return section(
+    "Vendor’s source",
+    { id: "follow" },
+    h("p", {}, h("code", {}, source)),
+    facts3(known),
+    [...known.blocked_by.map(({ detail: detail2 }) => detail2), ...known.error ? [known.error.detail] : []].map((detail2) => h("p", { class: "quiet", "data-key": detail2 }, detail2)),
+    settingsForm(app, {
+      name: `follow:${name}`,
+      groups: [{ title: "Vendor’s source", settings: SETTINGS2 }],
+      values: terms,
+      pointer: "",
+      stale: staleOf(model2),
+      send: async (changed2) => {
+        const wanted = { ...terms, ...changed2 };
+        await app.api.put(path, { ...wanted, report: wanted.report || null });
+        return `The source of ${name} is saved, and asked now.`;
+      }
+    }),
+    reportView(known),
+    h("div", { class: "buttons" }, opener(`ask-unfollow:${name}`, "Unfollow …", () => askUnfollow(app, model2), "the source", "danger"))
+  );
+}
+function facts3({ offered, taken, asked_at: asked, next_at: next, asking }) {
+  return h(
+    "dl",
+    { class: "facts" },
+    fact("offered", offered === null ? "nothing yet" : `version ${count(offered.version)}`),
+    fact("taken", taken === null ? "none" : `version ${count(taken)}`),
+    fact("asked", asking ? "now" : asked === null ? "not yet" : when(asked)),
+    next !== null && fact("next", when(next))
+  );
+}
+function reportView({ report, report_body: body }) {
+  const says2 = "The model, version and digest of the base; whether the gate promoted it; the gate’s metric before and after, to two digits; the number of training samples, rounded down to a power of two. Never a sample, a label or a parameter.";
+  return h(
+    "details",
+    { "data-key": "report" },
+    h("summary", {}, report === null ? "What a report would say" : "What a report says"),
+    h("p", { class: "quiet" }, says2),
+    body === null ? h("p", { class: "quiet" }, "No upgrade from this source has ended yet.") : h("pre", {}, JSON.stringify(body, null, 2))
+  );
+}
+function askUnfollow(app, model2) {
+  const { name } = model2;
+  confirm(app, {
+    title: `Unfollow the source of ${name}?`,
+    detail: "New bases no longer come by themselves. An upgrade that has begun goes on.",
+    yes: "Unfollow the source",
+    name: `unfollow:${name}`,
+    stale: staleOf(model2),
+    run: async () => {
+      await app.api.remove(modelPath(name, "/follow"));
+      return "Unfollowed.";
+    }
+  });
+}
+
 // src/views/models/preprocess.ts
 var CHOICES = {
   image: { resize: ["cover", "contain", "stretch"], channels: ["rgb", "gray"], layout: ["nchw", "nhwc"] },
@@ -4625,7 +4700,7 @@ function askRemoveReference(app, model2) {
 }
 
 // src/views/models/triggers.ts
-var SETTINGS2 = [
+var SETTINGS3 = [
   { name: "name", title: "Name", kind: "text", placeholder: "automatic" },
   { name: "cron", title: "Schedule, as cron", kind: "text", placeholder: "30 2 * * mon-fri" },
   { name: "time_zone", title: "Time zone", kind: "text", placeholder: "the device’s" },
@@ -4657,7 +4732,7 @@ function addForm2(app, model2) {
     h("summary", {}, "Add a trigger"),
     settingsForm(app, {
       name: `trigger:${name}`,
-      groups: [{ title: "A new trigger", settings: SETTINGS2 }],
+      groups: [{ title: "A new trigger", settings: SETTINGS3 }],
       values: EMPTY,
       pointer: "",
       save: "Add the trigger",
@@ -4699,7 +4774,7 @@ function triggerItem(app, model2, trigger) {
 function changeForm(app, model2, trigger, path) {
   return settingsForm(app, {
     name: `trigger:${model2.name}:${trigger.id}`,
-    groups: [{ title: trigger.name, settings: SETTINGS2 }],
+    groups: [{ title: trigger.name, settings: SETTINGS3 }],
     values: trigger,
     pointer: "",
     stale: stale(model2),
@@ -4804,7 +4879,7 @@ function settingsTab(app, model2) {
       baseSetView(app, model2),
       referenceView(app, model2)
     ),
-    h("div", { class: "stack" }, baseView(app, model2), classesView3(app, model2), triggersView(app, model2), preprocessView(app, model2), federationView(app, model2), aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
+    h("div", { class: "stack" }, baseView(app, model2), followView(app, model2), classesView3(app, model2), triggersView(app, model2), preprocessView(app, model2), federationView(app, model2), aboutView(model2), section("Delete", { id: "delete" }, deletion(app, model2)))
   );
 }
 function aboutView(model2) {
@@ -5482,7 +5557,7 @@ function driftView(app, model2, list2) {
   return section(
     "Drift",
     { id: "drift" },
-    found2 === void 0 ? loading() : found2 === null ? introduction(fetched) : reportView(found2),
+    found2 === void 0 ? loading() : found2 === null ? introduction(fetched) : reportView2(found2),
     h(
       "div",
       { class: "buttons", "data-key": "buttons" },
@@ -5502,7 +5577,7 @@ function driftView(app, model2, list2) {
 function introduction({ version }) {
   return h("p", { class: "quiet", "data-key": "introduction" }, `Compares recent inputs with those that version ${version} was trained on.`);
 }
-function reportView({ version, drifted, training_samples: before, recent_samples: recent, compared: compared2, features }) {
+function reportView2({ version, drifted, training_samples: before, recent_samples: recent, compared: compared2, features }) {
   const samples = `${count(recent)} recent samples, ${count(before)} that version ${version} was trained on`;
   if (drifted === null) return [h("p", { "data-key": "few" }, `Too few samples to compare: ${samples}.`)];
   return [
@@ -5812,7 +5887,7 @@ function jobRows(mine) {
 }
 function samplesView({ name, samples }, counted2) {
   if (Object.values(samples).every((each2) => each2 === 0)) return [h("p", { class: "quiet" }, "No samples yet.")];
-  const facts3 = [
+  const facts4 = [
     fact("train", count(samples.train)),
     fact("validation", count(samples.validation)),
     fact("unlabelled", count(samples.unlabelled)),
@@ -5820,7 +5895,7 @@ function samplesView({ name, samples }, counted2) {
     counted2 !== null && counted2.quarantined > 0 && fact("quarantined", count(counted2.quarantined)),
     counted2 !== null && fact("size", bytes(counted2.size_bytes))
   ];
-  return [h("dl", { class: "facts" }, facts3), counted2 === null ? null : classBars(name, counted2)];
+  return [h("dl", { class: "facts" }, facts4), counted2 === null ? null : classBars(name, counted2)];
 }
 function classBars(name, { labels }) {
   const byClass = /* @__PURE__ */ new Map();
@@ -6013,7 +6088,7 @@ var SCOPES = [
 ];
 var TOKENS2 = ["/v1/tokens"];
 var LIMITS = "limits/";
-var SETTINGS3 = [
+var SETTINGS4 = [
   { name: "name", title: "Name", kind: "text" },
   { name: "expires_at", title: "Expires", unit: "local time", kind: "time" },
   limit("limits/connections", "Maximum open requests"),
@@ -6096,7 +6171,7 @@ function openChange(app, { id, name, expires_at, limits }) {
       h("h2", { id: "dialog-title" }, `Change ${name}`),
       settingsForm(app, {
         name: `token:${id}`,
-        groups: [{ title: name, settings: SETTINGS3 }],
+        groups: [{ title: name, settings: SETTINGS4 }],
         values: { name, expires_at, ...values },
         pointer: "",
         stale: TOKENS2,

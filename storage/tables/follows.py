@@ -66,6 +66,12 @@ class Follows:
         with self._readers.snapshot() as connection:
             return _one(connection, model)
 
+    def source(self, model_id: int) -> str | None:
+        """What a model follows, None for nothing."""
+        with self._readers.snapshot() as connection:
+            known = _found(connection, model_id)
+        return None if known is None else known.terms.source
+
     def list(self) -> builtins.list[Follow]:
         """Of all models, by their ids."""
         with self._readers.snapshot() as connection:

@@ -129,6 +129,7 @@ def _shown(daemon: Daemon, model: Model) -> ModelBaseBody:
     return ModelBaseBody.of(
         rows[model.base],
         former=[row for row in former if row.base != model.base],
+        source=daemon.store.follows.source(model.id),
         upgrade=upgrade
         and {
             **{name: getattr(upgrade.base, name) for name in ("base", "sha256", "arrived_at")},

@@ -229,6 +229,37 @@ export interface FederationBody {
   rounds_today: number;
 }
 
+export interface FollowBody {
+  model: string;
+  source: string;
+  keys: Array<string>;
+  name: string;
+  hosts: Array<string>;
+  every_hours: number;
+  percent: number;
+  report: string | null;
+  created_at: string;
+  asking: boolean;
+  blocked_by: Array<BlockerBody>;
+  asked_at: string | null;
+  next_at: string | null;
+  offered: OfferedBody | null;
+  in_share: boolean | null;
+  downloaded_bytes: number;
+  taken: number | null;
+  taken_at: string | null;
+  job_id: number | null;
+  report_body: Record<string, unknown> | null;
+  reported: number | null;
+  error: FollowErrorBody | null;
+}
+
+export interface FollowErrorBody {
+  code: string;
+  detail: string;
+  at: string;
+}
+
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
   metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy";
@@ -357,6 +388,7 @@ export interface ModelBaseBody {
   versions: Array<number>;
   former: Array<AdoptedBaseBody>;
   upgrade: UpgradeBody | null;
+  source: string | null;
 }
 
 export interface ModelBody {
@@ -382,6 +414,14 @@ export interface ModelBody {
   duplicates: "merge" | "keep";
   features: Array<string> | null;
   federation: ConsentBody;
+}
+
+export interface OfferedBody {
+  version: number;
+  sha256: string;
+  size_bytes: number;
+  expires_at: string;
+  percent: number;
 }
 
 export interface ParameterCounts {

@@ -21,6 +21,7 @@ export type {
   EventBody as Told,
   FaultBody as Fault,
   FeatureDriftBody as FeatureDrift,
+  FollowBody as Follow,
   FederationBody as Federation,
   InitializerBody as Parameter,
   JobBody as Job,

@@ -14,6 +14,7 @@ import { confirm, opener, section } from "../parts/parts";
 import { baseView } from "./base";
 import { classesView } from "./classes";
 import { federationView } from "./federation";
+import { followView } from "./follow";
 import { preprocessView } from "./preprocess";
 import { baseSetView, referenceView } from "./sets";
 import { triggersView } from "./triggers";
@@ -90,7 +91,7 @@ export function settingsTab(app: App, model: Model): HTMLElement {
       baseSetView(app, model),
       referenceView(app, model),
     ),
-    h("div", { class: "stack" }, baseView(app, model), classesView(app, model), triggersView(app, model), preprocessView(app, model), federationView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
+    h("div", { class: "stack" }, baseView(app, model), followView(app, model), classesView(app, model), triggersView(app, model), preprocessView(app, model), federationView(app, model), aboutView(model), section("Delete", { id: "delete" }, deletion(app, model))),
   );
 }
 
