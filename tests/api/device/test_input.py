@@ -16,7 +16,7 @@ import pytest
 from support import DEADLINE_S, Served, client, wait_until
 from watcher import Watcher
 
-from service.device import sessions
+from service.device import login_sessions
 from service.device.login_sessions import Session
 
 PATH = "/v1/device/input"
@@ -133,7 +133,7 @@ def test_a_helper_that_is_killed_makes_idle_unknown_and_blocks(
 
     anna.process.kill()
     anna.process.wait()
-    monkeypatch.setattr(sessions, "REPORT_HOLDS_S", 0.1)
+    monkeypatch.setattr(login_sessions, "REPORT_HOLDS_S", 0.1)
     wait_until(lambda: not device(inside)["eligible"], "the report to grow old")
 
     detail = device(inside)["signals"]["user_idle_s"]["detail"]
