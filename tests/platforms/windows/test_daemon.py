@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import signal
+import sys
 import time
 
 import numpy as np
 import onnx
+import psutil
 import pytest
 from onnx import numpy_helper
 from support import blobs, mlp, wait_until
@@ -32,11 +34,20 @@ def weights(model):
     return {each.name: numpy_helper.to_array(each) for each in graph.initializer}
 
 
-def test_it_is_ready_in_five_seconds(serve_there):
+def processor_s(pid):
+    """Of a process of Windows and of Wine's server, which answers its calls."""
+    found = psutil.process_iter(["name"])
+    asked = [each for each in found if each.pid == pid or each.info["name"] == "wineserver64"]
+    return sum(sum(each.cpu_times()[:2]) for each in asked)
+
+
+def test_it_is_ready_after_five_seconds_of_a_processor(serve_there):
+    """In less time than that, where other programs leave it two."""
     serve_there().stop(signal.SIGINT)
-    began = time.monotonic()
-    serve_there()
-    assert time.monotonic() - began <= READY_S
+    used, began = processor_s(None), time.monotonic()
+    used = processor_s(serve_there().process.pid) - used
+    sys.stdout.write(f"ready after {time.monotonic() - began:.1f} s, {used:.1f} of a processor\n")
+    assert used <= READY_S
 
 
 def test_weights_that_it_trains_are_those_of_linux(serve_there, serve):
