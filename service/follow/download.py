@@ -55,18 +55,24 @@ class Download:
         SourceUnreachable, SourceRefused, RedirectRefused, StorageFull, StorageBroken.
         """
         with file_faults("cannot write the download"):
-            self._take_up()
-            kept = self._have
-            self._complete(web, url)
-            if self._is_wrong and kept:
-                self._begin_anew()
-                self._complete(web, url)
-            if self._is_wrong:
-                found = self._digest.hexdigest()
-                raise self._mismatch(f"they have the digest {found}")
-            with self._path.open("rb") as file:
+            try:
+                self._download(web, url)
+            except ContentMismatch:
+                self._path.unlink(missing_ok=True)  # Windows removes no file that is open
+                raise
+            with self._path.open("r+b") as file:  # and flushes none that is open for reading
                 sync_file(file.fileno())
             sync_folder(self._path.parent)
+
+    def _download(self, web: Web, url: str) -> None:
+        self._take_up()
+        kept = self._have
+        self._complete(web, url)
+        if self._is_wrong and kept:
+            self._begin_anew()
+            self._complete(web, url)
+        if self._is_wrong:
+            raise self._mismatch(f"they have the digest {self._digest.hexdigest()}")
 
     @property
     def _is_wrong(self) -> bool:
@@ -161,6 +167,4 @@ class Download:
         raise SourceUnreachable(f"the connection ended after {self._have} bytes")
 
     def _mismatch(self, what: str) -> ContentMismatch:
-        """The error; nothing that came is kept."""
-        self._path.unlink(missing_ok=True)
         return ContentMismatch(f"{self._file.size_bytes} bytes are signed, and {what}")

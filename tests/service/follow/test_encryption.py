@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -17,6 +18,8 @@ from service.processes.interpreter import APPLICATION, command, environment
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """Of localhost, which nobody has signed but itself."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
     key, certificate = tmp_path / "localhost.key", tmp_path / "localhost.crt"
     words = (
         "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
