@@ -11,9 +11,18 @@ from service.logs import NEWLINE, visible
 from storage.database.codec import dump
 
 
-def echo_text(text: str | None = None, *, err: bool = False, file: IO[Any] | None = None) -> None:
-    """Lines for people; what others have named cannot command the terminal. err: on stderr."""
-    click.echo(visible(text or "", keep=NEWLINE), err=err, file=file)
+def echo_text(
+    text: str | None = None,
+    *,
+    err: bool = False,
+    file: IO[Any] | None = None,
+    is_line: bool = True,
+) -> None:
+    """Lines for people; what others have named cannot command the terminal. err: on stderr.
+
+    is_line: whether the text ends its line.
+    """
+    click.echo(visible(text or "", keep=NEWLINE), err=err, file=file, nl=is_line)
 
 
 def echo_json(value: Any) -> None:

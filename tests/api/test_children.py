@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 from pictures import PREPROCESS, image_model, photo
 from support import client, wait_until
+from vendors import Vendor
 
 from service.processes.children import OOM_SCORE_ADJ
 
 ROOT = Path(__file__).parents[2]
 STARTED = re.compile(r'\bspawn\(\s*"([\w.]+)"')
+FOLLOWED = {"source": "http://127.0.0.1:9/m.onnx", "keys": [Vendor().pem]}
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 
@@ -69,13 +71,19 @@ def use_all(http: Any) -> None:
         http.post(f"{url}/predict", content=photo(60, 2), headers={"Content-Type": "image/png"}),
         http.get("/openapi.json"),
         http.get("/v1/system"),
+        http.put(f"{url}/follow", json=FOLLOWED),
         http.post(f"{url}/jobs", json={"max_steps": 1, "ignore_policy": True}),
     ]
-    assert [each.status_code for each in asked] == [201, 201, 200, 200, 200, 200, 200, 202], asked
+    assert [each.status_code for each in asked] == [201, 201, 200, 200, 200, 200, 200, 200, 202], (
+        asked
+    )
     job = asked[-1].headers["Location"]
     wait_until(lambda: http.get(job).json()["state"] == "succeeded", "the job to end")
+    wait_until(lambda: http.get(f"{url}/follow").json()["error"], "the source to be asked")
 
 
+# The daemon ignores it, but here pytest has the last word on warnings.
+@pytest.mark.filterwarnings("ignore::pydantic.warnings.UnsupportedFieldAttributeWarning")
 def test_each_kind_of_child_has_the_limits_of_all(
     serve_inside: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

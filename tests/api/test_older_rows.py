@@ -16,6 +16,7 @@ import pytest
 from federated import Device, make_device
 from pictures import PREPROCESS, image_model, photo
 from support import Served, blobs, mlp, wait_until
+from vendors import Vendor
 
 TARGET = {"name", "dtype", "shape", "num_classes", "classes"}
 FIRST = {
@@ -26,6 +27,7 @@ FIRST = {
     "jobs.blocked_by": {"condition", "detail"},
     "jobs.error": {"code", "detail"},
     "jobs.hyperparameters": {"max_steps", "epochs", "batch_size", "learning_rate", "seed"},
+    "follows.terms": {"source", "keys", "name"},
     "models.federation": {"allowed", "superlink"},
     "models.target": TARGET,
     "rounds.terms": {
@@ -93,6 +95,8 @@ def fill(served: Served) -> None:
     quota = {"quota": {"max_samples": 9000}}
     http.patch("/v1/models/m", json=quota).raise_for_status()
     http.put("/v1/models/m/reference").raise_for_status()
+    followed = {"source": "http://127.0.0.1:9/m.onnx", "keys": [Vendor().pem]}
+    http.put("/v1/models/m/follow", json=followed).raise_for_status()
     served.train("m", epochs=1, ignore_policy=True)
     http.get("/v1/models/m/versions/2/model.onnx?variant=ort").raise_for_status()
     http.get("/v1/models/m/drift").raise_for_status()

@@ -9,8 +9,7 @@ import click
 from cli.client import Client, model_path
 from cli.errors import Failure
 from cli.options import as_json, model_argument
-from cli.output import echo, echo_table
-from service.logs import NEWLINE, visible
+from cli.output import echo, echo_table, echo_text
 from storage.database.codec import load
 
 DATA, ERROR = "data: ", "event: error"
@@ -52,7 +51,7 @@ def complete(client: Client, /, model: str, text: str, *, as_json: bool, **asked
             is_error = is_error or line == ERROR
             if line.startswith(DATA):
                 _echo_event(load(line.removeprefix(DATA)), is_error=is_error)
-    click.echo()
+    echo_text()
 
 
 def _echo_suggestions(found: dict[str, Any]) -> None:
@@ -63,4 +62,4 @@ def _echo_suggestions(found: dict[str, Any]) -> None:
 def _echo_event(event: dict[str, Any], *, is_error: bool) -> None:
     if is_error:
         raise Failure(event["detail"])
-    click.echo(visible(event["text"], keep=NEWLINE), nl=False)
+    echo_text(event["text"], is_line=False)

@@ -47,7 +47,8 @@ def simple_scores(
         truth, predicted = dataset.labels[chosen], []
         for start in range(0, len(chosen), BATCH_SIZE):
             batch = chosen[start : start + BATCH_SIZE]
-            predicted.append(np.broadcast_to(predict(batch), dataset.labels[batch].shape))
+            # A reader may use its buffer again.
+            predicted.append(np.array(np.broadcast_to(predict(batch), truth[: len(batch)].shape)))
             tick()
         scores[name] = metric.of_samples(np.concatenate(predicted), truth)
     return scores

@@ -49,6 +49,9 @@ GET /v1/models/{name}/aliases models:read
 GET /v1/models/{name}/aliases/{alias} models:read
 PUT /v1/models/{name}/aliases/{alias} models:admin
 DELETE /v1/models/{name}/aliases/{alias} models:admin
+GET /v1/models/{name}/base models:read
+PUT /v1/models/{name}/base models:admin
+DELETE /v1/models/{name}/base models:admin
 GET /v1/models/{name}/base-set models:read
 POST /v1/models/{name}/base-set models:admin
 DELETE /v1/models/{name}/base-set models:admin
@@ -60,6 +63,8 @@ POST /v1/models/{name}/classes/{class_name}/merge models:admin
 GET /v1/models/{name}/checkpoints models:read
 GET /v1/models/{name}/drift models:read
 POST /v1/models/{name}/jobs train
+POST /v1/models/{name}/complete predict
+POST /v1/completions predict
 POST /v1/models/{name}/evaluate federate
 GET /v1/models/{name}/federation models:read
 GET /v1/models/{name}/parameters models:read
@@ -68,6 +73,9 @@ POST /v1/models/{name}/rounds federate
 GET /v1/rounds/{round_id} federate
 GET /v1/rounds/{round_id}/update federate
 DELETE /v1/rounds/{round_id} federate
+GET /v1/models/{name}/follow models:read
+PUT /v1/models/{name}/follow models:admin
+DELETE /v1/models/{name}/follow models:admin
 GET /v1/models/{name}/latest models:read
 GET /v1/models/{name}/latest/model.onnx models:read
 POST /v1/models/{name}/predict predict
@@ -89,6 +97,7 @@ PATCH /v1/models/{name}/samples/{sample_id} samples:write
 DELETE /v1/models/{name}/samples/{sample_id} models:admin
 GET /v1/models/{name}/samples/{sample_id}/content samples:read
 GET /v1/models/{name}/samples/{sample_id}/thumbnail samples:read
+GET /v1/models/{name}/tokenizer.json models:read
 GET /v1/models/{name}/triggers models:read
 POST /v1/models/{name}/triggers train
 GET /v1/models/{name}/triggers/{trigger_id} models:read
