@@ -107,7 +107,7 @@ def test_an_empty_text_is_refused_if_no_token_begins_texts(opened: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "the tok", "the token ", "the token", "a (b", "x\ny", "naï"])
 def test_byte_pairs_give_whole_words_that_begin_as_the_text_ends(opened: Any, text: str) -> None:
-    texts = [path.read_text() for path in Path("docs").glob("*.md")]
+    texts = [path.read_text("utf-8") for path in Path("docs").glob("*.md")]
     tokenizer = byte_tokenizer(texts, size=600)
     model = decoder(600, width=64, cached=True)
     found = suggest(*opened(tokenizer, model), text, count=5)
@@ -119,7 +119,7 @@ def test_byte_pairs_give_whole_words_that_begin_as_the_text_ends(opened: Any, te
 
 
 def test_a_model_with_cached_keys_suggests_what_the_same_without_does(told: Any) -> None:
-    texts = [path.read_text() for path in Path("docs").glob("*.md")]
+    texts = [path.read_text("utf-8") for path in Path("docs").glob("*.md")]
     tokenizer = byte_tokenizer(texts, size=600)
     some, others = (
         told(tokenizer, decoder(600, width=64, cached=cached), "the samples are", count=5)

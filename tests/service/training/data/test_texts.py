@@ -119,7 +119,9 @@ def test_without_a_stride_a_text_is_truncated_on_the_side_that_is_said(tmp_path:
     long = " ".join(WORDS * 4)
     (ids, _), *_ = kind_of(tmp_path, stride=24, max_windows=99).encoder.encode([(long, None)])
     for side, expected in (("right", ids[:24]), ("left", ids[-24:])):
-        data = opened(tmp_path, kind_of(tmp_path, truncation=side), [long])
+        folder = tmp_path / side
+        folder.mkdir()
+        data = opened(folder, kind_of(folder, truncation=side), [long])
         assert data.inputs(np.array([0]))[0][0].tolist() == list(expected)
 
 
