@@ -70,6 +70,7 @@ def test_validation_joins_the_curve_at_the_end_of_each_epoch(make_bench: MakeBen
         "learning_rate",
         "validation_loss",
         "validation_accuracy",
+        "validation_balanced_accuracy",
         "validation_macro_f1",
         "validation_calibration_error",
     }
