@@ -77,7 +77,7 @@ def test_a_decoder_learns_texts_that_have_no_labels(served: Served) -> None:
 def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(served: Served) -> None:
     register(served, "bytes", decoder(64), preprocess={**TEXT, "max_tokens": 12, "stride": 8})
     send(served, "bytes", TEXTS)
-    long = RECIPE | {"epochs": 40}
+    long = RECIPE | {"epochs": 300}
     calm = served.train("bytes", **long, **{"from": "base"})
 
     job = served.ask_for_job("bytes", **long, **{"from": "base"})["id"]
