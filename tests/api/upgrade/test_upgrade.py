@@ -208,7 +208,7 @@ def test_stored_photos_take_another_size(served: Served) -> None:
 def test_a_paused_job_of_the_old_base_ends_first_or_is_cancelled(
     served: Served, learned: str, running: str
 ) -> None:
-    old = served.ask_for_job(learned, max_steps=5000, batch_size=4, learning_rate=1e-3)
+    old = served.ask_for_job(learned, max_steps=10_000_000, batch_size=4, learning_rate=1e-3)
     wait_until(lambda: served.job(old["id"])["progress"].get("step", 0) > 0, "the job to train")
     served.http.post(f"/v1/jobs/{old['id']}/pause").raise_for_status()
     answer = put(served, mlp(6, 32, 16, 3, seed=3), running=running)
