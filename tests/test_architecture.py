@@ -103,6 +103,14 @@ def test_the_daemon_loads_no_first_version_of_pydantic() -> None:
     assert run.stdout.split() == [b"[]"]
 
 
+def test_the_daemon_loads_kinds_of_preprocessing_only_for_models_that_have_one() -> None:
+    """With their augmentations they take a megabyte."""
+    program = "import sys, api.server; print(*(m for m in sys.modules if 'service.prep' in m))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    kinds = {"audio", "image", "standardize", "text", "windows", "kinds", "redaction", "tokens"}
+    assert not {f"service.preprocess.{kind}" for kind in kinds} & set(run.stdout.decode().split())
+
+
 def test_the_resting_daemon_has_not_loaded_numpy(tmp_path: Path) -> None:
     """It takes 13 MB, and only samples and predictions need it. It is told to start no threads."""
     program = """if True:

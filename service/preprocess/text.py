@@ -22,6 +22,7 @@ from service.preprocess.text_inputs import (
     IDS,
     KIND,
     LEAVE_OUT,
+    MAX_TEXT_BYTES,
     OF_TOKENIZER,
     ROLES,
     length_of,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
     from service.preprocess.tokens import Encoder
 
-MAX_TEXT_BYTES = 2**20
 SEPARATOR = "\x1f"
 """Between the two texts of a pair, as a sample is stored: ASCII's unit separator."""
 HEADER = 2

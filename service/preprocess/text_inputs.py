@@ -26,6 +26,9 @@ FIELDS += (LEAVE_OUT,)
 DEFAULT_TOKENS = 128
 """Of an input whose length is not fixed."""
 MOST_TOKENS = 8192
+MAX_TEXT_BYTES = 2**20
+MAX_TOKENIZER_BYTES = 64 * 2**20
+"""Vocabularies of 260,000 tokens with their merges take 33 MB."""
 DEFAULT_WINDOWS, MOST_WINDOWS = 16, 256
 
 

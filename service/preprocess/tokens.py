@@ -12,9 +12,8 @@ from typing import Any
 from msgspec import Struct
 
 from service.preprocess.kind import Unreadable
+from service.preprocess.text_inputs import MAX_TOKENIZER_BYTES
 
-MAX_TOKENIZER_BYTES = 64 * 2**20
-"""Vocabularies of 260,000 tokens with their merges take 33 MB."""
 MAX_VOCABULARY = 2**20
 CHECK_S = 20.0
 """A tokenizer that is not read, or does not answer the probes, within it is refused."""

@@ -6,7 +6,6 @@ import asyncio
 
 from service.errors import ChildDied
 from service.preprocess import for_model
-from service.preprocess.image import Image
 from service.processes.children import Children
 from storage.errors import NotFound
 from storage.records.models import Model
@@ -26,6 +25,8 @@ class Thumbnails:
 
     async def make(self, model: Model, sample_id: int, *, size: int) -> bytes:
         """Raises NotFound if the sample is not a picture or cannot be read, ChildDied."""
+        from service.preprocess.image import Image
+
         if not isinstance(for_model(model).files, Image):
             raise NotFound(f"the samples of {model.name!r} are no pictures; ask for their content")
         data = await asyncio.to_thread(self._store.samples.content, model.id, sample_id)

@@ -25,7 +25,7 @@ from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.models.prepared import TOKENIZER
 from service.models.specification import Form, ModelSpec
-from service.preprocess.tokens import MAX_TOKENIZER_BYTES
+from service.preprocess.text_inputs import MAX_TOKENIZER_BYTES
 from service.training.protocol.messages.preparation import Lora
 from service.training.tasks import FITS_ALL, OWN
 from storage.database import audited

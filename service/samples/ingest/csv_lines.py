@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from math import prod
 from typing import IO
 
-from service.preprocess.text import MAX_TEXT_BYTES
+from service.preprocess.text_inputs import MAX_TEXT_BYTES
 from service.samples.ingest.csv_header import wrong_csv
 from storage.errors import Problem
 from storage.records.models import Model

@@ -11,7 +11,6 @@ import numpy as np
 from msgspec.structs import replace
 
 from service.preprocess import Description, for_signature
-from service.preprocess.windows import Windows
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import wrong_csv
 from service.samples.ingest.intake import GoodSamples
@@ -23,6 +22,8 @@ from storage.records.signatures import Signature, TensorSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from service.preprocess.windows import Windows
+
 BYTES_AT_ONCE = 8 * 2**20
 PARTS = 10
 """One part in ten is for validation."""
@@ -32,8 +33,12 @@ WINDOWS_A_PART = 4
 
 def windows_of(signature: Signature, preprocess: Sequence[Description]) -> Windows | None:
     """How a model's recordings are cut; None for a model with one sample per row."""
+    if not preprocess or len(signature.inputs) > 1:
+        return None
+    from service.preprocess.windows import Windows
+
     kind = for_signature(signature, preprocess).kinds.get(signature.inputs[0].name)
-    return kind if isinstance(kind, Windows) and len(signature.inputs) == 1 else None
+    return kind if isinstance(kind, Windows) else None
 
 
 def row_signature(signature: Signature, preprocess: Sequence[Description]) -> Signature:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from service.errors import InvalidInput
 from service.preprocess import Description, FileKind, for_model, for_signature
-from service.preprocess.kinds import KINDS
 from service.samples.columns import COLUMNS
 from storage.errors import Problem
 from storage.records.models import Model
@@ -31,6 +30,8 @@ def require_files(model: Model) -> FileKind:
     """A model's preprocessing of files. Raises InvalidInput for one whose samples are tensors."""
     kind = for_model(model).files
     if kind is None:
+        from service.preprocess.kinds import KINDS
+
         kinds = " or ".join(repr(k) for k, each in KINDS.items() if issubclass(each, FileKind))
         detail = f"register it with spec.preprocess of kind {kinds}, or send tensors"
         title = f"model {model.name!r} takes no files"

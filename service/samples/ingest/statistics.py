@@ -9,7 +9,6 @@ import numpy as np
 
 from service.preprocess import for_model
 from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments, mean_and_std
-from service.preprocess.standardize import Standardize
 from service.samples.ingest import tensors
 from storage.records.models import Model
 from storage.records.samples import Split
@@ -62,6 +61,8 @@ class Statistics:
         self, name: str, moments: Moments, seen: tuple[Floats, Floats] | None
     ) -> Iterator[str]:
         """seen: mean and standard deviation of earlier samples."""
+        from service.preprocess.standardize import Standardize
+
         kind = for_model(self._model).kinds.get(name)
         if isinstance(kind, Standardize) and kind.mean is not None and kind.std is not None:
             mean, std = np.array(kind.mean), np.array(kind.std)
