@@ -937,7 +937,7 @@ function presetOf({ kind, channels }) {
 
 // src/daemon/tasks.ts
 var TASKS = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "loss"] },
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
   mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
   bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
   l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
@@ -951,6 +951,7 @@ var METRICS = {
   accuracy: { higherIsBetter: true },
   balanced_accuracy: { higherIsBetter: true },
   macro_f1: { higherIsBetter: true },
+  mean_iou: { higherIsBetter: true },
   loss: { higherIsBetter: false },
   mae: { higherIsBetter: false },
   rmse: { higherIsBetter: false },
@@ -1026,8 +1027,10 @@ var STATES = {
 };
 var METRIC_WORDS = {
   f1: "F1",
+  iou: "IoU",
   macro_f1: "macro F1",
   mae: "mean absolute error",
+  mean_iou: "mean IoU",
   micro_f1: "micro F1",
   r2: "R²",
   top_5_accuracy: "top-5 accuracy"
@@ -3588,7 +3591,7 @@ function confusions(known) {
   );
 }
 function classesView2(known) {
-  const rows = ["recall", "precision", "f1"].flatMap((key) => {
+  const rows = ["recall", "precision", "iou", "f1"].flatMap((key) => {
     const [then, now] = [known.before[key], known.after[key]];
     return (then ?? []).map((value, index) => [`${metricWords(key)} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
   });

@@ -40,7 +40,7 @@ export interface FaultBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -52,7 +52,7 @@ export interface GateBody {
 
 export interface GateSettings {
   mode?: "always" | "if_not_worse" | "manual" | null;
-  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | null;
+  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | null;
   margin?: number | null;
   min_validation_samples?: number | null;
   min_per_class?: number | null;

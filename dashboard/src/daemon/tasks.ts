@@ -15,7 +15,7 @@ export interface Task {
 type Loss = string | { output: string };
 
 export const TASKS: Readonly<Record<string, Task>> = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "loss"] },
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
   mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
   bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
   l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
@@ -31,6 +31,7 @@ export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = {
   accuracy: { higherIsBetter: true },
   balanced_accuracy: { higherIsBetter: true },
   macro_f1: { higherIsBetter: true },
+  mean_iou: { higherIsBetter: true },
   loss: { higherIsBetter: false },
   mae: { higherIsBetter: false },
   rmse: { higherIsBetter: false },

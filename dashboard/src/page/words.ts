@@ -73,8 +73,10 @@ export interface Measure {
 /** Metrics whose words are not those of their names. */
 const METRIC_WORDS: Record<string, string> = {
   f1: "F1",
+  iou: "IoU",
   macro_f1: "macro F1",
   mae: "mean absolute error",
+  mean_iou: "mean IoU",
   micro_f1: "micro F1",
   r2: "R²",
   top_5_accuracy: "top-5 accuracy",

@@ -24,9 +24,10 @@ class Classification(PassMetrics):
     """Metrics of class scores, at the positions that count.
 
     output: (batch, classes, …). target: (batch, …) int64. top_5_accuracy: the truth is among the
-    five highest; None up to five classes. calibration_error: see `Calibration`. precision, recall:
-    per class, None for a class that was never predicted, or never true. confusion_matrix: rows are
-    the truth, columns the prediction. These three are None above MAX_CONFUSION_CLASSES.
+    five highest; None up to five classes. calibration_error: see `Calibration`. precision, recall,
+    iou: per class, None for a class that was never predicted, never true, or neither.
+    confusion_matrix: rows are the truth, columns the prediction. These four are None above
+    MAX_CONFUSION_CLASSES. mean_iou: of the classes that have one.
     """
 
     def __init__(self, classes: int) -> None:
@@ -65,12 +66,24 @@ class Classification(PassMetrics):
             "accuracy": ratio(int(self._hits.sum()), total),
             "balanced_accuracy": self._balanced(),
             "macro_f1": macro_f1(self._hits, self._true, self._predicted),
+            "mean_iou": self._mean_iou(),
             "top_5_accuracy": ratio(self._near, total) if len(self._true) > TOP else None,
             "calibration_error": self._calibration.error(),
             "precision": self._of_classes(self._predicted),
             "recall": self._of_classes(self._true),
+            "iou": self._of_classes(self._union),
             "confusion_matrix": None if self._matrix is None else self._matrix.tolist(),
         }
+
+    @property
+    def _union(self) -> Counts:
+        """Positions that are of a class, or predicted as it."""
+        union: Counts = self._true + self._predicted - self._hits
+        return union
+
+    def _mean_iou(self) -> float | None:
+        occurs = self._union > 0
+        return float((self._hits[occurs] / self._union[occurs]).mean()) if occurs.any() else None
 
     def _balanced(self) -> float | None:
         occurs = self._true > 0

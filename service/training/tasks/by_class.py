@@ -37,6 +37,18 @@ def macro_f1(means: Counts) -> float:
     return float((2 * right[occurs] / (true + predicted)[occurs]).mean()) if occurs.any() else 0.0
 
 
+def mean_iou(means: Counts) -> float:
+    """Mean intersection over union of the classes that are true or predicted of any sample; 0
+    without any.
+
+    Source: Everingham et al. (2015), The Pascal Visual Object Classes Challenge: A Retrospective.
+    """
+    right, true, predicted = means.reshape(3, -1)
+    union = true + predicted - right
+    occurs = union > 0
+    return float((right[occurs] / union[occurs]).mean()) if occurs.any() else 0.0
+
+
 def balanced_accuracy(means: Counts) -> float:
     """Mean recall of the classes that are true of any sample; 0 without any.
 

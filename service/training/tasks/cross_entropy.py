@@ -12,7 +12,7 @@ from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.loss import TEMPERATURE, Loss
-from service.training.tasks.by_class import balanced_accuracy, in_columns, macro_f1
+from service.training.tasks.by_class import balanced_accuracy, in_columns, macro_f1, mean_iou
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
 from service.training.tasks.task import (
     LABEL,
@@ -91,9 +91,10 @@ class CrossEntropy(LearningTask):
         Metric("accuracy", right_classes, True),
         Metric("balanced_accuracy", class_counts, True, balanced_accuracy),
         Metric("macro_f1", class_counts, True, macro_f1),
+        Metric("mean_iou", class_counts, True, mean_iou),
         Metric("loss", cross_entropy),
     )
-    figures_by_class = ("recall", "precision")
+    figures_by_class = ("recall", "precision", "iou")
     options = frozenset(
         {
             *("label_smoothing", "class_weights", "ignore_index", "distillation"),

@@ -286,7 +286,7 @@ def test_a_floor_that_no_sample_tells_is_not_held(served: Served) -> None:
 @pytest.mark.parametrize(
     ("floor", "pointer", "says"),
     [
-        ({"metric": "loss"}, "metric", "is under accuracy, balanced_accuracy, macro_f1, recall"),
+        ({"metric": "loss"}, "metric", "is under accuracy, balanced_accuracy, macro_f1, mean_iou"),
         ({"metric": "recall"}, "label", "is a figure of each class; name one"),
         ({"metric": "recall", "label": "flood"}, "label", "the model has no class 'flood'"),
         ({"metric": "accuracy", "label": "b"}, "label", "of all classes together"),
@@ -305,7 +305,7 @@ def test_a_floor_that_does_not_fit_the_model_is_refused(
     assert says in problem["detail"]
 
 
-@pytest.mark.parametrize("metric", ["balanced_accuracy", "macro_f1"])
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "macro_f1", "mean_iou"])
 def test_a_figure_of_classes_decides_by_a_paired_bootstrap(served: Served, metric: str) -> None:
     name = register(served, metric.replace("_", "-"), gate={"metric": metric})
     made = version(served, name, served.train(name, **GOOD)["version"])

@@ -62,7 +62,8 @@ def test_a_job_ends_in_a_model_that_plain_onnxruntime_runs(
     assert list(done.validation) == list(done.baseline)
     assert list(done.baseline) == [
         *("samples", "loss", "accuracy", "balanced_accuracy", "macro_f1"),
-        *("top_5_accuracy", "calibration_error", "precision", "recall", "confusion_matrix"),
+        *("mean_iou", "top_5_accuracy", "calibration_error"),
+        *("precision", "recall", "iou", "confusion_matrix"),
     ]
 
     x, labels = samples(260, target=workshop.signature.target)

@@ -72,6 +72,7 @@ def test_validation_joins_the_curve_at_the_end_of_each_epoch(make_bench: MakeBen
         "validation_accuracy",
         "validation_balanced_accuracy",
         "validation_macro_f1",
+        "validation_mean_iou",
         "validation_calibration_error",
     }
     assert points[-1].values["validation_loss"] == done.validation["loss"]

@@ -144,7 +144,7 @@ function confusions(known: Comparison): Child {
 }
 
 function classesView(known: Comparison): Child {
-  const rows = ["recall", "precision", "f1"].flatMap((key) => {
+  const rows = ["recall", "precision", "iou", "f1"].flatMap((key) => {
     const [then, now] = [known.before[key], known.after[key]] as (unknown[] | null)[];
     return (then ?? []).map((value, index): [string, unknown, unknown, boolean] => [`${metricWords(key)} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
   });

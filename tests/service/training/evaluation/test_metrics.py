@@ -37,6 +37,8 @@ def test_classification_by_hand() -> None:
     assert result["confusion_matrix"] == [[1, 1, 0, 0], [0, 2, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]]
     assert result["precision"] == [1 / 2, 2 / 3, None, None]
     assert result["recall"] == [1 / 2, 1, 0, None]
+    assert result["iou"] == [1 / 3, 2 / 3, 0, None]
+    assert result["mean_iou"] == pytest.approx((1 / 3 + 2 / 3 + 0) / 3)
     assert result["top_5_accuracy"] is None
     # Softmax of one 1 among zeros is e / (e + 3), right in three of five.
     assert result["calibration_error"] == pytest.approx(3 / 5 - np.e / (np.e + 3))

@@ -110,7 +110,7 @@ def test_a_bootstrap_rejects_as_often_as_it_should() -> None:
     assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.10
 
 
-@pytest.mark.parametrize("metric", ["balanced_accuracy", "macro_f1"])
+@pytest.mark.parametrize("metric", ["balanced_accuracy", "macro_f1", "mean_iou"])
 @pytest.mark.parametrize("shape", [(), (6,)], ids=["one class", "positions"])
 def test_figures_of_classes_follow_from_the_mean_of_the_samples(metric: str, shape: Any) -> None:
     logits = RNG.standard_normal((40, 5, *shape)).astype(np.float32)
@@ -126,13 +126,15 @@ def test_figures_of_classes_follow_from_the_mean_of_the_samples(metric: str, sha
 
 
 def test_figures_of_classes_are_scikit_learns() -> None:
-    """By scikit-learn 1.9: balanced_accuracy_score and f1_score(average="macro")."""
+    """By scikit-learn 1.9: balanced_accuracy_score, f1_score and jaccard_score, both macro."""
     truth, guess = np.array([0, 0, 0, 0, 1, 1, 2, 2, 2]), np.array([0, 0, 1, 1, 1, 2, 2, 2, 0])
     logits = np.eye(3, dtype=np.float32)[guess]
     task = TASKS["cross_entropy"]
-    balanced, f1 = (task.metric(name) for name in ("balanced_accuracy", "macro_f1"))
+    names = ("balanced_accuracy", "macro_f1", "mean_iou")
+    balanced, f1, iou = (task.metric(name) for name in names)
     assert balanced.of_mean(balanced.of_samples(logits, truth)) == pytest.approx(0.5555555556)
     assert f1.of_mean(f1.of_samples(logits, truth)) == pytest.approx(0.5460317460)
+    assert iou.of_mean(iou.of_samples(logits, truth)) == pytest.approx(0.3833333333)
 
 
 @pytest.mark.parametrize("metric", ["rmse", "r2"])
