@@ -191,8 +191,7 @@ class Integrity:
 
     def set_lost_samples_aside(self) -> None:
         """Quarantine samples in packs that are shorter than they were: their bytes are lost."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute("SELECT * FROM packs").fetchall()
+        rows = self._readers.all("SELECT * FROM packs")
         for row in rows:
             if not self._packs.is_whole(row["model_id"], row["pack"], row["size_bytes"]):
                 self._set_part_aside(row)

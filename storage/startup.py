@@ -88,8 +88,7 @@ def sweep_packs(readers: Readers, packs: Packs) -> None:
 
     `storage.integrity` reports bytes that a pack has lost.
     """
-    with readers.snapshot() as connection:
-        rows = connection.execute("SELECT * FROM packs").fetchall()
+    rows = readers.all("SELECT * FROM packs")
     expect_checks(packs.cache_dir)
     sizes = {packs.path(row["model_id"], row["pack"]): row["size_bytes"] for row in rows}
     with file_faults("cannot sweep packs"):

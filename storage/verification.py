@@ -65,8 +65,7 @@ class Verification:
 
     def last(self) -> datetime | None:
         """When all of it was last read; None if never, or if that event is no longer kept."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(_LAST).fetchone()
+        row = self._readers.one(_LAST)
         return None if row is None else load_time(row["created_at"])
 
     def read(self) -> Iterator[int]:
@@ -102,13 +101,11 @@ class Verification:
         Data that are intact again are no longer recorded as damaged. Bytes that deleted samples
         have left are overwritten.
         """
-        with self._readers.snapshot() as connection:
-            files = connection.execute(ON_DISK).fetchall()
+        files = self._readers.all(ON_DISK)
         for row in files:
             self._check_file(row["sha256"])
             yield row["size_bytes"]
-        with self._readers.snapshot() as connection:
-            models = connection.execute("SELECT id FROM models ORDER BY id").fetchall()
+        models = self._readers.all("SELECT id FROM models ORDER BY id")
         for row in models:
             yield from self._samples(row["id"])
             yield from self._leftovers.remove(row["id"])
@@ -130,8 +127,7 @@ class Verification:
             yield sum(row["length"] for row in rows)
 
     def _records(self, model_id: int, after: int) -> list[sqlite3.Row]:
-        with self._readers.snapshot() as connection:
-            return connection.execute(_RECORDS, (model_id, after, _SAMPLES_AT_ONCE)).fetchall()
+        return self._readers.all(_RECORDS, (model_id, after, _SAMPLES_AT_ONCE))
 
     def _compare(
         self, model_id: int, rows: Iterable[sqlite3.Row]

@@ -78,8 +78,7 @@ class Copies:
         An archive that is being sent has the packs as they were, and names the places in these.
         """
         with self._lock:  # no backup with newer rows can be made
-            with readers.snapshot() as connection:
-                places = places_of(connection, model_id)
+            places = readers.read(places_of, model_id)
             for path in self._backups():
                 _change(path, lambda transaction: follow_places(transaction, model_id, places))
 

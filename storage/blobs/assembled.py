@@ -60,8 +60,7 @@ class AssembledFiles:
         if within is not None:
             row = within.execute(query, (sha256,)).fetchone()
         else:
-            with self._readers.snapshot() as connection:
-                row = connection.execute(query, (sha256,)).fetchone()
+            row = self._readers.one(query, (sha256,))
         return None if row is None else Parts(row["base"], row["recipe"])
 
     def path(self, sha256: str, parts: Parts) -> Path:

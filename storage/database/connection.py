@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from itertools import chain, islice
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
     import sqlite3
@@ -41,6 +41,10 @@ __all__ = [
     "translate",
     "translated",
 ]
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+Parameters = Sequence[Any] | Mapping[str, Any]
 
 _BUSY, _LOCKED, _NOMEM, _IOERR, _CORRUPT, _FULL, _CANTOPEN = 5, 6, 7, 10, 11, 13, 14
 _CONSTRAINT, _NOTADB = 19, 26
@@ -227,6 +231,26 @@ class Readers:
             raise translate(error) from error
         finally:
             self._idle.put(connection)
+
+    def read(
+        self,
+        query: Callable[Concatenate[sqlite3.Connection, _P], _R],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> _R:
+        """What `query` finds in one snapshot."""
+        with self.snapshot() as connection:
+            return query(connection, *args, **kwargs)
+
+    def all(self, sql: str, parameters: Parameters = ()) -> list[Any]:
+        """All rows that a statement finds."""
+        with self.snapshot() as connection:
+            return connection.execute(sql, parameters).fetchall()
+
+    def one(self, sql: str, parameters: Parameters = ()) -> Any:
+        """The first row that a statement finds, None if there is none."""
+        with self.snapshot() as connection:
+            return connection.execute(sql, parameters).fetchone()
 
     def shrink(self) -> None:
         """Free the page caches of idle connections."""

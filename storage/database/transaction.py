@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
@@ -11,10 +11,8 @@ from typing import Any
 from msgspec import Struct
 
 from storage.database.codec import dump, dump_time
-from storage.database.connection import sqlite3
+from storage.database.connection import Parameters, sqlite3
 from storage.disk.durable import sync_file
-
-Parameters = Sequence[Any] | Mapping[str, Any]
 
 
 class Event(Struct, frozen=True):

@@ -74,8 +74,7 @@ class Eraser:
     def erase_at_rest(self, model_id: int) -> None:
         """As `erase_or_later`, unless a job trains on the model: it would train on zeros."""
         try:
-            with self._readers.snapshot() as connection:
-                running = training_job(connection, model_id)
+            running = self._readers.read(training_job, model_id)
         except HoneError as error:
             self._postponed(model_id, error)
             return
@@ -84,8 +83,7 @@ class Eraser:
 
     def pending_models(self) -> list[int]:
         """Ids of models with erasures to carry out, or with marked packs."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(_MODELS).fetchall()
+        rows = self._readers.all(_MODELS)
         return [row["model_id"] for row in rows]
 
     def _overwrite(self, model_id: int) -> list[sqlite3.Row]:
@@ -95,8 +93,7 @@ class Eraser:
         of the database come first: none may name a sample whose bytes are zeros.
         """
         with self._packs.lock(model_id):
-            with self._readers.snapshot() as connection:
-                rows = connection.execute(_PENDING, (model_id, _ERASURES_AT_ONCE)).fetchall()
+            rows = self._readers.all(_PENDING, (model_id, _ERASURES_AT_ONCE))
             if rows:
                 self._copies.delete_samples(model_id, [row["sample_id"] for row in rows])
             ranges: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)

@@ -12,9 +12,9 @@ import builtins
 import numpy as np
 
 from storage.database.codec import dump
-from storage.database.connection import Readers, sqlite3
+from storage.database.connection import sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.records.id_set import Ids, decode, encode, meeting, union
 from storage.tables.job_rows import find_job
 
@@ -61,34 +61,27 @@ ORDER BY job_id DESC LIMIT 1
 """
 
 
-class Lineage:
+class Lineage(Repository):
     """Sets of sample ids by job, including those of the jobs that it started from."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
-
-    def add(self, job_id: int, ids: Ids, *, started_from: int | None) -> None:
+    @writes
+    def add(
+        self, transaction: Transaction, job_id: int, ids: Ids, *, started_from: int | None
+    ) -> None:
         """Record the samples that a job will train on, in addition to earlier ones.
 
         started_from: the job whose parameters it began with. Raises NotFound.
         """
-
-        def record(transaction: Transaction) -> None:
-            find_job(transaction.connection, job_id)
-            _record(transaction, job_id, ids, started_from=started_from)
-
-        self._writer.write(record)
+        find_job(transaction.connection, job_id)
+        _record(transaction, job_id, ids, started_from=started_from)
 
     def by(self, job_id: int) -> Ids | None:
         """Ascending ids that a job trained on; None if they were not recorded."""
-        with self._readers.snapshot() as connection:
-            return seen_by(connection, job_id)
+        return self._readers.read(seen_by, job_id)
 
     def jobs_that_saw(self, model_id: int, ids: Ids) -> builtins.list[int]:
         """Jobs that have trained on one of these samples."""
-        with self._readers.snapshot() as connection:
-            return jobs_that_saw(connection, model_id, ids)
+        return self._readers.read(jobs_that_saw, model_id, ids)
 
 
 def seen_by(connection: sqlite3.Connection, job_id: int | None) -> Ids | None:

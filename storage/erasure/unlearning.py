@@ -79,8 +79,7 @@ class Unlearning:
         the old one count as having used the samples. Raises InUse, and changes nothing, while a job
         runs that would have to be stopped.
         """
-        with self._readers.snapshot() as connection:
-            may_retrain = _leaves_trainable(connection, model_id, ids)
+        may_retrain = self._readers.read(_leaves_trainable, model_id, ids)
 
         def forget(transaction: Transaction) -> Deletion:
             saw = jobs_that_saw(transaction.connection, model_id, ids)

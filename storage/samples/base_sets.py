@@ -6,9 +6,8 @@ They are samples with a separate split, and otherwise treated like all samples.
 from __future__ import annotations
 
 from storage.database.codec import dump_time
-from storage.database.connection import Readers
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.errors import StateConflict
 from storage.records.samples import VALIDATION_BELOW
 from storage.samples.rows import BASE_SET_CHANGED
@@ -32,44 +31,33 @@ SELECT count(*) FROM samples WHERE model_id = ? AND split = 'base' AND label IS 
 """
 
 
-class BaseSets:
+class BaseSets(Repository):
     """At most one base set per model."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
-
-    def take_first(self, model_id: int, count: int) -> int:
+    @writes
+    def take_first(self, transaction: Transaction, model_id: int, count: int) -> int:
         """Add the first `count` labelled samples to the base set; returns how many are new to it.
 
         Raises StateConflict if there are fewer.
         """
+        found = transaction.execute(_FIRST, (model_id, count)).fetchall()
+        if len(found) < count:
+            raise StateConflict(
+                f"the model has {len(found):,} labelled samples, fewer than {count:,}; "
+                "ask for fewer, or send the base set's samples"
+            )
+        return take_into_base_set(transaction, model_id, [row["id"] for row in found])
 
-        def take(transaction: Transaction) -> int:
-            found = transaction.execute(_FIRST, (model_id, count)).fetchall()
-            if len(found) < count:
-                raise StateConflict(
-                    f"the model has {len(found):,} labelled samples, fewer than {count:,}; "
-                    "ask for fewer, or send the base set's samples"
-                )
-            return take_into_base_set(transaction, model_id, [row["id"] for row in found])
-
-        return self._writer.write(take)
-
-    def give_back(self, model_id: int) -> int:
+    @writes
+    def give_back(self, transaction: Transaction, model_id: int) -> int:
         """Restore the split of samples that were taken into the base set; returns how many."""
-
-        def give(transaction: Transaction) -> int:
-            given = transaction.execute(_RETURN, (model_id,)).rowcount
-            transaction.event(CHANGED, model_name(transaction, model_id), {"given_back": given})
-            return given
-
-        return self._writer.write(give)
+        given = transaction.execute(_RETURN, (model_id,)).rowcount
+        transaction.event(CHANGED, model_name(transaction, model_id), {"given_back": given})
+        return given
 
     def held_out(self, model_id: int) -> int:
         """The number of labelled samples of the base set that no job trains on."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(_HELD_OUT, (model_id, VALIDATION_BELOW)).fetchone()
+        row = self._readers.one(_HELD_OUT, (model_id, VALIDATION_BELOW))
         return int(row[0])
 
 

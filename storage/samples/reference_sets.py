@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from storage.database.codec import dump_time
-from storage.database.connection import Readers
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.errors import NotFound
 
 _FREEZE = """
@@ -20,35 +19,25 @@ WHERE reference_samples.model_id = ?
 """
 
 
-class ReferenceSets:
+class ReferenceSets(Repository):
     """At most one reference set per model: ids of samples, not copies of them.
 
     A sample that is deleted, loses its label, is quarantined or no longer for validation drops out.
     """
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
-
-    def freeze(self, model_id: int) -> int:
+    @writes
+    def freeze(self, transaction: Transaction, model_id: int) -> int:
         """Make the present labelled validation samples the reference set; returns their number."""
+        _clear(transaction, model_id)
+        added = transaction.execute(_FREEZE, (model_id,)).rowcount
+        _stamp(transaction, model_id, dump_time(transaction.now))
+        return added
 
-        def replace(transaction: Transaction) -> int:
-            _clear(transaction, model_id)
-            added = transaction.execute(_FREEZE, (model_id,)).rowcount
-            _stamp(transaction, model_id, dump_time(transaction.now))
-            return added
-
-        return self._writer.write(replace)
-
-    def remove(self, model_id: int) -> None:
+    @writes
+    def remove(self, transaction: Transaction, model_id: int) -> None:
         """Measure new versions on the validation samples alone."""
-
-        def forget(transaction: Transaction) -> None:
-            _clear(transaction, model_id)
-            _stamp(transaction, model_id, None)
-
-        self._writer.write(forget)
+        _clear(transaction, model_id)
+        _stamp(transaction, model_id, None)
 
     def count(self, model_id: int) -> int:
         """The number of samples of the set that still count."""

@@ -16,6 +16,7 @@ import numpy as np
 from storage.blobs.packs import Packs
 from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
@@ -45,14 +46,13 @@ SELECT pack, offset, length, sha256 FROM samples WHERE model_id = ? ORDER BY id 
 _SEARCHED_AT_ONCE, _MOST_SEARCHED, _MOST_SEARCHED_BYTES = 500, 50_000, 64 * 2**20
 
 
-class Samples:
+class Samples(Repository):
     """Samples by model and id. Ids rise over all models and are never used again."""
 
     def __init__(
         self, writer: Writer, readers: Readers, *, packs: Packs, eraser: Eraser, tmp_dir: Path
     ) -> None:
-        self._writer = writer
-        self._readers = readers
+        super().__init__(writer, readers)
         self._packs = packs
         self._eraser = eraser
         self._tmp_dir = tmp_dir
@@ -102,8 +102,7 @@ class Samples:
 
         Raises NotFound.
         """
-        with self._readers.snapshot() as connection:
-            row = connection.execute(_BY_KEY, (model_id, key, model_id, key)).fetchone()
+        row = self._readers.one(_BY_KEY, (model_id, key, model_id, key))
         if row is None or owner not in (None, row["owner"]):
             raise no_key(owner)
         return to_sample(row)
@@ -120,8 +119,7 @@ class Samples:
     def content(self, model_id: int, id: int) -> bytes:  # noqa: A002
         """The sample's record. Raises NotFound, and Damaged if its bytes are not as stored."""
         with self._packs.share(model_id):
-            with self._readers.snapshot() as connection:
-                row = find_sample_row(connection, model_id, id)
+            row = self._readers.read(find_sample_row, model_id, id)
             data, fault = self._packs.record(model_id, row)
         if fault is not None:
             self.get(model_id, id)  # if it was deleted meanwhile: NotFound, not damage
@@ -134,8 +132,7 @@ class Samples:
     def newest_records(self, model_id: int, count: int) -> builtins.list[bytes]:
         """Records of the `count` newest samples, without those whose bytes have changed."""
         with self._packs.share(model_id):
-            with self._readers.snapshot() as connection:
-                rows = connection.execute(_NEWEST, (model_id, count)).fetchall()
+            rows = self._readers.all(_NEWEST, (model_id, count))
             return [data for _, data in self._intact(model_id, rows)]
 
     def search(
@@ -198,11 +195,10 @@ class Samples:
             condition += f" AND id {'<' if newest_first else '>'} ?"
             parameters.append(after)
         order = "DESC" if newest_first else "ASC"
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                f"SELECT * FROM samples WHERE {condition} ORDER BY id {order} LIMIT ?",  # noqa: S608
-                (*parameters, limit),
-            ).fetchall()
+        rows = self._readers.all(
+            f"SELECT * FROM samples WHERE {condition} ORDER BY id {order} LIMIT ?",  # noqa: S608
+            (*parameters, limit),
+        )
         return [to_sample(row) for row in rows]
 
     def ids(self, model_id: int, where: SampleFilter) -> NDArray[np.int64]:
@@ -245,18 +241,17 @@ class Samples:
 
         return self._writer.write(change)
 
-    def quarantine(self, model_id: int, reasons: Mapping[int, str]) -> None:
+    @writes
+    def quarantine(
+        self, transaction: Transaction, model_id: int, reasons: Mapping[int, str]
+    ) -> None:
         """Keep samples out of training from now on, each with its reason."""
-
-        def set_aside(transaction: Transaction) -> None:
-            transaction.executemany(
-                "UPDATE samples SET quarantine = ? WHERE id = ? AND model_id = ?",
-                [(reason, id, model_id) for id, reason in reasons.items()],  # noqa: A001
-            )
-            name = model_name(transaction, model_id)
-            transaction.event("samples.quarantined", name, {"ids": sorted(reasons)})
-
-        self._writer.write(set_aside)
+        transaction.executemany(
+            "UPDATE samples SET quarantine = ? WHERE id = ? AND model_id = ?",
+            [(reason, id, model_id) for id, reason in reasons.items()],  # noqa: A001
+        )
+        name = model_name(transaction, model_id)
+        transaction.event("samples.quarantined", name, {"ids": sorted(reasons)})
 
     def delete(self, model_id: int, id: int) -> None:  # noqa: A002
         """Remove a sample and overwrite its bytes. Raises NotFound."""

@@ -77,8 +77,7 @@ class SampleStats:
 
     def balance(self, model_id: int) -> tuple[SampleCounts, list[LabelCount]]:
         """`counts` and `label_counts`, consistent with each other."""
-        with self._readers.snapshot() as connection:
-            return _balance(connection, model_id)
+        return self._readers.read(_balance, model_id)
 
     def totals(self, model_id: int) -> Totals:
         """All of them, consistent with each other. Raises NotFound."""

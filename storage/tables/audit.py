@@ -10,10 +10,9 @@ from typing import Any, get_args
 from storage.database.audit_chain import DAEMON, PRUNED, exported, insert_entry
 from storage.database.audited import current
 from storage.database.codec import dump, dump_time, load
-from storage.database.connection import Readers
+from storage.database.repository import Repository, writes
 from storage.database.rows import record
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.records.access import AuditEntry, AuditFilter, EntryKind, NewEntry
 
 PRUNED_AT_ONCE = 10_000
@@ -38,21 +37,14 @@ SELECT facts FROM audit WHERE kind = 'change' AND who = ? ORDER BY id DESC LIMIT
 """
 
 
-class Audit:
+class Audit(Repository):
     """Entries by ascending id."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
-
-    def add(self, entries: Iterable[NewEntry]) -> None:
+    @writes
+    def add(self, transaction: Transaction, entries: Iterable[NewEntry]) -> None:
         """Store entries that belong to no change."""
-
-        def insert(transaction: Transaction) -> None:
-            for entry in entries:
-                insert_entry(transaction, entry)
-
-        self._writer.write(insert)
+        for entry in entries:
+            insert_entry(transaction, entry)
 
     def add_own(self) -> None:
         """Store the entry of the request that this is part of, if it has one, and has not yet."""
@@ -68,19 +60,17 @@ class Audit:
         if before is not None:
             clauses.append("id < ?")
             values.append(before)
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                f"SELECT * FROM audit WHERE {' AND '.join(clauses)} "  # noqa: S608 - our own
-                "ORDER BY id DESC LIMIT ?",
-                (*values, limit),
-            ).fetchall()
+        rows = self._readers.all(
+            f"SELECT * FROM audit WHERE {' AND '.join(clauses)} "  # noqa: S608 - our own
+            "ORDER BY id DESC LIMIT ?",
+            (*values, limit),
+        )
         return [record(AuditEntry, row) for row in rows]
 
     def export(self, *, after: int) -> Iterator[str]:
         """The lines of the entries after an id, many at a time; no reader stays open between."""
         while True:
-            with self._readers.snapshot() as connection:
-                rows = connection.execute(_LINES, (after, _EXPORTED_AT_ONCE)).fetchall()
+            rows = self._readers.all(_LINES, (after, _EXPORTED_AT_ONCE))
             if not rows:
                 return
             after = rows[-1]["id"]

@@ -7,21 +7,16 @@ from collections.abc import Iterable
 from datetime import datetime, timedelta
 
 from storage.database.codec import dump, dump_time, load, load_time
-from storage.database.connection import Readers
+from storage.database.repository import Repository
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.records.jobs import DeviceMinute
 
 KEPT = timedelta(hours=24)
 _FORGET = "DELETE FROM device_history WHERE at < ? OR at > ?"
 
 
-class DeviceHistory:
+class DeviceHistory(Repository):
     """Minutes of the device by time; those recorded while the clock was ahead are deleted."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
 
     def add(self, minutes: Iterable[DeviceMinute]) -> None:
         """Store minutes, and delete those older than `KEPT`."""
@@ -41,10 +36,9 @@ class DeviceHistory:
 
     def since(self, moment: datetime) -> builtins.list[DeviceMinute]:
         """Minutes from this one on, oldest first."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                "SELECT * FROM device_history WHERE at >= ? ORDER BY at", (dump_time(moment),)
-            ).fetchall()
+        rows = self._readers.all(
+            "SELECT * FROM device_history WHERE at >= ? ORDER BY at", (dump_time(moment),)
+        )
         return [
             DeviceMinute(
                 at=load_time(row["at"]),

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from storage.database.connection import Readers
+from storage.database.repository import Repository
 from storage.database.rows import record
 from storage.database.transaction import Event
-from storage.database.writer import Subscriber, Writer
+from storage.database.writer import Subscriber
 from storage.tables.model_rows import among, model_name
 
 
-class Events:
+class Events(Repository):
     """The log of events. Ids rise by one and are never used again."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
 
     def append(self, type: str, model: str | None, data: dict[str, Any]) -> Event:  # noqa: A002
         return self._writer.write(lambda transaction: transaction.event(type, model, data))
@@ -31,10 +27,9 @@ class Events:
 
     def since(self, id: int, limit: int) -> list[Event]:  # noqa: A002
         """Events after `id`, oldest first."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?", (id, limit)
-            ).fetchall()
+        rows = self._readers.all(
+            "SELECT * FROM events WHERE id > ? ORDER BY id LIMIT ?", (id, limit)
+        )
         return [record(Event, row) for row in rows]
 
     def newest(
@@ -59,29 +54,24 @@ class Events:
             before,
             limit,
         ]
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                f"SELECT * FROM events WHERE {condition} AND ({begins})"  # noqa: S608 - our own
-                " AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
-                values,
-            ).fetchall()
+        rows = self._readers.all(
+            f"SELECT * FROM events WHERE {condition} AND ({begins})"  # noqa: S608 - our own
+            " AND (? IS NULL OR id < ?) ORDER BY id DESC LIMIT ?",
+            values,
+        )
         return [record(Event, row) for row in rows]
 
     def last(self, type: str, model: str) -> Event | None:  # noqa: A002
         """The newest event of a type about a model, None if none is stored."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(
-                "SELECT * FROM events WHERE type = ? AND model = ? ORDER BY id DESC LIMIT 1",
-                (type, model),
-            ).fetchone()
+        row = self._readers.one(
+            "SELECT * FROM events WHERE type = ? AND model = ? ORDER BY id DESC LIMIT 1",
+            (type, model),
+        )
         return None if row is None else record(Event, row)
 
     def last_id(self) -> int:
         """The id of the newest event ever stored, 0 if there was none."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(
-                "SELECT seq FROM sqlite_sequence WHERE name = 'events'"
-            ).fetchone()
+        row = self._readers.one("SELECT seq FROM sqlite_sequence WHERE name = 'events'")
         return 0 if row is None else int(row["seq"])
 
     def subscribe(self, callback: Subscriber) -> None:

@@ -7,10 +7,10 @@ import builtins
 from msgspec.structs import replace
 
 from storage.database.codec import dump_time
-from storage.database.connection import Readers, sqlite3
+from storage.database.connection import sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.errors import NotFound
 from storage.records.follows import Follow, FollowProgress, FollowTerms, Told
 from storage.records.models import Model
@@ -28,81 +28,67 @@ _SEEN = ("offered", "taken", "taken_at", "job_id", "reported")
 """Fields of the progress that new terms keep."""
 
 
-class Follows:
+class Follows(Repository):
     """At most one followed source for each model."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
 
     def device_identity(self) -> str:
         """Drawn once for each data folder."""
         with self._readers.snapshot() as connection:
             return str(connection.execute("SELECT identity FROM device").fetchone()["identity"])
 
-    def put(self, model: Model, terms: FollowTerms) -> Follow:
+    @writes
+    def put(self, transaction: Transaction, model: Model, terms: FollowTerms) -> Follow:
         """Set the terms; the source is then due to be asked.
 
         What was seen of the vendor's versions is kept while the name stays. Raises NotFound.
         """
-
-        def write(transaction: Transaction) -> Follow:
-            known = _found(transaction.connection, model.id)
-            kept = FollowProgress()
-            if known is not None and known.terms.name == terms.name:
-                was = known.progress
-                seen = {name: getattr(was, name) for name in _SEEN}
-                kept = FollowProgress(**seen)
-            follow = Follow(model.id, model.name, terms, transaction.now, transaction.now, kept)
-            values = columns(follow, ("model_id", "terms", "progress"))
-            transaction.execute(_PUT, {**values, "now": dump_time(transaction.now)})
-            transaction.event("follow.set", model.name, {"source": terms.source})
-            return _one(transaction.connection, model)
-
-        return self._writer.write(write)
+        known = _found(transaction.connection, model.id)
+        kept = FollowProgress()
+        if known is not None and known.terms.name == terms.name:
+            was = known.progress
+            seen = {name: getattr(was, name) for name in _SEEN}
+            kept = FollowProgress(**seen)
+        follow = Follow(model.id, model.name, terms, transaction.now, transaction.now, kept)
+        values = columns(follow, ("model_id", "terms", "progress"))
+        transaction.execute(_PUT, {**values, "now": dump_time(transaction.now)})
+        transaction.event("follow.set", model.name, {"source": terms.source})
+        return _one(transaction.connection, model)
 
     def get(self, model: Model) -> Follow:
         """Raises NotFound if the model follows none."""
-        with self._readers.snapshot() as connection:
-            return _one(connection, model)
+        return self._readers.read(_one, model)
 
     def source(self, model_id: int) -> str | None:
         """What a model follows, None for nothing."""
-        with self._readers.snapshot() as connection:
-            known = _found(connection, model_id)
+        known = self._readers.read(_found, model_id)
         return None if known is None else known.terms.source
 
     def list(self) -> builtins.list[Follow]:
         """Of all models, by their ids."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(f"{_SELECT} ORDER BY model_id").fetchall()
+        rows = self._readers.all(f"{_SELECT} ORDER BY model_id")
         return [record(Follow, row) for row in rows]
 
-    def note(self, follow: Follow, progress: FollowProgress, *told: Told) -> bool:
+    @writes
+    def note(
+        self, transaction: Transaction, follow: Follow, progress: FollowProgress, *told: Told
+    ) -> bool:
         """Record what came of asking; False if the terms were set anew or deleted meanwhile."""
+        values = columns(replace(follow, progress=progress), ("progress",))
+        done = transaction.execute(
+            "UPDATE follows SET progress = ? WHERE model_id = ? AND set_at = ?",
+            (values["progress"], follow.model_id, dump_time(follow.set_at)),
+        )
+        if done.rowcount:
+            for kind, data in told:
+                transaction.event(kind, follow.model, data)
+        return bool(done.rowcount)
 
-        def write(transaction: Transaction) -> bool:
-            values = columns(replace(follow, progress=progress), ("progress",))
-            done = transaction.execute(
-                "UPDATE follows SET progress = ? WHERE model_id = ? AND set_at = ?",
-                (values["progress"], follow.model_id, dump_time(follow.set_at)),
-            )
-            if done.rowcount:
-                for kind, data in told:
-                    transaction.event(kind, follow.model, data)
-            return bool(done.rowcount)
-
-        return self._writer.write(write)
-
-    def delete(self, model: Model) -> None:
+    @writes
+    def delete(self, transaction: Transaction, model: Model) -> None:
         """Raises NotFound."""
-
-        def write(transaction: Transaction) -> None:
-            known = _one(transaction.connection, model)
-            transaction.execute("DELETE FROM follows WHERE model_id = ?", (model.id,))
-            transaction.event("follow.ended", model.name, {"source": known.terms.source})
-
-        self._writer.write(write)
+        known = _one(transaction.connection, model)
+        transaction.execute("DELETE FROM follows WHERE model_id = ?", (model.id,))
+        transaction.event("follow.ended", model.name, {"source": known.terms.source})
 
 
 def _one(connection: sqlite3.Connection, model: Model) -> Follow:

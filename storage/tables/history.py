@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from storage.database.codec import dump_time
+from storage.database.repository import writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 
@@ -36,13 +37,12 @@ class History:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
 
-    def prune(self, age: timedelta, *, events_kept: int = EVENTS_KEPT) -> int:
+    @writes
+    def prune(
+        self, transaction: Transaction, age: timedelta, *, events_kept: int = EVENTS_KEPT
+    ) -> int:
         """Delete rows of what ended longer ago than `age`; returns how many."""
-
-        def delete(transaction: Transaction) -> int:
-            before = dump_time(transaction.now - age)
-            gone = transaction.execute(_EVENTS, (before, events_kept)).rowcount
-            gone += sum(transaction.execute(each, (before,)).rowcount for each in _OF_JOBS)
-            return gone + transaction.execute(_JOBS, (before,)).rowcount
-
-        return self._writer.write(delete)
+        before = dump_time(transaction.now - age)
+        gone = transaction.execute(_EVENTS, (before, events_kept)).rowcount
+        gone += sum(transaction.execute(each, (before,)).rowcount for each in _OF_JOBS)
+        return gone + transaction.execute(_JOBS, (before,)).rowcount

@@ -8,9 +8,8 @@ from datetime import datetime
 from typing import Any
 
 from storage.database.codec import dump, dump_time, load, load_time
-from storage.database.connection import Readers
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.records.jobs import Blocker, Job, JobState, LogLine, NewJob
 from storage.tables.job_rows import (
     fetch_jobs,
@@ -31,12 +30,8 @@ SELECT state, count(*) FROM jobs JOIN models ON models.id = model_id WHERE {} GR
 """
 
 
-class Jobs:
+class Jobs(Repository):
     """Jobs by id. Every change of state is compare-and-swap: of two callers one wins."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
 
     def enqueue(self, new: NewJob) -> Job:
         """Queue a job over the samples that the model has now.
@@ -47,8 +42,7 @@ class Jobs:
 
     def get(self, id: int) -> Job:  # noqa: A002
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return find_job(connection, id)
+        return self._readers.read(find_job, id)
 
     def list(
         self,
@@ -82,8 +76,7 @@ class Jobs:
     def counts(self, models: Collection[str] | None = None) -> dict[JobState, int]:
         """The number of jobs per state; states without jobs are absent. models: only of these."""
         condition, chosen = among("models.name", models)
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(_COUNTS.format(condition), chosen).fetchall()
+        rows = self._readers.all(_COUNTS.format(condition), chosen)
         return {JobState(row[0]): row[1] for row in rows}
 
     def last_starts(self, now: datetime) -> dict[int, datetime]:
@@ -91,8 +84,7 @@ class Jobs:
 
         A start in the future was noted by a clock that ran ahead, and does not count.
         """
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(_LAST_STARTS, (dump_time(now),)).fetchall()
+        rows = self._readers.all(_LAST_STARTS, (dump_time(now),))
         return {row["model_id"]: load_time(row["started_at"]) for row in rows}
 
     def running(self) -> builtins.list[Job]:
@@ -153,10 +145,7 @@ class Jobs:
 
     def log(self, id: int) -> builtins.list[LogLine]:  # noqa: A002
         """The last lines of its children, oldest first; none if the job does not exist."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(
-                "SELECT lines FROM job_logs WHERE job_id = ?", (id,)
-            ).fetchone()
+        row = self._readers.one("SELECT lines FROM job_logs WHERE job_id = ?", (id,))
         lines = [] if row is None else load(row["lines"])
         return [LogLine(load_time(at), source, text) for at, source, text in lines]
 
@@ -169,25 +158,22 @@ class Jobs:
             )
         )
 
+    @writes
     def choose(
         self,
+        transaction: Transaction,
         id: int,  # noqa: A002
         hyperparameters: dict[str, Any],
         *,
         reasons: dict[str, str],
     ) -> None:
         """Add hyperparameters that the job has chosen, and why. Raises NotFound."""
-
-        def write(transaction: Transaction) -> None:
-            job = find_job(transaction.connection, id)
-            columns = {
-                "hyperparameters": dump(job.hyperparameters | hyperparameters),
-                "choices": dump(job.choices | reasons),
-            }
-            update_job(transaction, id, columns)
-
-        self._writer.write(write)
+        job = find_job(transaction.connection, id)
+        columns = {
+            "hyperparameters": dump(job.hyperparameters | hyperparameters),
+            "choices": dump(job.choices | reasons),
+        }
+        update_job(transaction, id, columns)
 
     def _fetch(self, clauses: str, parameters: tuple[Any, ...] = ()) -> builtins.list[Job]:
-        with self._readers.snapshot() as connection:
-            return fetch_jobs(connection, clauses, parameters)
+        return self._readers.read(fetch_jobs, clauses, parameters)

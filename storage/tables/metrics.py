@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Iterable
 
 from storage.database.codec import dump, load
-from storage.database.connection import Readers, sqlite3
+from storage.database.connection import sqlite3
+from storage.database.repository import Repository
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.records.jobs import MetricPoint
 
 _ADD = """
@@ -22,12 +22,8 @@ MOST_PACKED = 10_000
 """Longer curves stay rows: packing them would hold up other writes, and each page reads all."""
 
 
-class Metrics:
+class Metrics(Repository):
     """Points by job and step: one point per step, with every value measured there."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
 
     def add(self, job_id: int, points: builtins.list[MetricPoint]) -> None:
         """Add values; at an existing step they are added, or replace those of the same name.

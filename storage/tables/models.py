@@ -14,6 +14,7 @@ from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs
 from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
@@ -56,51 +57,45 @@ ORDER BY model_id, base LIMIT 1
 _FORGET_REFUSALS = "DELETE FROM variants WHERE model_id = ? AND sha256 IS NULL"
 
 
-class Models:
+class Models(Repository):
     """Models by name."""
 
     def __init__(
         self, writer: Writer, readers: Readers, *, files: FileStore, packs: Packs, eraser: Eraser
     ) -> None:
-        self._writer = writer
-        self._readers = readers
+        super().__init__(writer, readers)
         self._files = files
         self._packs = packs
         self._eraser = eraser
 
-    def add(self, new: NewModel, base_version: FileRecord) -> Model:
+    @writes
+    def add(self, transaction: Transaction, new: NewModel, base_version: FileRecord) -> Model:
         """Register a model; base_version: the model as uploaded, which becomes version 1.
 
         Raises AlreadyExists if the name is taken.
         """
-
-        def insert(transaction: Transaction) -> Model:
-            self._files.reference(transaction, [base_version, *new.files.values()])
-            model_id = insert_model(transaction, new)
-            now = dump_time(transaction.now)
-            insert_base(transaction, model_id, 1, new, adopted_at=now)
-            transaction.execute(
-                "INSERT INTO versions (model_id, version, base, sha256, created_at, metrics, "
-                "baseline, promoted, reason, target) SELECT id, 1, 1, ?, ?, '{}', '{}', 1, "
-                "'registered', target FROM models WHERE id = ?",
-                (base_version.sha256, now, model_id),
-            )
-            record_promotion(transaction, model_id, 1)
-            transaction.execute("INSERT INTO aliases VALUES (?, 'latest', 1)", (model_id,))
-            transaction.event("model.created", new.name, {"version": 1})
-            return find_model(transaction.connection, "id", model_id)
-
-        return self._writer.write(insert)
+        self._files.reference(transaction, [base_version, *new.files.values()])
+        model_id = insert_model(transaction, new)
+        now = dump_time(transaction.now)
+        insert_base(transaction, model_id, 1, new, adopted_at=now)
+        transaction.execute(
+            "INSERT INTO versions (model_id, version, base, sha256, created_at, metrics, "
+            "baseline, promoted, reason, target) SELECT id, 1, 1, ?, ?, '{}', '{}', 1, "
+            "'registered', target FROM models WHERE id = ?",
+            (base_version.sha256, now, model_id),
+        )
+        record_promotion(transaction, model_id, 1)
+        transaction.execute("INSERT INTO aliases VALUES (?, 'latest', 1)", (model_id,))
+        transaction.event("model.created", new.name, {"version": 1})
+        return find_model(transaction.connection, "id", model_id)
 
     def get(self, name: str) -> Model:
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return find_model(connection, "name", name)
+        return self._readers.read(find_model, "name", name)
 
     def get_by_id(self, id: int, *, base: int | None = None) -> Model:  # noqa: A002
         """base: the one that it is shown at, None for that of `latest`. Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return find_model(connection, "id", id, base=base)
+        return self._readers.read(find_model, "id", id, base=base)
 
     def of_version(self, version: Version) -> Model:
         """A version's model, at the base that it descends from. Raises NotFound."""
@@ -119,12 +114,11 @@ class Models:
     ) -> builtins.list[Model]:
         """Models by name; after: the last name of the previous page. names: only these."""
         condition, chosen = among("name", names)
-        with self._readers.snapshot() as connection:
-            return fetch_models(
-                connection,
-                f"WHERE name > ? AND {condition} ORDER BY name LIMIT ?",
-                (after or "", *chosen, limit),
-            )
+        return self._readers.read(
+            fetch_models,
+            f"WHERE name > ? AND {condition} ORDER BY name LIMIT ?",
+            (after or "", *chosen, limit),
+        )
 
     def update(
         self,
@@ -194,8 +188,10 @@ class Models:
         renew_base(transaction, new)
         self._files.release(transaction, [each.sha256 for each in old.files.values()])
 
+    @writes
     def change_classes(
         self,
+        transaction: Transaction,
         old: Model,
         new: Model,
         renewed: Sequence[Model],
@@ -211,24 +207,18 @@ class Models:
         the removed class had. Raises NotFound, StateConflict if the classes have changed meanwhile,
         and InUse while a job is unfinished or if samples would lose their labels but may not.
         """
-
-        def write(transaction: Transaction) -> int:
-            now = find_model(transaction.connection, "id", old.id)
-            if now.signature.target != old.signature.target:
-                raise StateConflict("the model's classes were changed meanwhile; look again")
-            require_idle(transaction.connection, now.id)
-            for each in renewed:
-                self._replace_files(transaction, each)
-            moved = remove_label(transaction, now.id, removal) if removal is not None else 0
-            defaults = edit(now.hyperparameters)
-            update_model(
-                transaction, replace(now, signature=new.signature, hyperparameters=defaults)
-            )
-            edit_triggers(transaction, now.id, edit)
-            transaction.event("model.updated", now.name, {})
-            return moved
-
-        return self._writer.write(write)
+        now = find_model(transaction.connection, "id", old.id)
+        if now.signature.target != old.signature.target:
+            raise StateConflict("the model's classes were changed meanwhile; look again")
+        require_idle(transaction.connection, now.id)
+        for each in renewed:
+            self._replace_files(transaction, each)
+        moved = remove_label(transaction, now.id, removal) if removal is not None else 0
+        defaults = edit(now.hyperparameters)
+        update_model(transaction, replace(now, signature=new.signature, hyperparameters=defaults))
+        edit_triggers(transaction, now.id, edit)
+        transaction.event("model.updated", now.name, {})
+        return moved
 
     def require_idle(self, model: Model, removal: Removal | None = None) -> None:
         """Raises InUse if `change_classes` would."""
@@ -237,8 +227,10 @@ class Models:
             if removal is not None:
                 require_unlabelled(connection, model.id, removal)
 
+    @writes
     def freeze_preprocess(
         self,
+        transaction: Transaction,
         id: int,  # noqa: A002
         preprocess: tuple[dict[str, Any], ...],
         *,
@@ -249,18 +241,14 @@ class Models:
 
         Raises NotFound.
         """
-
-        def freeze(transaction: Transaction) -> Model:
-            model = find_model(transaction.connection, "id", id, base=base)
-            if any(each.get("mean", 0) is None for each in model.preprocess):
-                transaction.execute(
-                    "UPDATE bases SET preprocess = ? WHERE model_id = ? AND base = ?",
-                    (dump(preprocess), id, base),
-                )
-                transaction.event("model.updated", model.name, {})
-            return find_model(transaction.connection, "id", id, base=base)
-
-        return self._writer.write(freeze)
+        model = find_model(transaction.connection, "id", id, base=base)
+        if any(each.get("mean", 0) is None for each in model.preprocess):
+            transaction.execute(
+                "UPDATE bases SET preprocess = ? WHERE model_id = ? AND base = ?",
+                (dump(preprocess), id, base),
+            )
+            transaction.event("model.updated", model.name, {})
+        return find_model(transaction.connection, "id", id, base=base)
 
     def delete(self, name: str) -> None:
         """Delete a model with all that belongs to it. Raises NotFound, InUse while a job runs.

@@ -6,9 +6,8 @@ from datetime import date, datetime
 from typing import Any
 
 from storage.database.codec import dump, dump_time, load, load_optional_time
-from storage.database.connection import Readers
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.records.jobs import StoredPolicy
 
 DAYS_KEPT = 400
@@ -23,17 +22,12 @@ DELETE FROM training_days WHERE day NOT IN (
 """
 
 
-class PolicyRows:
+class PolicyRows(Repository):
     """The policy's settings, snooze and pause, and the seconds of training per day."""
-
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
 
     def get(self) -> StoredPolicy:
         """The policy as it was last set."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute("SELECT * FROM policy").fetchone()
+        row = self._readers.one("SELECT * FROM policy")
         return StoredPolicy(
             settings=None if row["settings"] is None else load(row["settings"]),
             snoozed_until=load_optional_time(row["snoozed_until"]),
@@ -56,24 +50,20 @@ class PolicyRows:
 
     def trained_s(self, day: date) -> float:
         """Seconds of training on a local day."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(
-                "SELECT seconds FROM training_days WHERE day = ?", (day.isoformat(),)
-            ).fetchone()
+        row = self._readers.one(
+            "SELECT seconds FROM training_days WHERE day = ?", (day.isoformat(),)
+        )
         return 0.0 if row is None else float(row["seconds"])
 
-    def add_trained(self, day: date, seconds: float) -> None:
+    @writes
+    def add_trained(self, transaction: Transaction, day: date, seconds: float) -> None:
         """Add seconds of training to a local day."""
+        transaction.execute(_ADD_SECONDS, (day.isoformat(), seconds))
+        transaction.execute(_FORGET_DAYS, (DAYS_KEPT,))
 
-        def add(transaction: Transaction) -> None:
-            transaction.execute(_ADD_SECONDS, (day.isoformat(), seconds))
-            transaction.execute(_FORGET_DAYS, (DAYS_KEPT,))
-
-        self._writer.write(add)
-
-    def _set(self, column: str, value: str | int | None, told: dict[str, Any]) -> None:
-        def change(transaction: Transaction) -> None:
-            transaction.execute(f"UPDATE policy SET {column} = ?", (value,))  # noqa: S608 - our own
-            transaction.event("policy.updated", None, told)
-
-        self._writer.write(change)
+    @writes
+    def _set(
+        self, transaction: Transaction, column: str, value: str | int | None, told: dict[str, Any]
+    ) -> None:
+        transaction.execute(f"UPDATE policy SET {column} = ?", (value,))  # noqa: S608 - our own
+        transaction.event("policy.updated", None, told)

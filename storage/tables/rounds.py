@@ -11,6 +11,7 @@ from msgspec.structs import asdict
 from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time, load, load_optional_time
 from storage.database.connection import Readers, sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.disk.privacy_ledger import PrivacyLedger
@@ -52,38 +53,34 @@ _UPDATE = "DELETE FROM job_files WHERE job_id = ? AND role = 'update' RETURNING 
 _SPENT = "SELECT privacy_spent FROM models WHERE id = ?"
 
 
-class Rounds:
+class Rounds(Repository):
     """Rounds by the id of their job."""
 
     def __init__(
         self, writer: Writer, readers: Readers, *, files: FileStore, data_dir: Path
     ) -> None:
-        self._writer = writer
-        self._readers = readers
+        super().__init__(writer, readers)
         self._files = files
         self._ledger = PrivacyLedger(data_dir)
 
-    def begin(self, new: NewRound, parameters: FileRecord) -> Round:
+    @writes
+    def begin(self, transaction: Transaction, new: NewRound, parameters: FileRecord) -> Round:
         """Queue a round that starts from the parameters in an adopted file.
 
         Raises StateConflict while another round of the model is unfinished, or if this one was
         already trained; NotFound.
         """
-
-        def insert(transaction: Transaction) -> Round:
-            _require_new(transaction, new)
-            job = self._insert(transaction, new.job, parameters)
-            transaction.execute(
-                "INSERT INTO rounds (job_id, model_id, federation, round, terms, deadline) "
-                "VALUES (?, ?, ?, ?, ?, ?)",
-                (
-                    *(job.id, job.model_id, new.federation, new.number, dump(new.terms)),
-                    None if new.deadline is None else dump_time(new.deadline),
-                ),
-            )
-            return _one(transaction.connection, job.id)
-
-        return self._writer.write(insert)
+        _require_new(transaction, new)
+        job = self._insert(transaction, new.job, parameters)
+        transaction.execute(
+            "INSERT INTO rounds (job_id, model_id, federation, round, terms, deadline) "
+            "VALUES (?, ?, ?, ?, ?, ?)",
+            (
+                *(job.id, job.model_id, new.federation, new.number, dump(new.terms)),
+                None if new.deadline is None else dump_time(new.deadline),
+            ),
+        )
+        return _one(transaction.connection, job.id)
 
     def begin_job(self, new: NewJob, parameters: FileRecord) -> Job:
         """Queue a job that starts from the parameters in an adopted file. Raises NotFound."""
@@ -95,8 +92,10 @@ class Rounds:
         self._add(transaction, job.id, "parameters", file)
         return job
 
+    @writes
     def finish(
         self,
+        transaction: Transaction,
         job_id: int,
         model: Model,
         files: dict[FileRole, FileRecord],
@@ -111,30 +110,26 @@ class Rounds:
         commit: of what is not stored nothing was spent, unless that very commit fails. Raises
         NotFound, StateConflict, StorageFull, StorageBroken.
         """
-
-        def write(transaction: Transaction) -> None:
-            for role, file in files.items():
-                self._add(transaction, job_id, role, file)
-            transaction.execute(
-                "UPDATE rounds SET outcome = ? WHERE job_id = ?", (dump(outcome), job_id)
-            )
-            transaction.execute(
-                "UPDATE models SET privacy_spent = ? WHERE id = ?",
-                (dump(asdict(spent)), model.id),
-            )
-            move_job(
-                transaction,
-                job_id,
-                from_=JobState.RUNNING,
-                to=JobState.SUCCEEDED,
-                fields={"metrics": dump(metrics)},
-            )
-            self._release(transaction, _PARAMETERS, model.id)
-            self._release(transaction, _OLDER, model.id, job_id)
-            self._release(transaction, _CHECKPOINTS, job_id)
-            self._ledger.write(model, spent)
-
-        self._writer.write(write)
+        for role, file in files.items():
+            self._add(transaction, job_id, role, file)
+        transaction.execute(
+            "UPDATE rounds SET outcome = ? WHERE job_id = ?", (dump(outcome), job_id)
+        )
+        transaction.execute(
+            "UPDATE models SET privacy_spent = ? WHERE id = ?",
+            (dump(asdict(spent)), model.id),
+        )
+        move_job(
+            transaction,
+            job_id,
+            from_=JobState.RUNNING,
+            to=JobState.SUCCEEDED,
+            fields={"metrics": dump(metrics)},
+        )
+        self._release(transaction, _PARAMETERS, model.id)
+        self._release(transaction, _OLDER, model.id, job_id)
+        self._release(transaction, _CHECKPOINTS, job_id)
+        self._ledger.write(model, spent)
 
     def drop_update(self, job_id: int) -> None:
         """Delete the update of a round."""
@@ -142,8 +137,7 @@ class Rounds:
 
     def get(self, job_id: int) -> Round:
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return _one(connection, job_id)
+        return self._readers.read(_one, job_id)
 
     def unfinished(self) -> builtins.list[Round]:
         """Rounds that wait or train, oldest first."""
@@ -159,8 +153,7 @@ class Rounds:
 
     def file(self, job_id: int, role: FileRole) -> FileRecord | None:
         """A file of a job, if it still exists."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(_FILE, (job_id, role)).fetchone()
+        row = self._readers.one(_FILE, (job_id, role))
         return None if row is None else FileRecord(row["sha256"], row["size_bytes"])
 
     def today(self, model_id: int, day: str) -> int:
@@ -173,8 +166,7 @@ class Rounds:
 
         Raises StorageBroken if the ledger cannot be read.
         """
-        with self._readers.snapshot() as connection:
-            row = connection.execute(_SPENT, (model.id,)).fetchone()
+        row = self._readers.one(_SPENT, (model.id,))
         stored = PrivacySpent(**load(row["privacy_spent"])) if row is not None else PrivacySpent()
         return stored.at_least(self._ledger.read(model))
 

@@ -9,10 +9,10 @@ from datetime import datetime
 from msgspec.structs import asdict
 
 from storage.database.codec import dump, dump_time
-from storage.database.connection import Readers, sqlite3
+from storage.database.connection import sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.rows import record
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.errors import AlreadyExists, NotFound, StateConflict
 from storage.records.access import Limits, NewToken, Token, TokenUse
 
@@ -29,47 +29,42 @@ _CHANGE = "UPDATE tokens SET name = ?, limits = ?, expires_at = ? WHERE id = ?"
 _NOTE_USE = "UPDATE tokens SET last_used_at = ?, used_on = ?, used_bytes = ? WHERE id = ?"
 
 
-class Tokens:
+class Tokens(Repository):
     """Tokens by id. A revoked one stays as a row, and never becomes valid again."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
-
-    def add(self, new: NewToken, *, session_of: str | None = None) -> Token:
+    @writes
+    def add(
+        self, transaction: Transaction, new: NewToken, *, session_of: str | None = None
+    ) -> Token:
         """Raises AlreadyExists if a token that is not revoked has the name."""
-
-        def insert(transaction: Transaction) -> Token:
-            _refuse_taken(transaction, new.name)
-            parameters = (
-                new.name,
-                new.sha256,
-                dump(new.scopes),
-                None if new.models is None else dump(new.models),
-                dump(asdict(new.limits)),
-                dump_time(transaction.now),
-                new.expires_at and dump_time(new.expires_at),
-                session_of,
-            )
-            return record(Token, transaction.execute(_ADD, parameters).fetchone())
-
-        return self._writer.write(insert)
+        _refuse_taken(transaction, new.name)
+        parameters = (
+            new.name,
+            new.sha256,
+            dump(new.scopes),
+            None if new.models is None else dump(new.models),
+            dump(asdict(new.limits)),
+            dump_time(transaction.now),
+            new.expires_at and dump_time(new.expires_at),
+            session_of,
+        )
+        return record(Token, transaction.execute(_ADD, parameters).fetchone())
 
     def get(self, id: int) -> Token:  # noqa: A002
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return _find(connection, id)
+        return self._readers.read(_find, id)
 
     def list(self, *, limit: int = -1, after: int = 0) -> builtins.list[Token]:
         """Tokens by id, revoked ones too; after: the previous page's last id. limit: -1 for all."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                "SELECT * FROM tokens WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
-            ).fetchall()
+        rows = self._readers.all(
+            "SELECT * FROM tokens WHERE id > ? ORDER BY id LIMIT ?", (after, limit)
+        )
         return [record(Token, row) for row in rows]
 
+    @writes
     def change(
         self,
+        transaction: Transaction,
         id: int,  # noqa: A002
         *,
         name: str,
@@ -79,43 +74,33 @@ class Tokens:
         """Replace these fields; returns the token, and the sessions that other limits or another
         end end. Raises NotFound, AlreadyExists, StateConflict if revoked.
         """
+        before = _find_valid(transaction.connection, id)
+        _refuse_taken(transaction, name, but=id)
+        end = expires_at and dump_time(expires_at)
+        transaction.execute(_CHANGE, (name, dump(asdict(limits)), end, id))
+        token = _find(transaction.connection, id)
+        is_same = (limits, expires_at) == (before.limits, before.expires_at)
+        return [token] if is_same else _with_ended_sessions(transaction, token)
 
-        def update(transaction: Transaction) -> builtins.list[Token]:
-            before = _find_valid(transaction.connection, id)
-            _refuse_taken(transaction, name, but=id)
-            end = expires_at and dump_time(expires_at)
-            transaction.execute(_CHANGE, (name, dump(asdict(limits)), end, id))
-            token = _find(transaction.connection, id)
-            is_same = (limits, expires_at) == (before.limits, before.expires_at)
-            return [token] if is_same else _with_ended_sessions(transaction, token)
-
-        return self._writer.write(update)
-
-    def rotate(self, id: int, sha256: bytes) -> builtins.list[Token]:  # noqa: A002
+    @writes
+    def rotate(self, transaction: Transaction, id: int, sha256: bytes) -> builtins.list[Token]:  # noqa: A002
         """Replace its secret; returns it, and the sessions that this ends. Raises NotFound, and
         StateConflict for a revoked token.
         """
+        _find_valid(transaction.connection, id)
+        transaction.execute("UPDATE tokens SET sha256 = ? WHERE id = ?", (sha256, id))
+        return _with_ended_sessions(transaction, _find(transaction.connection, id))
 
-        def replace(transaction: Transaction) -> builtins.list[Token]:
-            _find_valid(transaction.connection, id)
-            transaction.execute("UPDATE tokens SET sha256 = ? WHERE id = ?", (sha256, id))
-            return _with_ended_sessions(transaction, _find(transaction.connection, id))
-
-        return self._writer.write(replace)
-
-    def revoke(self, id: int) -> builtins.list[Token]:  # noqa: A002
+    @writes
+    def revoke(self, transaction: Transaction, id: int) -> builtins.list[Token]:  # noqa: A002
         """Revoke it for good; a revoked one is left unchanged. Returns it, and the sessions that
         this ends. Raises NotFound.
         """
-
-        def end(transaction: Transaction) -> builtins.list[Token]:
-            transaction.execute(
-                "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
-                (dump_time(transaction.now), id),
-            )
-            return _with_ended_sessions(transaction, _find(transaction.connection, id))
-
-        return self._writer.write(end)
+        transaction.execute(
+            "UPDATE tokens SET revoked_at = coalesce(revoked_at, ?) WHERE id = ?",
+            (dump_time(transaction.now), id),
+        )
+        return _with_ended_sessions(transaction, _find(transaction.connection, id))
 
     def note_use(self, uses: Mapping[int, TokenUse]) -> None:
         """Store when tokens were last used, and how many bytes they sent that day."""

@@ -6,10 +6,10 @@ import builtins
 from typing import Any
 
 from storage.database.codec import dump, dump_time
-from storage.database.connection import Readers, sqlite3
+from storage.database.connection import sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.rows import record
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.errors import NotFound
 from storage.records.jobs import NewTrigger, Trigger
 from storage.tables.model_rows import no_model
@@ -41,79 +41,63 @@ UPDATE triggers SET tried_at = ?, fired_at = ?, job_id = ?, labelled = ?, outcom
 """
 
 
-class Triggers:
+class Triggers(Repository):
     """Triggers by id. Every change is an event, which the scheduler follows."""
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
-        self._writer = writer
-        self._readers = readers
-
-    def add(self, new: NewTrigger) -> Trigger:
+    @writes
+    def add(self, transaction: Transaction, new: NewTrigger) -> Trigger:
         """Add a trigger; samples that are already labelled do not count for it. Raises NotFound."""
-
-        def insert(transaction: Transaction) -> Trigger:
-            parameters = {
-                "model_id": new.model_id,
-                "created_at": dump_time(transaction.now),
-                **_columns(new),
-            }
-            row = transaction.execute(_ADD, parameters).fetchone()
-            if row is None:
-                raise no_model(new.model_id)
-            return _changed(transaction, "trigger.created", row["id"])
-
-        return self._writer.write(insert)
+        parameters = {
+            "model_id": new.model_id,
+            "created_at": dump_time(transaction.now),
+            **_columns(new),
+        }
+        row = transaction.execute(_ADD, parameters).fetchone()
+        if row is None:
+            raise no_model(new.model_id)
+        return _changed(transaction, "trigger.created", row["id"])
 
     def get(self, id: int) -> Trigger:  # noqa: A002
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return _find(connection, id)
+        return self._readers.read(_find, id)
 
     def list(
         self, model_id: int | None = None, *, limit: int = -1, after: int = 0
     ) -> builtins.list[Trigger]:
         """Of one model or all, by id; after: the previous page's last id. limit: -1 for all."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                f"{_SELECT} WHERE coalesce(model_id = ?, 1) AND triggers.id > ? "
-                "ORDER BY triggers.id LIMIT ?",
-                (model_id, after, limit),
-            ).fetchall()
+        rows = self._readers.all(
+            f"{_SELECT} WHERE coalesce(model_id = ?, 1) AND triggers.id > ? "
+            "ORDER BY triggers.id LIMIT ?",
+            (model_id, after, limit),
+        )
         return [record(Trigger, row) for row in rows]
 
-    def update(self, id: int, new: NewTrigger, *, anew: bool) -> Trigger:  # noqa: A002
+    @writes
+    def update(self, transaction: Transaction, id: int, new: NewTrigger, *, anew: bool) -> Trigger:  # noqa: A002
         """Replace a trigger's settings. anew: reset it, so that only samples from now on count.
 
         tried_at is then the present time, and outcome empty until it tries. Raises NotFound.
         """
+        _find(transaction.connection, id)
+        transaction.execute(_UPDATE, (*_columns(new).values(), id))
+        if anew:
+            transaction.execute(_BEGIN_ANEW, (dump_time(transaction.now), id))
+        return _changed(transaction, "trigger.updated", id)
 
-        def change(transaction: Transaction) -> Trigger:
-            _find(transaction.connection, id)
-            transaction.execute(_UPDATE, (*_columns(new).values(), id))
-            if anew:
-                transaction.execute(_BEGIN_ANEW, (dump_time(transaction.now), id))
-            return _changed(transaction, "trigger.updated", id)
-
-        return self._writer.write(change)
-
-    def delete(self, id: int) -> None:  # noqa: A002
+    @writes
+    def delete(self, transaction: Transaction, id: int) -> None:  # noqa: A002
         """Raises NotFound."""
+        _changed(transaction, "trigger.deleted", id)
+        transaction.execute("DELETE FROM triggers WHERE id = ?", (id,))
 
-        def remove(transaction: Transaction) -> None:
-            _changed(transaction, "trigger.deleted", id)
-            transaction.execute("DELETE FROM triggers WHERE id = ?", (id,))
-
-        self._writer.write(remove)
-
-    def fired(self, trigger: Trigger, *, job_id: int, labelled: int) -> Trigger:
+    @writes
+    def fired(
+        self, transaction: Transaction, trigger: Trigger, *, job_id: int, labelled: int
+    ) -> Trigger:
         """Record that it queued a job. labelled: the number of labelled samples then."""
-
-        def note(transaction: Transaction) -> Trigger:
-            now, outcome = dump_time(transaction.now), f"asked for job {job_id}"
-            transaction.execute(_FIRED, (now, now, job_id, labelled, outcome, trigger.id))
-            return _find(transaction.connection, trigger.id)
-
-        return self._writer.write(note)
+        now, outcome = dump_time(transaction.now), f"asked for job {job_id}"
+        transaction.execute(_FIRED, (now, now, job_id, labelled, outcome, trigger.id))
+        return _find(transaction.connection, trigger.id)
 
     def note(self, id: int, outcome: str) -> None:  # noqa: A002
         """Record why it queued no job."""

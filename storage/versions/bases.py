@@ -18,6 +18,7 @@ from storage.blobs.cache_folder import cache_path
 from storage.blobs.files import FileStore
 from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -82,69 +83,62 @@ SELECT base FROM bases WHERE model_id = :model_id AND base > 1 AND adopted_at IS
 """
 
 
-class Bases:
+class Bases(Repository):
     """Bases by model and number."""
 
     def __init__(
         self, writer: Writer, readers: Readers, *, files: FileStore, cache_dir: Path
     ) -> None:
-        self._writer = writer
-        self._readers = readers
+        super().__init__(writer, readers)
         self._files = files
         self._cache_dir = cache_dir
 
     def list(self, model_id: int) -> builtins.list[Base]:
         """The bases of a model, oldest first."""
-        with self._readers.snapshot() as connection:
-            return _fetch(connection, model_id)
+        return self._readers.read(_fetch, model_id)
 
     def waiting(self) -> dict[str, tuple[int, int]]:
         """Name of a model with an upgrade → its id and the upgrade's base."""
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(_WAITING).fetchall()
+        rows = self._readers.all(_WAITING)
         return {row["name"]: (row["model_id"], row["base"]) for row in rows}
 
-    def begin(self, new: NewModel, job: NewJob, *, request: dict[str, Any]) -> Job:
+    @writes
+    def begin(
+        self, transaction: Transaction, new: NewModel, job: NewJob, *, request: dict[str, Any]
+    ) -> Job:
         """Store an upgrade, whose files are adopted, and queue its first job; an earlier upgrade
         that waits is dropped.
 
         request: what its jobs are asked for. Raises NotFound, InUse while one trains or if an alias
         names a version of it, StateConflict if the model's classes have changed.
         """
-
-        def insert(transaction: Transaction) -> Job:
-            name = model_name(transaction, job.model_id)
-            for each in _upgrades(transaction.connection, job.model_id):
-                self._drop(transaction, each)
-            self._files.reference(transaction, new.files.values())
-            row = transaction.execute(_NEXT, {"model_id": job.model_id}).fetchone()
-            base = int(row["base"])
-            insert_base(transaction, job.model_id, base, new, request=dump(request))
-            queued = _queue(transaction, replace(job, base=base))
-            told = {"base": base, "sha256": new.sha256, "job_id": queued.id}
-            transaction.event("base.arrived", name, told)
-            return queued
-
-        return self._writer.write(insert)
+        name = model_name(transaction, job.model_id)
+        for each in _upgrades(transaction.connection, job.model_id):
+            self._drop(transaction, each)
+        self._files.reference(transaction, new.files.values())
+        row = transaction.execute(_NEXT, {"model_id": job.model_id}).fetchone()
+        base = int(row["base"])
+        insert_base(transaction, job.model_id, base, new, request=dump(request))
+        queued = _queue(transaction, replace(job, base=base))
+        told = {"base": base, "sha256": new.sha256, "job_id": queued.id}
+        transaction.event("base.arrived", name, told)
+        return queued
 
     def try_again(self, job: NewJob) -> Job:
         """Queue another job of an upgrade. Raises NotFound, StateConflict."""
         return self._writer.write(lambda transaction: _queue(transaction, job))
 
-    def drop(self, model_id: int) -> None:
+    @writes
+    def drop(self, transaction: Transaction, model_id: int) -> None:
         """Drop the upgrade that waits, and its versions; its job is cancelled.
 
         Raises NotFound without one, InUse while it trains or if an alias names a version of it.
         """
-
-        def remove(transaction: Transaction) -> None:
-            upgrades = _upgrades(transaction.connection, model_id)
-            if not upgrades:
-                raise NotFound("no upgrade of this model waits")
-            for each in upgrades:
-                self._drop(transaction, each)
-
-        self._writer.write(remove)
+        upgrades = _upgrades(transaction.connection, model_id)
+        if not upgrades:
+            raise NotFound("no upgrade of this model waits")
+        for each in upgrades:
+            self._drop(transaction, each)
 
     def drop_unused(self, transaction: Transaction, model_id: int) -> None:
         """Drop the former bases of which no version or checkpoint is left."""

@@ -9,6 +9,7 @@ from typing import Any
 from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers, sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -35,16 +36,17 @@ ORDER BY id DESC LIMIT -1 OFFSET ?
 """
 
 
-class Checkpoints:
+class Checkpoints(Repository):
     """Checkpoints by id."""
 
     def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
-        self._writer = writer
-        self._readers = readers
+        super().__init__(writer, readers)
         self._files = files
 
+    @writes
     def add(
         self,
+        transaction: Transaction,
         *,
         model_id: int,
         job_id: int,
@@ -60,47 +62,41 @@ class Checkpoints:
         Two `periodic` ones and one `best` stay, and so do pinned ones and those needed elsewhere.
         Raises NotFound.
         """
-
-        def insert(transaction: Transaction) -> Checkpoint:
-            job = find_job(transaction.connection, job_id)
-            self._files.reference(transaction, [file])
-            row = transaction.execute(
-                "INSERT INTO checkpoints (model_id, job_id, role, step, epoch, engine, sha256, "
-                "state, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-                (
-                    model_id,
-                    job_id,
-                    role,
-                    step,
-                    epoch,
-                    engine,
-                    file.sha256,
-                    dump(state),
-                    dump_time(transaction.now),
-                ),
-            ).fetchone()
-            self._drop_superseded(transaction, job_id, role)
-            data = {"checkpoint_id": row["id"], "job_id": job_id, "role": role, "step": step}
-            transaction.event("checkpoint.saved", job.model, data)
-            return _one(transaction.connection, row["id"])
-
-        return self._writer.write(insert)
+        job = find_job(transaction.connection, job_id)
+        self._files.reference(transaction, [file])
+        row = transaction.execute(
+            "INSERT INTO checkpoints (model_id, job_id, role, step, epoch, engine, sha256, "
+            "state, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+            (
+                model_id,
+                job_id,
+                role,
+                step,
+                epoch,
+                engine,
+                file.sha256,
+                dump(state),
+                dump_time(transaction.now),
+            ),
+        ).fetchone()
+        self._drop_superseded(transaction, job_id, role)
+        data = {"checkpoint_id": row["id"], "job_id": job_id, "role": role, "step": step}
+        transaction.event("checkpoint.saved", job.model, data)
+        return _one(transaction.connection, row["id"])
 
     def get(self, id: int) -> Checkpoint:  # noqa: A002
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return _one(connection, id)
+        return self._readers.read(_one, id)
 
     def list(
         self, model_id: int, limit: int, after: int | None = None
     ) -> builtins.list[Checkpoint]:
         """Checkpoints of a model, newest first; after: the last page's last id."""
         condition, parameters = ("id < ?", (after,)) if after is not None else ("1", ())
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(
-                f"{_SELECT} WHERE model_id = ? AND {condition} ORDER BY id DESC LIMIT ?",
-                (model_id, *parameters, limit),
-            ).fetchall()
+        rows = self._readers.all(
+            f"{_SELECT} WHERE model_id = ? AND {condition} ORDER BY id DESC LIMIT ?",
+            (model_id, *parameters, limit),
+        )
         return [_checkpoint(row) for row in rows]
 
     def latest_of(
@@ -108,48 +104,42 @@ class Checkpoints:
     ) -> Checkpoint | None:
         """The job's newest checkpoint of these roles that is not known to be damaged."""
         marks = ", ".join("?" * len(roles))
-        with self._readers.snapshot() as connection:
-            row = connection.execute(
-                f"{_SELECT} WHERE job_id = ? AND role IN ({marks}) "  # noqa: S608
-                "AND sha256 NOT IN (SELECT sha256 FROM damaged_files) ORDER BY id DESC LIMIT 1",
-                (job_id, *roles),
-            ).fetchone()
+        row = self._readers.one(
+            f"{_SELECT} WHERE job_id = ? AND role IN ({marks}) "  # noqa: S608
+            "AND sha256 NOT IN (SELECT sha256 FROM damaged_files) ORDER BY id DESC LIMIT 1",
+            (job_id, *roles),
+        )
         return None if row is None else _checkpoint(row)
 
+    @writes
     def update(
         self,
+        transaction: Transaction,
         id: int,  # noqa: A002
         *,
         pinned: bool | None = None,
         note: str | None = None,
     ) -> Checkpoint:
         """Replace the fields that are set. Raises NotFound."""
+        transaction.execute(
+            "UPDATE checkpoints SET pinned = coalesce(?, pinned), note = coalesce(?, note) "
+            "WHERE id = ?",
+            (pinned, note, id),
+        )
+        return _one(transaction.connection, id)
 
-        def change(transaction: Transaction) -> Checkpoint:
-            transaction.execute(
-                "UPDATE checkpoints SET pinned = coalesce(?, pinned), note = coalesce(?, note) "
-                "WHERE id = ?",
-                (pinned, note, id),
-            )
-            return _one(transaction.connection, id)
-
-        return self._writer.write(change)
-
-    def delete(self, id: int) -> None:  # noqa: A002
+    @writes
+    def delete(self, transaction: Transaction, id: int) -> None:  # noqa: A002
         """Raises NotFound, and InUse while a version or an unfinished job needs it."""
-
-        def remove(transaction: Transaction) -> None:
-            checkpoint = _one(transaction.connection, id)
-            for user, query in (
-                ("a version was exported from it", _NEEDED_BY_VERSION),
-                ("a job that is not finished starts from it", _NEEDED_AS_START),
-                (f"job {checkpoint.job_id} may go on from it", _NEEDED_TO_RESUME),
-            ):
-                if transaction.execute(query, {"id": id}).fetchone():
-                    raise InUse(f"checkpoint {id} cannot be deleted: {user}")
-            self._drop(transaction, [id], [checkpoint.file.sha256])
-
-        self._writer.write(remove)
+        checkpoint = _one(transaction.connection, id)
+        for user, query in (
+            ("a version was exported from it", _NEEDED_BY_VERSION),
+            ("a job that is not finished starts from it", _NEEDED_AS_START),
+            (f"job {checkpoint.job_id} may go on from it", _NEEDED_TO_RESUME),
+        ):
+            if transaction.execute(query, {"id": id}).fetchone():
+                raise InUse(f"checkpoint {id} cannot be deleted: {user}")
+        self._drop(transaction, [id], [checkpoint.file.sha256])
 
     def _drop_superseded(self, transaction: Transaction, job_id: int, role: str) -> None:
         if role not in _KEPT:

@@ -11,6 +11,7 @@ from msgspec import Struct
 from storage.blobs.files import FileStore
 from storage.database.codec import load_time
 from storage.database.connection import sqlite3
+from storage.database.repository import writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.lineage import drop_unneeded
@@ -69,8 +70,14 @@ class Retention:
         self._files = files
         self._bases = bases
 
+    @writes
     def prune(
-        self, model_id: int, limits: RetentionLimits, *, keep: Collection[int] = ()
+        self,
+        transaction: Transaction,
+        model_id: int,
+        limits: RetentionLimits,
+        *,
+        keep: Collection[int] = (),
     ) -> builtins.list[int]:
         """Remove versions beyond the limits, oldest first; returns their numbers.
 
@@ -81,19 +88,15 @@ class Retention:
         and former bases of which no version is left. While a job of the model is in progress,
         nothing is deleted.
         """
-
-        def remove(transaction: Transaction) -> builtins.list[int]:
-            if transaction.execute(_IN_TRAINING, (model_id,)).fetchone():
-                return []
-            rows = transaction.execute(_VERSIONS, (model_id,)).fetchall()
-            gone = _beyond(transaction, model_id, rows, limits, keep=keep)
-            for row in gone:
-                self._remove(transaction, model_id, row)
-            self._bases.drop_unused(transaction, model_id)
-            drop_unneeded(transaction, model_id)
-            return [row["version"] for row in gone]
-
-        return self._writer.write(remove)
+        if transaction.execute(_IN_TRAINING, (model_id,)).fetchone():
+            return []
+        rows = transaction.execute(_VERSIONS, (model_id,)).fetchall()
+        gone = _beyond(transaction, model_id, rows, limits, keep=keep)
+        for row in gone:
+            self._remove(transaction, model_id, row)
+        self._bases.drop_unused(transaction, model_id)
+        drop_unneeded(transaction, model_id)
+        return [row["version"] for row in gone]
 
     def _remove(self, transaction: Transaction, model_id: int, row: sqlite3.Row) -> None:
         key = (model_id, row["version"])

@@ -6,6 +6,7 @@ from typing import Any
 
 from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time
+from storage.database.repository import writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.records.models import FileRecord
@@ -31,8 +32,10 @@ class Variants:
         self._writer = writer
         self._files = files
 
+    @writes
     def add(
         self,
+        transaction: Transaction,
         model_id: int,
         version: int,
         name: VariantName,
@@ -47,30 +50,26 @@ class Variants:
 
         An existing one stays, unless it is damaged. Raises NotFound without the version.
         """
-
-        def insert(transaction: Transaction) -> Variant:
-            dropped = transaction.execute(_DROP_DAMAGED, (model_id, version, name)).fetchall()
-            self._files.release(transaction, [each["sha256"] for each in dropped])
-            self._files.reference(transaction, [file] if file else [])
-            row = {
-                "model_id": model_id,
-                "version": version,
-                "variant": name,
-                "sha256": file and file.sha256,
-                "method": method,
-                "metrics": dump(metrics),
-                "verdict": dump(verdict),
-                "reason": reason,
-                "created_at": dump_time(transaction.now),
-            }
-            model = find_version(transaction.connection, model_id, version).model
-            if transaction.execute(_INSERT, row).rowcount:
-                data = {"version": version, "variant": name, "reason": reason}
-                transaction.event(_EVENTS[file is not None], model, data)
-            if file is not None:
-                # Another request created it first: this file may differ and is unused.
-                self._files.release(transaction, [file.sha256])
-            variants = find_version(transaction.connection, model_id, version).variants
-            return next(each for each in variants if each.name == name)
-
-        return self._writer.write(insert)
+        dropped = transaction.execute(_DROP_DAMAGED, (model_id, version, name)).fetchall()
+        self._files.release(transaction, [each["sha256"] for each in dropped])
+        self._files.reference(transaction, [file] if file else [])
+        row = {
+            "model_id": model_id,
+            "version": version,
+            "variant": name,
+            "sha256": file and file.sha256,
+            "method": method,
+            "metrics": dump(metrics),
+            "verdict": dump(verdict),
+            "reason": reason,
+            "created_at": dump_time(transaction.now),
+        }
+        model = find_version(transaction.connection, model_id, version).model
+        if transaction.execute(_INSERT, row).rowcount:
+            data = {"version": version, "variant": name, "reason": reason}
+            transaction.event(_EVENTS[file is not None], model, data)
+        if file is not None:
+            # Another request created it first: this file may differ and is unused.
+            self._files.release(transaction, [file.sha256])
+        variants = find_version(transaction.connection, model_id, version).variants
+        return next(each for each in variants if each.name == name)

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.unlearned_versions import carry_out_requests
@@ -43,16 +44,21 @@ WHERE model_id = ? AND base = ? AND version < ? AND promoted
 MAX_VERSION = 2**63 - 1
 
 
-class Versions:
+class Versions(Repository):
     """Versions by model and number."""
 
     def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
-        self._writer = writer
-        self._readers = readers
+        super().__init__(writer, readers)
         self._files = files
 
+    @writes
     def publish(
-        self, new: NewVersion, *, compared_with: int | None, job_metrics: dict[str, Any]
+        self,
+        transaction: Transaction,
+        new: NewVersion,
+        *,
+        compared_with: int | None,
+        job_metrics: dict[str, Any],
     ) -> Version | None:
         """In one transaction, make an adopted file the next version and its running job succeed.
 
@@ -62,45 +68,39 @@ class Versions:
         None. job_metrics: replace the job's own, including the gate's decision.
         Raises NotFound, and StateConflict if the job is not running.
         """
-
-        def insert(transaction: Transaction) -> Version | None:
-            latest = int(transaction.execute(_LATEST, (new.model_id,)).fetchone()["version"])
-            if compared_with is not None and latest != compared_with:
-                return None
-            self._files.reference(transaction, [new.file])
-            version = _insert(transaction, _unless_held(transaction, new, latest=latest))
-            if new.recipe is not None:
-                self._files.keep_as_steps(transaction, new.file.sha256, new.recipe)
-            if version.promoted:
-                move_alias(transaction, version, LATEST)
-            decided = {"promoted": version.promoted, "reason": version.reason}
-            metrics = {**job_metrics, **decided}
-            move_job(
-                transaction,
-                new.job_id,
-                from_=JobState.RUNNING,
-                to=JobState.SUCCEEDED,
-                fields={"version": version.version, "metrics": dump(metrics)},
-            )
-            carry_out_requests(transaction, self._files, version)
-            return find_version(transaction.connection, new.model_id, version.version)
-
-        return self._writer.write(insert)
+        latest = int(transaction.execute(_LATEST, (new.model_id,)).fetchone()["version"])
+        if compared_with is not None and latest != compared_with:
+            return None
+        self._files.reference(transaction, [new.file])
+        version = _insert(transaction, _unless_held(transaction, new, latest=latest))
+        if new.recipe is not None:
+            self._files.keep_as_steps(transaction, new.file.sha256, new.recipe)
+        if version.promoted:
+            move_alias(transaction, version, LATEST)
+        decided = {"promoted": version.promoted, "reason": version.reason}
+        metrics = {**job_metrics, **decided}
+        move_job(
+            transaction,
+            new.job_id,
+            from_=JobState.RUNNING,
+            to=JobState.SUCCEEDED,
+            fields={"version": version.version, "metrics": dump(metrics)},
+        )
+        carry_out_requests(transaction, self._files, version)
+        return find_version(transaction.connection, new.model_id, version.version)
 
     def get(self, model_id: int, n: int) -> Version:
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return find_version(connection, model_id, n)
+        return self._readers.read(find_version, model_id, n)
 
     def list(self, model_id: int, limit: int, after: int | None = None) -> builtins.list[Version]:
         """Versions of a model, newest first; after: the last number of the previous page."""
         condition, parameters = ("version < ?", (after,)) if after is not None else ("1", ())
-        with self._readers.snapshot() as connection:
-            return fetch_versions(
-                connection,
-                f"WHERE model_id = ? AND {condition} ORDER BY version DESC LIMIT ?",
-                (model_id, *parameters, limit),
-            )
+        return self._readers.read(
+            fetch_versions,
+            f"WHERE model_id = ? AND {condition} ORDER BY version DESC LIMIT ?",
+            (model_id, *parameters, limit),
+        )
 
     def promoted_before(
         self, model_id: int, base: int, *, version: int = MAX_VERSION
@@ -114,12 +114,10 @@ class Versions:
 
     def of_checkpoint(self, model_id: int, checkpoint_id: int) -> int | None:
         """The number of the version that was exported with this checkpoint, if any."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(
-                "SELECT min(version) AS version FROM versions WHERE model_id = ? "
-                "AND checkpoint_id = ?",
-                (model_id, checkpoint_id),
-            ).fetchone()
+        row = self._readers.one(
+            "SELECT min(version) AS version FROM versions WHERE model_id = ? AND checkpoint_id = ?",
+            (model_id, checkpoint_id),
+        )
         number: int | None = row["version"]
         return number
 
