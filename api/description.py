@@ -11,7 +11,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import BaseModel, TypeAdapter
 
 from api.access.scopes import need_of
-from api.openapi import SCHEMAS, answers
+from api.openapi import BODY_FAULTS, SCHEMAS, answers
 from api.schemas import ModelSpecBody, ProblemBody
 from api.schemas.device import EXAMPLE_POLICY
 from api.schemas.diagnosis import DiagnosisSpecBody
@@ -25,8 +25,6 @@ from storage.database.codec import dump
 Schema = dict[str, Any]
 
 BOUNDS = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"})
-BODY_FAULTS = ("too_large", "unsupported_media_type")
-"""Error codes of every route that takes JSON."""
 SENT = (
     *(ProblemBody, ModelSpecBody, DiagnosisSpecBody, UpgradeSpecBody, UpgradeCheckBody),
     *(RoundRequest, Personalization),

@@ -14,6 +14,16 @@ PROBLEM = {"$ref": f"{SCHEMAS}ProblemBody"}
 """By reference: for a model FastAPI would keep a validator for every answer of every route."""
 GUARDED = ("wrong_host", "foreign_origin")
 """Error codes of every route; those that need a token have four more."""
+BODY_FAULTS = ("too_large", "unsupported_media_type")
+"""Error codes of every route that takes a body."""
+PREDICTION_FAULTS = (
+    "busy",
+    "child_died",
+    "model_not_loadable",
+    "prediction_failed",
+    "prediction_timeout",
+)
+"""Error codes of every route that runs a model."""
 DETAILS = {
     "already_exists": "a model named 'digits' exists; choose another name or delete it",
     "graph_refused": "2 nodes of the graph cannot be trained",
@@ -40,6 +50,9 @@ DETAILS = {
     "variant_not_ready": "the int8 variant of version 3 is being made; ask again",
     "variant_refused": "refused: validation accuracy went from 0.97 (version 3) to 0.81 on 200 …",
 }
+KNOWN: dict[int | str, dict[str, Any]] = {
+    304: {"description": "The asker has it: `If-None-Match` names its ETag."}
+}
 SAMPLE_FAULT = {
     "pointer": "/samples/1/inputs/image",
     "detail": 'input "image" has shape [8, 8], the model takes [1, 8, 8]',
@@ -64,6 +77,15 @@ def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:
 def body(content: Mapping[str, Any]) -> dict[str, Any]:
     """`openapi_extra` for a body that a route reads by itself; content: by media type."""
     return {"requestBody": {"required": True, "content": content}}
+
+
+def file_answers(content: Mapping[str, Any], described: str) -> dict[int | str, dict[str, Any]]:
+    """The responses of a stored file; content: by media type."""
+    return {
+        200: {"content": content, "description": described},
+        206: {"content": content, "description": "The range asked for."},
+        **KNOWN,
+    }
 
 
 @cache

@@ -17,6 +17,7 @@ from api.access.auditing import (
     telling_change,
     telling_export,
 )
+from api.openapi import BODY_FAULTS, answers
 from api.protocol import PRINCIPAL, READS, USAGE
 from service.access.principal import Principal, Scope
 from service.access.usage import Counted, Usage
@@ -30,21 +31,26 @@ class Need(Struct, frozen=True):
     """What a route requires of a principal, and how the audit log records its requests."""
 
     scope: Scope
+    codes: tuple[str, ...]
     counted: Counted | None
     audited: How | Literal["skip"] | None
 
 
 def needs(
-    scope: Scope, *, counted: Counted | None = None, audited: How | Literal["skip"] | None = None
+    scope: Scope,
+    *codes: str,
+    counted: Counted | None = None,
+    audited: How | Literal["skip"] | None = None,
 ) -> Callable[[Endpoint], Endpoint]:
     """Declare the scope of a route's function; `{name}` in its path is the model concerned.
 
+    codes: of its own errors, besides those of all routes, of paths with a parameter and of bodies.
     counted: the token limit that its requests count towards. audited: `skip` for a request that is
     not a GET but changes nothing; None for a change, or for a GET that is not an export.
     """
 
     def declare(endpoint: Endpoint) -> Endpoint:
-        setattr(endpoint, _NEED, Need(scope, counted, audited))
+        setattr(endpoint, _NEED, Need(scope, codes, counted, audited))
         return endpoint
 
     return declare
@@ -59,13 +65,23 @@ def need_of(route: APIRoute) -> Need | None:
 class ScopedRoute(APIRoute):
     """Refuses principals without its scope before reading the request.
 
-    A route that declares no scope refuses everybody. Its operation id is its function's name.
+    A route that declares no scope refuses everybody. Its operation id is its function's name; one
+    that returns nothing answers 204.
     """
 
+    answers = staticmethod(answers)
+
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        super().__init__(
-            path, endpoint, **options | {"generate_unique_id_function": _name_of_function}
-        )
+        options["generate_unique_id_function"] = _name_of_function
+        if endpoint.__annotations__.get("return") == "None":
+            options["status_code"] = 204
+        need: Need | None = getattr(endpoint, _NEED, None)
+        if need is not None:
+            codes = set(need.codes) | ({"not_found"} if "{" in path else set())
+            if "requestBody" in (options["openapi_extra"] or {}):
+                codes |= set(BODY_FAULTS)
+            options["responses"] = {**(options["responses"] or {}), **self.answers(*sorted(codes))}
+        super().__init__(path, endpoint, **options)
 
     async def handle(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Check, then answer. Requests to open paths have no principal."""

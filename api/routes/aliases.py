@@ -10,7 +10,6 @@ from fastapi import APIRouter, Path
 from api import present
 from api.access.scopes import needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, page
-from api.openapi import answers
 from api.routing import Route
 from api.schemas import AliasBody, AliasTarget, ModelBody, Page, VersionBody
 from service.access.principal import Scope
@@ -26,7 +25,7 @@ Alias = Annotated[
 ]
 
 
-@router.get("/aliases", summary="List aliases", responses=answers("not_found"))
+@router.get("/aliases", summary="List aliases")
 @needs(Scope.MODELS_READ)
 def list_aliases(
     model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
@@ -36,44 +35,35 @@ def list_aliases(
     return page(rows, limit, cursor=lambda row: row[0], show=present.alias)
 
 
-@router.get("/aliases/{alias}", summary="Show an alias", responses=answers("not_found"))
+@router.get("/aliases/{alias}", summary="Show an alias")
 @needs(Scope.MODELS_READ)
 def show_alias(alias: Alias, model: TheModel, store: TheStore) -> AliasBody:
     """The version that it names."""
     return present.alias((alias, store.versions.by_alias(model.id, alias).version))
 
 
-@router.put("/aliases/{alias}", summary="Move an alias", responses=answers("not_found"))
+@router.put("/aliases/{alias}", summary="Move an alias")
 @needs(Scope.MODELS_ADMIN)
 def move_alias(alias: Alias, target: AliasTarget, model: TheModel, store: TheStore) -> AliasBody:
     """Atomic; creates the alias if it does not exist. Moving `latest` promotes a version."""
     return present.alias((alias, store.aliases.set(model.id, alias, target.version).version))
 
 
-@router.delete(
-    "/aliases/{alias}",
-    status_code=204,
-    summary="Delete an alias",
-    responses=answers("not_found", "in_use"),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.delete("/aliases/{alias}", summary="Delete an alias")
+@needs(Scope.MODELS_ADMIN, "in_use")
 async def delete_alias(alias: Alias, model: TheModel, store: TheStore) -> None:
     """The version is kept. `latest` cannot be deleted, because apps fetch it."""
     await asyncio.to_thread(store.aliases.delete, model.id, alias)
 
 
-@router.post(
-    "/rollback",
-    summary="Take latest back",
-    responses=answers("not_found", "state_conflict"),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.post("/rollback", summary="Take latest back")
+@needs(Scope.MODELS_ADMIN, "state_conflict")
 def roll_back(model: TheModel, store: TheStore) -> VersionBody:
     """`latest` moves back to the version before, and jobs do not move it until `release`."""
     return present.version(store.aliases.roll_back(model.id))
 
 
-@router.post("/release", summary="Let jobs move latest again", responses=answers("not_found"))
+@router.post("/release", summary="Let jobs move latest again")
 @needs(Scope.MODELS_ADMIN)
 def release(model: TheModel, store: TheStore) -> ModelBody:
     """Ends the hold of a rollback; `latest` stays until the version of a job passes the gate."""

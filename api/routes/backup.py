@@ -14,7 +14,6 @@ from starlette.types import Scope as AsgiScope
 
 from api.access.scopes import ScopedRoute, needs
 from api.dependencies import TheStore
-from api.openapi import answers
 from api.protocol import ABORT
 from service.access.principal import Scope
 from service.logs import event
@@ -34,9 +33,9 @@ PAYLOAD = "Hone-Payload-Bytes"
     "/backup",
     summary="Back up everything",
     response_class=StreamingResponse,
-    responses={200: {"content": {ZIP: {}}}, **answers("busy", "not_ready", "storage_full")},
+    responses={200: {"content": {ZIP: {}}}},
 )
-@needs(Scope.BACKUP, audited="export")
+@needs(Scope.BACKUP, "busy", "not_ready", "storage_full", audited="export")
 def back_up(store: TheStore) -> StreamingResponse:
     """A zip of the database, samples, models and checkpoints, as they are at this moment.
 

@@ -12,7 +12,6 @@ from api import present
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.files import file_answer
-from api.openapi import answers
 from api.routing import Route
 from api.schemas import CheckpointBody, CheckpointPatch, Page
 from service.access.principal import Scope
@@ -39,11 +38,7 @@ def _model_of(store: Store, checkpoint_id: int) -> str:
 CheckpointId = Annotated[int, Depends(seen_checkpoint)]
 
 
-@router.get(
-    "/models/{name}/checkpoints",
-    summary="List checkpoints",
-    responses=answers("not_found"),
-)
+@router.get("/models/{name}/checkpoints", summary="List checkpoints")
 @needs(Scope.MODELS_READ)
 def list_checkpoints(
     model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
@@ -55,9 +50,7 @@ def list_checkpoints(
     )
 
 
-@router.get(
-    "/checkpoints/{checkpoint_id}", summary="Show a checkpoint", responses=answers("not_found")
-)
+@router.get("/checkpoints/{checkpoint_id}", summary="Show a checkpoint")
 @needs(Scope.MODELS_READ)
 def show_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> CheckpointBody:
     """Its job, and the step after which it was saved."""
@@ -65,11 +58,7 @@ def show_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> CheckpointB
     return present.checkpoint(row, store.models.get_by_id(row.model_id))
 
 
-@router.patch(
-    "/checkpoints/{checkpoint_id}",
-    summary="Pin a checkpoint",
-    responses=answers("not_found"),
-)
+@router.patch("/checkpoints/{checkpoint_id}", summary="Pin a checkpoint")
 @needs(Scope.MODELS_ADMIN)
 def change_checkpoint(
     checkpoint_id: CheckpointId, patch: CheckpointPatch, store: TheStore
@@ -79,13 +68,8 @@ def change_checkpoint(
     return present.checkpoint(row, store.models.get_by_id(row.model_id))
 
 
-@router.delete(
-    "/checkpoints/{checkpoint_id}",
-    status_code=204,
-    summary="Delete a checkpoint",
-    responses=answers("not_found", "in_use"),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.delete("/checkpoints/{checkpoint_id}", summary="Delete a checkpoint")
+@needs(Scope.MODELS_ADMIN, "in_use")
 async def delete_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> None:
     """Refused while a version or an unfinished job needs it."""
     await asyncio.to_thread(store.checkpoints.delete, checkpoint_id)
@@ -95,12 +79,9 @@ async def delete_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> Non
     "/checkpoints/{checkpoint_id}/content",
     summary="Download a checkpoint",
     response_class=Response,
-    responses={
-        200: {"content": {"application/octet-stream": {}}},
-        **answers("not_found", "range_not_satisfiable"),
-    },
+    responses={200: {"content": {"application/octet-stream": {}}}},
 )
-@needs(Scope.MODELS_READ, audited="export")
+@needs(Scope.MODELS_READ, "range_not_satisfiable", audited="export")
 def checkpoint_content(checkpoint_id: CheckpointId, request: Request, store: TheStore) -> Response:
     """The engine's checkpoint file, parameters and optimizer state."""
     row = store.checkpoints.get(checkpoint_id)

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import TheDaemon
 from api.inference import not_loaded
-from api.openapi import answers
+from api.openapi import PREDICTION_FAULTS
 from api.routing import Route
 from api.schemas.completion import (
     USUAL_TOKENS,
@@ -34,10 +34,6 @@ from storage.errors import HoneError, Problem
 router = APIRouter(prefix="/v1", tags=["prediction"], route_class=Route)
 
 JSON, EVENTS = "application/json", "text/event-stream"
-FAULTS = answers(
-    *("busy", "child_died", "invalid_input", "model_not_loadable", "not_found"),
-    *("prediction_failed", "prediction_timeout"),
-)
 STREAMED: dict[int | str, dict[str, Any]] = {200: {"content": {EVENTS: {}}}}
 Show = Callable[[Generated, str], dict[str, Any]]
 """The body for what was generated; the text is that of the answer, or what an event adds."""
@@ -47,9 +43,9 @@ Show = Callable[[Generated, str], dict[str, Any]]
     "/models/{name}/complete",
     summary="Complete a text",
     response_model=SuggestionsBody | GeneratedBody,
-    responses=STREAMED | FAULTS,
+    responses=STREAMED,
 )
-@needs(Scope.PREDICT, counted="predictions", audited="skip")
+@needs(Scope.PREDICT, *PREDICTION_FAULTS, counted="predictions", audited="skip")
 async def complete(
     name: str, request: Request, wanted: CompleteRequest, daemon: TheDaemon
 ) -> Response:
@@ -77,9 +73,9 @@ async def complete(
     "/completions",
     summary="Complete a text, as OpenAI's clients ask",
     response_model=CompletionsBody,
-    responses=STREAMED | FAULTS,
+    responses=STREAMED,
 )
-@needs(Scope.PREDICT, counted="predictions", audited="skip")
+@needs(Scope.PREDICT, *PREDICTION_FAULTS, "not_found", counted="predictions", audited="skip")
 async def openai_completions(
     request: Request, wanted: CompletionsRequest, daemon: TheDaemon, principal: ThePrincipal
 ) -> Response:

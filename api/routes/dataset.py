@@ -12,7 +12,7 @@ from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import ZIP, TheModelWithRoom, add_archive
 from api.bodies.uploads import require_media_type
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
-from api.openapi import answers, body
+from api.openapi import body
 from api.routing import Route
 from api.schemas import Page
 from api.schemas.samples import DriftBody, DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/v1/models/{name}", tags=["samples"], route_class=Rou
     "/samples/archive",
     summary="Export all samples",
     response_class=StreamingResponse,
-    responses={200: {"content": {ZIP: {}}}, **answers("not_found")},
+    responses={200: {"content": {ZIP: {}}}},
 )
 @needs(Scope.SAMPLES_READ, audited="export")
 def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
@@ -44,10 +44,9 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     "/samples/archive",
     status_code=201,
     summary="Import samples",
-    responses=answers("busy", "not_found", "storage_full", "too_large", "unsupported_media_type"),
     openapi_extra=body({ZIP: {"schema": {"type": "string", "format": "binary"}}}),
 )
-@needs(Scope.SAMPLES_WRITE, counted="uploads")
+@needs(Scope.SAMPLES_WRITE, "busy", "storage_full", counted="uploads")
 async def import_samples(
     request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModelWithRoom
 ) -> SamplesAccepted:
@@ -60,7 +59,7 @@ async def import_samples(
     return present.accepted(result, principal)
 
 
-@router.get("/samples/duplicates", summary="Find duplicates", responses=answers("not_found"))
+@router.get("/samples/duplicates", summary="Find duplicates")
 @needs(Scope.SAMPLES_READ)
 def list_duplicates(
     model: TheModel,
@@ -72,18 +71,14 @@ def list_duplicates(
     return Page(items=[DuplicatesBody(sha256=digest, ids=ids) for digest, ids in groups], next=None)
 
 
-@router.get("/drift", summary="Compare recent inputs", responses=answers("child_died", "not_found"))
-@needs(Scope.MODELS_READ)
+@router.get("/drift", summary="Compare recent inputs")
+@needs(Scope.MODELS_READ, "child_died")
 async def show_drift(model: TheModel, daemon: TheDaemon) -> DriftBody:
     """Whether the newest samples are distributed as those that `latest` was trained on."""
     return present.drift(await daemon.drift.report(model), model)
 
 
-@router.get(
-    "/versions/{number}/samples",
-    summary="List the samples that a version was trained on",
-    responses=answers("not_found"),
-)
+@router.get("/versions/{number}/samples", summary="List the samples that a version was trained on")
 @needs(Scope.SAMPLES_READ)
 def samples_of_version(
     number: Annotated[int, Path(ge=1, lt=2**63)],

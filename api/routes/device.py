@@ -10,7 +10,6 @@ from fastapi import APIRouter, Body, Query, Request
 
 from api.access.scopes import needs
 from api.dependencies import TheDaemon
-from api.openapi import answers
 from api.protocol import ENDS
 from api.routing import Route
 from api.schemas import BlockerBody
@@ -37,7 +36,7 @@ from storage.records.jobs import Blocker
 
 router = APIRouter(prefix="/v1", tags=["device"], route_class=Route)
 
-WRITES = answers("busy", "not_ready", "storage_full")
+WRITES = ("busy", "not_ready", "storage_full")
 FRESH_S = 1.0
 LONGEST_IDLE_S = 2**32
 IdleSeconds = Annotated[
@@ -56,8 +55,8 @@ IntervalMinutes = Annotated[
 ]
 
 
-@router.get("/device", summary="Show device and verdict", responses=answers("not_ready"))
-@needs(Scope.DEVICE_POLICY)
+@router.get("/device", summary="Show device and verdict")
+@needs(Scope.DEVICE_POLICY, "not_ready")
 async def show_device(daemon: TheDaemon) -> DeviceBody:
     """Every signal with its source and age, and whether a job may train now."""
     daemon.monitor.watch()
@@ -70,8 +69,8 @@ async def show_device(daemon: TheDaemon) -> DeviceBody:
     )
 
 
-@router.get("/device/history", summary="Show the device's last day", responses=answers("not_ready"))
-@needs(Scope.DEVICE_POLICY)
+@router.get("/device/history", summary="Show the device's last day")
+@needs(Scope.DEVICE_POLICY, "not_ready")
 def show_history(
     daemon: TheDaemon, hours: Hours = 24, interval: IntervalMinutes = 5
 ) -> DeviceHistoryBody:
@@ -99,13 +98,8 @@ def show_history(
     )
 
 
-@router.put(
-    "/device/input",
-    status_code=204,
-    summary="Report the last input of a session",
-    responses=answers("invalid_input", "no_session", "not_ready"),
-)
-@needs(Scope.DEVICE_POLICY, audited="skip")
+@router.put("/device/input", summary="Report the last input of a session")
+@needs(Scope.DEVICE_POLICY, "no_session", "not_ready", audited="skip")
 async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSeconds) -> None:
     """What `honed watch-input` sends. On Windows it needs no token, and no body is read: the kernel
     says which process sends it, and the report counts only for the session of that process.
@@ -116,15 +110,15 @@ async def report_input(daemon: TheDaemon, request: Request, idle_seconds: IdleSe
     await daemon.monitor.report_input(idle_seconds, **ends)
 
 
-@router.get("/policy", summary="Show the policy", responses=answers("not_ready"))
-@needs(Scope.DEVICE_POLICY)
+@router.get("/policy", summary="Show the policy")
+@needs(Scope.DEVICE_POLICY, "not_ready")
 async def show_policy(daemon: TheDaemon) -> PolicyBody:
     """When a job may train and what it may take."""
     return _policy((await daemon.monitor.observe()).policy)
 
 
-@router.put("/policy", summary="Change the policy", responses=WRITES)
-@needs(Scope.DEVICE_POLICY)
+@router.put("/policy", summary="Change the policy")
+@needs(Scope.DEVICE_POLICY, *WRITES)
 async def change_policy(
     daemon: TheDaemon, changes: Annotated[dict[str, Any], Body()]
 ) -> PolicyBody:
@@ -132,8 +126,8 @@ async def change_policy(
     return _policy(await daemon.monitor.change_policy(changes))
 
 
-@router.post("/policy/check", summary="Try a policy", responses=answers("not_ready"))
-@needs(Scope.DEVICE_POLICY, audited="skip")
+@router.post("/policy/check", summary="Try a policy")
+@needs(Scope.DEVICE_POLICY, "not_ready", audited="skip")
 async def check_policy(
     daemon: TheDaemon, changes: Annotated[dict[str, Any], Body()]
 ) -> PolicyCheckBody:
@@ -146,37 +140,37 @@ async def check_policy(
     return PolicyCheckBody(eligible=found.eligible, blocked_by=_blockers(found.blocked_by))
 
 
-@router.delete("/policy", summary="Reset the policy", responses=WRITES)
-@needs(Scope.DEVICE_POLICY)
+@router.delete("/policy", summary="Reset the policy")
+@needs(Scope.DEVICE_POLICY, *WRITES)
 async def reset_policy(daemon: TheDaemon) -> PolicyBody:
     """Restores the defaults of the device, as before the first change."""
     return _policy(await daemon.monitor.reset_policy())
 
 
-@router.post("/snooze", summary="Snooze", responses=WRITES)
-@needs(Scope.DEVICE_POLICY)
+@router.post("/snooze", summary="Snooze")
+@needs(Scope.DEVICE_POLICY, *WRITES)
 async def snooze(daemon: TheDaemon, request: SnoozeRequest) -> VerdictBody:
     """Stops training for a while, whatever the policy and a job say; a running job is paused."""
     until = _end_of_snooze(request, daemon.monitor.now())
     return _verdict(await daemon.monitor.snooze(until))
 
 
-@router.delete("/snooze", summary="End the snooze", responses=WRITES)
-@needs(Scope.DEVICE_POLICY)
+@router.delete("/snooze", summary="End the snooze")
+@needs(Scope.DEVICE_POLICY, *WRITES)
 async def end_snooze(daemon: TheDaemon) -> VerdictBody:
     """Train again as the policy says."""
     return _verdict(await daemon.monitor.snooze(None))
 
 
-@router.post("/pause", summary="Pause all training", responses=WRITES)
-@needs(Scope.DEVICE_POLICY)
+@router.post("/pause", summary="Pause all training")
+@needs(Scope.DEVICE_POLICY, *WRITES)
 async def pause_all(daemon: TheDaemon) -> VerdictBody:
     """Stops training until it is resumed, also across restarts; a running job is paused."""
     return _verdict(await daemon.monitor.pause_all(paused=True))
 
 
-@router.post("/resume", summary="Resume all training", responses=WRITES)
-@needs(Scope.DEVICE_POLICY)
+@router.post("/resume", summary="Resume all training")
+@needs(Scope.DEVICE_POLICY, *WRITES)
 async def resume_all(daemon: TheDaemon) -> VerdictBody:
     """Trains again when the policy allows it. Jobs that were paused individually stay paused."""
     return _verdict(await daemon.monitor.pause_all(paused=False))

@@ -13,7 +13,6 @@ from starlette.types import Scope as AsgiScope
 
 from api.access.scopes import ScopedRoute, ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
-from api.openapi import answers
 from api.protocol import ABORT
 from api.schemas import EventBody, Page
 from api.waiting import client_of
@@ -49,9 +48,9 @@ Types = Annotated[
     "/events",
     summary="Follow what happens",
     response_class=Response,
-    responses={200: {"content": {MEDIA_TYPE: {}}}, **answers("invalid_input", "not_ready")},
+    responses={200: {"content": {MEDIA_TYPE: {}}}},
 )
-@needs(Scope.MODELS_READ)
+@needs(Scope.MODELS_READ, "not_ready")
 async def follow_events(
     request: Request,
     daemon: TheDaemon,
@@ -80,8 +79,8 @@ async def follow_events(
     return EventStream(request, daemon, wants, after=seen)
 
 
-@router.get("/events/history", summary="List what has happened", responses=answers("not_ready"))
-@needs(Scope.MODELS_READ)
+@router.get("/events/history", summary="List what has happened")
+@needs(Scope.MODELS_READ, "not_ready")
 def list_events(
     store: TheStore,
     principal: ThePrincipal,

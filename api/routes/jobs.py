@@ -11,7 +11,6 @@ from fastapi.concurrency import run_in_threadpool
 from api import present
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
-from api.openapi import answers
 from api.routing import Route
 from api.schemas import JobBody, JobRequest, MetricPointBody, Page, ResumeRequest, State
 from api.schemas.jobs import JobLogBody, LogLineBody
@@ -35,16 +34,10 @@ async def seen_job(
 
 
 JobId = Annotated[int, Depends(seen_job)]
-MOVES = answers("not_found", "state_conflict")
 
 
-@router.post(
-    "/models/{name}/jobs",
-    status_code=202,
-    summary="Train a model",
-    responses=answers("busy", "no_samples", "not_found", "state_conflict"),
-)
-@needs(Scope.TRAIN)
+@router.post("/models/{name}/jobs", status_code=202, summary="Train a model")
+@needs(Scope.TRAIN, "busy", "no_samples", "state_conflict")
 def ask_for_job(
     model: TheModel,
     store: TheStore,
@@ -72,8 +65,8 @@ def ask_for_job(
     return present.job(job)
 
 
-@router.get("/jobs", summary="List jobs", responses=answers("not_found"))
-@needs(Scope.MODELS_READ)
+@router.get("/jobs", summary="List jobs")
+@needs(Scope.MODELS_READ, "not_found")
 def list_jobs(
     store: TheStore,
     daemon: TheDaemon,
@@ -101,7 +94,7 @@ def list_jobs(
     )
 
 
-@router.get("/jobs/{job_id}", summary="Show a job", responses=answers("not_found"))
+@router.get("/jobs/{job_id}", summary="Show a job")
 @needs(Scope.MODELS_READ)
 async def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody:
     """Its state, what it waits for, its progress and metrics."""
@@ -109,22 +102,22 @@ async def show_job(job_id: JobId, store: TheStore, daemon: TheDaemon) -> JobBody
     return present.job(daemon.scheduler.shown(job))
 
 
-@router.post("/jobs/{job_id}/cancel", summary="Cancel a job", responses=MOVES)
-@needs(Scope.TRAIN)
+@router.post("/jobs/{job_id}/cancel", summary="Cancel a job")
+@needs(Scope.TRAIN, "state_conflict")
 async def cancel_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Ends it without a version. A running job ends after its current step."""
     return present.job(await daemon.scheduler.cancel(job_id))
 
 
-@router.post("/jobs/{job_id}/pause", summary="Pause a job", responses=MOVES)
-@needs(Scope.TRAIN)
+@router.post("/jobs/{job_id}/pause", summary="Pause a job")
+@needs(Scope.TRAIN, "state_conflict")
 async def pause_job(job_id: JobId, daemon: TheDaemon) -> JobBody:
     """Saves a checkpoint after the current step. A paused job is held until `resume`."""
     return present.job(await daemon.scheduler.pause(job_id))
 
 
-@router.post("/jobs/{job_id}/resume", summary="Resume a job", responses=MOVES)
-@needs(Scope.TRAIN)
+@router.post("/jobs/{job_id}/resume", summary="Resume a job")
+@needs(Scope.TRAIN, "state_conflict")
 async def resume_job(
     job_id: JobId,
     daemon: TheDaemon,
@@ -141,7 +134,7 @@ async def resume_job(
     return present.job(await daemon.scheduler.resume(job_id, ignore_policy=asked.ignore_policy))
 
 
-@router.get("/jobs/{job_id}/log", summary="Show a job's last lines", responses=answers("not_found"))
+@router.get("/jobs/{job_id}/log", summary="Show a job's last lines")
 @needs(Scope.MODELS_READ)
 def job_log(job_id: JobId, daemon: TheDaemon) -> JobLogBody:
     """What the job's children wrote last on stderr, and how each of them ended. Paths are cut to
@@ -151,11 +144,7 @@ def job_log(job_id: JobId, daemon: TheDaemon) -> JobLogBody:
     return JobLogBody(lines=[LogLineBody.of(line) for line in lines])
 
 
-@router.get(
-    "/jobs/{job_id}/metrics",
-    summary="Show a job's curves",
-    responses=answers("not_found"),
-)
+@router.get("/jobs/{job_id}/metrics", summary="Show a job's curves")
 @needs(Scope.MODELS_READ)
 def job_metrics(
     job_id: JobId, store: TheStore, limit: Limit = 1000, cursor: Cursor = None

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from api.access.scopes import ScopedRoute, ThePrincipal, needs
 from api.dependencies import TheDaemon
-from api.openapi import answers
 from service.access.principal import Scope
 from service.policy.observer import Observation
 from storage.records.jobs import JobState
@@ -31,9 +30,9 @@ Sample = tuple[Labels, float]
     "/metrics",
     summary="Metrics for Prometheus",
     response_class=Response,
-    responses={200: {"content": {"text/plain": {}}}, **answers("not_ready")},
+    responses={200: {"content": {"text/plain": {}}}},
 )
-@needs(Scope.MODELS_READ)
+@needs(Scope.MODELS_READ, "not_ready")
 async def metrics(daemon: TheDaemon, principal: ThePrincipal) -> Response:
     """Models, samples, jobs, versions and the verdict, as gauges.
 

@@ -15,12 +15,10 @@ from api.access.scopes import ScopedRoute, needs
 from api.dependencies import TheDaemon
 from api.errors import STATUS
 from api.inference import near, not_loaded, read_body
-from api.openapi import DETAILS, GUARDED, body
+from api.openapi import DETAILS, GUARDED, PREDICTION_FAULTS, body
 from service.access.principal import Scope
 from service.errors import UnsupportedMediaType
 from service.prediction.open_inference import describe, read_request, write_answer
-
-router = APIRouter(prefix="/v2", tags=["open inference protocol v2"], route_class=ScopedRoute)
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]
 HeaderLength = Annotated[
@@ -68,23 +66,16 @@ def failures(*codes: str) -> dict[int | str, dict[str, Any]]:
     return by_status
 
 
-OF_MODEL = failures("not_found")
-INFER = {
-    **ANSWER,
-    **failures(
-        "busy",
-        "child_died",
-        "model_not_loadable",
-        "not_found",
-        "prediction_failed",
-        "prediction_timeout",
-        "too_large",
-        "unsupported_media_type",
-    ),
-}
+class InferenceRoute(ScopedRoute):
+    """Errors in the protocol's form."""
+
+    answers = staticmethod(failures)
 
 
-@router.get("", summary="Server metadata", responses=failures())
+router = APIRouter(prefix="/v2", tags=["open inference protocol v2"], route_class=InferenceRoute)
+
+
+@router.get("", summary="Server metadata")
 @needs(Scope.PREDICT)
 async def server_metadata() -> JSONResponse:
     """Name, version and extensions."""
@@ -93,21 +84,21 @@ async def server_metadata() -> JSONResponse:
     return JSONResponse(server)
 
 
-@router.get("/health/live", summary="Server live", responses=failures())
+@router.get("/health/live", summary="Server live")
 @needs(Scope.PREDICT)
 async def server_live() -> JSONResponse:
     """The process answers."""
     return JSONResponse({"live": True})
 
 
-@router.get("/health/ready", summary="Server ready", responses=failures("not_ready"))
-@needs(Scope.PREDICT)
+@router.get("/health/ready", summary="Server ready")
+@needs(Scope.PREDICT, "not_ready")
 async def server_ready(_: TheDaemon) -> JSONResponse:
     """The store is open and the scheduler runs."""
     return JSONResponse({"ready": True})
 
 
-@router.get("/models/{name}", summary="Model metadata", responses=OF_MODEL)
+@router.get("/models/{name}", summary="Model metadata")
 @needs(Scope.PREDICT)
 async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model, and the numbers of its versions."""
@@ -119,11 +110,7 @@ async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
     return JSONResponse({"name": name, **described})
 
 
-@router.get(
-    "/models/{name}/versions/{number}",
-    summary="Version metadata",
-    responses=OF_MODEL,
-)
+@router.get("/models/{name}/versions/{number}", summary="Version metadata")
 @needs(Scope.PREDICT)
 async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model."""
@@ -133,7 +120,7 @@ async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSON
     return JSONResponse({"name": name, **described})
 
 
-@router.get("/models/{name}/ready", summary="Model ready", responses=OF_MODEL)
+@router.get("/models/{name}/ready", summary="Model ready")
 @needs(Scope.PREDICT)
 async def model_ready(name: str, daemon: TheDaemon) -> JSONResponse:
     """It is registered; its session is loaded by the first request."""
@@ -141,11 +128,7 @@ async def model_ready(name: str, daemon: TheDaemon) -> JSONResponse:
     return JSONResponse({"name": name, "ready": True})
 
 
-@router.get(
-    "/models/{name}/versions/{number}/ready",
-    summary="Version ready",
-    responses=OF_MODEL,
-)
+@router.get("/models/{name}/versions/{number}/ready", summary="Version ready")
 @needs(Scope.PREDICT)
 async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
     """It exists; its session is loaded by the first request."""
@@ -158,10 +141,10 @@ async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONRes
     "/models/{name}/infer",
     summary="Infer",
     response_class=Response,
-    responses=INFER,
+    responses=ANSWER,
     openapi_extra=TENSORS,
 )
-@needs(Scope.PREDICT, counted="predictions", audited="skip")
+@needs(Scope.PREDICT, *PREDICTION_FAULTS, counted="predictions", audited="skip")
 async def infer(
     name: str, request: Request, daemon: TheDaemon, header_length: HeaderLength = None
 ) -> Response:
@@ -173,10 +156,10 @@ async def infer(
     "/models/{name}/versions/{number}/infer",
     summary="Infer with a version",
     response_class=Response,
-    responses=INFER,
+    responses=ANSWER,
     openapi_extra=TENSORS,
 )
-@needs(Scope.PREDICT, counted="predictions", audited="skip")
+@needs(Scope.PREDICT, *PREDICTION_FAULTS, counted="predictions", audited="skip")
 async def infer_with_version(
     name: str,
     number: Number,

@@ -17,7 +17,7 @@ from api.bodies.samples import CSV, FILES, JSON, NPZ, TEXT, files_of
 from api.bodies.uploads import require_media_type, require_room_for
 from api.dependencies import TheDaemon
 from api.inference import NOT_LOADED, accepted, near, not_loaded, read_body
-from api.openapi import answers, body
+from api.openapi import PREDICTION_FAULTS, body
 from api.routes.uploads import BINARY
 from api.routing import Route
 from api.schemas import PredictionsBody
@@ -101,22 +101,10 @@ ANSWER: dict[int | str, dict[str, Any]] = {
     "/predict",
     summary="Predict",
     response_model=PredictionsBody,
-    responses=ANSWER
-    | answers(
-        "busy",
-        "child_died",
-        "invalid_input",
-        "model_not_loadable",
-        "not_found",
-        "prediction_failed",
-        "prediction_timeout",
-        "storage_full",
-        "too_large",
-        "unsupported_media_type",
-    ),
+    responses=ANSWER,
     openapi_extra=INPUTS,
 )
-@needs(Scope.PREDICT, counted="predictions", audited="skip")
+@needs(Scope.PREDICT, *PREDICTION_FAULTS, "storage_full", counted="predictions", audited="skip")
 async def predict(
     name: str,
     request: Request,

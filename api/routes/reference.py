@@ -26,7 +26,7 @@ from api.bodies.samples import (
 )
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon, TheModel, TheStore
-from api.openapi import answers, body
+from api.openapi import body
 from api.routing import Route
 from api.schemas import ReferenceBody
 from api.schemas.samples import BaseSetBody, BaseSetChanged, BaseSetRemoved
@@ -62,7 +62,7 @@ NOTHING: dict[str, object] = {"label": None, "key": None}
 """Parameters of files that are elsewhere in the query, but here in the form's part `samples`."""
 
 
-@router.get("/reference", summary="Show the reference set", responses=answers("not_found"))
+@router.get("/reference", summary="Show the reference set")
 @needs(Scope.MODELS_READ)
 def show_reference(model: TheModel, store: TheStore) -> ReferenceBody:
     """Its remaining number of samples, and when it was frozen; null if there is none."""
@@ -70,7 +70,7 @@ def show_reference(model: TheModel, store: TheStore) -> ReferenceBody:
     return ReferenceBody(samples=samples, frozen_at=model.reference_frozen_at)
 
 
-@router.put("/reference", summary="Freeze the reference set", responses=answers("not_found"))
+@router.put("/reference", summary="Freeze the reference set")
 @needs(Scope.MODELS_ADMIN)
 def freeze_reference(model: TheModel, store: TheStore) -> ReferenceBody:
     """Freezes the current labelled validation samples; the gate then uses them too.
@@ -82,19 +82,14 @@ def freeze_reference(model: TheModel, store: TheStore) -> ReferenceBody:
     return ReferenceBody(samples=samples, frozen_at=frozen_at)
 
 
-@router.delete(
-    "/reference",
-    status_code=204,
-    summary="Remove the reference set",
-    responses=answers("not_found"),
-)
+@router.delete("/reference", summary="Remove the reference set")
 @needs(Scope.MODELS_ADMIN)
 async def remove_reference(model: TheModel, store: TheStore) -> None:
     """The samples are kept; the gate then uses only the validation samples."""
     await asyncio.to_thread(store.references.remove, model.id)
 
 
-@router.get("/base-set", summary="Show the base set", responses=answers("not_found"))
+@router.get("/base-set", summary="Show the base set")
 @needs(Scope.MODELS_READ)
 def show_base_set(model: TheModel, store: TheStore) -> BaseSetBody:
     """How many samples, of which labels, and since when; 0 and null if there is none."""
@@ -102,16 +97,9 @@ def show_base_set(model: TheModel, store: TheStore) -> BaseSetBody:
 
 
 @router.post(
-    "/base-set",
-    status_code=201,
-    summary="Add to the base set",
-    responses=answers(
-        *("busy", "not_found", "state_conflict"),
-        *("storage_full", "too_large", "unsupported_media_type"),
-    ),
-    openapi_extra=body(CONTENT),
+    "/base-set", status_code=201, summary="Add to the base set", openapi_extra=body(CONTENT)
 )
-@needs(Scope.MODELS_ADMIN, counted="uploads")
+@needs(Scope.MODELS_ADMIN, "busy", "state_conflict", "storage_full", counted="uploads")
 async def add_to_base_set(
     request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModelWithRoom
 ) -> BaseSetChanged:
@@ -148,7 +136,7 @@ async def _added(
     return IngestResult(accepted=0, duplicates=taken, ids=None, rejected=0, problems=())
 
 
-@router.delete("/base-set", summary="Remove the base set", responses=answers("not_found"))
+@router.delete("/base-set", summary="Remove the base set")
 @needs(Scope.MODELS_ADMIN)
 async def remove_base(model: TheModel, daemon: TheDaemon) -> BaseSetRemoved:
     """Samples that were the model's before are given back; those that were sent for it are deleted.

@@ -22,7 +22,6 @@ from api.dependencies import (
     after_id,
     page,
 )
-from api.openapi import answers
 from api.routing import LabelRoute
 from api.schemas import Page
 from api.schemas.samples import (
@@ -42,7 +41,6 @@ from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
 from storage.store import Store
 
-CHANGED = ("not_found", "state_conflict")
 """Error codes of a change that names a class."""
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
@@ -80,8 +78,8 @@ async def filter_of(
 TheFilter = Annotated[SampleFilter, Depends(filter_of)]
 
 
-@router.get("", summary="List samples", responses=answers("child_died", "not_found"))
-@needs(Scope.SAMPLES_READ)
+@router.get("", summary="List samples")
+@needs(Scope.SAMPLES_READ, "child_died")
 async def list_samples(
     daemon: TheDaemon,
     model: KnownModel,
@@ -156,8 +154,8 @@ async def _suspects(
     return Page(items=items, next=str(end - 1) if len(found) > limit else None)
 
 
-@router.patch("", summary="Relabel a sample by its key", responses=answers(*CHANGED))
-@needs(Scope.SAMPLES_WRITE)
+@router.patch("", summary="Relabel a sample by its key")
+@needs(Scope.SAMPLES_WRITE, "state_conflict")
 def change_sample_by_key(
     key: Annotated[str, Query(max_length=512, description="The app's own id.")],
     patch: SamplePatch,
@@ -174,8 +172,8 @@ def change_sample_by_key(
     return _change(store, model, sample.id, patch, principal)
 
 
-@router.delete("", summary="Delete samples by filter", responses=answers(*CHANGED))
-@needs(Scope.MODELS_ADMIN)
+@router.delete("", summary="Delete samples by filter")
+@needs(Scope.MODELS_ADMIN, "state_conflict")
 async def delete_samples(
     daemon: TheDaemon,
     model: KnownModel,
@@ -192,7 +190,7 @@ async def delete_samples(
     return present.deletion(await daemon.erasure.delete(model, where, retrain=retrain))
 
 
-@router.get("/stats", summary="Count samples", responses=answers("not_found"))
+@router.get("/stats", summary="Count samples")
 @needs(Scope.SAMPLES_READ)
 async def sample_stats(model: KnownModel, store: TheStore) -> SampleStatsBody:
     """By split, and by class for a model with classes."""
@@ -202,7 +200,7 @@ async def sample_stats(model: KnownModel, store: TheStore) -> SampleStatsBody:
     )
 
 
-@router.get("/{sample_id:digits}", summary="Show a sample", responses=answers("not_found"))
+@router.get("/{sample_id:digits}", summary="Show a sample")
 @needs(Scope.SAMPLES_READ)
 def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> SampleBody:
     """Its label, split and size."""
@@ -213,10 +211,7 @@ def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> Sample
     "/{sample_id:digits}/content",
     summary="Download a sample",
     response_class=Response,
-    responses={
-        200: {"content": {sample_updates.NPZ: {}, "image/*": {}, "audio/*": {}}},
-        **answers("not_found"),
-    },
+    responses={200: {"content": {sample_updates.NPZ: {}, "image/*": {}, "audio/*": {}}}},
 )
 @needs(Scope.SAMPLES_READ, audited="export")
 def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
@@ -229,9 +224,9 @@ def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Res
     "/{sample_id:digits}/thumbnail",
     summary="Show a sample's picture",
     response_class=Response,
-    responses={200: {"content": {"image/png": {}}}, **answers("child_died", "not_found")},
+    responses={200: {"content": {"image/png": {}}}},
 )
-@needs(Scope.SAMPLES_READ, audited="export")
+@needs(Scope.SAMPLES_READ, "child_died", audited="export")
 async def sample_thumbnail(
     sample_id: SampleId,
     model: TheModel,
@@ -246,12 +241,8 @@ async def sample_thumbnail(
     return Response(data, media_type="image/png", headers=headers)
 
 
-@router.patch(
-    "/{sample_id:digits}",
-    summary="Relabel a sample",
-    responses=answers(*CHANGED),
-)
-@needs(Scope.SAMPLES_WRITE)
+@router.patch("/{sample_id:digits}", summary="Relabel a sample")
+@needs(Scope.SAMPLES_WRITE, "state_conflict")
 def change_sample(
     sample_id: SampleId,
     patch: SamplePatch,
@@ -272,7 +263,7 @@ def change_sample(
     status_code=204,
     summary="Delete a sample",
     response_model=None,
-    responses={202: {"model": DeletionBody}, **answers("not_found")},
+    responses={202: {"model": DeletionBody}},
 )
 @needs(Scope.MODELS_ADMIN)
 async def delete_sample(

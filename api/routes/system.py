@@ -10,7 +10,6 @@ from fastapi import APIRouter
 from api import present
 from api.access.scopes import needs
 from api.dependencies import TheDaemon
-from api.openapi import answers
 from api.routing import Route
 from api.schemas import VerificationBody
 from api.schemas.device import BackupBody, CheckBody, SystemBody
@@ -20,8 +19,8 @@ from service.daemon import Daemon
 router = APIRouter(prefix="/v1", tags=["backup"], route_class=Route)
 
 
-@router.get("/system", summary="Show the installation", responses=answers("busy", "not_ready"))
-@needs(Scope.DEVICE_POLICY)
+@router.get("/system", summary="Show the installation")
+@needs(Scope.DEVICE_POLICY, "busy", "not_ready")
 async def show_system(daemon: TheDaemon) -> SystemBody:
     """Versions of what the daemon runs on, and what `honed doctor` finds from within it: all checks
     that neither train nor write. They are made in a process of their own, at most once a minute.
@@ -37,20 +36,15 @@ async def show_system(daemon: TheDaemon) -> SystemBody:
     )
 
 
-@router.get("/verification", summary="Show the verification", responses=answers("not_ready"))
-@needs(Scope.BACKUP)
+@router.get("/verification", summary="Show the verification")
+@needs(Scope.BACKUP, "not_ready")
 async def show_verification(daemon: TheDaemon) -> VerificationBody:
     """How far it is, when all was read last, and what is known to be damaged."""
     return await _verification(daemon)
 
 
-@router.post(
-    "/verification",
-    status_code=202,
-    summary="Verify all that is kept",
-    responses=answers("not_ready"),
-)
-@needs(Scope.BACKUP)
+@router.post("/verification", status_code=202, summary="Verify all that is kept")
+@needs(Scope.BACKUP, "not_ready")
 async def verify(daemon: TheDaemon) -> VerificationBody:
     """Begin to read, unless that goes on already; at 16 MiB a second, whatever the device does."""
     daemon.verification.begin()

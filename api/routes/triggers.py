@@ -9,7 +9,6 @@ from fastapi import APIRouter, Path, Response
 
 from api.access.scopes import needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
-from api.openapi import answers
 from api.routing import Route
 from api.schemas import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
@@ -26,11 +25,10 @@ router = APIRouter(prefix="/v1/models/{name}/triggers", tags=["triggers"], route
 
 TriggerId = Annotated[int, Path(ge=1, lt=2**63)]
 RULE_FIELDS = frozenset(Rule.__struct_fields__)
-WRITES = answers("busy", "not_found", "storage_full")
 
 
-@router.post("", status_code=201, summary="Make a trigger", responses=WRITES)
-@needs(Scope.TRAIN)
+@router.post("", status_code=201, summary="Make a trigger")
+@needs(Scope.TRAIN, "busy", "storage_full")
 def make_trigger(
     model: TheModel, store: TheStore, request: TriggerRequest, response: Response
 ) -> TriggerBody:
@@ -41,7 +39,7 @@ def make_trigger(
     return _body(trigger)
 
 
-@router.get("", summary="List triggers", responses=answers("not_found"))
+@router.get("", summary="List triggers")
 @needs(Scope.MODELS_READ)
 def list_triggers(
     model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
@@ -51,15 +49,15 @@ def list_triggers(
     return page(rows, limit, cursor=lambda row: row.id, show=_body)
 
 
-@router.get("/{trigger_id}", summary="Show a trigger", responses=answers("not_found"))
+@router.get("/{trigger_id}", summary="Show a trigger")
 @needs(Scope.MODELS_READ)
 def show_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> TriggerBody:
     """With what became of its last try."""
     return _body(_of(model, store, trigger_id))
 
 
-@router.patch("/{trigger_id}", summary="Change a trigger", responses=WRITES)
-@needs(Scope.TRAIN)
+@router.patch("/{trigger_id}", summary="Change a trigger")
+@needs(Scope.TRAIN, "busy", "storage_full")
 def change_trigger(
     model: TheModel, store: TheStore, trigger_id: TriggerId, patch: TriggerPatch
 ) -> TriggerBody:
@@ -75,9 +73,7 @@ def change_trigger(
     return _body(change(store, known, _new(model, whole)))
 
 
-@router.delete(
-    "/{trigger_id}", status_code=204, summary="Delete a trigger", responses=answers("not_found")
-)
+@router.delete("/{trigger_id}", summary="Delete a trigger")
 @needs(Scope.TRAIN)
 def delete_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> None:
     """Jobs that it has asked for stay."""

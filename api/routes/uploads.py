@@ -28,7 +28,7 @@ from api.bodies.samples import (
 )
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
-from api.openapi import answers, body
+from api.openapi import body
 from api.routing import Route
 from api.schemas.samples import OrdinarySplit, SamplesAccepted
 from service.access.principal import Scope
@@ -137,21 +137,8 @@ UPLOAD = body(
 )
 
 
-@router.post(
-    "",
-    status_code=201,
-    summary="Add samples",
-    responses=answers(
-        "busy",
-        "not_found",
-        "state_conflict",
-        "storage_full",
-        "too_large",
-        "unsupported_media_type",
-    ),
-    openapi_extra=UPLOAD,
-)
-@needs(Scope.SAMPLES_WRITE, counted="uploads")
+@router.post("", status_code=201, summary="Add samples", openapi_extra=UPLOAD)
+@needs(Scope.SAMPLES_WRITE, "busy", "state_conflict", "storage_full", counted="uploads")
 @with_queries(OF_UPLOADS, before="allow_duplicates")
 async def add_samples(
     request: Request,

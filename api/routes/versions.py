@@ -16,7 +16,7 @@ from api import present
 from api.access.scopes import ScopedRoute, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
-from api.openapi import answers
+from api.openapi import KNOWN, file_answers
 from api.routes.models.presenting import comparison_body
 from api.schemas import Page, VersionBody
 from api.schemas.versions import ComparisonBody
@@ -47,18 +47,11 @@ MostSamples = Annotated[
     int, Query(ge=0, le=MOST_SAMPLES, description="Maximum number of samples of each side.")
 ]
 Answer = Callable[[], Awaitable[Response]]
-KNOWN: dict[int | str, dict[str, Any]] = {
-    304: {"description": "The asker has it: `If-None-Match` names its ETag."}
-}
-MODEL_FILE: dict[int | str, dict[str, Any]] = {
-    200: {"content": CONTENT, "description": "The inference model."},
-    206: {"content": CONTENT, "description": "The range asked for."},
-    **KNOWN,
-    **answers("not_found", "range_not_satisfiable", "variant_not_ready", "variant_refused"),
-}
+FILE = file_answers(CONTENT, "The inference model.")
+FAULTS = ("range_not_satisfiable", "variant_not_ready", "variant_refused")
 
 
-@router.get("/versions", summary="List versions", responses=answers("not_found"))
+@router.get("/versions", summary="List versions")
 @needs(Scope.MODELS_READ)
 def list_versions(
     model: TheModel, store: TheStore, limit: Limit = 100, cursor: Cursor = None
@@ -68,19 +61,15 @@ def list_versions(
     return page(rows, limit, cursor=lambda row: row.version, show=present.version)
 
 
-@router.get("/versions/{number}", summary="Show a version", responses=answers("not_found"))
+@router.get("/versions/{number}", summary="Show a version")
 @needs(Scope.MODELS_READ)
 def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBody:
     """Its metrics, aliases, and whether and why it was promoted."""
     return present.version(store.versions.get(model.id, number))
 
 
-@router.get(
-    "/versions/{number}/comparison/{other}",
-    summary="Compare two versions",
-    responses=answers("busy", "child_died", "not_found"),
-)
-@needs(Scope.MODELS_READ)
+@router.get("/versions/{number}/comparison/{other}", summary="Compare two versions")
+@needs(Scope.MODELS_READ, "busy", "child_died")
 async def compare_versions(
     number: Number, other: Number, model: TheModel, daemon: TheDaemon, limit: MostSamples = 100
 ) -> ComparisonBody:
@@ -96,9 +85,9 @@ async def compare_versions(
     "/versions/{number}/model.onnx",
     summary="Download a version",
     response_class=Response,
-    responses=MODEL_FILE,
+    responses=FILE,
 )
-@needs(Scope.MODELS_READ, audited="export")
+@needs(Scope.MODELS_READ, *FAULTS, audited="export")
 async def version_file(
     number: Number,
     name: str,
@@ -119,7 +108,7 @@ async def version_file(
     "/latest",
     summary="Show the newest promoted version",
     response_model=VersionBody,
-    responses={**KNOWN, **answers("not_found")},
+    responses=KNOWN,
 )
 @needs(Scope.MODELS_READ)
 async def show_latest(name: str, request: Request, daemon: TheDaemon, wait: Wait = 0) -> Response:
@@ -141,9 +130,9 @@ async def show_latest(name: str, request: Request, daemon: TheDaemon, wait: Wait
     "/latest/model.onnx",
     summary="Download the newest promoted version",
     response_class=Response,
-    responses=MODEL_FILE,
+    responses=FILE,
 )
-@needs(Scope.MODELS_READ, audited="export")
+@needs(Scope.MODELS_READ, *FAULTS, audited="export")
 async def latest_file(
     name: str,
     request: Request,

@@ -20,7 +20,7 @@ from api.bodies.uploads import (
 )
 from api.dependencies import TheDaemon, TheModel, TheStore
 from api.files import IMMUTABLE, REVALIDATE, is_known
-from api.openapi import answers, body
+from api.openapi import KNOWN, body
 from api.protocol import AUDIT_FACTS
 from api.routes.federation.presenting import figures
 from api.routing import Route
@@ -44,18 +44,12 @@ FORM = "multipart/form-data"
 BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"content": {MEDIA_TYPE: {}}, "description": "safetensors, by name."},
-    304: {"description": "The asker has it: `If-None-Match` names its ETag."},
-    **answers("not_found", "state_conflict"),
+    **KNOWN,
 }
 
 
-@router.get(
-    "/parameters",
-    summary="Download parameters",
-    response_class=Response,
-    responses=ANSWER,
-)
-@needs(Scope.MODELS_READ, audited="export")
+@router.get("/parameters", summary="Download parameters", response_class=Response, responses=ANSWER)
+@needs(Scope.MODELS_READ, "state_conflict", audited="export")
 def version_parameters(
     request: Request,
     model: TheModel,
@@ -84,10 +78,6 @@ def version_parameters(
     "/parameters",
     status_code=202,
     summary="Send parameters",
-    responses=answers(
-        *("busy", "no_samples", "not_consented", "not_found", "storage_full", "too_large"),
-        "unsupported_media_type",
-    ),
     openapi_extra=body(
         {
             **dict.fromkeys(TAKEN, BINARY),
@@ -106,7 +96,7 @@ def version_parameters(
         }
     ),
 )
-@needs(Scope.FEDERATE, counted="uploads")
+@needs(Scope.FEDERATE, "busy", "no_samples", "not_consented", "storage_full", counted="uploads")
 async def put_parameters(
     request: Request,
     response: Response,
@@ -142,15 +132,17 @@ async def put_parameters(
 
 
 @router.post(
-    "/evaluate",
-    summary="Measure parameters",
-    responses=answers(
-        *("no_samples", "not_consented", "not_found", "storage_full", "too_few_samples"),
-        *("too_large", "unsupported_media_type"),
-    ),
-    openapi_extra=body(dict.fromkeys(TAKEN, BINARY)),
+    "/evaluate", summary="Measure parameters", openapi_extra=body(dict.fromkeys(TAKEN, BINARY))
 )
-@needs(Scope.FEDERATE, counted="uploads", audited="export")
+@needs(
+    Scope.FEDERATE,
+    "no_samples",
+    "not_consented",
+    "storage_full",
+    "too_few_samples",
+    counted="uploads",
+    audited="export",
+)
 async def measure_parameters(
     request: Request, model: TheModel, daemon: TheDaemon, principal: ThePrincipal
 ) -> MeasuredBody:

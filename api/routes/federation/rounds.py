@@ -14,7 +14,7 @@ from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon, TheModel, TheStore
 from api.files import file_answer
-from api.openapi import answers, body
+from api.openapi import body, file_answers
 from api.protocol import AUDIT_FACTS
 from api.routes.federation.parameters import FORM, MEDIA_TYPE, parameters_in
 from api.routes.federation.presenting import federation_body, round_body
@@ -63,9 +63,7 @@ async def seen_round(
 TheRound = Annotated[Round, Depends(seen_round)]
 
 
-@router.get(
-    "/models/{name}/federation", summary="Show consent and budget", responses=answers("not_found")
-)
+@router.get("/models/{name}/federation", summary="Show consent and budget")
 @needs(Scope.MODELS_READ)
 def show_federation(model: TheModel, store: TheStore) -> FederationBody:
     """Whether the model takes part in federated training, and what that has spent of its privacy.
@@ -77,17 +75,19 @@ def show_federation(model: TheModel, store: TheStore) -> FederationBody:
 
 
 @router.post(
-    "/models/{name}/rounds",
-    status_code=202,
-    summary="Begin a round",
-    responses=answers(
-        *("busy", "no_samples", "not_consented", "not_found", "privacy_budget_spent"),
-        *("state_conflict", "storage_full", "too_few_samples", "too_large"),
-        "unsupported_media_type",
-    ),
-    openapi_extra=UPLOAD,
+    "/models/{name}/rounds", status_code=202, summary="Begin a round", openapi_extra=UPLOAD
 )
-@needs(Scope.FEDERATE, counted="uploads")
+@needs(
+    Scope.FEDERATE,
+    "busy",
+    "no_samples",
+    "not_consented",
+    "privacy_budget_spent",
+    "state_conflict",
+    "storage_full",
+    "too_few_samples",
+    counted="uploads",
+)
 async def ask_for_round(
     request: Request, response: Response, model: TheModel, daemon: TheDaemon
 ) -> RoundBody:
@@ -109,7 +109,7 @@ async def ask_for_round(
     return round_body(found, has_update=False)
 
 
-@router.get("/rounds/{round_id}", summary="Show a round", responses=answers("not_found"))
+@router.get("/rounds/{round_id}", summary="Show a round")
 @needs(Scope.FEDERATE)
 def show_round(found: TheRound, store: TheStore, daemon: TheDaemon) -> RoundBody:
     """What it waits for, how far it is, and what came of it."""
@@ -122,14 +122,9 @@ def show_round(found: TheRound, store: TheStore, daemon: TheDaemon) -> RoundBody
     "/rounds/{round_id}/update",
     summary="Fetch an update",
     response_class=Response,
-    responses={
-        200: {"content": {MEDIA_TYPE: {}}, "description": "safetensors."},
-        206: {"content": {MEDIA_TYPE: {}}, "description": "The range asked for."},
-        304: {"description": "The asker has it: `If-None-Match` names its ETag."},
-        **answers("not_consented", "not_found", "range_not_satisfiable", "state_conflict"),
-    },
+    responses=file_answers({MEDIA_TYPE: {}}, "safetensors."),
 )
-@needs(Scope.FEDERATE, audited="export")
+@needs(Scope.FEDERATE, "not_consented", "range_not_satisfiable", "state_conflict", audited="export")
 def round_update(request: Request, found: TheRound, store: TheStore) -> Response:
     """The trained parameters less those that were sent: clipped, noised and compressed by the terms
     of the round. There until the next round has one.
@@ -145,9 +140,7 @@ def round_update(request: Request, found: TheRound, store: TheStore) -> Response
     return file_answer(request, store, file, media_type=MEDIA_TYPE, filename=name)
 
 
-@router.delete(
-    "/rounds/{round_id}", status_code=204, summary="Stop a round", responses=answers("not_found")
-)
+@router.delete("/rounds/{round_id}", summary="Stop a round")
 @needs(Scope.FEDERATE)
 async def stop_round(found: TheRound, daemon: TheDaemon) -> None:
     """Ends it within a second, without an update; of one that has ended, removes the update."""

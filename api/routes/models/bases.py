@@ -11,7 +11,7 @@ from api import present
 from api.access.scopes import needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon, TheModel
-from api.openapi import SCHEMAS, answers
+from api.openapi import SCHEMAS
 from api.routes.models.registration import (
     form_schema,
     lora_of,
@@ -40,7 +40,7 @@ CHECKED = {
 router = APIRouter(prefix="/v1/models/{name}", tags=["models"], route_class=Route)
 
 
-@router.get("/base", summary="Show the base", responses=answers("not_found"))
+@router.get("/base", summary="Show the base")
 @needs(Scope.MODELS_READ)
 def show_base(model: TheModel, daemon: TheDaemon) -> ModelBaseBody:
     """The file that `latest` descends from, former ones that versions remain of, and the upgrade
@@ -54,16 +54,20 @@ def show_base(model: TheModel, daemon: TheDaemon) -> ModelBaseBody:
     status_code=202,
     response_model=JobBody,
     summary="Upgrade to a new base",
-    responses={
-        200: CHECKED,
-        **answers(
-            *("busy", "graph_refused", "in_use", "no_samples", "not_found", "preparation_failed"),
-            *("state_conflict", "storage_full", "too_large", "unsupported_media_type"),
-        ),
-    },
+    responses={200: CHECKED},
     openapi_extra=form_schema("UpgradeSpecBody", ["model"], example={"spec": {"running": "wait"}}),
 )
-@needs(Scope.MODELS_ADMIN, counted="registrations")
+@needs(
+    Scope.MODELS_ADMIN,
+    "busy",
+    "graph_refused",
+    "in_use",
+    "no_samples",
+    "preparation_failed",
+    "state_conflict",
+    "storage_full",
+    counted="registrations",
+)
 async def upgrade_base(
     request: Request,
     response: Response,
@@ -110,13 +114,8 @@ async def upgrade_base(
     return present.job(job)
 
 
-@router.delete(
-    "/base",
-    status_code=204,
-    summary="Drop the upgrade",
-    responses=answers("in_use", "not_found"),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.delete("/base", summary="Drop the upgrade")
+@needs(Scope.MODELS_ADMIN, "in_use")
 async def drop_upgrade(model: TheModel, daemon: TheDaemon) -> None:
     """Drops the upgrade that waits, with its versions, and cancels its job."""
     await daemon.upgrades.drop(model)

@@ -9,7 +9,6 @@ from msgspec.structs import asdict
 
 from api.access.scopes import needs
 from api.dependencies import TheDaemon, TheModel
-from api.openapi import answers
 from api.routing import Route
 from api.schemas.follow import FollowBody, FollowErrorBody, FollowRequest, OfferedBody
 from api.schemas.jobs import BlockerBody
@@ -20,8 +19,8 @@ from storage.records.follows import Follow
 router = APIRouter(prefix="/v1/models/{name}/follow", tags=["models"], route_class=Route)
 
 
-@router.put("", summary="Follow a source", responses=answers("busy", "not_found", "storage_full"))
-@needs(Scope.MODELS_ADMIN)
+@router.put("", summary="Follow a source")
+@needs(Scope.MODELS_ADMIN, "busy", "storage_full")
 async def follow_source(model: TheModel, wanted: FollowRequest, daemon: TheDaemon) -> FollowBody:
     """The source is asked at once, then at intervals, when the policy allows; what a pinned key has
     signed becomes an upgrade, as by `PUT …/base`. The same again asks at once again.
@@ -37,20 +36,15 @@ async def follow_source(model: TheModel, wanted: FollowRequest, daemon: TheDaemo
     return await _shown(follow, daemon)
 
 
-@router.get("", summary="Show the followed source", responses=answers("not_found"))
+@router.get("", summary="Show the followed source")
 @needs(Scope.MODELS_READ)
 async def show_follow(model: TheModel, daemon: TheDaemon) -> FollowBody:
     """With what it offers, and why that is not taken."""
     return await _shown(await asyncio.to_thread(daemon.store.follows.get, model), daemon)
 
 
-@router.delete(
-    "",
-    status_code=204,
-    summary="Follow no source",
-    responses=answers("busy", "not_found", "storage_full"),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.delete("", summary="Follow no source")
+@needs(Scope.MODELS_ADMIN, "busy", "storage_full")
 async def end_follow(model: TheModel, daemon: TheDaemon) -> None:
     """An upgrade that has begun goes on. Which versions were seen is forgotten."""
     await asyncio.to_thread(daemon.store.follows.delete, model)

@@ -12,7 +12,7 @@ from api import present
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.files import REVALIDATE, file_answer
-from api.openapi import answers
+from api.openapi import file_answers
 from api.routing import Route
 from api.schemas import (
     ClassBody,
@@ -33,18 +33,11 @@ from storage.records.samples import UNSET
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)
 TOKENIZER_TYPE = "application/json"
 
-HEAD = (
-    "graph_refused",
-    "in_use",
-    "not_found",
-    "preparation_failed",
-    "state_conflict",
-    "storage_full",
-)
+HEAD = ("graph_refused", "in_use", "preparation_failed", "state_conflict", "storage_full")
 """Error codes of a change to the head."""
 
 
-@router.get("", summary="List models", responses=answers())
+@router.get("", summary="List models")
 @needs(Scope.MODELS_READ)
 def list_models(
     store: TheStore, principal: ThePrincipal, limit: Limit = 100, cursor: Cursor = None
@@ -54,19 +47,15 @@ def list_models(
     return page(rows, limit, cursor=lambda row: row.name, show=present.model)
 
 
-@router.get("/{name}", summary="Show a model", responses=answers("not_found"))
+@router.get("/{name}", summary="Show a model")
 @needs(Scope.MODELS_READ)
 def show_model(model: TheModel) -> ModelBody:
     """With its signature, and the counts of its samples."""
     return present.model(model)
 
 
-@router.patch(
-    "/{name}",
-    summary="Change a model",
-    responses=answers("in_use", "not_found", "state_conflict", "storage_full"),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.patch("/{name}", summary="Change a model")
+@needs(Scope.MODELS_ADMIN, "in_use", "state_conflict", "storage_full")
 def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBody:
     """Changes default hyperparameters, classes, CSV columns, gate, retention, quota, preprocessing,
     or the consent to federated training.
@@ -88,10 +77,8 @@ def change_model(model: TheModel, patch: ModelPatch, store: TheStore) -> ModelBo
     return present.model(changed)
 
 
-@router.delete(
-    "/{name}", status_code=204, summary="Delete a model", responses=answers("not_found", "in_use")
-)
-@needs(Scope.MODELS_ADMIN)
+@router.delete("/{name}", summary="Delete a model")
+@needs(Scope.MODELS_ADMIN, "in_use")
 async def delete_model(model: TheModel, store: TheStore) -> None:
     """Deletes it with its samples, jobs, checkpoints and versions. Refused while it trains."""
     await asyncio.to_thread(store.models.delete, model.name)
@@ -101,14 +88,9 @@ async def delete_model(model: TheModel, store: TheStore) -> None:
     "/{name}/tokenizer.json",
     summary="Fetch the tokenizer",
     response_class=Response,
-    responses={
-        200: {"content": {TOKENIZER_TYPE: {}}, "description": "As it was registered."},
-        206: {"content": {TOKENIZER_TYPE: {}}, "description": "The range asked for."},
-        304: {"description": "The asker has it: `If-None-Match` names its ETag."},
-        **answers("not_found", "range_not_satisfiable"),
-    },
+    responses=file_answers({TOKENIZER_TYPE: {}}, "As it was registered."),
 )
-@needs(Scope.MODELS_READ)
+@needs(Scope.MODELS_READ, "range_not_satisfiable")
 def fetch_tokenizer(request: Request, model: TheModel, store: TheStore) -> Response:
     """Of a model that texts feed, for apps that tokenize as it does."""
     file = model.files.get(TOKENIZER)
@@ -124,7 +106,7 @@ def fetch_tokenizer(request: Request, model: TheModel, store: TheStore) -> Respo
     )
 
 
-@router.get("/{name}/classes", summary="List classes", responses=answers("not_found"))
+@router.get("/{name}/classes", summary="List classes")
 @needs(Scope.MODELS_READ)
 def list_classes(
     model: TheModel, daemon: TheDaemon, limit: Limit = 100, cursor: Cursor = None
@@ -135,25 +117,16 @@ def list_classes(
     return page(rows, limit, cursor=lambda row: row.index, show=_class)
 
 
-@router.post(
-    "/{name}/classes",
-    status_code=201,
-    summary="Add a class",
-    responses=answers("already_exists", *HEAD),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.post("/{name}/classes", status_code=201, summary="Add a class")
+@needs(Scope.MODELS_ADMIN, "already_exists", *HEAD)
 async def add_class(model: TheModel, wanted: ClassNamed, daemon: TheDaemon) -> ClassBody:
     """Gives the head a row more. It is learned by the next job that has samples of the class."""
     await daemon.classes.add(model, wanted.name)
     return await asyncio.to_thread(_shown, daemon, model.name, wanted.name)
 
 
-@router.patch(
-    "/{name}/classes/{class_name:class_name}",
-    summary="Rename a class",
-    responses=answers("already_exists", "in_use", "not_found", "state_conflict", "storage_full"),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.patch("/{name}/classes/{class_name:class_name}", summary="Rename a class")
+@needs(Scope.MODELS_ADMIN, "already_exists", "in_use", "state_conflict", "storage_full")
 def rename_class(
     model: TheModel, class_name: str, wanted: ClassNamed, daemon: TheDaemon
 ) -> ClassBody:
@@ -162,10 +135,8 @@ def rename_class(
     return _shown(daemon, model.name, wanted.name)
 
 
-@router.post(
-    "/{name}/classes/{class_name:path}/merge", summary="Merge a class", responses=answers(*HEAD)
-)
-@needs(Scope.MODELS_ADMIN)
+@router.post("/{name}/classes/{class_name:path}/merge", summary="Merge a class")
+@needs(Scope.MODELS_ADMIN, *HEAD)
 async def merge_class(
     model: TheModel, class_name: str, wanted: ClassMerge, daemon: TheDaemon
 ) -> ClassBody:
@@ -174,13 +145,8 @@ async def merge_class(
     return await asyncio.to_thread(_shown, daemon, model.name, wanted.into)
 
 
-@router.delete(
-    "/{name}/classes/{class_name:class_name}",
-    status_code=204,
-    summary="Remove a class",
-    responses=answers(*HEAD),
-)
-@needs(Scope.MODELS_ADMIN)
+@router.delete("/{name}/classes/{class_name:class_name}", summary="Remove a class")
+@needs(Scope.MODELS_ADMIN, *HEAD)
 async def remove_class(
     model: TheModel,
     class_name: str,

@@ -14,7 +14,7 @@ from api import present
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon
-from api.openapi import answers, body
+from api.openapi import body
 from api.routes.models.presenting import diagnosis_body
 from api.routing import Route
 from api.schemas import Adapters, LoraSettings, LossOutput, ModelBody, ModelSpecBody
@@ -69,22 +69,16 @@ UPLOAD = form_schema("ModelSpecBody", ["spec"])
 DIAGNOSED = form_schema("DiagnosisSpecBody", [])
 
 
-@router.post(
-    "/models",
-    status_code=201,
-    summary="Register a model",
-    responses=answers(
-        "already_exists",
-        "busy",
-        "graph_refused",
-        "preparation_failed",
-        "storage_full",
-        "too_large",
-        "unsupported_media_type",
-    ),
-    openapi_extra=UPLOAD,
+@router.post("/models", status_code=201, summary="Register a model", openapi_extra=UPLOAD)
+@needs(
+    Scope.MODELS_ADMIN,
+    "already_exists",
+    "busy",
+    "graph_refused",
+    "preparation_failed",
+    "storage_full",
+    counted="registrations",
 )
-@needs(Scope.MODELS_ADMIN, counted="registrations")
 async def register(
     request: Request, response: Response, daemon: TheDaemon, principal: ThePrincipal
 ) -> ModelBody:
@@ -110,16 +104,16 @@ async def register(
     return present.model(model)
 
 
-@router.post(
-    "/diagnosis",
-    summary="Diagnose a model",
-    responses=answers(
-        *("busy", "graph_refused", "preparation_failed", "storage_full", "too_large"),
-        "unsupported_media_type",
-    ),
-    openapi_extra=DIAGNOSED,
+@router.post("/diagnosis", summary="Diagnose a model", openapi_extra=DIAGNOSED)
+@needs(
+    Scope.MODELS_ADMIN,
+    "busy",
+    "graph_refused",
+    "preparation_failed",
+    "storage_full",
+    counted="registrations",
+    audited="skip",
 )
-@needs(Scope.MODELS_ADMIN, counted="registrations", audited="skip")
 async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal) -> DiagnosisBody:
     """What a file holds and what of it would train, before it is registered. Stores nothing.
 
