@@ -117,6 +117,7 @@ _FILTERS: dict[str, dict[str, Any]] = {
     "pinned": {"is_flag": True, "default": None, "help": "That no quota takes away."},
     "quarantined": {"is_flag": True, "default": None, "help": "That training leaves out."},
     "key": {"help": "With this key of the app."},
+    "text": {"help": "Of texts: that hold this, in any case."},
     **{
         name: {"type": _bounded(asked), "help": f"{asked.of_one.removesuffix('.')}: of this value."}
         for name, asked in ASKED.items()

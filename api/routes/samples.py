@@ -76,6 +76,10 @@ async def filter_of(
 
 
 TheFilter = Annotated[SampleFilter, Depends(filter_of)]
+PartOfText = Annotated[
+    str | None,
+    Query(min_length=1, max_length=256, description="Of texts: only those with it, in any case."),
+]
 
 
 @router.get("", summary="List samples")
@@ -91,12 +95,7 @@ async def list_samples(
     suspect: Annotated[
         bool, Query(description="Only those whose label the current version takes for wrong.")
     ] = False,
-    text: Annotated[
-        str | None,
-        Query(
-            min_length=1, max_length=256, description="Of texts: only those with it, in any case."
-        ),
-    ] = None,
+    text: PartOfText = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[SampleBody]:
@@ -178,16 +177,18 @@ async def delete_samples(
     daemon: TheDaemon,
     model: KnownModel,
     where: TheFilter,
+    text: PartOfText = None,
     everything: Annotated[
         bool, Query(alias="all", description="Needed to delete without any condition.")
     ] = False,
     retrain: Retrain = False,
 ) -> DeletionBody:
     """Deletes all that match the conditions; their bytes are overwritten."""
-    if where.is_empty and not everything:
+    matches = None if text is None else sample_updates.text_filter(model, text)
+    if where.is_empty and matches is None and not everything:
         problem = Problem("/query", "give a condition, or all=true to delete every sample")
         raise InvalidInput("nothing says which samples", problems=[problem])
-    return present.deletion(await daemon.erasure.delete(model, where, retrain=retrain))
+    return present.deletion(await daemon.erasure.delete(model, where, matches, retrain=retrain))
 
 
 @router.get("/stats", summary="Count samples")

@@ -3627,15 +3627,12 @@ function filterOf(app) {
   const show = showOf(app);
   if (show === "suspect" || show === "uncertain" || show === "duplicates") return null;
   const { query } = app.route;
-  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split") };
-}
-function soughtOf(app) {
-  return filterOf(app) === null ? null : app.route.query.get("text");
+  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split"), text: query.get("text") };
 }
 function listPath(app, name) {
   const show = showOf(app);
   if (show === "duplicates") return modelPath(name, "/samples/duplicates");
-  return withQuery(modelPath(name, "/samples"), { ...filterOf(app) ?? SHOWN[show].query, text: soughtOf(app) });
+  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
 }
 function list(app, model2) {
   const path = listPath(app, model2.name);
@@ -3887,9 +3884,9 @@ function askDelete(app, model2) {
 function askDeleteAll(app, model2) {
   const filter = filterOf(app);
   if (filter === null) return;
-  const { label: label2, split } = filter;
+  const { label: label2, split, text: text3 } = filter;
   const show = showOf(app) === "all" ? null : SHOWN[showOf(app)].title.toLowerCase();
-  const conditions = [show, label2 && `label ${label2}`, split && `split ${split}`].filter(Boolean).join(", ");
+  const conditions = [show, label2 && `label ${label2}`, split && `split ${split}`, text3 && `“${text3}” in the text`].filter(Boolean).join(", ");
   const title = conditions === "" ? `Delete all samples of ${model2.name}?` : `Delete all samples with: ${conditions}?`;
   ask(app, model2, { title, fields: () => retrainField("them") }, (retrain) => removeAll(app, model2, filter, retrain));
 }
@@ -4148,7 +4145,7 @@ function filters(app, model2, hasItems) {
       "div",
       { class: "buttons", "data-key": "all" },
       download(app, model2),
-      canFilter && hasItems && soughtOf(app) === null && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model2), "that the filter shows", "danger")
+      canFilter && hasItems && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model2), "that the filter shows", "danger")
     )
   );
 }
@@ -4160,7 +4157,7 @@ function search(app, model2) {
     h("input", {
       type: "search",
       maxlength: 256,
-      value: soughtOf(app) ?? "",
+      value: app.route.query.get("text") ?? "",
       onchange: (event) => filterTo(app, model2.name, { text: event.currentTarget.value || null })
     })
   );

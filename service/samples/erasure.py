@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
@@ -40,9 +41,17 @@ class Erasure:
         """Wait for deletions under way."""
         await self._tasks.wait()
 
-    async def delete(self, model: Model, where: SampleFilter, *, retrain: bool) -> Deletion:
+    async def delete(
+        self,
+        model: Model,
+        where: SampleFilter,
+        matches: Callable[[bytes], bool] | None = None,
+        *,
+        retrain: bool,
+    ) -> Deletion:
         """Delete the samples that match a filter; their bytes are gone when this returns.
 
+        matches: which of their records are meant, None for all.
         retrain: if a job has trained on one of them, stop running jobs, and train again from the
         base model on what is left. Jobs are stopped first, and everything else is one transaction:
         if the daemon ends before it, nothing is deleted, and the caller may repeat the request.
@@ -50,10 +59,10 @@ class Erasure:
         if not retrain:
             delete = self._store.samples.delete_where
             target = model.signature.target
-            gone = await asyncio.to_thread(delete, model.id, where, target=target)
+            gone = await asyncio.to_thread(delete, model.id, where, matches, target=target)
             return Deletion(len(gone))
         async with self._deleting:
-            ids = await asyncio.to_thread(self._store.samples.ids, model.id, where)
+            ids = await asyncio.to_thread(self._store.samples.ids, model.id, where, matches)
             while True:
                 try:
                     return await asyncio.to_thread(self._forget, model.id, ids)

@@ -201,8 +201,15 @@ class Samples(Repository):
         )
         return [to_sample(row) for row in rows]
 
-    def ids(self, model_id: int, where: SampleFilter) -> NDArray[np.int64]:
-        """Ascending ids of all samples that match a filter."""
+    def ids(
+        self,
+        model_id: int,
+        where: SampleFilter,
+        matches: Callable[[bytes], bool] | None = None,
+    ) -> NDArray[np.int64]:
+        """Ascending ids of all samples that match a filter, and whose records match."""
+        if matches is not None:
+            return np.fromiter(self._matching(model_id, where, matches), np.int64)
         condition, parameters = where.sql(model_id)
         with self._readers.snapshot() as connection:
             rows = connection.execute(
@@ -210,6 +217,15 @@ class Samples(Repository):
                 parameters,
             )
             return np.fromiter((row["id"] for row in rows), np.int64)
+
+    def _matching(
+        self, model_id: int, where: SampleFilter, matches: Callable[[bytes], bool]
+    ) -> Iterator[int]:
+        search = partial(self.search, model_id, where, matches=matches, limit=_SEARCHED_AT_ONCE)
+        after: int | None = 0
+        while after is not None:
+            found, after = search(after=after)
+            yield from (each.id for each in found)
 
     def update(
         self,
@@ -264,19 +280,24 @@ class Samples(Repository):
         self._eraser.erase_or_later(model_id)
 
     def delete_where(
-        self, model_id: int, where: SampleFilter, *, target: TargetSpec | None = None
+        self,
+        model_id: int,
+        where: SampleFilter,
+        matches: Callable[[bytes], bool] | None = None,
+        *,
+        target: TargetSpec | None = None,
     ) -> builtins.list[int]:
-        """Delete all samples that match a filter, and overwrite their bytes; their ascending ids.
+        """Delete all samples that `ids` finds, and overwrite their bytes; their ascending ids.
 
-        One that matches no more when its turn comes stays. target: the one that the filter's label
-        was checked with. Raises StateConflict as `update`.
+        One that matches the filter no more when its turn comes stays. target: the one that the
+        filter's label was checked with. Raises StateConflict as `update`.
         """
 
         def check(transaction: Transaction) -> None:
             if target is not None:
                 require_same_indices(transaction, model_id, target)
 
-        choose = partial(self.ids, model_id, where)
+        choose = partial(self.ids, model_id, where, matches)
         _, gone = self._eraser.deletions.run(model_id, choose, check, where=where)
         self._eraser.erase_or_later(model_id)
         return gone

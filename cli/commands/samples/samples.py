@@ -39,7 +39,6 @@ samples.add_command(delete)
     is_flag=True,
     help="Those without a label, first those that are most worth labelling.",
 )
-@click.option("--text", help="Of texts: those that hold this, in any case.")
 @click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of samples.")
 @as_json
 @click.pass_obj

@@ -65,19 +65,14 @@ export function filterOf(app: App): Record<string, string | null> | null {
   const show = showOf(app);
   if (show === "suspect" || show === "uncertain" || show === "duplicates") return null;
   const { query } = app.route;
-  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split") };
-}
-
-/** What the listed texts hold; null for all. Deletions have no such filter. */
-export function soughtOf(app: App): string | null {
-  return filterOf(app) === null ? null : app.route.query.get("text");
+  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split"), text: query.get("text") };
 }
 
 /** The address of the list for the page's filter. */
 export function listPath(app: App, name: string): string {
   const show = showOf(app);
   if (show === "duplicates") return modelPath(name, "/samples/duplicates");
-  return withQuery(modelPath(name, "/samples"), { ...(filterOf(app) ?? SHOWN[show].query), text: soughtOf(app) });
+  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
 }
 
 /** The pages that were scrolled to. */

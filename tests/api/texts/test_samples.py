@@ -163,6 +163,31 @@ def test_texts_are_duplicates_by_content_get_labels_late_and_go_for_good(served:
     assert sum(b"secret words" in each.read_bytes() for each in packs) == 1  # the copy's
 
 
+def test_texts_are_deleted_by_a_part_with_the_other_conditions(served: Served) -> None:
+    path = register(served, "parts")
+    kinds = ("Call MUM", "call the bank", "buy bread")
+    lines = "".join(
+        json.dumps({"text": f"{kinds[n % 3]} {n}", "label": n % 2}) + "\n" for n in range(3000)
+    )
+    assert post(served, path, lines, JSONL).json()["accepted"] == 3000
+    gone = served.http.delete(path, params={"text": "call mum", "label": "yes"})
+    assert gone.json()["deleted"] == 500
+    assert served.http.delete(path, params={"text": "CALL"}).json()["deleted"] == 1500
+    left = served.http.get(f"{path}/stats").json()
+    assert left["train"] + left["validation"] == 1000
+    assert served.http.get(path, params={"text": "bread"}).json()["items"] != []
+    packs = [*(served.data_dir / "packs").rglob("*.pack")]
+    assert not any(b"Call MUM 3" in each.read_bytes() for each in packs)
+    assert served.http.delete(path, params={"text": "mum"}).json()["deleted"] == 0
+
+
+def test_samples_that_are_no_texts_are_not_deleted_by_text(served: Served) -> None:
+    served.register("numbers", mlp(2, 4, 2))
+    answer = served.http.delete("/v1/models/numbers/samples", params={"text": "a"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/query/text"
+
+
 def test_a_model_of_tensors_takes_json_lines_too_and_no_texts(served: Served) -> None:
     served.register("tensors", mlp(2, 2))
     path = "/v1/models/tensors/samples"

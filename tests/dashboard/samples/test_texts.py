@@ -53,7 +53,10 @@ def test_texts_are_added_shown_and_found(
     page.get_by_text("1 shown").wait_for()
     assert "text=STRASSE" in page.url
     page.locator(OPTIONS).filter(has_text=TEXTS[2]).wait_for()
-    assert page.get_by_role("button", name="Delete all").count() == 0
+    page.get_by_role("button", name="Delete all").click()
+    asked = page.get_by_role("dialog")
+    asked.get_by_text("Delete all samples with: “STRASSE” in the text?").wait_for()
+    asked.get_by_role("button", name="Keep").click()
     page.locator(OPTIONS).first.click()
     page.keyboard.press("1")
     page.get_by_role("option", name=re.compile(r"Sample \d+, late")).wait_for()

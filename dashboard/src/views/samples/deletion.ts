@@ -26,9 +26,9 @@ export function askDelete(app: App, model: Model): void {
 export function askDeleteAll(app: App, model: Model): void {
   const filter = filterOf(app);
   if (filter === null) return;
-  const { label, split } = filter;
+  const { label, split, text } = filter;
   const show = showOf(app) === "all" ? null : SHOWN[showOf(app)].title.toLowerCase();
-  const conditions = [show, label && `label ${label}`, split && `split ${split}`].filter(Boolean).join(", ");
+  const conditions = [show, label && `label ${label}`, split && `split ${split}`, text && `“${text}” in the text`].filter(Boolean).join(", ");
   const title = conditions === "" ? `Delete all samples of ${model.name}?` : `Delete all samples with: ${conditions}?`;
   ask(app, model, { title, fields: () => retrainField("them") }, (retrain) => removeAll(app, model, filter, retrain));
 }

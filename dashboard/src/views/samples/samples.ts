@@ -8,7 +8,7 @@ import { fileKind, play } from "../../app/pictures";
 import { stats } from "../../app/queries";
 import { to } from "../../app/route";
 import { modelPath } from "../../daemon/api";
-import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, soughtOf, undo, workOf } from "../../app/samples";
+import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
 import { dropped, send } from "../../app/uploads";
 import type { Model, Sample } from "../../daemon/types";
 import { askDelete, askDeleteAll, chosen } from "./deletion";
@@ -77,7 +77,7 @@ function filters(app: App, model: Model, hasItems: boolean): HTMLElement {
       "div",
       { class: "buttons", "data-key": "all" },
       download(app, model),
-      canFilter && hasItems && soughtOf(app) === null && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model), "that the filter shows", "danger"),
+      canFilter && hasItems && opener("ask-delete-all", "Delete all …", () => askDeleteAll(app, model), "that the filter shows", "danger"),
     ),
   );
 }
@@ -90,7 +90,7 @@ function search(app: App, model: Model): HTMLElement {
     h("input", {
       type: "search",
       maxlength: 256,
-      value: soughtOf(app) ?? "",
+      value: app.route.query.get("text") ?? "",
       onchange: (event: Event) => filterTo(app, model.name, { text: (event.currentTarget as HTMLInputElement).value || null }),
     }),
   );

@@ -246,3 +246,6 @@ def test_texts_come_from_a_folder_a_file_and_json_lines_and_are_found(
     labelled = honed("samples", "add", "notes", tmp_path / "one.txt", "--label", "no", "--json")
     assert json.loads(labelled.stdout)[0]["duplicates"] == 1
     assert labels(client, "notes") == [0, 1, 0, None, 1]
+    gone = honed("samples", "delete", "notes", "--text", "SEE", "--label", "no", "--yes", "--json")
+    assert json.loads(gone.stdout)["deleted"] == 2
+    assert labels(client, "notes") == [1, None, 1]
