@@ -6,12 +6,14 @@ import difflib
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from pathlib import Path
 from types import UnionType
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import click
 
 from cli import completion
+from cli.output import JSON
 from service.samples.columns import ASKED, Asked
 from service.training.heads.kinds import Head, Kind
 from service.training.hyperparameters import declared
@@ -54,7 +56,13 @@ version_argument = click.argument("version", shell_complete=completion.versions)
 job_argument = click.argument("job_id", type=int, shell_complete=completion.jobs)
 sample_argument = click.argument("sample_id", type=int)
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-as_json = click.option("--json", "as_json", is_flag=True, help="Print JSON, for scripts.")
+as_json = click.option(
+    "--json",
+    is_flag=True,
+    expose_value=False,
+    callback=lambda ctx, _, value: ctx.meta.update({JSON: value}),
+    help="Print JSON, for scripts.",
+)
 
 output_option = click.option(
     "--output", help="Output tensor that the loss takes. Default: the only output."
@@ -66,6 +74,17 @@ trainable_option = click.option(
     help="Glob pattern over initializer names, as head.*; or head, last:2 for the last layers; may "
     "be repeated. Default: all weights.",
 )
+
+
+def output_file(text: str, *, required: bool = True) -> Callable[[Command], Command]:
+    """The option -o, for a file that a command writes; text: what it says of it."""
+    kind = click.Path(dir_okay=False, path_type=Path)
+    return click.option("-o", "--output", required=required, type=kind, help=text)
+
+
+def with_client(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the client as its first argument, and the option --json."""
+    return as_json(click.pass_obj(command))
 
 
 def lora_options(command: Command) -> Command:

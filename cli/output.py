@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import IO, Any
 
 import click
 
 from service.logs import NEWLINE, visible
 from storage.database.codec import dump
+
+Columns = Mapping[str, str | Callable[[dict[str, Any]], Any]]
+"""Header → the field that it shows, or what it shows of a record."""
+JSON = "honed.json"
+"""Where a command's context notes that --json was given."""
 
 
 def echo_text(
@@ -30,17 +35,22 @@ def echo_json(value: Any) -> None:
     echo_text(dump(value, indent=2))
 
 
-def echo(value: Any, show: Callable[[Any], None], *, as_json: bool) -> None:
-    """An answer as JSON, or as `show` prints it for people."""
-    if as_json:
+def wants_json() -> bool:
+    """Whether the command was given --json."""
+    return bool(click.get_current_context().meta.get(JSON))
+
+
+def echo(value: Any, show: Callable[[Any], None]) -> None:
+    """An answer as JSON if --json is given, else as `show` prints it for people."""
+    if wants_json():
         echo_json(value)
     else:
         show(value)
 
 
-def echo_done(told: str, *, as_json: bool, **facts: Any) -> None:
+def echo_done(told: str, **facts: Any) -> None:
     """The result of a request whose answer has no body: one line, or the facts as JSON."""
-    echo(facts, lambda _: echo_text(told), as_json=as_json)
+    echo(facts, lambda _: echo_text(told))
 
 
 def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
@@ -55,6 +65,16 @@ def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         echo_text(line.rstrip())
     if len(cells) == 1:
         echo_text("none yet", err=True)
+
+
+def echo_records(found: Any, columns: Columns) -> None:
+    """One record or several, as JSON if --json is given, else each in a row of these columns."""
+
+    def row(record: dict[str, Any]) -> list[Any]:
+        return [record[of] if isinstance(of, str) else of(record) for of in columns.values()]
+
+    records = found if isinstance(found, list) else [found]
+    echo(found, lambda _: echo_table(list(columns), map(row, records)))
 
 
 def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:

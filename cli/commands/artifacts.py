@@ -14,7 +14,7 @@ from cli.commands.explain import show_explanation
 from cli.commands.models.registration import ARTIFACTS, LOSSES
 from cli.errors import Failure, from_error
 from cli.options import as_json, output_option, trainable_option
-from cli.output import echo_json, echo_text
+from cli.output import echo_json, echo_text, wants_json
 from storage.errors import HoneError
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ OPTIMIZERS = ("adamw", "sgd")
 @click.option("--weight-decay", type=float, default=0.0, help="AdamW's weight decay.")
 @click.option("--max-grad-norm", type=float, help="Clip gradients to at most this norm.")
 @as_json
-def artifacts(
-    model: Path, *, output_dir: Path | None, explain: bool, as_json: bool, **options: Any
-) -> None:
+def artifacts(model: Path, *, output_dir: Path | None, explain: bool, **options: Any) -> None:
     """Make training artifacts from the forward ONNX file MODEL.
 
     Writes training_model.onnx, eval_model.onnx, optimizer_model.onnx and checkpoint, as ONNX
@@ -73,9 +71,9 @@ def artifacts(
         if not explain and output_dir is not None:
             _publish(prepared, output_dir)
     if explain:
-        show_explanation(prepared, as_json=as_json)
+        show_explanation(prepared)
     elif output_dir is not None:
-        _echo(prepared, output_dir, as_json=as_json)
+        _echo(prepared, output_dir)
 
 
 def _prepare(
@@ -127,8 +125,8 @@ def _publish(prepared: Prepared, output_dir: Path) -> None:
         raise Failure(f"cannot write into {output_dir}: {error.strerror}") from error
 
 
-def _echo(prepared: Prepared, output_dir: Path, *, as_json: bool) -> None:
-    if as_json:
+def _echo(prepared: Prepared, output_dir: Path) -> None:
+    if wants_json():
         echo_json(
             {
                 "artifacts": {Path(name).stem: str(output_dir / name) for name in ARTIFACTS},

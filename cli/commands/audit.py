@@ -11,14 +11,23 @@ import click
 
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import Time, as_json, given
-from cli.output import echo, echo_json, echo_table, echo_text
+from cli.options import Time, given, with_client
+from cli.output import echo, echo_records, echo_text
 from service.access.audit_chain import AuditChain, read_entry
 from storage.disk.durable import create_private
 from storage.errors import Damaged
 from storage.records.access import EntryKind
 
-COLUMNS = ("at", "kind", "who", "address", "action", "path", "code", "count")
+COLUMNS = {
+    "WHEN": "at",
+    "KIND": "kind",
+    "WHO": "who",
+    "FROM": "address",
+    "ACTION": "action",
+    "PATH": "path",
+    "CODE": "code",
+    "COUNT": "count",
+}
 
 
 @click.command()
@@ -36,8 +45,7 @@ COLUMNS = ("at", "kind", "who", "address", "action", "path", "code", "count")
     type=click.Path(dir_okay=False, path_type=Path),
     help="Append what is new to this file (JSON Lines), instead, if the log continues it.",
 )
-@as_json
-@click.pass_obj
+@with_client
 def audit(
     client: Client,
     /,
@@ -45,7 +53,6 @@ def audit(
     limit: int,
     verify: bool,
     exported: Path | None,
-    as_json: bool,
     **where: Any,
 ) -> None:
     """Print the newest entries of the audit log: changes, refusals, exports.
@@ -58,16 +65,10 @@ def audit(
             raise click.UsageError("--verify and --export take the whole log, and not each other")
         chain = _verified(client) if exported is None else _append(client, exported)
         facts = {name: getattr(chain, name) for name in ("entries", "last_id", "last_hash")}
-        echo({**facts, "removed": chain.removed}, _echo_chain, as_json=as_json)
+        echo({**facts, "removed": chain.removed}, _echo_chain)
         return
     found = list(islice(client.items("/v1/audit", limit=min(limit, 1000), **where), limit))
-    if as_json:
-        echo_json(found)
-        return
-    echo_table(
-        ("WHEN", "KIND", "WHO", "FROM", "ACTION", "PATH", "CODE", "COUNT"),
-        ([each[column] for column in COLUMNS] for each in found),
-    )
+    echo_records(found, COLUMNS)
 
 
 def _echo_chain(facts: dict[str, Any]) -> None:

@@ -13,8 +13,8 @@ from msgspec.structs import asdict
 
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import as_json
-from cli.output import echo_json, echo_text, file_size
+from cli.options import output_file, with_client
+from cli.output import echo_json, echo_text, file_size, wants_json
 from cli.progress import bar
 from service.backup.contents import Contents, open_backup, read_contents
 from storage.disk.durable import create_private
@@ -26,15 +26,9 @@ PAYLOAD = "Hone-Payload-Bytes"
 
 
 @click.command()
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write. Default: honed-TIME.zip in the current folder.",
-)
-@as_json
-@click.pass_obj
-def backup(client: Client, *, output: Path | None, as_json: bool) -> None:
+@output_file("File to write. Default: honed-TIME.zip in the current folder.", required=False)
+@with_client
+def backup(client: Client, *, output: Path | None) -> None:
     """Back up the daemon's models, samples, versions and jobs while it runs.
 
     The file is written completely or not at all. Only its owner can read it: it holds samples.
@@ -42,7 +36,7 @@ def backup(client: Client, *, output: Path | None, as_json: bool) -> None:
     output = output or Path(f"honed-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}.zip")
     contents = download(client, output)
     size_bytes = output.stat().st_size
-    if as_json:
+    if wants_json():
         told = {"output": str(output), "size_bytes": size_bytes, **_told(contents)}
         echo_json(told)
         return
@@ -60,11 +54,8 @@ def backup(client: Client, *, output: Path | None, as_json: bool) -> None:
 @click.option(
     "--replace", is_flag=True, help="Move existing data to another folder, where they are kept."
 )
-@as_json
-@click.pass_obj
-def restore(
-    client: Client, file: Path, *, data_dir: Path | None, replace: bool, as_json: bool
-) -> None:
+@with_client
+def restore(client: Client, file: Path, *, data_dir: Path | None, replace: bool) -> None:
     """Restore the backup FILE. Stop the daemon first.
 
     Every byte is verified before anything changes. The folder's admin token is kept.
@@ -86,7 +77,7 @@ def restore(
                 now=datetime.now(timezone.utc),
                 advance=advance,
             )
-    if as_json:
+    if wants_json():
         told = {
             "data_dir": str(data_dir),
             "models": done.models,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import asdict
 
-from cli.output import echo_json, echo_text
+from cli.output import echo_json, echo_text, wants_json
 
 if TYPE_CHECKING:
     from service.training.protocol.messages.preparation import Parameter, Prepared
@@ -16,9 +16,9 @@ CUT, UNCUT = "cut at ", "not cut"
 """Prefixes of the notes that tell where a graph was cut, or why it was not."""
 
 
-def show_explanation(prepared: Prepared, *, as_json: bool) -> None:
+def show_explanation(prepared: Prepared) -> None:
     """Print it for people, or as one JSON object."""
-    if as_json:
+    if wants_json():
         cut = prepared.cut
         echo_json(
             {

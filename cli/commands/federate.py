@@ -15,8 +15,8 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import Group, as_json
-from cli.output import echo, echo_table, echo_text
+from cli.options import Group, with_client
+from cli.output import Columns, echo_records, echo_text
 from cli.services.bridge import bridge_service
 from service.processes.interpreter import APPLICATION
 from storage.database.codec import dump
@@ -91,28 +91,22 @@ def leave(client: Client, model: str) -> None:
 
 
 @federate.command("status")
-@as_json
-@click.pass_obj
-def status(client: Client, *, as_json: bool) -> None:
+@with_client
+def status(client: Client) -> None:
     """Show what takes part in which federation, and what was sent."""
     states = [
         {"model": file.parent.name, **json.loads(file.read_text("utf-8"))}
         for file in sorted(_folder(client).glob("*/state.json"))
     ]
-    echo(states, _echo_states, as_json=as_json)
-
-
-def _echo_states(states: list[dict[str, Any]]) -> None:
-    echo_table(
-        ("MODEL", "SUPERLINK", "NOW", "REPLIES", "BYTES", "LAST"),
-        [
-            (
-                *(each["model"], each.get("superlink"), _now(each)),
-                *(each["replies"], each["bytes"], each.get("last")),
-            )
-            for each in states
-        ],
-    )
+    columns: Columns = {
+        "MODEL": "model",
+        "SUPERLINK": lambda state: state.get("superlink"),
+        "NOW": _now,
+        "REPLIES": "replies",
+        "BYTES": "bytes",
+        "LAST": lambda state: state.get("last"),
+    }
+    echo_records(states, columns)
 
 
 def _now(state: dict[str, Any]) -> str:

@@ -9,7 +9,7 @@ import click
 
 from cli.errors import Failure
 from cli.options import Group, as_json
-from cli.output import echo_fields, echo_json, echo_text
+from cli.output import echo, echo_fields, echo_text
 from cli.services.launchd import Agent
 from cli.services.systemd import Service
 from cli.services.windows import WindowsService
@@ -77,13 +77,9 @@ def uninstall(*, is_user: bool, root: Path) -> None:
 @service.command("status")
 @own
 @as_json
-def status(*, is_user: bool, as_json: bool) -> None:
+def status(*, is_user: bool) -> None:
     """Show what systemd, launchd or Windows knows of the service."""
-    states = found(is_user).status()
-    if as_json:
-        echo_json(states)
-    else:
-        echo_fields(states.items())
+    echo(found(is_user).status(), lambda states: echo_fields(states.items()))
 
 
 @service.command("run", hidden=True)

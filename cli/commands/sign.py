@@ -10,7 +10,7 @@ import click
 
 from cli import assignments
 from cli.options import as_json
-from cli.output import echo_fields, echo_json
+from cli.output import echo_fields, echo_json, wants_json
 from service.follow.keys import key_id, pem_of
 from service.follow.statement import SUFFIX, SignedFile, Statement, signed_by
 from storage.disk.digest import sha256_of
@@ -67,7 +67,6 @@ def sign(
     tokenizer: Path | None,
     spec: tuple[str, ...],
     percent: float,
-    as_json: bool,
 ) -> None:
     """Sign MODEL.onnx as a new base that devices follow: writes MODEL.onnx.sig beside it."""
     statement = Statement(
@@ -90,7 +89,7 @@ def sign(
         "expires_at": statement.expires_at.isoformat(),
         "key": key_id(key.public_key().public_bytes_raw()),
     }
-    if as_json:
+    if wants_json():
         echo_json(facts)
     else:
         echo_fields([*facts.items()])

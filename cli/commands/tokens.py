@@ -10,8 +10,18 @@ import click
 from cli import completion
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import Group, Time, as_json, given
-from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, echo_text, plain
+from cli.options import Group, Time, given, with_client
+from cli.output import (
+    Columns,
+    echo,
+    echo_done,
+    echo_fields,
+    echo_json,
+    echo_records,
+    echo_text,
+    plain,
+    wants_json,
+)
 from service.access.principal import SCOPES
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -64,42 +74,41 @@ def tokens() -> None:
     "--expires", "expires_at", type=Time(ahead=True), help="When it ends: 30d, 12h, or a date."
 )
 @_limits
-@as_json
-@click.pass_obj
-def create(client: Client, /, name: str, *, as_json: bool, **options: Any) -> None:
+@with_client
+def create(client: Client, /, name: str, **options: Any) -> None:
     """Make a token called NAME and print its secret, which is shown this one time.
 
     honed tokens create camera --scope samples:write --model pets
     """
     limits = given({name: options.pop(name) for name in _LIMITS})
     body = {"name": name, "limits": limits, **given(options)}
-    _echo_secret(client.post("/v1/tokens", body), as_json=as_json)
+    _echo_secret(client.post("/v1/tokens", body))
 
 
 @tokens.command("list")
 @click.option("--all", "everything", is_flag=True, help="Revoked ones too.")
-@as_json
-@click.pass_obj
-def list_tokens(client: Client, *, everything: bool, as_json: bool) -> None:
+@with_client
+def list_tokens(client: Client, *, everything: bool) -> None:
     """List tokens: what they may do, and when they were used last."""
     found = [each for each in client.items("/v1/tokens") if everything or not each["revoked_at"]]
-    if as_json:
-        echo_json(found)
-        return
-    columns = ("id", "name", "scopes", "models", "last_used_at", "expires_at", "revoked_at")
-    echo_table(
-        ("ID", "NAME", "SCOPES", "MODELS", "LAST USED", "EXPIRES", "REVOKED"),
-        ([each[column] for column in columns] for each in found),
-    )
+    columns: Columns = {
+        "ID": "id",
+        "NAME": "name",
+        "SCOPES": "scopes",
+        "MODELS": "models",
+        "LAST USED": "last_used_at",
+        "EXPIRES": "expires_at",
+        "REVOKED": "revoked_at",
+    }
+    echo_records(found, columns)
 
 
 @tokens.command("show")
 @token_argument
-@as_json
-@click.pass_obj
-def show(client: Client, token: str, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, token: str) -> None:
     """Show TOKEN, its id or name: what it may do, its limits, its last use."""
-    echo(_find(client, token), _echo_token, as_json=as_json)
+    echo(_find(client, token), _echo_token)
 
 
 @tokens.command("change")
@@ -109,38 +118,35 @@ def show(client: Client, token: str, *, as_json: bool) -> None:
     "--expires", "expires_at", type=Time(ahead=True), help="When it ends: 30d, 12h, or a date."
 )
 @_limits
-@as_json
-@click.pass_obj
-def change(client: Client, /, token: str, *, as_json: bool, **options: Any) -> None:
+@with_client
+def change(client: Client, /, token: str, **options: Any) -> None:
     """Change name, limits or end of TOKEN, its id or name. Scopes and models never change."""
     limits = given({name: options.pop(name) for name in _LIMITS})
     changes = given({**options, "limits": limits or None})
     if not changes:
         raise click.UsageError("name what to change: --name, --expires or a limit")
     path = f"/v1/tokens/{_find(client, token)['id']}"
-    echo(client.request("PATCH", path, json=changes).json(), _echo_token, as_json=as_json)
+    echo(client.request("PATCH", path, json=changes).json(), _echo_token)
 
 
 @tokens.command("revoke")
 @token_argument
-@as_json
-@click.pass_obj
-def revoke(client: Client, token: str, *, as_json: bool) -> None:
+@with_client
+def revoke(client: Client, token: str) -> None:
     """End TOKEN, its id or name, for good; its open requests end within seconds."""
     found = _find(client, token)
     client.request("DELETE", f"/v1/tokens/{found['id']}")
     told = f"token {found['id']} ({found['name']}) is revoked"
-    echo_done(told, revoked=found["id"], as_json=as_json)
+    echo_done(told, revoked=found["id"])
 
 
 @tokens.command("rotate")
 @token_argument
-@as_json
-@click.pass_obj
-def rotate(client: Client, token: str, *, as_json: bool) -> None:
+@with_client
+def rotate(client: Client, token: str) -> None:
     """Give TOKEN, its id or name, a new secret; the old one counts no longer."""
     path = f"/v1/tokens/{_find(client, token)['id']}/rotate"
-    _echo_secret(client.post(path), as_json=as_json)
+    _echo_secret(client.post(path))
 
 
 def _find(client: Client, token: str) -> dict[str, Any]:
@@ -165,9 +171,9 @@ def _echo_token(token: dict[str, Any]) -> None:
     )
 
 
-def _echo_secret(token: dict[str, Any], *, as_json: bool) -> None:
+def _echo_secret(token: dict[str, Any]) -> None:
     """Print only the secret on stdout, so that a script can store it for the app."""
-    if as_json:
+    if wants_json():
         echo_json(token)
         return
     about = f"{plain(token['scopes'])} on {plain(token['models'] or 'all models')}"

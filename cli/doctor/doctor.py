@@ -17,8 +17,8 @@ from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line
 from cli.doctor import data
 from cli.doctor.engine import check_engine_runs
-from cli.options import as_json
-from cli.output import echo_json, echo_text
+from cli.options import with_client
+from cli.output import echo_json, echo_text, wants_json
 from service.errors import BadSetting
 from service.installation.checks import (
     Check,
@@ -47,9 +47,8 @@ COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
     help="Read all data and delete what is damaged. Stop the daemon first.",
 )
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation before --repair deletes.")
-@as_json
-@click.pass_obj
-def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool, as_json: bool) -> None:
+@with_client
+def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool) -> None:
     """Check that the daemon has everything it needs.
 
     Every line is ok, warn or fail, with a remedy; exit code 1 if anything fails.
@@ -58,9 +57,9 @@ def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool, as_json: b
     found = []
     for check in checks:
         found.append(check)
-        if not as_json:
+        if not wants_json():
             _echo(check)
-    if as_json:
+    if wants_json():
         echo_json([asdict(check) for check in found])
     if any(check.status == "fail" for check in found):
         raise click.exceptions.Exit(1)

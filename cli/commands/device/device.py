@@ -9,8 +9,8 @@ import click
 
 from cli.client import Client
 from cli.commands.device.status import verdict_line
-from cli.options import as_json
-from cli.output import echo, echo_table, echo_text, plain
+from cli.options import with_client
+from cli.output import echo, echo_table, echo_text, plain, wants_json
 
 GIBIBYTE = 2**30
 BLOCKS = " ▁▂▃▄▅▆▇█"
@@ -21,16 +21,15 @@ COLUMNS = 48
 
 @click.command()
 @click.option("--history", is_flag=True, help="The last 24 hours instead, as small curves.")
-@as_json
-@click.pass_obj
-def device(client: Client, *, history: bool, as_json: bool) -> None:
+@with_client
+def device(client: Client, *, history: bool) -> None:
     """Show every signal of the device, where it comes from, and whether a job may train now."""
     if history:
-        interval = 5 if as_json else 24 * 60 // COLUMNS
+        interval = 5 if wants_json() else 24 * 60 // COLUMNS
         found = client.get("/v1/device/history", interval=interval)
-        echo(found, _echo_history, as_json=as_json)
+        echo(found, _echo_history)
     else:
-        echo(client.get("/v1/device"), _echo, as_json=as_json)
+        echo(client.get("/v1/device"), _echo)
 
 
 def _echo(found: dict[str, Any]) -> None:

@@ -13,8 +13,8 @@ import click
 from cli import completion
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import as_json
-from cli.output import echo_text, plain
+from cli.options import with_client
+from cli.output import echo_text, plain, wants_json
 from storage.database.codec import dump
 
 EVENTS = "/v1/events"
@@ -36,8 +36,7 @@ EVENTS = "/v1/events"
 )
 @click.option("--after", type=click.IntRange(0), help="All after the event with this id instead.")
 @click.option("--follow", is_flag=True, help="Go on with what happens, until Ctrl-C.")
-@as_json
-@click.pass_obj
+@with_client
 def events(
     client: Client,
     *,
@@ -46,7 +45,6 @@ def events(
     last: int,
     after: int | None,
     follow: bool,
-    as_json: bool,
 ) -> None:
     """Print what happened last, an event a line; docs/events.md lists the types.
 
@@ -55,7 +53,7 @@ def events(
 
     def show(event: dict[str, Any]) -> None:
         if (not models or event["model"] in models) and event["type"].startswith(types or ""):
-            echo_text(dump(event) if as_json else _line(event))
+            echo_text(dump(event) if wants_json() else _line(event))
 
     newest = newest_id(client)
     if after is None:

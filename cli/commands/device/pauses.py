@@ -9,7 +9,7 @@ import click
 
 from cli.client import Client
 from cli.commands.device.status import verdict_line
-from cli.options import as_json
+from cli.options import with_client
 from cli.output import echo, echo_text
 
 
@@ -17,11 +17,8 @@ from cli.output import echo, echo_text
 @click.argument("minutes", type=float, required=False)
 @click.option("--morning", is_flag=True, help="Until seven in the morning.")
 @click.option("--off", is_flag=True, help="End the snooze.")
-@as_json
-@click.pass_obj
-def snooze(
-    client: Client, *, minutes: float | None, morning: bool, off: bool, as_json: bool
-) -> None:
+@with_client
+def snooze(client: Client, *, minutes: float | None, morning: bool, off: bool) -> None:
     """Stop training for MINUTES; a running job is saved and paused."""
     if (minutes is not None) + morning + off != 1:
         raise click.UsageError("give MINUTES, --morning or --off")
@@ -35,23 +32,21 @@ def snooze(
         verdict = client.post(
             "/v1/snooze", {"until": "morning"} if morning else {"minutes": minutes}
         )
-    echo(verdict, _echo, as_json=as_json)
+    echo(verdict, _echo)
 
 
 @click.command()
-@as_json
-@click.pass_obj
-def pause(client: Client, *, as_json: bool) -> None:
+@with_client
+def pause(client: Client) -> None:
     """Stop training until `honed resume`; a running job is saved and paused."""
-    echo(client.post("/v1/pause"), _echo, as_json=as_json)
+    echo(client.post("/v1/pause"), _echo)
 
 
 @click.command()
-@as_json
-@click.pass_obj
-def resume(client: Client, *, as_json: bool) -> None:
+@with_client
+def resume(client: Client) -> None:
     """End `honed pause`: train again when the policy allows it."""
-    echo(client.post("/v1/resume"), _echo, as_json=as_json)
+    echo(client.post("/v1/resume"), _echo)
 
 
 def _echo(verdict: dict[str, Any]) -> None:

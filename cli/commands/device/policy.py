@@ -10,7 +10,7 @@ from cli import assignments
 from cli.assignments import echo_settings
 from cli.client import Client
 from cli.commands.device.editing import edited
-from cli.options import Group, as_json
+from cli.options import Group, with_client
 from cli.output import echo, echo_text
 
 POLICY = "/v1/policy"
@@ -22,18 +22,16 @@ def policy() -> None:
 
 
 @policy.command("show")
-@as_json
-@click.pass_obj
-def show(client: Client, *, as_json: bool) -> None:
+@with_client
+def show(client: Client) -> None:
     """Show the policy in force."""
-    echo(client.get(POLICY), echo_settings, as_json=as_json)
+    echo(client.get(POLICY), echo_settings)
 
 
 @policy.command("set")
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
-@as_json
-@click.pass_obj
-def set_policy(client: Client, settings: tuple[str, ...], *, as_json: bool) -> None:
+@with_client
+def set_policy(client: Client, settings: tuple[str, ...]) -> None:
     """Change some settings and keep the others: honed policy set max_minutes_per_day=90.
 
     A value is JSON, or a plain word: null switches a condition off. What holds for an unknown
@@ -46,14 +44,13 @@ def set_policy(client: Client, settings: tuple[str, ...], *, as_json: bool) -> N
     def show(found: dict[str, Any]) -> None:
         echo_settings({name: found[name] for name in changes})
 
-    echo(answer, show, as_json=as_json)
+    echo(answer, show)
 
 
 @policy.command("check")
 @click.argument("settings", nargs=-1, metavar="NAME=VALUE...")
-@as_json
-@click.pass_obj
-def check(client: Client, settings: tuple[str, ...], *, as_json: bool) -> None:
+@with_client
+def check(client: Client, settings: tuple[str, ...]) -> None:
     """Tell whether a job might train now if settings were changed, and change nothing.
 
     honed policy check require_idle=true idle_minutes=20. The delays of the policy count as passed.
@@ -65,21 +62,19 @@ def check(client: Client, settings: tuple[str, ...], *, as_json: bool) -> None:
         for blocker in found["blocked_by"]:
             echo_text(f"  {blocker['condition']}: {blocker['detail']}")
 
-    echo(found, show, as_json=as_json)
+    echo(found, show)
 
 
 @policy.command("reset")
-@as_json
-@click.pass_obj
-def reset(client: Client, *, as_json: bool) -> None:
+@with_client
+def reset(client: Client) -> None:
     """Restore the defaults of the device."""
-    echo(client.request("DELETE", POLICY).json(), echo_settings, as_json=as_json)
+    echo(client.request("DELETE", POLICY).json(), echo_settings)
 
 
 @policy.command("edit")
-@as_json
-@click.pass_obj
-def edit(client: Client, *, as_json: bool) -> None:
+@with_client
+def edit(client: Client) -> None:
     """Open the policy in $VISUAL or $EDITOR; what is changed there is in force once it is saved.
 
     The daemon checks it. What it refuses stands beside the line in question, to be edited again; to
@@ -94,4 +89,4 @@ def edit(client: Client, *, as_json: bool) -> None:
     changed = edited(known, put)
     if changed is None:
         echo_text("nothing was changed", err=True)
-    echo(known if changed is None else changed, echo_settings, as_json=as_json)
+    echo(known if changed is None else changed, echo_settings)

@@ -8,22 +8,21 @@ import click
 
 from cli.client import Client
 from cli.commands.jobs.jobs import in_spite
-from cli.options import as_json
-from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, file_size
+from cli.options import with_client
+from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, file_size, wants_json
 
 WORKING = ("running", "queued", "paused")
 
 
 @click.command()
-@as_json
-@click.pass_obj
-def status(client: Client, *, as_json: bool) -> None:
+@with_client
+def status(client: Client) -> None:
     """Show whether the device trains or what prevents it, what it trains, and which jobs wait."""
     health = client.get("/readyz")
     device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
     jobs = [job for state in WORKING for job in client.items("/v1/jobs", state=state)]
-    if as_json:
+    if wants_json():
         told = {"health": health, "device": device, "models": models, "jobs": jobs}
         echo_json({"url": client.endpoint, **told})
         return
@@ -86,14 +85,13 @@ def _job(job: dict[str, Any]) -> str:
 
 
 @click.command()
-@as_json
-@click.pass_obj
-def system(client: Client, *, as_json: bool) -> None:
+@with_client
+def system(client: Client) -> None:
     """Show what the running daemon runs on: versions, findings, its own backups.
 
     `honed doctor` checks more, from this command's own environment, and tries the engine.
     """
-    echo(client.get("/v1/system"), _echo_system, as_json=as_json)
+    echo(client.get("/v1/system"), _echo_system)
 
 
 def _echo_system(found: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ import click
 
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import as_json
-from cli.output import echo_json
+from cli.options import with_client
+from cli.output import echo_json, wants_json
 from cli.signals import termination_as_interrupt
 
 EVERY_S = 1.0
@@ -25,16 +25,15 @@ PAGE = 1000
 
 
 @click.command()
-@as_json
-@click.pass_obj
-def top(client: Client, *, as_json: bool) -> None:
+@with_client
+def top(client: Client) -> None:
     """Watch the device, the running job and its loss, until q or Ctrl-C.
 
     Where the output is no terminal, it is printed once.
     """
     watched = Watched(client)
     watched.look()
-    if as_json:
+    if wants_json():
         echo_json(watched.facts)
         return
     from rich.console import Console

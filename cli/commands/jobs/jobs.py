@@ -9,8 +9,16 @@ import click
 from cli import completion
 from cli.client import Client
 from cli.commands.versions.versions import scalars
-from cli.options import Group, as_json, given, job_argument
-from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, plain
+from cli.options import Group, given, job_argument, with_client
+from cli.output import (
+    Columns,
+    echo,
+    echo_fields,
+    echo_records,
+    echo_table,
+    echo_text,
+    plain,
+)
 
 STATES = ("queued", "running", "paused", "succeeded", "failed", "cancelled")
 
@@ -23,56 +31,43 @@ def jobs() -> None:
 @jobs.command("list")
 @click.option("--model", help="Only jobs of this model.", shell_complete=completion.models)
 @click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
-@as_json
-@click.pass_obj
-def list_jobs(client: Client, *, model: str | None, state: str | None, as_json: bool) -> None:
+@with_client
+def list_jobs(client: Client, *, model: str | None, state: str | None) -> None:
     """List the jobs."""
-    found = list(client.items("/v1/jobs", model=model, state=state))
-    if as_json:
-        echo_json(found)
-        return
-    echo_table(
-        ("ID", "MODEL", "STATE", "STEP", "LOSS", "VERSION", "CREATED"),
-        (
-            (
-                job["id"],
-                job["model"],
-                job["state"],
-                _steps(job),
-                job["metrics"].get("train_loss"),
-                job["version"],
-                job["created_at"],
-            )
-            for job in found
-        ),
-    )
+    columns: Columns = {
+        "ID": "id",
+        "MODEL": "model",
+        "STATE": "state",
+        "STEP": _steps,
+        "LOSS": lambda job: job["metrics"].get("train_loss"),
+        "VERSION": "version",
+        "CREATED": "created_at",
+    }
+    echo_records(list(client.items("/v1/jobs", model=model, state=state)), columns)
 
 
 @jobs.command("show")
 @job_argument
-@as_json
-@click.pass_obj
-def show(client: Client, job_id: int, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, job_id: int) -> None:
     """Show one job."""
-    _echo_job(client.get(f"/v1/jobs/{job_id}"), as_json=as_json)
+    echo(client.get(f"/v1/jobs/{job_id}"), _show_job)
 
 
 @jobs.command("cancel")
 @job_argument
-@as_json
-@click.pass_obj
-def cancel(client: Client, job_id: int, *, as_json: bool) -> None:
+@with_client
+def cancel(client: Client, job_id: int) -> None:
     """End a job without a version."""
-    _echo_job(client.post(f"/v1/jobs/{job_id}/cancel"), as_json=as_json)
+    echo(client.post(f"/v1/jobs/{job_id}/cancel"), _show_job)
 
 
 @jobs.command("pause")
 @job_argument
-@as_json
-@click.pass_obj
-def pause(client: Client, job_id: int, *, as_json: bool) -> None:
+@with_client
+def pause(client: Client, job_id: int) -> None:
     """Save a checkpoint and stop the job until it is resumed."""
-    _echo_job(client.post(f"/v1/jobs/{job_id}/pause"), as_json=as_json)
+    echo(client.post(f"/v1/jobs/{job_id}/pause"), _show_job)
 
 
 @jobs.command("resume")
@@ -84,19 +79,17 @@ def pause(client: Client, job_id: int, *, as_json: bool) -> None:
     help="Ignore the policy from now on; a queued or running job takes it too. A pause or a snooze "
     "still holds the job.",
 )
-@as_json
-@click.pass_obj
-def resume(client: Client, job_id: int, *, ignore_policy: bool, as_json: bool) -> None:
+@with_client
+def resume(client: Client, job_id: int, *, ignore_policy: bool) -> None:
     """Go on from the checkpoint of a paused job."""
     wish = {"ignore_policy": True} if ignore_policy else None
-    _echo_job(client.post(f"/v1/jobs/{job_id}/resume", wish), as_json=as_json)
+    echo(client.post(f"/v1/jobs/{job_id}/resume", wish), _show_job)
 
 
 @jobs.command("log")
 @job_argument
-@as_json
-@click.pass_obj
-def log(client: Client, job_id: int, *, as_json: bool) -> None:
+@with_client
+def log(client: Client, job_id: int) -> None:
     """Show the last lines that the job's training processes wrote, and how each of them ended."""
 
     def show(found: dict[str, Any]) -> None:
@@ -104,14 +97,13 @@ def log(client: Client, job_id: int, *, as_json: bool) -> None:
             said = line["text"] if line["source"] == "child" else f"-- {line['text']}"
             echo_text(f"{line['at'][:19]}  {said}")
 
-    echo(client.get(f"/v1/jobs/{job_id}/log"), show, as_json=as_json)
+    echo(client.get(f"/v1/jobs/{job_id}/log"), show)
 
 
 @jobs.command("metrics")
 @job_argument
-@as_json
-@click.pass_obj
-def metrics(client: Client, job_id: int, *, as_json: bool) -> None:
+@with_client
+def metrics(client: Client, job_id: int) -> None:
     """Show the curves of a job: a row for each step that was measured."""
     found = list(client.items(f"/v1/jobs/{job_id}/metrics", limit=1000))
 
@@ -123,7 +115,7 @@ def metrics(client: Client, job_id: int, *, as_json: bool) -> None:
         )
         echo_table(("STEP", "EPOCH", *map(str.upper, names)), rows)
 
-    echo(found, show, as_json=as_json)
+    echo(found, show)
 
 
 def in_spite(job: dict[str, Any]) -> str:
@@ -138,10 +130,7 @@ def _steps(job: dict[str, Any]) -> str | None:
     return None if step is None else f"{step}/{'?' if total is None else total}"
 
 
-def _echo_job(job: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        echo_json(job)
-        return
+def _show_job(job: dict[str, Any]) -> None:
     metrics = job["metrics"]
     echo_fields(
         [

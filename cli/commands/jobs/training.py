@@ -11,8 +11,8 @@ from cli.client import Client, model_path
 from cli.commands.jobs.jobs import why_not
 from cli.commands.versions.versions import find_version, on_base_set, scalars
 from cli.errors import Failure
-from cli.options import as_json, given, hyperparameters, model_argument
-from cli.output import echo_fields, echo_json, echo_text
+from cli.options import given, hyperparameters, model_argument, with_client
+from cli.output import echo_fields, echo_json, echo_text, wants_json
 from cli.progress import bar
 
 POLL_S = 0.2
@@ -43,8 +43,7 @@ ENDED = frozenset({"succeeded", "failed", "cancelled"})
 @click.option(
     "--watch", is_flag=True, help="Wait until the job ends; exit with 1 unless it succeeds."
 )
-@as_json
-@click.pass_obj
+@with_client
 def train(
     client: Client,
     /,
@@ -54,7 +53,6 @@ def train(
     ignore_policy: bool,
     priority: int | None,
     watch: bool,
-    as_json: bool,
     **values: Any,
 ) -> None:
     """Train MODEL on its samples.
@@ -72,11 +70,11 @@ def train(
         }
     )
     job = client.post(model_path(model, "jobs"), wish)
-    if not as_json:
+    if not wants_json():
         echo_text(f"job {job['id']} is {job['state']}")
     if watch:
         job = _watched(client, job)
-    if as_json:
+    if wants_json():
         echo_json(job)
     elif watch:
         _echo_end(client, job)

@@ -11,13 +11,13 @@ from cli import completion
 from cli.client import Client, model_path
 from cli.options import (
     Group,
-    as_json,
     given,
     hyperparameters,
     model_argument,
     optional_model_argument,
+    with_client,
 )
-from cli.output import echo_done, echo_json, echo_table, plain
+from cli.output import Columns, echo_done, echo_records, plain
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -44,6 +44,17 @@ _RULE: dict[str, dict[str, Any]] = {
     "priority": {"type": int, "help": "Priority of its jobs, -100 to 100."},
 }
 _SHOWN = tuple(name for name in _RULE if name not in ("name", "priority"))
+_COLUMNS: Columns = {
+    "ID": "id",
+    "MODEL": "model",
+    "NAME": "name",
+    "WHEN": lambda trigger: plain({name: trigger[name] for name in _SHOWN if trigger[name]}),
+    "ON": "enabled",
+    "NEXT": "next_at",
+    "FIRED": "fired_at",
+    "JOB": "job_id",
+    "LAST TRY": lambda trigger: trigger["outcome"] or None,
+}
 
 
 trigger_argument = click.argument("trigger_id", type=int, shell_complete=completion.triggers)
@@ -64,9 +75,8 @@ def triggers() -> None:
 @model_argument
 @_rule
 @hyperparameters
-@as_json
-@click.pass_obj
-def add(client: Client, /, model: str, *, as_json: bool, **options: Any) -> None:
+@with_client
+def add(client: Client, /, model: str, **options: Any) -> None:
     """Create a trigger that queues jobs of MODEL.
 
     Give one of --cron, --new-samples, --on-drift and --eligible-after, or --at-most-every-hours
@@ -74,97 +84,62 @@ def add(client: Client, /, model: str, *, as_json: bool, **options: Any) -> None
     """
     rule = given({name: options.pop(name) for name in _RULE})
     body = {**rule, "hyperparameters": given(options)}
-    _echo(client.post(_path(model), body), as_json=as_json)
+    echo_records(client.post(_path(model), body), _COLUMNS)
 
 
 @triggers.command("list")
 @optional_model_argument
-@as_json
-@click.pass_obj
-def list_triggers(client: Client, model: str | None, *, as_json: bool) -> None:
+@with_client
+def list_triggers(client: Client, model: str | None) -> None:
     """List the triggers of MODEL or of all, when they fire next, and how their last try ended."""
     models = [each["name"] for each in client.items("/v1/models")] if model is None else [model]
     found = [trigger for name in models for trigger in client.items(_path(name))]
-    if as_json:
-        echo_json(found)
-    else:
-        _echo_table(found)
+    echo_records(found, _COLUMNS)
 
 
 @triggers.command("show")
 @model_argument
 @trigger_argument
-@as_json
-@click.pass_obj
-def show(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, model: str, trigger_id: int) -> None:
     """Show a trigger, with the result of its last try."""
-    _echo(client.get(f"{_path(model)}/{trigger_id}"), as_json=as_json)
+    echo_records(client.get(f"{_path(model)}/{trigger_id}"), _COLUMNS)
 
 
 @triggers.command("enable")
 @model_argument
 @trigger_argument
-@as_json
-@click.pass_obj
-def enable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
+@with_client
+def enable(client: Client, model: str, trigger_id: int) -> None:
     """Switch a trigger on again."""
-    _switch(client, model, trigger_id, enabled=True, as_json=as_json)
+    _switch(client, model, trigger_id, enabled=True)
 
 
 @triggers.command("disable")
 @model_argument
 @trigger_argument
-@as_json
-@click.pass_obj
-def disable(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
+@with_client
+def disable(client: Client, model: str, trigger_id: int) -> None:
     """Switch a trigger off, and keep it."""
-    _switch(client, model, trigger_id, enabled=False, as_json=as_json)
+    _switch(client, model, trigger_id, enabled=False)
 
 
 @triggers.command("remove")
 @model_argument
 @trigger_argument
-@as_json
-@click.pass_obj
-def remove(client: Client, model: str, trigger_id: int, *, as_json: bool) -> None:
+@with_client
+def remove(client: Client, model: str, trigger_id: int) -> None:
     """Remove a trigger; the jobs that it has asked for stay."""
     client.request("DELETE", f"{_path(model)}/{trigger_id}")
     told = f"trigger {trigger_id} of {model} is removed"
-    echo_done(told, model=model, removed=trigger_id, as_json=as_json)
+    echo_done(told, model=model, removed=trigger_id)
 
 
 def _path(model: str) -> str:
     return f"{model_path(model)}/triggers"
 
 
-def _switch(client: Client, model: str, trigger_id: int, *, enabled: bool, as_json: bool) -> None:
+def _switch(client: Client, model: str, trigger_id: int, *, enabled: bool) -> None:
     changes = {"enabled": enabled}
     answer = client.request("PATCH", f"{_path(model)}/{trigger_id}", json=changes).json()
-    _echo(answer, as_json=as_json)
-
-
-def _echo(trigger: dict[str, Any], *, as_json: bool) -> None:
-    if as_json:
-        echo_json(trigger)
-    else:
-        _echo_table([trigger])
-
-
-def _echo_table(found: list[dict[str, Any]]) -> None:
-    echo_table(
-        ("ID", "MODEL", "NAME", "WHEN", "ON", "NEXT", "FIRED", "JOB", "LAST TRY"),
-        (
-            (
-                each["id"],
-                each["model"],
-                each["name"],
-                plain({name: each[name] for name in _SHOWN if each[name]}),
-                each["enabled"],
-                each["next_at"],
-                each["fired_at"],
-                each["job_id"],
-                each["outcome"] or None,
-            )
-            for each in found
-        ),
-    )
+    echo_records(answer, _COLUMNS)

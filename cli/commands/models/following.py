@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import as_json, model_argument
+from cli.options import model_argument, with_client
 from cli.output import echo, echo_done, echo_fields
 from service.follow.keys import key_id, public_key_bytes
 from storage.database.codec import dump
@@ -25,8 +25,7 @@ _KEY = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.option("--every-hours", type=float, help="How often it is asked. Default: 24.")
 @click.option("--percent", type=float, help="Share of all devices that takes it. Default: 100.")
 @click.option("--report", metavar="URL", help="Where one report on each upgrade goes, if at all.")
-@as_json
-@click.pass_obj
+@with_client
 def follow(
     client: Client,
     /,
@@ -34,7 +33,6 @@ def follow(
     source: str | None,
     *,
     keys: tuple[Path, ...],
-    as_json: bool,
     **given: Any,
 ) -> None:
     """Take new bases of MODEL from SOURCE, or without SOURCE: show what came of it.
@@ -46,21 +44,20 @@ def follow(
     if source is None:
         if keys or any(given.values()):
             raise click.UsageError("name the SOURCE that these options are for")
-        echo(client.get(path), _echo, as_json=as_json)
+        echo(client.get(path), _echo)
         return
     asked = {name: value for name, value in given.items() if value not in (None, ())}
     body = {"source": source, "keys": [_public(each) for each in keys], **asked}
-    echo(client.request("PUT", path, json=body).json(), _echo, as_json=as_json)
+    echo(client.request("PUT", path, json=body).json(), _echo)
 
 
 @click.command("unfollow")
 @model_argument
-@as_json
-@click.pass_obj
-def unfollow(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def unfollow(client: Client, model: str) -> None:
     """Take no more new bases of MODEL; an upgrade that has begun goes on."""
     client.request("DELETE", model_path(model, "follow"))
-    echo_done(f"{model} follows no source", model=model, as_json=as_json)
+    echo_done(f"{model} follows no source", model=model)
 
 
 def _public(path: Path) -> str:

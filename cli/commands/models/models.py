@@ -14,8 +14,15 @@ from cli.commands.models.following import follow, unfollow
 from cli.commands.models.registration import add, check
 from cli.commands.models.upgrade import drop_upgrade, show_base, upgrade
 from cli.download import save
-from cli.options import Group, as_json, model_argument, yes_option
-from cli.output import echo, echo_done, echo_fields, echo_json, echo_table, file_size
+from cli.options import Group, model_argument, output_file, with_client, yes_option
+from cli.output import (
+    Columns,
+    echo,
+    echo_done,
+    echo_fields,
+    echo_records,
+    file_size,
+)
 
 
 @click.group(cls=Group)
@@ -28,53 +35,44 @@ for command in (add, check, upgrade, show_base, drop_upgrade, follow, unfollow):
 
 
 @models.command("list")
-@as_json
-@click.pass_obj
-def list_models(client: Client, *, as_json: bool) -> None:
+@with_client
+def list_models(client: Client) -> None:
     """List the models, their samples and their newest version."""
-    found = list(client.items("/v1/models"))
-    if as_json:
-        echo_json(found)
-        return
-    echo_table(
-        ("NAME", "LOSS", "TRAIN", "VALIDATION", "UNLABELLED", "LATEST"),
-        ([m["name"], _loss(m), *_counts(m), m["latest_version"]] for m in found),
-    )
+    columns: Columns = {
+        "NAME": "name",
+        "LOSS": _loss,
+        "TRAIN": lambda model: model["samples"]["train"],
+        "VALIDATION": lambda model: model["samples"]["validation"],
+        "UNLABELLED": lambda model: model["samples"]["unlabelled"],
+        "LATEST": "latest_version",
+    }
+    echo_records(list(client.items("/v1/models")), columns)
 
 
 @models.command("show")
 @model_argument
-@as_json
-@click.pass_obj
-def show(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, model: str) -> None:
     """Show one model."""
-    echo(client.get(model_path(model)), _echo_model, as_json=as_json)
+    echo(client.get(model_path(model)), _echo_model)
 
 
 @models.command("tokenizer")
 @model_argument
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write tokenizer.json.",
-)
-@as_json
-@click.pass_obj
-def tokenizer(client: Client, model: str, *, output: Path, as_json: bool) -> None:
+@output_file("Where to write tokenizer.json.")
+@with_client
+def tokenizer(client: Client, model: str, *, output: Path) -> None:
     """Fetch the tokenizer of MODEL, which texts feed."""
     size_bytes = save(client, model_path(model, "tokenizer.json"), output)
     told = f"{output}: the tokenizer of {model}, {file_size(size_bytes)}"
-    echo_done(told, output=str(output), size_bytes=size_bytes, as_json=as_json)
+    echo_done(told, output=str(output), size_bytes=size_bytes)
 
 
 @models.command("set")
 @model_argument
 @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
-@as_json
-@click.pass_obj
-def set_fields(client: Client, model: str, settings: tuple[str, ...], *, as_json: bool) -> None:
+@with_client
+def set_fields(client: Client, model: str, settings: tuple[str, ...]) -> None:
     """Change MODEL: honed models set digits hyperparameters.epochs=10 duplicates=keep.
 
     hyperparameters are the defaults of its jobs; null removes one. See also honed gate, honed quota
@@ -82,20 +80,19 @@ def set_fields(client: Client, model: str, settings: tuple[str, ...], *, as_json
     """
     changes = assignments.parse(settings)
     changed = client.request("PATCH", model_path(model), json=changes).json()
-    echo(changed, _echo_model, as_json=as_json)
+    echo(changed, _echo_model)
 
 
 @models.command("remove")
 @model_argument
 @yes_option
-@as_json
-@click.pass_obj
-def remove(client: Client, model: str, *, yes: bool, as_json: bool) -> None:
+@with_client
+def remove(client: Client, model: str, *, yes: bool) -> None:
     """Remove a model with its samples, jobs and versions."""
     if not yes:
         click.confirm(f"Remove {model} with its samples, jobs and versions?", abort=True, err=True)
     client.request("DELETE", model_path(model))
-    echo_done(f"{model} is removed", removed=model, as_json=as_json)
+    echo_done(f"{model} is removed", removed=model)
 
 
 def _echo_model(found: dict[str, Any]) -> None:
@@ -118,10 +115,6 @@ def _echo_model(found: dict[str, Any]) -> None:
 def _loss(model: dict[str, Any]) -> str:
     loss = model["loss"]
     return loss if isinstance(loss, str) else f"its output {loss['output']}"
-
-
-def _counts(model: dict[str, Any]) -> list[int]:
-    return [model["samples"][key] for key in ("train", "validation", "unlabelled")]
 
 
 def _tensor(tensor: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import Group, as_json, model_argument
+from cli.options import Group, model_argument, with_client
 from cli.output import echo, echo_done, echo_fields
 
 
@@ -18,30 +18,27 @@ def reference() -> None:
 
 @reference.command("show")
 @model_argument
-@as_json
-@click.pass_obj
-def show(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, model: str) -> None:
     """Show how many samples the reference set of MODEL has, and since when."""
-    echo(client.get(_path(model)), _echo, as_json=as_json)
+    echo(client.get(_path(model)), _echo)
 
 
 @reference.command("freeze")
 @model_argument
-@as_json
-@click.pass_obj
-def freeze(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def freeze(client: Client, model: str) -> None:
     """Make the labelled validation samples of MODEL, as they are now, its reference set."""
-    echo(client.request("PUT", _path(model)).json(), _echo, as_json=as_json)
+    echo(client.request("PUT", _path(model)).json(), _echo)
 
 
 @reference.command("remove")
 @model_argument
-@as_json
-@click.pass_obj
-def remove(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def remove(client: Client, model: str) -> None:
     """Have the gate of MODEL use the validation samples only; the samples stay."""
     client.request("DELETE", _path(model))
-    echo_done(f"the reference set of {model} is removed", removed=model, as_json=as_json)
+    echo_done(f"the reference set of {model} is removed", removed=model)
 
 
 def _path(model: str) -> str:

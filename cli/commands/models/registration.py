@@ -22,8 +22,9 @@ from cli.options import (
     lora_options,
     output_option,
     trainable_option,
+    with_client,
 )
-from cli.output import echo, echo_json, echo_text
+from cli.output import echo, echo_json, echo_text, wants_json
 from cli.progress import MeteredFile, bar
 from service.training.tasks import LossName
 from storage.database.codec import dump
@@ -96,11 +97,8 @@ source_argument = click.argument("source", type=click.Path(exists=True, path_typ
 @click.command()
 @source_argument
 @spec_options
-@as_json
-@click.pass_obj
-def add(
-    client: Client, /, source: Path, *, as_json: bool, tokenizer: Path | None, **options: Any
-) -> None:
+@with_client
+def add(client: Client, /, source: Path, *, tokenizer: Path | None, **options: Any) -> None:
     """Register SOURCE: a forward ONNX file, or training artifacts (a zip or their folder).
 
     Hyperparameters given here become the model's defaults.
@@ -109,7 +107,7 @@ def add(
     if "loss" not in spec:
         raise click.UsageError("name the loss, either with --loss or with --loss-output")
     model = send_file(client, "/v1/models", source, spec, tokenizer)
-    if as_json:
+    if wants_json():
         echo_json(model)
         return
     echo_text(f"{model['name']} is ready to train: {parameter_counts(model)}")
@@ -127,7 +125,6 @@ def check(
     /,
     source: Path,
     *,
-    as_json: bool,
     tokenizer: Path | None,
     **options: Any,
 ) -> None:
@@ -142,7 +139,7 @@ def check(
     if not named:
         spec.pop("name")
     found = send_file(client, "/v1/diagnosis", source, spec, tokenizer)
-    echo(found, show_diagnosis, as_json=as_json)
+    echo(found, show_diagnosis)
     if not found["ready"]:
         context.exit(1)
 

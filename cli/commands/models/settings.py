@@ -9,7 +9,7 @@ import click
 
 from cli import assignments
 from cli.client import Client, model_path
-from cli.options import Group, as_json, model_argument
+from cli.options import Group, model_argument, with_client
 from cli.output import echo, echo_fields
 
 TO_DEFAULT, NO_LIMIT = "takes a setting back to its default", "is no limit"
@@ -35,25 +35,21 @@ def settings_group(
 
     @group.command("show")
     @model_argument
-    @as_json
-    @click.pass_obj
-    def show_settings(client: Client, model: str, *, as_json: bool) -> None:
+    @with_client
+    def show_settings(client: Client, model: str) -> None:
         """Show the settings of MODEL in force."""
         found = client.get(model_path(model, part)) if part else client.get(model_path(model))[name]
-        echo(found, show, as_json=as_json)
+        echo(found, show)
 
     @group.command("set", help=_about_set(name, example, null))
     @model_argument
     @click.argument("settings", nargs=-1, required=True, metavar="NAME=VALUE...")
-    @as_json
-    @click.pass_obj
-    def set_settings(
-        client: Client, model: str, settings: tuple[str, ...], *, as_json: bool
-    ) -> None:
+    @with_client
+    def set_settings(client: Client, model: str, settings: tuple[str, ...]) -> None:
         changes = {name: assignments.parse(settings)}
         changed = client.request("PATCH", model_path(model), json=changes).json()
         found = client.get(model_path(model, part)) if part else changed[name]
-        echo(found, show, as_json=as_json)
+        echo(found, show)
 
     return group
 

@@ -9,7 +9,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.commands.models.registration import file_options, send_file, source_argument, spec_of
-from cli.options import as_json, model_argument, yes_option
+from cli.options import model_argument, with_client, yes_option
 from cli.output import echo, echo_done, echo_fields, echo_text
 from service.models.upgrade.fit import Running
 
@@ -24,8 +24,7 @@ from service.models.upgrade.fit import Running
     help="Whether a running or paused job of the old base ends first (wait), or is cancelled.",
 )
 @click.option("--check", is_flag=True, help="Only say whether SOURCE fits; change nothing.")
-@as_json
-@click.pass_obj
+@with_client
 def upgrade(
     client: Client,
     /,
@@ -34,7 +33,6 @@ def upgrade(
     *,
     running: str | None,
     check: bool,
-    as_json: bool,
     tokenizer: Path | None,
     **options: Any,
 ) -> None:
@@ -49,29 +47,27 @@ def upgrade(
         spec["hyperparameters"] = {**spec.get("hyperparameters", {}), "optimizer": optimizer}
     how = {"method": "PUT", "params": {"check": check}}
     answer = send_file(client, model_path(model, "base"), source, spec, tokenizer, **how)
-    echo(answer, _show_check if check else _show_job, as_json=as_json)
+    echo(answer, _show_check if check else _show_job)
 
 
 @click.command("base")
 @model_argument
-@as_json
-@click.pass_obj
-def show_base(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def show_base(client: Client, model: str) -> None:
     """Show the file that `latest` of MODEL descends from, and the upgrade that waits."""
-    echo(client.get(model_path(model, "base")), _show_base, as_json=as_json)
+    echo(client.get(model_path(model, "base")), _show_base)
 
 
 @click.command()
 @model_argument
 @yes_option
-@as_json
-@click.pass_obj
-def drop_upgrade(client: Client, model: str, *, yes: bool, as_json: bool) -> None:
+@with_client
+def drop_upgrade(client: Client, model: str, *, yes: bool) -> None:
     """Drop the upgrade of MODEL that waits, with its versions; its job is cancelled."""
     if not yes:
         click.confirm(f"Drop the upgrade of {model}?", abort=True)
     client.request("DELETE", model_path(model, "base"))
-    echo_done(f"the upgrade of {model} is dropped", as_json=as_json, dropped=model)
+    echo_done(f"the upgrade of {model} is dropped", dropped=model)
 
 
 def _show_job(job: dict[str, Any]) -> None:

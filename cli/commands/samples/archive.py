@@ -11,8 +11,8 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples.upload import add_file, echo_result
 from cli.download import save
-from cli.options import Group, as_json, model_argument
-from cli.output import echo, echo_done, file_size
+from cli.options import Group, model_argument, output_file, with_client
+from cli.output import echo, echo_done, file_size, wants_json
 
 
 @click.group(cls=Group)
@@ -22,36 +22,29 @@ def archive() -> None:
 
 @archive.command("export")
 @model_argument
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="File to write. Default: MODEL-samples.zip in the current folder.",
-)
-@as_json
-@click.pass_obj
-def export(client: Client, model: str, *, output: Path | None, as_json: bool) -> None:
+@output_file("File to write. Default: MODEL-samples.zip in the current folder.", required=False)
+@with_client
+def export(client: Client, model: str, *, output: Path | None) -> None:
     """Write the samples of MODEL, with key, label, split and pin, to a zip."""
     output = output or Path(f"{model}-samples.zip")
     path = model_path(model, "samples", "archive")
-    size_bytes = save(client, path, output, show=not as_json)
+    size_bytes = save(client, path, output, show=not wants_json())
     damaged = _damaged_in(output)
     told = f"{output}: samples of {model}, {file_size(size_bytes)}"
     if damaged:
         told += f"; without {damaged:,} that are damaged, see damaged/ in it"
-    echo_done(told, output=str(output), size_bytes=size_bytes, damaged=damaged, as_json=as_json)
+    echo_done(told, output=str(output), size_bytes=size_bytes, damaged=damaged)
 
 
 @archive.command("import")
 @model_argument
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@as_json
-@click.pass_obj
-def import_archive(client: Client, model: str, file: Path, *, as_json: bool) -> None:
+@with_client
+def import_archive(client: Client, model: str, file: Path) -> None:
     """Add the samples of FILE, which `honed archive export` wrote, to MODEL: all or none."""
     path = model_path(model, "samples", "archive")
     result = add_file(client, path, file, params={}, archives=True)
-    echo({"file": str(file), **result}, echo_result, as_json=as_json)
+    echo({"file": str(file), **result}, echo_result)
 
 
 def _damaged_in(archive: Path) -> int:

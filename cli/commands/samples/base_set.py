@@ -10,8 +10,8 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.commands.samples.upload import add_file, add_media, echo_result
-from cli.options import Group, as_json, model_argument
-from cli.output import echo_fields, echo_json, echo_text
+from cli.options import Group, model_argument, with_client
+from cli.output import echo, echo_fields, echo_json, echo_text, wants_json
 
 
 @click.group("base-set", cls=Group)
@@ -28,11 +28,8 @@ def base_set() -> None:
     metavar="N",
     help="Take the model's first labelled samples, so many, instead of FILES.",
 )
-@as_json
-@click.pass_obj
-def add(
-    client: Client, model: str, files: tuple[Path, ...], *, first: int | None, as_json: bool
-) -> None:
+@with_client
+def add(client: Client, model: str, files: tuple[Path, ...], *, first: int | None) -> None:
     """Add the samples of FILES to the base set of MODEL.
 
     FILES are as for honed samples add, or .zip: an archive of samples, as another model exports
@@ -47,7 +44,7 @@ def add(
     else:
         results = [{"file": str(file), **_send(client, model, path, file)} for file in files]
     found = client.get(path)
-    if as_json:
+    if wants_json():
         echo_json({"results": results, **found})
         return
     for result in results:
@@ -66,32 +63,24 @@ def _send(client: Client, model: str, path: str, file: Path) -> dict[str, Any]:
 
 @base_set.command("show")
 @model_argument
-@as_json
-@click.pass_obj
-def show(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, model: str) -> None:
     """Show the base set of MODEL."""
-    found = client.get(model_path(model, "base-set"))
-    if as_json:
-        echo_json(found)
-    else:
-        _echo(found)
+    echo(client.get(model_path(model, "base-set")), _echo)
 
 
 @base_set.command("remove")
 @model_argument
-@as_json
-@click.pass_obj
-def remove(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def remove(client: Client, model: str) -> None:
     """Remove the base set of MODEL.
 
     Samples that were taken with --first are the model's own again; those that were sent as a base
     set are deleted.
     """
     removed = client.request("DELETE", model_path(model, "base-set")).json()
-    if as_json:
-        echo_json(removed)
-    else:
-        echo_text(f"{removed['given_back']:,} given back, {removed['deleted']:,} deleted")
+    told = f"{removed['given_back']:,} given back, {removed['deleted']:,} deleted"
+    echo(removed, lambda _: echo_text(told))
 
 
 def _echo(found: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import as_json, columns, filters, given, model_argument, yes_option
+from cli.options import columns, filters, given, model_argument, with_client, yes_option
 from cli.output import echo, echo_done, echo_text, plain
 from service.samples.columns import ASKED
 
@@ -22,8 +22,7 @@ from service.samples.columns import ASKED
 @click.option("--split", type=click.Choice(["train", "validation"]), help="Move it to this split.")
 @columns(of_upload=False)
 @click.option("--pin/--unpin", "pinned", default=None, help="Whether no quota takes it away.")
-@as_json
-@click.pass_obj
+@with_client
 def label(
     client: Client,
     /,
@@ -33,7 +32,6 @@ def label(
     *,
     by_key: bool,
     unlabel: bool,
-    as_json: bool,
     **others: Any,
 ) -> None:
     """Give a sample of MODEL the label LABEL: a class's name or number, or JSON for other models.
@@ -49,7 +47,7 @@ def label(
     if sample.isdecimal() and not by_key:
         path, params = model_path(model, "samples", sample), {}
     changed = client.request("PATCH", path, params=params, json=changes).json()
-    echo(changed, _echo_changed, as_json=as_json)
+    echo(changed, _echo_changed)
 
 
 @click.command("delete")
@@ -63,8 +61,7 @@ def label(
     help="Train again without them, then delete the versions that were trained on them.",
 )
 @yes_option
-@as_json
-@click.pass_obj
+@with_client
 def delete(
     client: Client,
     /,
@@ -74,7 +71,6 @@ def delete(
     everything: bool,
     retrain: bool,
     yes: bool,
-    as_json: bool,
     **where: Any,
 ) -> None:
     """Delete samples of MODEL: those with these IDS, or all for which the options hold.
@@ -91,11 +87,11 @@ def delete(
     path = model_path(model, "samples")
     if not ids:
         answer = client.request("DELETE", path, params={**conditions, **asked}).json()
-        echo(answer, lambda found: _echo_deleted(model, found), as_json=as_json)
+        echo(answer, lambda found: _echo_deleted(model, found))
         return
     jobs = [_delete(client, f"{path}/{each}", asked) for each in ids]
     told = f"{len(ids):,} deleted" + (f"; job {jobs[-1]} trains again" if retrain else "")
-    echo_done(told, deleted=list(ids), jobs=[each for each in jobs if each], as_json=as_json)
+    echo_done(told, deleted=list(ids), jobs=[each for each in jobs if each])
 
 
 def _delete(client: Client, path: str, asked: dict[str, bool]) -> int | None:

@@ -7,20 +7,19 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import as_json, model_argument
+from cli.options import model_argument, with_client
 from cli.output import echo, echo_table, echo_text
 
 
 @click.command()
 @model_argument
-@as_json
-@click.pass_obj
-def drift(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def drift(client: Client, model: str) -> None:
     """Compare the recent samples of MODEL with those that `latest` was trained on.
 
     PSI is the population stability index of a feature; above its limit the feature has drifted.
     """
-    echo(client.get(model_path(model, "drift")), _echo, as_json=as_json)
+    echo(client.get(model_path(model, "drift")), _echo)
 
 
 def _echo(found: dict[str, Any]) -> None:

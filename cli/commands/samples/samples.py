@@ -12,8 +12,16 @@ from cli.client import Client, model_path
 from cli.commands.samples.changes import delete, label
 from cli.commands.samples.upload import add
 from cli.download import save
-from cli.options import Group, as_json, filters, given, model_argument, sample_argument
-from cli.output import echo, echo_fields, echo_table, echo_text, file_size
+from cli.options import (
+    Group,
+    filters,
+    given,
+    model_argument,
+    output_file,
+    sample_argument,
+    with_client,
+)
+from cli.output import echo, echo_fields, echo_records, echo_table, echo_text, file_size, wants_json
 from service.samples.columns import ASKED
 
 COLUMNS = ("id", "split", "label", "key", *ASKED, "pinned", "quarantine", "created_at")
@@ -40,47 +48,37 @@ samples.add_command(delete)
     help="Those without a label, first those that are most worth labelling.",
 )
 @click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of samples.")
-@as_json
-@click.pass_obj
+@with_client
 def list_samples(
-    client: Client, /, model: str, *, most_uncertain: bool, limit: int, as_json: bool, **where: Any
+    client: Client, /, model: str, *, most_uncertain: bool, limit: int, **where: Any
 ) -> None:
     """List samples of MODEL, oldest first. The options are conditions; all of them hold."""
     asked = given(where)
     if most_uncertain:
         asked |= {"unlabelled": True, "order": "uncertainty"}
     found = _first(client, model, limit, **asked)
-    extra = ("uncertainty",) if most_uncertain else ()
-    echo(found, lambda each: _echo_table(each, extra), as_json=as_json)
+    echo_records(found, _columns(*["uncertainty"] * most_uncertain))
 
 
 @samples.command("suspects")
 @model_argument
 @click.option("--limit", type=click.IntRange(1), default=50, help="Maximum number of samples.")
-@as_json
-@click.pass_obj
-def suspects(client: Client, model: str, *, limit: int, as_json: bool) -> None:
+@with_client
+def suspects(client: Client, model: str, *, limit: int) -> None:
     """List samples of MODEL whose label the current version takes for wrong, worst first."""
-    found = _first(client, model, limit, suspect=True)
-    echo(found, lambda each: _echo_table(each, ("predicted", "doubt")), as_json=as_json)
+    echo_records(_first(client, model, limit, suspect=True), _columns("predicted", "doubt"))
 
 
 @samples.command("show")
 @model_argument
 @sample_argument
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write its content here: the image, or inputs and label as .npz.",
-)
+@output_file("Write its content here: the image, or inputs and label as .npz.", required=False)
 @click.option(
     "--thumbnail",
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a small picture of an image here, as PNG.",
 )
-@as_json
-@click.pass_obj
+@with_client
 def show(
     client: Client,
     model: str,
@@ -88,24 +86,22 @@ def show(
     *,
     output: Path | None,
     thumbnail: Path | None,
-    as_json: bool,
 ) -> None:
     """Show a sample of MODEL, and download its content."""
     path = model_path(model, "samples", sample_id)
     found = client.get(path)
     for part, file in (("content", output), ("thumbnail", thumbnail)):
         if file is not None:
-            save(client, f"{path}/{part}", file, show=not as_json)
-    echo(found, _echo_sample, as_json=as_json)
+            save(client, f"{path}/{part}", file, show=not wants_json())
+    echo(found, _echo_sample)
 
 
 @samples.command("stats")
 @model_argument
-@as_json
-@click.pass_obj
-def stats(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def stats(client: Client, model: str) -> None:
     """Count the samples of MODEL by split and label."""
-    echo(client.get(model_path(model, "samples", "stats")), _echo_stats, as_json=as_json)
+    echo(client.get(model_path(model, "samples", "stats")), _echo_stats)
 
 
 @samples.command("duplicates")
@@ -113,16 +109,11 @@ def stats(client: Client, model: str, *, as_json: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(1, PAGE), default=100, help="Maximum number of groups."
 )
-@as_json
-@click.pass_obj
-def duplicates(client: Client, model: str, *, limit: int, as_json: bool) -> None:
+@with_client
+def duplicates(client: Client, model: str, *, limit: int) -> None:
     """List the samples of MODEL that have the same content, a group a line."""
     found = client.get(model_path(model, "samples", "duplicates"), limit=limit)["items"]
-
-    def show_groups(groups: list[dict[str, Any]]) -> None:
-        echo_table(("IDS", "SHA-256"), ((each["ids"], each["sha256"][:12]) for each in groups))
-
-    echo(found, show_groups, as_json=as_json)
+    echo_records(found, {"IDS": "ids", "SHA-256": lambda group: group["sha256"][:12]})
 
 
 def _first(client: Client, model: str, limit: int, **where: Any) -> list[dict[str, Any]]:
@@ -130,10 +121,9 @@ def _first(client: Client, model: str, limit: int, **where: Any) -> list[dict[st
     return list(islice(client.items(path, limit=min(limit, PAGE), **where), limit))
 
 
-def _echo_table(found: list[dict[str, Any]], extra: tuple[str, ...]) -> None:
+def _columns(*extra: str) -> dict[str, str]:
     columns = (*COLUMNS[:3], *extra, *COLUMNS[3:])
-    headers = [column.removesuffix("_at").upper() for column in columns]
-    echo_table(headers, ([each[column] for column in columns] for each in found))
+    return {column.removesuffix("_at").upper(): column for column in columns}
 
 
 def _echo_sample(sample: dict[str, Any]) -> None:

@@ -12,8 +12,8 @@ import click
 from cli.client import Client, model_path
 from cli.commands.samples import media
 from cli.errors import Failure
-from cli.options import as_json, columns, given, model_argument
-from cli.output import echo_json, echo_text
+from cli.options import columns, given, model_argument, with_client
+from cli.output import echo_json, echo_text, wants_json
 from cli.progress import Advance, bar
 from service.samples.columns import ASKED
 
@@ -57,15 +57,12 @@ BATCH_BYTES = 4 * 2**20
     is_flag=True,
     help="Store samples even if the model has others with the same inputs.",
 )
-@as_json
-@click.pass_obj
+@with_client
 def add(
     client: Client,
     /,
     model: str,
     files: tuple[Path, ...],
-    *,
-    as_json: bool,
     **options: Any,
 ) -> None:
     """Add the samples of FILES to MODEL.
@@ -87,9 +84,9 @@ def add(
         else:
             result = add_file(client, model_path(model, "samples"), file, params=params)
         results.append({"file": str(file), **result})
-        if not as_json:
+        if not wants_json():
             echo_result(results[-1])
-    if as_json:
+    if wants_json():
         echo_json(results)
 
 

@@ -9,10 +9,11 @@ import click
 from cli import completion
 from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
-from cli.options import Group, as_json, model_argument, version_argument
-from cli.output import echo, echo_done, echo_table, echo_text
+from cli.options import Group, model_argument, version_argument, with_client
+from cli.output import echo, echo_done, echo_records, echo_text
 
 alias_argument = click.argument("alias", shell_complete=completion.aliases)
+COLUMNS = {"ALIAS": "alias", "VERSION": "version"}
 
 
 @click.group(cls=Group)
@@ -22,83 +23,74 @@ def aliases() -> None:
 
 @aliases.command("list")
 @model_argument
-@as_json
-@click.pass_obj
-def list_aliases(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def list_aliases(client: Client, model: str) -> None:
     """List the aliases of MODEL."""
-    echo(list(client.items(model_path(model, "aliases"))), _echo_table, as_json=as_json)
+    echo_records(list(client.items(model_path(model, "aliases"))), COLUMNS)
 
 
 @aliases.command("show")
 @model_argument
 @alias_argument
-@as_json
-@click.pass_obj
-def show(client: Client, model: str, alias: str, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, model: str, alias: str) -> None:
     """Show which version ALIAS of MODEL names."""
-    found = client.get(model_path(model, "aliases", alias))
-    echo(found, lambda each: _echo_table([each]), as_json=as_json)
+    echo_records(client.get(model_path(model, "aliases", alias)), COLUMNS)
 
 
 @aliases.command("set")
 @model_argument
 @alias_argument
 @version_argument
-@as_json
-@click.pass_obj
-def set_alias(client: Client, model: str, alias: str, version: str, *, as_json: bool) -> None:
+@with_client
+def set_alias(client: Client, model: str, alias: str, version: str) -> None:
     """Have ALIAS, a new one or not, name VERSION of MODEL, its number or another alias."""
-    moved = _move(client, model, alias, version)
-    echo(moved, lambda each: _echo_table([each]), as_json=as_json)
+    echo_records(_move(client, model, alias, version), COLUMNS)
 
 
 @aliases.command("remove")
 @model_argument
 @alias_argument
-@as_json
-@click.pass_obj
-def remove(client: Client, model: str, alias: str, *, as_json: bool) -> None:
+@with_client
+def remove(client: Client, model: str, alias: str) -> None:
     """Remove ALIAS of MODEL; the version stays. `latest` cannot be removed."""
     client.request("DELETE", model_path(model, "aliases", alias))
     told = f"alias {alias} of {model} is removed"
-    echo_done(told, model=model, removed=alias, as_json=as_json)
+    echo_done(told, model=model, removed=alias)
 
 
 @click.command()
 @model_argument
 @version_argument
-@as_json
-@click.pass_obj
-def promote(client: Client, model: str, version: str, *, as_json: bool) -> None:
+@with_client
+def promote(client: Client, model: str, version: str) -> None:
     """Have apps get VERSION of MODEL, its number or an alias, whatever the gate decided."""
     moved = _move(client, model, "latest", version)
     told = f"apps fetch version {moved['version']} of {model}"
-    echo(moved, lambda _: echo_text(told), as_json=as_json)
+    echo(moved, lambda _: echo_text(told))
 
 
 @click.command()
 @model_argument
-@as_json
-@click.pass_obj
-def rollback(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def rollback(client: Client, model: str) -> None:
     """Give apps the version of MODEL before the newest, and hold it until `honed release`."""
     version = client.post(model_path(model, "rollback"))
     told = (
         f"apps fetch version {version['version']} of {model}; "
         f"no job moves that until: honed release {model}"
     )
-    echo(version, lambda _: echo_text(told), as_json=as_json)
+    echo(version, lambda _: echo_text(told))
 
 
 @click.command()
 @model_argument
-@as_json
-@click.pass_obj
-def release(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def release(client: Client, model: str) -> None:
     """End the hold of a rollback: the next version that passes the gate is what apps get."""
     found = client.post(model_path(model, "release"))
     told = f"jobs may promote versions of {model}; apps fetch version {found['latest_version']}"
-    echo(found, lambda _: echo_text(told), as_json=as_json)
+    echo(found, lambda _: echo_text(told))
 
 
 def _move(client: Client, model: str, alias: str, version: str) -> dict[str, Any]:
@@ -106,7 +98,3 @@ def _move(client: Client, model: str, alias: str, version: str) -> dict[str, Any
     path = model_path(model, "aliases", alias)
     moved: dict[str, Any] = client.request("PUT", path, json={"version": int(named)}).json()
     return moved
-
-
-def _echo_table(found: list[dict[str, Any]]) -> None:
-    echo_table(("ALIAS", "VERSION"), ((each["alias"], each["version"]) for each in found))

@@ -10,8 +10,8 @@ import click
 from cli import completion
 from cli.client import Client, model_path
 from cli.download import save
-from cli.options import Group, as_json, model_argument
-from cli.output import echo, echo_done, echo_fields, echo_table, file_size
+from cli.options import Group, model_argument, output_file, with_client
+from cli.output import Columns, echo, echo_done, echo_fields, echo_records, file_size
 
 COLUMNS = ("id", "job_id", "role", "step", "epoch", "engine", "size", "pinned", "note")
 checkpoint_argument = click.argument(
@@ -26,78 +26,66 @@ def checkpoints() -> None:
 
 @checkpoints.command("list")
 @model_argument
-@as_json
-@click.pass_obj
-def list_checkpoints(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def list_checkpoints(client: Client, model: str) -> None:
     """List the checkpoints of MODEL, newest first."""
-
-    def show(found: list[dict[str, Any]]) -> None:
-        headers = [column.upper().replace("_ID", "") for column in COLUMNS]
-        echo_table(headers, ([_shown(each)[column] for column in COLUMNS] for each in found))
-
-    echo(list(client.items(model_path(model, "checkpoints"))), show, as_json=as_json)
+    columns: Columns = {
+        **{column.upper().replace("_ID", ""): column for column in COLUMNS},
+        "SIZE": _size,
+    }
+    echo_records(list(client.items(model_path(model, "checkpoints"))), columns)
 
 
 @checkpoints.command("show")
 @checkpoint_argument
-@as_json
-@click.pass_obj
-def show(client: Client, checkpoint_id: int, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, checkpoint_id: int) -> None:
     """Show a checkpoint."""
-    echo(client.get(_path(checkpoint_id)), _echo_fields, as_json=as_json)
+    echo(client.get(_path(checkpoint_id)), _echo_fields)
 
 
 @checkpoints.command("pin")
 @checkpoint_argument
 @click.option("--off", is_flag=True, help="Let retention delete it again.")
 @click.option("--note", help="A line for people.")
-@as_json
-@click.pass_obj
-def pin(client: Client, checkpoint_id: int, *, off: bool, note: str | None, as_json: bool) -> None:
+@with_client
+def pin(client: Client, checkpoint_id: int, *, off: bool, note: str | None) -> None:
     """Keep a checkpoint until it is removed by hand."""
     changes = {"pinned": not off, "note": note}
     changed = client.request("PATCH", _path(checkpoint_id), json=changes).json()
-    echo(changed, _echo_fields, as_json=as_json)
+    echo(changed, _echo_fields)
 
 
 @checkpoints.command("download")
 @checkpoint_argument
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write the engine's file.",
-)
-@as_json
-@click.pass_obj
-def download(client: Client, checkpoint_id: int, *, output: Path, as_json: bool) -> None:
+@output_file("Where to write the engine's file.")
+@with_client
+def download(client: Client, checkpoint_id: int, *, output: Path) -> None:
     """Download a checkpoint: parameters and the optimizer's state, as its engine writes them."""
     size_bytes = save(client, f"{_path(checkpoint_id)}/content", output)
     told = f"{output}: checkpoint {checkpoint_id}, {file_size(size_bytes)}"
-    echo_done(told, output=str(output), size_bytes=size_bytes, as_json=as_json)
+    echo_done(told, output=str(output), size_bytes=size_bytes)
 
 
 @checkpoints.command("remove")
 @checkpoint_argument
-@as_json
-@click.pass_obj
-def remove(client: Client, checkpoint_id: int, *, as_json: bool) -> None:
+@with_client
+def remove(client: Client, checkpoint_id: int) -> None:
     """Remove a checkpoint. Refused while a version or an unfinished job needs it."""
     client.request("DELETE", _path(checkpoint_id))
     told = f"checkpoint {checkpoint_id} is removed"
-    echo_done(told, removed=checkpoint_id, as_json=as_json)
+    echo_done(told, removed=checkpoint_id)
 
 
 def _path(checkpoint_id: int) -> str:
     return f"/v1/checkpoints/{checkpoint_id}"
 
 
-def _shown(checkpoint: dict[str, Any]) -> dict[str, Any]:
-    return {**checkpoint, "size": file_size(checkpoint["size_bytes"])}
+def _size(checkpoint: dict[str, Any]) -> str:
+    return file_size(checkpoint["size_bytes"])
 
 
 def _echo_fields(checkpoint: dict[str, Any]) -> None:
-    shown = _shown(checkpoint)
+    shown = {**checkpoint, "size": _size(checkpoint)}
     names = ("model", *COLUMNS, "sha256", "created_at")
     echo_fields((name.replace("_", " "), shown[name]) for name in names)

@@ -9,7 +9,7 @@ import click
 from cli import completion
 from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
-from cli.options import as_json, model_argument, version_argument
+from cli.options import model_argument, version_argument, with_client
 from cli.output import echo, echo_table, echo_text
 
 PER_CLASS = ("precision", "recall")
@@ -27,11 +27,8 @@ SIDES = {
 @version_argument
 @click.argument("other", default="latest", shell_complete=completion.versions)
 @click.option("--samples", default=10, help="Maximum number of samples to list of each side.")
-@as_json
-@click.pass_obj
-def compare(
-    client: Client, model: str, version: str, other: str, *, samples: int, as_json: bool
-) -> None:
+@with_client
+def compare(client: Client, model: str, version: str, other: str, *, samples: int) -> None:
     """Compare VERSION of MODEL with OTHER, numbers or aliases, on today's validation samples.
 
     Shows the metrics of both, precision and recall of each class, and the samples that changed
@@ -39,7 +36,7 @@ def compare(
     """
     pair = [find_version(client, model, which)["version"] for which in (version, other)]
     path = model_path(model, "versions", pair[0], "comparison", pair[1])
-    echo(client.get(path, limit=samples), _echo, as_json=as_json)
+    echo(client.get(path, limit=samples), _echo)
 
 
 def _echo(found: dict[str, Any]) -> None:

@@ -8,8 +8,8 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import as_json, model_argument
-from cli.output import echo, echo_table, echo_text
+from cli.options import model_argument, with_client
+from cli.output import echo, echo_table, echo_text, wants_json
 from storage.database.codec import load
 
 DATA, ERROR = "data: ", "event: error"
@@ -29,9 +29,8 @@ DATA, ERROR = "data: ", "event: error"
 @click.option("--top-p", type=float, help="Draw from the likeliest that have this share together.")
 @click.option("--stop", multiple=True, help="A text that ends the generated one; may be repeated.")
 @click.option("--seed", type=click.IntRange(min=0), help="The same seed gives the same text.")
-@as_json
-@click.pass_obj
-def complete(client: Client, /, model: str, text: str, *, as_json: bool, **asked: Any) -> None:
+@with_client
+def complete(client: Client, /, model: str, text: str, **asked: Any) -> None:
     """Have the promoted version of MODEL continue TEXT.
 
     With --suggestions, the likeliest next words and completions of the word that TEXT ends with;
@@ -41,9 +40,9 @@ def complete(client: Client, /, model: str, text: str, *, as_json: bool, **asked
         name: value for name, value in asked.items() if value not in (None, ())
     }
     path = model_path(model, "complete")
-    if "suggestions" in body or as_json:
+    if "suggestions" in body or wants_json():
         found = client.request("POST", path, json=body).json()
-        echo(found, _echo_suggestions, as_json=as_json)
+        echo(found, _echo_suggestions)
         return
     with client.stream("POST", path, json=body | {"stream": True}) as answer:
         is_error = False

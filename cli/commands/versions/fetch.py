@@ -11,8 +11,8 @@ from cli import completion
 from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
 from cli.download import save
-from cli.options import as_json, model_argument
-from cli.output import echo_json, echo_text, file_size
+from cli.options import model_argument, output_file, with_client
+from cli.output import echo_json, echo_text, file_size, wants_json
 from storage.disk.digest import sha256_of
 from storage.records.versions import VariantName
 
@@ -22,13 +22,7 @@ LONGEST_WAIT_S = 300
 
 @click.command()
 @model_argument
-@click.option(
-    "-o",
-    "--output",
-    required=True,
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Where to write the model.",
-)
+@output_file("Where to write the model.")
 @click.option(
     "--version",
     "which",
@@ -49,8 +43,7 @@ LONGEST_WAIT_S = 300
     metavar="SECONDS",
     help="Wait so long for a newer version if the file is the newest already.",
 )
-@as_json
-@click.pass_obj
+@with_client
 def fetch(
     client: Client,
     model: str,
@@ -59,7 +52,6 @@ def fetch(
     which: str,
     variant: str | None,
     wait_s: int,
-    as_json: bool,
 ) -> None:
     """Fetch the newest inference model of MODEL, or one version.
 
@@ -73,8 +65,8 @@ def fetch(
         found = _newer(client, found, wait_s)
     fetched = variant is not None or not _has(output, found["sha256"])
     if fetched:
-        download(client, found, output, variant=variant, show=not as_json)
-    _echo(found, output, fetched=fetched, as_json=as_json)
+        download(client, found, output, variant=variant, show=not wants_json())
+    _echo(found, output, fetched=fetched)
 
 
 def _newer(client: Client, known: dict[str, Any], wait_s: int) -> dict[str, Any]:
@@ -89,8 +81,8 @@ def _has(output: Path, sha256: str) -> bool:
     return output.is_file() and sha256_of(output) == sha256
 
 
-def _echo(version: dict[str, Any], output: Path, *, fetched: bool, as_json: bool) -> None:
-    if as_json:
+def _echo(version: dict[str, Any], output: Path, *, fetched: bool) -> None:
+    if wants_json():
         echo_json({**version, "output": str(output), "fetched": fetched})
         return
     what = f"version {version['version']} of {version['model']}"

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import as_json, model_argument
+from cli.options import model_argument, with_client
 from cli.output import echo, echo_table, echo_text, plain
 
 KINDS = {
@@ -37,8 +37,7 @@ STDIN = Path("-")
 @click.option(
     "--output", multiple=True, metavar="NAME", help="An output of the model; may be repeated."
 )
-@as_json
-@click.pass_obj
+@with_client
 def predict(
     client: Client,
     model: str,
@@ -47,7 +46,6 @@ def predict(
     keep: bool,
     top: int | None,
     output: tuple[str, ...],
-    as_json: bool,
 ) -> None:
     """Have the daemon predict with the promoted version of MODEL.
 
@@ -66,7 +64,7 @@ def predict(
         content=sys.stdin.buffer.read() if inputs == STDIN else inputs.read_bytes(),
         headers={"Content-Type": kind},
     ).json()
-    echo(found, _echo, as_json=as_json)
+    echo(found, _echo)
 
 
 def _echo(found: dict[str, Any]) -> None:

@@ -8,8 +8,15 @@ import click
 
 from cli import completion
 from cli.client import Client, model_path
-from cli.options import Group, as_json, model_argument, version_argument
-from cli.output import echo, echo_fields, echo_json, echo_table, file_size, plain
+from cli.options import Group, model_argument, version_argument, with_client
+from cli.output import (
+    Columns,
+    echo,
+    echo_fields,
+    echo_records,
+    file_size,
+    plain,
+)
 
 
 @click.group(cls=Group)
@@ -19,83 +26,60 @@ def versions() -> None:
 
 @versions.command("list")
 @model_argument
-@as_json
-@click.pass_obj
-def list_versions(client: Client, model: str, *, as_json: bool) -> None:
+@with_client
+def list_versions(client: Client, model: str) -> None:
     """List the versions of MODEL."""
-    found = list(client.items(model_path(model, "versions")))
-    if as_json:
-        echo_json(found)
-        return
-    echo_table(
-        (
-            "VERSION",
-            "ALIASES",
-            "METRIC",
-            "BASELINE",
-            "BASE SET",
-            "VERDICT",
-            "JOB",
-            "SIZE",
-            "SHA-256",
-            "CREATED",
-        ),
-        (
-            (
-                version["version"],
-                version["aliases"],
-                *judged(version),
-                version["job_id"],
-                file_size(version["size_bytes"]),
-                version["sha256"][:12],
-                version["created_at"],
-            )
-            for version in found
-        ),
-    )
+    columns: Columns = {
+        "VERSION": "version",
+        "ALIASES": "aliases",
+        "METRIC": lambda version: judged(version)[0],
+        "BASELINE": lambda version: judged(version)[1],
+        "BASE SET": lambda version: judged(version)[2],
+        "VERDICT": lambda version: judged(version)[3],
+        "JOB": "job_id",
+        "SIZE": lambda version: file_size(version["size_bytes"]),
+        "SHA-256": lambda version: version["sha256"][:12],
+        "CREATED": "created_at",
+    }
+    echo_records(list(client.items(model_path(model, "versions"))), columns)
 
 
 @versions.command("show")
 @model_argument
 @version_argument
-@as_json
-@click.pass_obj
-def show(client: Client, model: str, version: str, *, as_json: bool) -> None:
+@with_client
+def show(client: Client, model: str, version: str) -> None:
     """Show VERSION of MODEL, its number or an alias: its metrics, and what the gate decided."""
-    echo(find_version(client, model, version), _echo_version, as_json=as_json)
+    echo(find_version(client, model, version), _echo_version)
 
 
 @versions.command("samples")
 @model_argument
 @version_argument
-@as_json
-@click.pass_obj
-def seen_samples(client: Client, model: str, version: str, *, as_json: bool) -> None:
+@with_client
+def seen_samples(client: Client, model: str, version: str) -> None:
     """List the ids of the samples that VERSION of MODEL was trained on."""
     number = find_version(client, model, version)["version"]
     found = list(client.items(model_path(model, "versions", number, "samples")))
-
-    def show(items: list[dict[str, Any]]) -> None:
-        echo_table(("ID", "DELETED"), ((each["id"], each["deleted"]) for each in items))
-
-    echo(found, show, as_json=as_json)
+    echo_records(found, {"ID": "id", "DELETED": "deleted"})
 
 
 @click.command()
 @model_argument
 @click.argument("version", default="latest", shell_complete=completion.versions)
-@as_json
-@click.pass_obj
-def variants(client: Client, model: str, version: str, *, as_json: bool) -> None:
+@with_client
+def variants(client: Client, model: str, version: str) -> None:
     """List the other forms of VERSION of MODEL that were made; honed fetch --variant makes one."""
     found = find_version(client, model, version)["variants"]
-    columns = ("variant", "method", "size_bytes", "metrics", "reason", "created_at")
-
-    def show(items: list[dict[str, Any]]) -> None:
-        headers = ("VARIANT", "METHOD", "BYTES", "METRICS", "VERDICT", "CREATED")
-        echo_table(headers, ([each[column] for column in columns] for each in items))
-
-    echo(found, show, as_json=as_json)
+    columns: Columns = {
+        "VARIANT": "variant",
+        "METHOD": "method",
+        "BYTES": "size_bytes",
+        "METRICS": "metrics",
+        "VERDICT": "reason",
+        "CREATED": "created_at",
+    }
+    echo_records(found, columns)
 
 
 def _echo_version(version: dict[str, Any]) -> None:
