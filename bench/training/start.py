@@ -26,7 +26,7 @@ from bench.needs import LINUX
 from bench.table import Row
 from bench.training import torch_env
 from bench.training.frameworks import CASES, Case, job, material, seconds
-from service.jobs.tasks import train_task
+from service.jobs.training_tasks import train_task
 from service.processes.interpreter import APPLICATION, environment
 from service.settings import Settings
 from service.training.protocol.messages.lines import encode

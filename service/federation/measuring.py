@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from service.errors import InvalidInput
 from service.federation.parameters import check_parameters
 from service.jobs.short_tasks import ShortTasks
-from service.jobs.tasks import start_from, training_task
+from service.jobs.training_tasks import start_from, training_task
 from service.models.hyperparameters import merge
 from service.preprocess.fitting import learn_preprocess
 from service.settings import Settings

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from service.federation.publication import publish_update
 from service.jobs.recorder import Recorder
-from service.jobs.tasks import evaluate_task, model_of
+from service.jobs.tasks import evaluate_task
+from service.jobs.training_tasks import model_of
 from service.logs import event
 from service.models import retention
 from service.models.promotion.best import find_best

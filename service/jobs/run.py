@@ -15,7 +15,7 @@ from service.jobs.child import Child
 from service.jobs.log import JobLog
 from service.jobs.publication import Answer, Publication
 from service.jobs.recorder import Recorder
-from service.jobs.tasks import train_task
+from service.jobs.training_tasks import train_task
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children, work_folder

@@ -14,7 +14,7 @@ from storage.disk.durable import make_folder
 if TYPE_CHECKING:
     from service.training.protocol.messages.comparison import Measurement
     from service.training.protocol.messages.shared import Artifacts
-    from service.training.protocol.messages.training import Train
+    from service.training.protocol.messages.training import Teacher, Train
     from service.training.protocol.messages.unions import Task
 
 OF_FILES_ALONE = ("prepare", "diagnose")
@@ -39,7 +39,8 @@ def confine(task: Task) -> None:
 
 def readable(task: Task) -> Iterator[str]:
     """Models, checkpoints, the model's packs, and the database with its log."""
-    yield from (getattr(task, name) for name in ONE_FILE if hasattr(task, name))
+    for part in _parts(task):
+        yield from (getattr(part, name) for name in ONE_FILE if hasattr(part, name))
     for each in (task, *_measurements(task)):
         if (tokenizer := getattr(each, "tokenizer", None)) is not None:
             yield tokenizer
@@ -87,9 +88,17 @@ def samples_of(task: Task) -> Train | Measurement | None:
 
 
 def _measurements(task: Task) -> Iterator[Measurement]:
-    """How the task measures models: the candidate, and a baseline of another base."""
-    named = (getattr(task, each, None) for each in ("measurement", "baseline_measurement"))
-    return filter(None, named)
+    """How the task measures models: the candidate, and a baseline or teacher of another base."""
+    for part in _parts(task):
+        named = (getattr(part, each, None) for each in ("measurement", "baseline_measurement"))
+        yield from filter(None, named)
+
+
+def _parts(task: Task) -> Iterator[Task | Teacher]:
+    """The task, and the version that teaches it."""
+    yield task
+    if (teacher := getattr(task, "teacher", None)) is not None:
+        yield teacher
 
 
 def artifacts(named: Artifacts) -> Iterator[str]:

@@ -80,6 +80,7 @@ class Plan(Struct, frozen=True):
             threads=state.threads,
             baseline=state.baseline,
             parent_version=state.parent_version,
+            taught_by=state.taught_by,
         )
 
     def learning_rates(self, state: LoopState, steps: int) -> list[float]:

@@ -109,7 +109,12 @@ def start_state(task: Train, *, threads: int) -> LoopState:
     """
     start = task.start
     if start.how != "resume":
-        return LoopState(threads=threads, parent_version=start.parent_version)
+        teacher = task.teacher
+        return LoopState(
+            threads=threads,
+            parent_version=start.parent_version,
+            taught_by=None if teacher is None else teacher.version,
+        )
     if start.state is None:
         raise CheckpointUnreadable("a resumed job must bring the loop's state")
     return start.state

@@ -263,6 +263,12 @@ def npz(**arrays: Any) -> bytes:
     return buffer.getvalue()
 
 
+def weights(content: bytes) -> dict[str, bytes]:
+    """Of an inference model: the files of two jobs differ in what they say of their origin."""
+    graph = onnx.load_model_from_string(content).graph
+    return {tensor.name: tensor.SerializeToString() for tensor in graph.initializer}
+
+
 def mlp(*sizes: int, seed: int = 0, inputs: str = "x") -> bytes:
     """A forward ONNX MLP with ReLU: input (batch, sizes[0]), output `logits`."""
     generator = np.random.default_rng(seed)

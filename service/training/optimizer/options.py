@@ -76,7 +76,7 @@ Distillation = Annotated[
     float,
     About(
         "Weight of keeping to what the version that the job starts from answers to the same "
-        "samples.",
+        "samples; in an upgrade, to what `latest` answers.",
         ge=0,
         le=1000,
     ),

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 import pytest
 from pictures import PREPROCESS, image_model, photo
-from support import Served, mlp, wait_until
+from support import Served, mlp, wait_until, weights
 
 from storage.blobs.row_digests import ENTRY
 
@@ -70,12 +69,6 @@ def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(serve
         for each in (calm, hasty)
     )
     assert weights(first) == weights(second)
-
-
-def weights(content: bytes) -> dict[str, bytes]:
-    """The files of two jobs differ in what they say of their origin."""
-    graph = onnx.load_from_string(content).graph
-    return {each.name: each.SerializeToString() for each in graph.initializer}
 
 
 def test_validation_sees_samples_as_they_are(served: Served) -> None:

@@ -7,9 +7,8 @@ import signal
 from typing import Any
 
 import numpy as np
-import onnx
 import onnxruntime
-from support import Served, mlp, wait_until
+from support import Served, mlp, wait_until, weights
 
 CLASSES, FEATURES, TRAINED = 4, 8, 3
 
@@ -81,18 +80,3 @@ def test_a_job_that_is_paused_and_killed_asks_the_same_teacher_again(served: Ser
         for each in (calm, hasty)
     )
     assert first == second
-
-
-def weights(content: bytes) -> dict[str, bytes]:
-    """The files of two jobs differ in what they say of their origin."""
-    graph = onnx.load_model_from_string(content).graph
-    return {tensor.name: tensor.SerializeToString() for tensor in graph.initializer}
-
-
-def test_a_distillation_needs_cross_entropy(served: Served) -> None:
-    served.register("numbers", mlp(FEATURES, 4, 2), loss="mse")
-    x, label = np.zeros((2, FEATURES), np.float32), np.zeros((2, 2), np.float32)
-    served.upload("numbers", split="train", x=x, label=label).raise_for_status()
-    answer = served.http.post("/v1/models/numbers/jobs", json={"distillation": 1})
-    assert answer.status_code == 422, answer.text
-    assert answer.json()["errors"][0]["pointer"] == "/distillation"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,9 +12,9 @@ import httpx
 import numpy as np
 import pytest
 from pictures import PREPROCESS, image_model, photo
-from support import Served, blobs, mlp, wait_until
+from support import Served, blobs, mlp, wait_until, weights
 
-NAMES = ["ant", "bee", "cat"]
+NAMES, SHADES = ["ant", "bee", "cat"], ["dark", "bright"]
 TRAIN, HELD = blobs(300, 6, 3, seed=1), blobs(90, 6, 3, seed=2)
 QUICK = {"epochs": 3, "batch_size": 16, "learning_rate": 0.01}
 
@@ -49,6 +51,16 @@ def upgraded(served: Served, model: bytes, **spec: Any) -> dict[str, Any]:
     assert answer.status_code == 202, answer.text
     assert answer.headers["Location"] == f"/v1/jobs/{answer.json()['id']}"
     return served.wait_for_job(answer.json()["id"])
+
+
+def upload_photo(served: Served, number: int, *, split: str) -> None:
+    label = number % 2
+    served.http.post(
+        "/v1/models/pets/samples",
+        params={"label": SHADES[label], "split": split},
+        content=photo(60 + 120 * label, number),
+        headers={"Content-Type": "image/png"},
+    ).raise_for_status()
 
 
 def base(served: Served) -> dict[str, Any]:
@@ -170,6 +182,51 @@ def test_a_class_that_the_file_lacks_is_learned(served: Served, learned: str) ->
     assert recall[1] > 0.8, job["metrics"]
 
 
+def test_the_old_model_teaches_the_new_one_if_asked(served: Served, learned: str) -> None:
+    """Labels at random teach nothing, so what the new network knows is from its teacher."""
+    served.http.patch(f"/v1/models/{learned}", json={"gate": {"mode": "always"}})
+    samples = f"/v1/models/{learned}/samples"
+    served.http.delete(samples, params={"split": "train", "all": True}).raise_for_status()
+    guesses = np.random.default_rng(8).integers(0, 3, 300)
+    served.upload(learned, "train", x=TRAIN["x"], label=guesses).raise_for_status()
+    asked = {"epochs": 20, "batch_size": 16, "learning_rate": 0.01, "seed": 2}
+    known = {"classes": ["cat", "ant"]}  # the head's rows go by name, and so do its predictions
+    alone = upgraded(served, mlp(6, 32, 2, seed=3), **known, hyperparameters=asked)
+    served.http.post(f"/v1/models/{learned}/rollback").raise_for_status()
+    taught = upgraded(
+        served, mlp(6, 32, 2, seed=3), **known, hyperparameters={**asked, "distillation": 30}
+    )
+    right = [each["metrics"]["validation"]["accuracy"] for each in (alone, taught)]
+    assert right[1] > max(0.8, right[0] + 0.2), right
+
+
+def test_an_upgrade_that_is_killed_asks_the_same_teacher_again(served: Served) -> None:
+    """The teacher takes photos in its own size, and `latest` names another when the job goes on."""
+    gate = {"mode": "always"}
+    served.register("pets", image_model(), preprocess=PREPROCESS, gate=gate, classes=SHADES)
+    for number in range(48):
+        upload_photo(served, number, split="train")
+    served.train("pets", **QUICK)
+    asked = {"epochs": 3000, "batch_size": 8, "seed": 3, "distillation": 2}
+    calm = upgraded(served, image_model(3, side=16), hyperparameters=asked)
+    served.http.post("/v1/models/pets/rollback").raise_for_status()
+    job = put(served, image_model(3, side=16), hyperparameters=asked).json()["id"]
+    wait_until(lambda: served.job(job)["progress"].get("step"), "the first steps")
+    assert served.http.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
+    served.http.put("/v1/models/pets/aliases/latest", json={"version": 1}).raise_for_status()
+    step = served.job(job)["progress"]["step"]
+    assert served.http.post(f"/v1/jobs/{job}/resume").status_code == 200
+    wait_until(lambda: served.job(job)["progress"]["step"] > step, "the job to go on")
+    os.kill(served.child_pid() or 0, signal.SIGKILL)
+    hasty = served.wait_for_job(job)
+    assert (hasty["state"], hasty["restarts"]) == ("succeeded", 1)
+    first, second = (
+        served.http.get(f"/v1/models/pets/versions/{each['version']}/model.onnx").content
+        for each in (calm, hasty)
+    )
+    assert weights(first) == weights(second)
+
+
 def test_a_model_that_has_nothing_to_keep_is_not_upgraded(served: Served) -> None:
     served.register("pets", mlp(6, 8, 3), classes=NAMES)
     answer = put(served, mlp(6, 4, 3))
@@ -178,15 +235,9 @@ def test_a_model_that_has_nothing_to_keep_is_not_upgraded(served: Served) -> Non
 
 
 def test_stored_photos_take_another_size(served: Served) -> None:
-    served.register("pets", image_model(), preprocess=PREPROCESS, classes=["dark", "bright"])
+    served.register("pets", image_model(), preprocess=PREPROCESS, classes=SHADES)
     for number in range(48):
-        label, split = number % 2, "validation" if number > 35 else "train"
-        served.http.post(
-            "/v1/models/pets/samples",
-            params={"label": ["dark", "bright"][label], "split": split},
-            content=photo(60 + 120 * label, number),
-            headers={"Content-Type": "image/png"},
-        ).raise_for_status()
+        upload_photo(served, number, split="validation" if number > 35 else "train")
     served.train("pets", **QUICK)
     job = upgraded(served, image_model(3, side=16))
     assert job["metrics"]["promoted"], job["metrics"]["reason"]

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from msgspec import field
 
 from service.training.hyperparameters import Hyperparameters
+from service.training.protocol.messages.comparison import Measurement
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.serialization import Serialized
 from storage.records.signatures import Signature
@@ -18,6 +19,7 @@ class LoopState(Serialized, frozen=True):
     step: optimizer steps done. seconds: training time spent. loss_sum, loss_count: of the
     current epoch. best_*, stale_epochs: early stopping. baseline: validation before the first step.
     parent_version: the version whose parameters the job started from, None if there is none.
+    taught_by: the version in `Train.teacher`, None if there is none.
     """
 
     step: int = 0
@@ -30,6 +32,7 @@ class LoopState(Serialized, frozen=True):
     threads: int = 1
     baseline: dict[str, Any] = field(default_factory=dict)
     parent_version: int | None = None
+    taught_by: int | None = None
 
 
 class Start(Serialized, frozen=True):
@@ -75,6 +78,19 @@ class UpdateTerms(Serialized, frozen=True):
     deadline: float | None = None
 
 
+class Teacher(Serialized, frozen=True):
+    """A version of another base, whose predictions distillation takes.
+
+    model: path of its inference model. measurement: how it takes samples. classes: ids of those
+    that it knows, None for those of the signature.
+    """
+
+    version: int
+    model: str
+    measurement: Measurement
+    classes: tuple[int, ...] | None = None
+
+
 class Train(Serialized, frozen=True):
     """Train one model on its samples up to the watermark, then export it.
 
@@ -85,7 +101,8 @@ class Train(Serialized, frozen=True):
     computed from its samples; feature_cache_bytes: the maximum size of features there,
     tensor_cache_bytes: of decoded files. preprocess: of the inputs, as in the model's row.
     providers: execution providers in order of preference; the CPU's if empty. to_choose: the
-    hyperparameters that the child chooses.
+    hyperparameters that the child chooses. teacher: for distillation, if it is not the version that
+    the job starts from.
     """
 
     artifacts: Artifacts
@@ -110,6 +127,7 @@ class Train(Serialized, frozen=True):
     to_choose: tuple[str, ...] = ()
     update: UpdateTerms | None = None
     only_measures: bool = False
+    teacher: Teacher | None = None
     kind: Literal["train"] = "train"
 
 
