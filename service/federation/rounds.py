@@ -48,7 +48,7 @@ def begin_round(
     TooFewSamples, QuotaExceeded, StateConflict, InvalidInput; then nothing has changed.
     """
     consent = require_consent(model, asked["superlink"])
-    _require_tokenizer(model, asked.get("tokenizer_sha256"))
+    require_tokenizer(model, asked.get("tokenizer_sha256"), at="/spec/tokenizer_sha256")
     check_parameters(model, store, path)
     names = ("clip_norm", "noise_multiplier", "compression", "share", "on_deadline")
     terms = applied({name: asked[name] for name in names}, consent)
@@ -74,8 +74,8 @@ def begin_round(
         )
 
 
-def _require_tokenizer(model: Model, sha256: str | None) -> None:
-    """Raises InvalidInput unless the round is for the model's tokenizer: parameters of another have
+def require_tokenizer(model: Model, sha256: str | None, *, at: str) -> None:
+    """Raises InvalidInput unless parameters are for the model's tokenizer: those for another have
     the same shapes, and mean other tokens.
     """
     file = model.files.get(TOKENIZER)
@@ -87,8 +87,7 @@ def _require_tokenizer(model: Model, sha256: str | None) -> None:
         if own is None
         else f"the tokenizer of {model.name!r} has the SHA-256 {own}; devices and server need one"
     )
-    problem = Problem("/spec/tokenizer_sha256", detail)
-    raise InvalidInput("the round is for another tokenizer", problems=[problem])
+    raise InvalidInput("these are for another tokenizer", problems=[Problem(at, detail)])
 
 
 def send_parameters(

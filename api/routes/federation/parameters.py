@@ -31,7 +31,7 @@ from service.access.principal import Principal, Scope
 from service.errors import InvalidInput
 from service.federation.consent import require_consent
 from service.federation.parameters import parameters_of
-from service.federation.rounds import require_validation, send_parameters
+from service.federation.rounds import require_tokenizer, require_validation, send_parameters
 from storage.database.codec import dump
 from storage.errors import Problem
 from storage.records.models import Model
@@ -46,6 +46,13 @@ ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"content": {MEDIA_TYPE: {}}, "description": "safetensors, by name."},
     **KNOWN,
 }
+OfTokenizer = Annotated[
+    str | None,
+    Query(
+        pattern="^[0-9a-f]{64}$",
+        description="Of a model of texts: the SHA-256 of the tokenizer.json that they are for.",
+    ),
+]
 
 
 @router.get("/parameters", summary="Download parameters", response_class=Response, responses=ANSWER)
@@ -103,6 +110,7 @@ async def put_parameters(
     model: TheModel,
     daemon: TheDaemon,
     principal: ThePrincipal,
+    tokenizer_sha256: OfTokenizer = None,
 ) -> JobBody:
     """Queues a job that makes a version of them, which the gate judges as any other; `latest` moves
     only if it passes. safetensors, or a form with `parameters` and `personalize` (JSON).
@@ -110,6 +118,7 @@ async def put_parameters(
     A token without `models:admin` needs the model's consent too.
     """
     _require_consent_of_others(principal, model)
+    require_tokenizer(model, tokenizer_sha256, at="/query/tokenizer_sha256")
     require_room_for(request, daemon)
     folder, store = daemon.store.tmp_dir, daemon.store
     if require_media_type(request, *TAKEN, FORM) == FORM:
@@ -144,7 +153,11 @@ async def put_parameters(
     audited="export",
 )
 async def measure_parameters(
-    request: Request, model: TheModel, daemon: TheDaemon, principal: ThePrincipal
+    request: Request,
+    model: TheModel,
+    daemon: TheDaemon,
+    principal: ThePrincipal,
+    tokenizer_sha256: OfTokenizer = None,
 ) -> MeasuredBody:
     """Metrics of these parameters (safetensors) on the model's own validation samples. They leave
     without noise, and no budget counts them: docs/rounds.md.
@@ -152,6 +165,7 @@ async def measure_parameters(
     require_media_type(request, *TAKEN)
     if _require_consent_of_others(principal, model):
         require_validation(model)
+    require_tokenizer(model, tokenizer_sha256, at="/query/tokenizer_sha256")
     require_room_for(request, daemon)
     async with spooled(request, folder=daemon.store.tmp_dir) as path:
         metrics = await unless_gone(request, daemon.measuring.measure(model, path))

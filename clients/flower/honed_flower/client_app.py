@@ -24,7 +24,7 @@ from honed_client import Client
 
 from honed_flower.device import Device, NoUpdate, reason
 from honed_flower.records import pack, to_tensors
-from honed_flower.terms import MOST_ROUNDS
+from honed_flower.terms import MOST_ROUNDS, TOKENIZER
 from honed_flower.updates import read_update, to_file
 
 logger = logging.getLogger("honed_flower")
@@ -73,7 +73,7 @@ def train(message: Message, context: Context) -> Message:
 def evaluate(message: Message, context: Context) -> Message:
     """Metrics on the device's own validation samples: loss and accuracy, and nothing of classes."""
     content = to_file(to_tensors(_arrays(message)))
-    found = _asked(context, lambda device: device.evaluate(content))
+    found = _asked(context, lambda device: device.evaluate(content, _tokenizer(message)))
     metrics: dict[str, Any] = {
         name: float(found[name]) for name in ("loss", "accuracy") if found.get(name) is not None
     }
@@ -85,12 +85,17 @@ def evaluate(message: Message, context: Context) -> Message:
 def take(message: Message, context: Context) -> Message:
     """The global model has come: the device's gate judges it, and the federation is not told."""
     content = to_file(to_tensors(_arrays(message)))
-    _asked(context, lambda device: device.take(content))
+    _asked(context, lambda device: device.take(content, _tokenizer(message)))
     return Message(RecordDict({CONFIG: ConfigRecord({"received": True})}), reply_to=message)
 
 
 def _arrays(message: Message) -> Any:
     return message.content.array_records[ARRAYS]
+
+
+def _tokenizer(message: Message) -> str | None:
+    named = message.content.config_records.get(CONFIG, {}).get(TOKENIZER)
+    return None if named is None else str(named)
 
 
 @contextmanager

@@ -72,17 +72,22 @@ class Device:
         finally:
             self._note(None)
 
-    def evaluate(self, parameters: bytes) -> dict[str, Any]:
-        """Metrics of these parameters on the device's own validation samples."""
-        path = model_path(self.model, "evaluate")
-        answer = self._client.send(Call("POST", path, headers=BINARY, content=parameters))
+    def evaluate(self, parameters: bytes, tokenizer: str | None = None) -> dict[str, Any]:
+        """Metrics of these parameters on the device's own validation samples.
+
+        tokenizer: the SHA-256 of that which they are for, of a model of texts.
+        """
+        answer = self._client.send(self._given("POST", "evaluate", parameters, tokenizer))
         metrics: dict[str, Any] = answer.json()["metrics"]
         return metrics
 
-    def take(self, parameters: bytes) -> None:
+    def take(self, parameters: bytes, tokenizer: str | None = None) -> None:
         """Submit them to the daemon's gate, personalized if the device's consent says so."""
-        path = model_path(self.model, "parameters")
-        self._client.send(Call("PUT", path, headers=BINARY, content=parameters))
+        self._client.send(self._given("PUT", "parameters", parameters, tokenizer))
+
+    def _given(self, method: str, path: str, parameters: bytes, tokenizer: str | None) -> Call:
+        path, params = model_path(self.model, path), {"tokenizer_sha256": tokenizer}
+        return Call(method, path, params=params, headers=BINARY, content=parameters)
 
     def stop(self, round_id: int) -> None:
         """End a round within a second; if it has already ended, remove its update."""

@@ -43,6 +43,7 @@ def main(grid: Grid, context: Context) -> None:
         num_rounds=terms.rounds,
         timeout=terms.round_timeout,
         train_config=ConfigRecord({**terms.sent(), "max-samples": terms.max_samples}),
+        evaluate_config=ConfigRecord(terms.of_parameters()),
         evaluate_fn=run.finish_round,
     )
     trained = result.train_metrics_clientapp
@@ -74,7 +75,8 @@ class Run:
 
     def _deliver(self, arrays: ArrayRecord) -> None:
         """Send the model to every connected device; each decides by its gate."""
-        content = RecordDict({"arrays": arrays})
+        config = ConfigRecord(self._terms.of_parameters())
+        content = RecordDict({"arrays": arrays, "config": config})
         messages = [
             Message(content, dst_node_id=node, message_type=MessageType.QUERY)
             for node in self._grid.get_node_ids()

@@ -17,10 +17,11 @@ CHOICES = {
 }
 POSITIVE = ("rounds", "nodes", "fraction", "round-timeout", "server-learning-rate", "max-samples")
 LEAST_NODES = {"krum": 3}
+TOKENIZER = "tokenizer-sha256"
 SENT = (
     *("epochs", "max-steps", "learning-rate", "batch-size", "proximal-mu", "deadline-seconds"),
     *("on-deadline", "clip-norm", "noise-multiplier", "compression", "share", "seed"),
-    "tokenizer-sha256",
+    TOKENIZER,
 )
 """The settings that devices are sent; a 0 that means "not given" is left out."""
 MOST_ROUNDS = 2**13
@@ -64,6 +65,10 @@ class Terms:
         """The settings of a round that devices are sent."""
         values = {name: getattr(self, name.replace("-", "_")) for name in SENT}
         return {name: value for name, value in values.items() if value}
+
+    def of_parameters(self) -> dict[str, Any]:
+        """Of these, what devices are sent with parameters that they do not train."""
+        return {name: value for name, value in self.sent().items() if name == TOKENIZER}
 
 
 def read_terms(config: Mapping[str, Any]) -> Terms:

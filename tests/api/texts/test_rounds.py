@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from federated import Device
+from federated import Device, make_device
 from support import Served
 from texts import decoder, tokenizer
 
@@ -31,6 +31,13 @@ def test_a_round_for_another_tokenizer_is_refused(device: Device) -> None:
         assert refused.status_code == 422
         (error,) = refused.json()["errors"]
         assert error["pointer"] == "/spec/tokenizer_sha256"
+    for ask in (device.send, device.measure):
+        for other in ({}, {"tokenizer_sha256": "0" * 64}):
+            refused = ask(sent, **other)
+            assert refused.status_code == 422
+            (error,) = refused.json()["errors"]
+            assert error["pointer"] == "/query/tokenizer_sha256"
+            assert "devices and server need one" in error["detail"]
     assert device.http.get("/v1/jobs").json()["items"] == []
 
 
@@ -40,3 +47,15 @@ def test_a_round_for_the_same_tokenizer_learns_texts(device: Device) -> None:
     assert shown["state"] == "succeeded", shown
     metrics = shown["metrics"]
     assert metrics["validation"]["perplexity"] < metrics["baseline"]["perplexity"]
+    measured = device.measure(device.parameters(), tokenizer_sha256=sha256).json()["metrics"]
+    assert measured["perplexity"] == pytest.approx(metrics["baseline"]["perplexity"])
+    taken = device.send(device.parameters(), tokenizer_sha256=sha256)
+    assert taken.status_code == 202, taken.text
+    assert device.served.wait_for_job(taken.json()["id"])["state"] == "succeeded"
+
+
+def test_parameters_of_a_model_without_a_tokenizer_name_none(served: Served) -> None:
+    plain = make_device(served, "plain")
+    refused = plain.send(plain.parameters(), tokenizer_sha256="0" * 64)
+    assert refused.status_code == 422
+    assert "'plain' has no tokenizer: leave it out" in refused.json()["errors"][0]["detail"]

@@ -72,14 +72,20 @@ class Device:
     def update(self, round_id: int) -> Tensors:
         return load(self.http.get(f"/v1/rounds/{round_id}/update").raise_for_status().read())
 
-    def send(self, parameters: Tensors | bytes) -> httpx.Response:
+    def send(self, parameters: Tensors | bytes, **query: str) -> httpx.Response:
         """Send parameters to become a version."""
-        content = parameters if isinstance(parameters, bytes) else save(parameters)
-        return self.http.put(f"{self.path}/parameters", content=content, headers=BINARY)
+        return self._put(parameters, "PUT", "parameters", query)
 
-    def measure(self, parameters: Tensors | bytes) -> httpx.Response:
+    def measure(self, parameters: Tensors | bytes, **query: str) -> httpx.Response:
+        return self._put(parameters, "POST", "evaluate", query)
+
+    def _put(
+        self, parameters: Tensors | bytes, method: str, path: str, query: dict[str, str]
+    ) -> httpx.Response:
         content = parameters if isinstance(parameters, bytes) else save(parameters)
-        return self.http.post(f"{self.path}/evaluate", content=content, headers=BINARY)
+        return self.http.request(
+            method, f"{self.path}/{path}", content=content, params=query, headers=BINARY
+        )
 
     def federation(self) -> dict[str, Any]:
         return self.http.get(f"{self.path}/federation").raise_for_status().json()
