@@ -25,12 +25,13 @@ LONG, SHORT = 24, 17
 
 class Lengths(Struct, frozen=True):
     """tokens: of a text, at most. inputs: those whose axis 1 is free. masks: of which tokens are
-    there: trials draw no zeros for them.
+    there: trials draw no zeros for them. is_chosen: whether anybody has said how many tokens.
     """
 
     tokens: int
     inputs: frozenset[str]
     masks: frozenset[str]
+    is_chosen: bool = True
 
     @property
     def trials(self) -> tuple[int, int]:

@@ -139,6 +139,8 @@ def _open(
     graph = normalize(uploaded, notes)
     if text is not None:
         signature.free_lengths(graph, text)
+    elif signature.takes_ids(graph):
+        notes.append(signature.FOR_TEXTS)
     output = select_output(graph, output, notes, loss=loss_output)
     if loss_output is not None:
         own_loss.count_rows_by_inputs(graph.proto, output)
@@ -220,14 +222,24 @@ def _shapes(
     """
 
     def measure() -> tuple[int, ...]:
-        batch_axis.release(graph, notes)
         trial.measure(graph)
         spell_out(graph)
         return signature.measured_output_shape(graph, output)
 
+    def measure_fitting() -> tuple[int, ...]:
+        batch_axis.release(graph, notes)
+        try:
+            return measure()
+        except GraphRefused:
+            if not signature.shorten(graph, notes):
+                raise
+            return measure()
+
     names = [value.name for value in graph.inputs]
-    inputs = _gather(problems, lambda: signature.input_specs(graph, names))
-    return inputs, None if inputs is None else _gather(problems, measure)
+    if _gather(problems, lambda: signature.input_specs(graph, names)) is None:
+        return None, None
+    row = _gather(problems, measure_fitting)
+    return signature.input_specs(graph, names), row
 
 
 def _chosen(

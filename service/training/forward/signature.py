@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import onnx
+from msgspec.structs import replace
 
 from service.preprocess.checks import WrongDescription
-from service.preprocess.text_inputs import DEFAULT_TOKENS, MOST_TOKENS, ids_of, roles_of
+from service.preprocess.text_inputs import DEFAULT_TOKENS, IDS, MOST_TOKENS, ids_of, roles_of
 from service.training.errors import GraphRefused, pointer, refusal, refuse
 from service.training.forward import trial
 from service.training.forward.graph import TOKENS, Graph, Lengths, is_default
@@ -19,6 +21,12 @@ from storage.records.signatures import TargetSpec, TensorSpec
 
 OPTIMIZERS = ("adamw", "sgd")
 PLACE = "/spec/preprocess"
+FOR_TEXTS = (
+    f'for texts instead of the ids in "{IDS}", register it with spec.preprocess {{"kind": "text"}}'
+    " and its tokenizer.json"
+)
+SHORTEST = 2
+"""Tokens of the longest text."""
 INPUT_DTYPES = frozenset(
     ("float32", "float64", "int64", "int32", "int16", "int8", "uint8", "uint16", "bool")
 )
@@ -45,15 +53,45 @@ def free_lengths(graph: Graph, description: Mapping[str, Any]) -> None:
     if fixed is not None:
         detail = f'axis 1 of input "{fixed}" is fixed, and that of others is not; export all alike'
         raise refuse(pointer("model", "graph", "input", fixed, "shape", 1), detail)
-    tokens = description.get("max_tokens", DEFAULT_TOKENS)
-    if type(tokens) is not int or not 2 <= tokens <= MOST_TOKENS:
-        detail = f"max_tokens is an integer from 2 to {MOST_TOKENS}"
+    chosen = description.get("max_tokens")
+    tokens = DEFAULT_TOKENS if chosen is None else chosen
+    if type(tokens) is not int or not SHORTEST <= tokens <= MOST_TOKENS:
+        detail = f"max_tokens is an integer from {SHORTEST} to {MOST_TOKENS}"
         raise refuse(f"{PLACE}/max_tokens", detail)
     for value in graph.inputs:
         value.type.tensor_type.shape.dim[1].Clear()
         value.type.tensor_type.shape.dim[1].dim_param = TOKENS
-    graph.lengths = Lengths(tokens, frozenset(fed), masks)
+    graph.lengths = Lengths(tokens, frozenset(fed), masks, is_chosen=chosen is not None)
     graph.refresh()
+
+
+def takes_ids(graph: Graph) -> bool:
+    """Whether an input has the name and the shape of token ids."""
+    return any(value.name == IDS for value in graph.inputs) and len(graph.dims(IDS) or ()) == 2
+
+
+def shorten(graph: Graph, notes: list[str]) -> bool:
+    """Take the longest texts that the graph runs, such as its positions allow, instead of the
+    default; False if somebody chose the length, or if it runs none.
+    """
+    lengths = graph.lengths
+    if lengths is None or lengths.is_chosen or not lengths.inputs:
+        return False
+    model = trial.inference_form(graph.model)
+
+    def fails(tokens: int) -> bool:
+        try:
+            trial.run(model, [trial.draw(graph, 2, tokens=tokens)])
+        except GraphRefused:
+            return True
+        return False
+
+    longest = SHORTEST - 1 + bisect(range(SHORTEST, lengths.tokens), False, key=fails)
+    if longest < SHORTEST:
+        return False
+    graph.lengths = replace(lengths, tokens=longest, is_chosen=True)
+    notes.append(f"texts have at most {longest} tokens: the model does not run on longer ones")
+    return True
 
 
 def input_specs(graph: Graph, names: Sequence[str]) -> tuple[TensorSpec, ...]:
@@ -94,8 +132,8 @@ def _input_problems(graph: Graph, name: str) -> list[Problem]:
         Problem(
             f"{place}/shape/{axis}",
             f'axis {axis} of input "{name}" is not fixed; export it with a fixed size: '
-            "only axis 0, the batch, may be dynamic, and that of the tokens of a text "
-            "(preprocess of kind text)",
+            "only axis 0, the batch, may be dynamic, and that of the tokens of a text"
+            + (f"; {FOR_TEXTS}" if takes_ids(graph) else ""),
         )
         for axis, size in enumerate(dims)
         if axis and size is None and not (graph.lengths and name in graph.lengths.inputs)

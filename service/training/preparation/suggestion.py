@@ -9,9 +9,11 @@ from typing import Any
 
 import onnx
 
+from service.preprocess.text_inputs import IDS, KIND, ROLES
 from service.training.errors import GraphRefused
 from service.training.forward import own_loss, signature
 from service.training.forward.graph import FLOAT, Graph, is_default
+from service.training.forward.signature import takes_ids
 from service.training.protocol.messages.diagnosis import Suggested
 from service.training.tasks import OWN, TASKS
 
@@ -37,7 +39,7 @@ def suggest(graph: Graph, chosen: str | None) -> Suggested | None:
     """None if no output of the graph could be trained. chosen: the output named in the request."""
     own, reason = next((found for found in _losses(graph) if found[0] != chosen), (None, ""))
     output = chosen or _output(graph, own)
-    preprocess = tuple(_pictures(graph))
+    preprocess = tuple(_texts(graph) or _pictures(graph))
     if own is not None:
         because = f'"{own}" is {reason}: a loss that the model computes itself'
         return Suggested(OWN, because, output, own, None, preprocess)
@@ -131,6 +133,12 @@ def _listed(text: str) -> tuple[str, ...]:
     listed = value if isinstance(value, list | tuple) else text.split(",")
     names = [each.strip() for each in listed if isinstance(each, str)]
     return tuple(names) if all(names) and len(names) == len(listed) else ()
+
+
+def _texts(graph: Graph) -> list[dict[str, Any]]:
+    """Of a model that takes token ids, and nothing that a text does not feed."""
+    names = {value.name for value in graph.inputs}
+    return [{"kind": KIND}] if takes_ids(graph) and names <= {IDS, *ROLES} else []
 
 
 def _pictures(graph: Graph) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from support import Served
+from support import Served, mlp
 from texts import classifier, decoder, tokenizer
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park"] * 5
@@ -71,6 +71,39 @@ def test_a_fixed_length_is_padded_to(served: Served) -> None:
         served, classifier(64, 3, tokens=20), name="other", preprocess=wished, loss="cross_entropy"
     )
     assert refused.json()["errors"][0]["pointer"] == "/spec/preprocess/padding"
+
+
+@pytest.mark.parametrize("positions", [2, 20, 48])
+def test_texts_are_as_long_as_the_positions_unless_somebody_says_how_long(
+    served: Served, positions: int
+) -> None:
+    model = ask(served, decoder(64, positions=positions), preprocess={"kind": "text"})
+    assert model.status_code == 201, model.text
+    assert model.json()["preprocess"][0]["max_tokens"] == positions
+    assert f"texts have at most {positions} tokens" in " ".join(model.json()["notes"])
+    longer = {"kind": "text", "max_tokens": positions + 1}
+    refused = ask(served, decoder(64, positions=positions), name="longer", preprocess=longer)
+    assert refused.status_code == 422
+    far = ask(served, decoder(64, positions=200), name="far", preprocess={"kind": "text"})
+    assert far.json()["preprocess"][0]["max_tokens"] == 128
+
+
+def test_a_model_of_token_ids_is_told_how_it_takes_texts(served: Served) -> None:
+    hint = 'for texts instead of the ids in "input_ids", register it with spec.preprocess'
+    spec = {"tokenizer": None, "loss": "cross_entropy", "preprocess": []}
+    refused = ask(served, classifier(64, 3), **spec)
+    assert refused.status_code == 422
+    assert all(hint in each["detail"] for each in refused.json()["errors"])
+    fixed = classifier(64, 3, tokens=20)
+    registered = ask(served, fixed, **spec).json()
+    assert [note for note in registered["notes"] if hint in note] != []
+    found = served.http.post("/v1/diagnosis", files={"model": ("m.onnx", fixed)}).json()
+    assert found["suggested"]["preprocess"] == [{"kind": "text"}]
+    described = {"loss": "cross_entropy", "preprocess": {"kind": "text"}}
+    of_texts = ask(served, fixed, name="texts", **described).json()
+    assert [note for note in of_texts["notes"] if hint in note] == []
+    numbers = served.http.post("/v1/diagnosis", files={"model": ("m.onnx", mlp(4, 2))}).json()
+    assert numbers["suggested"]["preprocess"] == []
 
 
 def hostile(pattern: str) -> bytes:

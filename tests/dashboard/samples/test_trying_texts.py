@@ -23,7 +23,7 @@ def test_a_model_of_texts_is_added_with_its_tokenizer_and_tried(
     one = tab(served)
     page = one.open("/add")
     page.get_by_label("Choose a file").set_input_files(tmp_path / "topics.onnx")
-    page.get_by_text("of the tokens of a text (preprocess of kind text)").first.wait_for()
+    page.get_by_text("for texts instead of the ids").first.wait_for()
 
     page.get_by_label("Sample format").select_option("text")
     page.get_by_text("a model of texts needs its tokenizer.json").wait_for()
