@@ -1,8 +1,9 @@
-"""What an upgrade says of its file, and what a check of it answers; imported for these alone."""
+"""Bodies of a model's base and its upgrades; imported for these alone."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
@@ -10,7 +11,47 @@ from api.schemas.base import Body, Request, Text, shows
 from api.schemas.jobs import JobHyperparameters
 from api.schemas.models import ClassName, InputBody, LossOutput, Trainable, listed
 from service.models.upgrade.fit import Running
-from storage.records.models import BatchNorm, NewModel
+from storage.records.models import Base, BatchNorm, NewModel
+
+
+@shows(
+    Base,
+    without=("model_id", "request", "job_id", "labelled", "shapes", "adopted_at"),
+    adopted_at=datetime,
+)
+class AdoptedBaseBody(Body):
+    """A base of which a version was `latest`. sha256: of the file as it came.
+
+    adopted_at: when it first was. versions: those that descend from it and are kept.
+    """
+
+
+class UpgradeBody(Body):
+    """An upgrade that is not decided. state: of its job, or `waiting` for more samples.
+
+    reason: what its job waits for, or why the old base still serves. retry_at: the number of
+    labelled samples with which it is tried again. versions: what its jobs made so far.
+    """
+
+    base: int
+    sha256: str
+    arrived_at: datetime
+    state: Literal["queued", "running", "paused", "waiting"]
+    reason: str
+    job_id: int
+    versions: list[int]
+    retry_at: int | None
+
+
+class ModelBaseBody(AdoptedBaseBody):
+    """The base of the version that `latest` names. former: others of which versions are kept.
+
+    source: what the model follows, from which new bases come by themselves; null for none.
+    """
+
+    former: list[AdoptedBaseBody]
+    upgrade: UpgradeBody | None
+    source: str | None
 
 
 class UpgradeSpecBody(Request):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -16,11 +17,11 @@ from msgspec.structs import asdict
 from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line
 from cli.doctor import data
-from cli.doctor.engine import check_engine_runs
 from cli.options import with_client
 from cli.output import echo_json, echo_text, wants_json
 from service.errors import BadSetting
 from service.installation.checks import (
+    LAST_WORDS,
     Check,
     check_onnx,
     check_python,
@@ -29,7 +30,40 @@ from service.installation.checks import (
     check_sqlite,
 )
 from service.installation.folder import check_disk, check_permissions, check_token_file
-from service.training.engines.packages import installed_version
+from service.processes.interpreter import APPLICATION, command, environment
+from service.training.engines.packages import RUNTIMES, installed_version
+
+PROBE = command("cli.doctor.engine_probe")
+PROBE_TIMEOUT_S = 120.0
+
+
+def check_engine_runs() -> Check:
+    """Train one step in a child process: an engine that is broken may crash natively."""
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [*PROBE, folder],
+                capture_output=True,
+                text=True,
+                timeout=PROBE_TIMEOUT_S,
+                cwd=APPLICATION,
+                env={**environment(), "PYTHONWARNINGS": "ignore"},
+                check=False,
+            )
+    except subprocess.TimeoutExpired:
+        return _engine_broken(f"did not train one step in {PROBE_TIMEOUT_S:g} s")
+    if done.returncode == 0:
+        return Check("training", "ok", done.stdout.strip())
+    how = f"exit code {done.returncode}" if done.returncode > 0 else f"signal {-done.returncode}"
+    words = done.stderr.strip()[-LAST_WORDS:]
+    return _engine_broken(f"the child that trains one step ended with {how}: {words}")
+
+
+def _engine_broken(detail: str) -> Check:
+    name = next((name for name in RUNTIMES if installed_version(name)), "onnxruntime")
+    remedy = f"pip install --force-reinstall --no-deps {name}=={installed_version(name)}"
+    return Check("training", "fail", detail, remedy)
+
 
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "red"}
 

@@ -16,7 +16,7 @@ from hostile import RANDOM, as_body, changed, damaged, flip, odd_text, one_of, r
 from hypothesis import given, settings
 from support import mlp
 
-from service.training.engines.ort_training.archive import unpack
+from service.training.engines.ort_training.bundle import unpack
 from service.training.errors import GraphRefused
 from storage.errors import HoneError
 

@@ -21,8 +21,8 @@ from api.routes.models.registration import (
 )
 from api.routing import Route
 from api.schemas import JobBody
-from api.schemas.bases import ModelBaseBody
 from api.schemas.models import Adapters
+from api.schemas.upgrades import ModelBaseBody
 from api.waiting import unless_gone
 from service.access.principal import Scope
 from service.daemon import Daemon

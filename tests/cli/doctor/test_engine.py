@@ -5,12 +5,12 @@ import sys
 
 import pytest
 
-from cli.doctor import engine
+from cli.doctor import doctor
 from service.training.engines.runtime import onnxruntime
 
 
 def test_the_engine_trains_a_step_in_a_child_without_torch() -> None:
-    check = engine.check_engine_runs()
+    check = doctor.check_engine_runs()
     assert check.status == "ok"
     version = onnxruntime.__version__
     assert f"sessions 1 on onnxruntime {version} trains, without torch" in check.detail
@@ -19,9 +19,9 @@ def test_the_engine_trains_a_step_in_a_child_without_torch() -> None:
 def test_an_engine_that_breaks_its_process_is_told_with_its_last_words(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(engine, "PROBE", [sys.executable, "-c", "import os; os.abort()"])
-    crashed = engine.check_engine_runs()
+    monkeypatch.setattr(doctor, "PROBE", [sys.executable, "-c", "import os; os.abort()"])
+    crashed = doctor.check_engine_runs()
     assert crashed.status == "fail"
     assert ("signal 6" if os.name == "posix" else "exit code 3") in crashed.detail
-    monkeypatch.setattr(engine, "PROBE", [sys.executable, "-c", "raise ImportError('no engine')"])
-    assert "no engine" in engine.check_engine_runs().detail
+    monkeypatch.setattr(doctor, "PROBE", [sys.executable, "-c", "raise ImportError('no engine')"])
+    assert "no engine" in doctor.check_engine_runs().detail

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from service.policy.budget import DayBudget
+from service.policy.observer import DayBudget
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.policy.hysteresis import Hysteresis
+from service.policy.judge import Hysteresis
 
 BLOCK_S, CLEAR_S = 10.0, 15.0
 STOP, RESUME = 40.0, 60.0

@@ -15,7 +15,7 @@ import pytest
 from support import DEADLINE_S, wait_until
 
 from service.prediction.frames import Frame
-from service.prediction.process import PredictorProcess
+from service.prediction.worker import PredictorProcess
 from service.processes.children import Children
 from service.processes.interpreter import APPLICATION
 from service.settings import Settings

@@ -14,8 +14,7 @@ from stored import adopt, new_model, publish, remove_class
 from service.events import Feed
 from service.jobs.scheduler import Scheduler
 from service.preprocess.fitting import learn_preprocess, learn_without
-from service.samples.erasure import Erasure
-from service.samples.retraining import retraining
+from service.samples.erasure import Erasure, retraining
 from storage.records.id_set import encode
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Model

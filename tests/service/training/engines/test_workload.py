@@ -9,8 +9,8 @@ from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from step_models import compiled, model_of, perceptron
 
+from service.training.engines.compilation import workload
 from service.training.engines.manifest import read_manifest
-from service.training.engines.workload import workload
 from service.training.thread_selection import worthwhile_threads
 
 
