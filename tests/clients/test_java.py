@@ -7,6 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
+from completions import add_decoder
+from decoders import byte_tokenizer, decoder
 from programs import printed
 from support import Served
 
@@ -31,6 +33,7 @@ def test_its_own_test_passes(served: Served, tmp_path: Path) -> None:
         *map(str, sources),
     )
 
+    add_decoder(served, "notes", decoder(300), byte_tokenizer(["see you soon"], size=300))
     told = printed(
         *("java", "-cp", f"{GSON}:{built}", "ClientTest", str(tmp_path)),
         HONED_URL=served.url,

@@ -15,6 +15,7 @@ import pytest
 from completions import add_decoder
 from decoders import byte_tokenizer, decoder
 from honed_client import AsyncClient, Client, HonedError, Model, Unreachable
+from honed_client.connection import Events
 from support import DEADLINE_S, Served, mlp
 
 from cli.demo import digits
@@ -166,6 +167,15 @@ def test_the_examples_of_its_readme_run(served: Served, monkeypatch: pytest.Monk
     assert served.http.delete("/v1/policy").is_success
 
 
+def test_an_error_in_a_stream_is_raised_with_its_code() -> None:
+    events = Events(200)
+    assert events.read('data: {"text": "see"}') == {"text": "see"}
+    assert events.read("") is events.read("event: error") is None
+    with pytest.raises(HonedError, match="it died") as caught:
+        events.read('data: {"code": "child_died", "detail": "it died"}')
+    assert caught.value.code == "child_died"
+
+
 def test_texts_are_completed_and_predicted(served: Served) -> None:
     tokenizer = byte_tokenizer(["see you soon, see you there"], size=280)
     add_decoder(served, "words", decoder(280), tokenizer)
@@ -175,5 +185,5 @@ def test_texts_are_completed_and_predicted(served: Served) -> None:
         assert {each["replaces"] for each in suggested} <= {0, 1}
         made = words.complete("see", max_tokens=3, temperature=0)
         assert (made["tokens"], made["version"]) == (3, 1)
-        (one, other) = words.predict_all(["see you", "soon"])
-        assert one == words.predict("see you") != other
+        (one, other) = words.predict_all(["see you", "soon"], output="logits")
+        assert one == words.predict("see you", output="logits") != other

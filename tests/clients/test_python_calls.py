@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from completions import add_decoder
+from decoders import byte_tokenizer, decoder
 from honed_client import AsyncClient, AsyncModel, Client, HonedError, Model
 from support import Served, mlp
 
@@ -143,6 +145,32 @@ def test_a_sample_is_labelled_and_changed_by_its_key(model: Any) -> None:
     with pytest.raises(HonedError, match="no sample with that key"):
         model.label("nobody", "3")
     assert [found["id"] for found in model.samples(key="app-17")] == [sample]
+
+
+def test_texts_are_added_and_continued_in_parts(client: Any, served: Served) -> None:
+    name = f"called-{next(numbers)}"
+    texts = ["see you soon", "see you there"]
+    add_decoder(served, name, decoder(280), byte_tokenizer(texts, size=280))
+    notes = client.model(name)
+    sample = notes.add(texts[0], key="one")
+    assert notes.add(texts[0], key="one") is None
+    added = notes.add_all(texts, keys=["one", "two"], weights=[1, 2])
+    assert (added["accepted"], added["duplicates"]) == (1, 1)
+    stored = list(notes.samples())
+    assert [(each["key"], each["weight"]) for each in stored] == [("one", 1), ("two", 2)]
+    assert stored[0]["id"] == sample
+    content = served.http.get(f"/v1/models/{name}/samples/{stored[1]['id']}/content")
+    assert content.text == texts[1]
+    with pytest.raises(ValueError, match="instance 2, key 1"):
+        notes.add_all(texts, keys=["a"])
+    asked = {"max_tokens": 12, "temperature": 0}
+    whole = notes.complete("see", **asked)
+    parts = list(notes.stream("see", **asked))
+    assert "".join(each["text"] for each in parts) == whole["text"]
+    assert [each["finish_reason"] for each in parts[:-1]] == [None] * (len(parts) - 1)
+    assert (parts[-1]["finish_reason"], parts[-1]["tokens"]) == ("length", 12)
+    with pytest.raises(HonedError, match="/top_p"):
+        list(notes.stream("see", top_p=2))
 
 
 @pytest.mark.parametrize("kind", ["arrays", "lists"])

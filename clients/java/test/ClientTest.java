@@ -17,6 +17,7 @@ public class ClientTest {
     public static void main(String[] arguments) throws Exception {
         predictsKeepsAndCorrects();
         addsOnce();
+        addsTexts();
         tellsWhatIsRefused();
         fetchesOnlyWhatIsNewer(Path.of(arguments[0]));
         swapsTheSession();
@@ -36,6 +37,13 @@ public class ClientTest {
         Arrays.fill(x, 0.375f);
         check(BELL.add(x, 1, "java").isPresent(), "new");
         check(BELL.add(x, 1, "java").isEmpty(), "known");
+    }
+
+    static void addsTexts() throws Exception {
+        Model notes = new Client().model("notes");
+        check(notes.add("see you soon", null, "java").isPresent(), "new");
+        check(notes.add("see you soon", null, "java").isEmpty(), "known");
+        check(notes.describe().getAsJsonObject("samples").get("train").getAsInt() <= 1, "one text");
     }
 
     static void tellsWhatIsRefused() throws Exception {

@@ -27,6 +27,7 @@ export type Prediction = PredictionBody & { version: number; id?: number };
 export type PredictOptions = { keep?: boolean; top?: number; output?: string | ReadonlyArray<string> };
 /** `key`: the app's own id. */
 export type About = { key?: string | null; weight?: number | null; split?: "train" | "validation" | null };
+export type CompleteOptions = Omit<Partial<CompleteRequest>, "text" | "suggestions" | "stream">;
 export type NewSample = About & { x: Inputs; label?: unknown };
 export type Changes = { label?: unknown; weight?: number; split?: "train" | "validation"; pinned?: boolean };
 export type Numbers =
@@ -61,6 +62,11 @@ export class Client {
       signal?: AbortSignal;
     },
   ): Promise<Response>;
+  events<Event = unknown>(
+    method: string,
+    path: string,
+    options?: { json?: unknown; params?: Params; signal?: AbortSignal },
+  ): AsyncGenerator<Event>;
   get<Answer = unknown>(path: string, params?: Params): Promise<Answer>;
   items<Item = unknown>(path: string, params?: Params): AsyncGenerator<Item>;
   models(): AsyncGenerator<ModelBody>;
@@ -80,7 +86,8 @@ export class Model {
     options?: { output?: string },
   ): Promise<{ data: Numbers; shape: Array<number> }>;
   suggest(text: string, count?: number): Promise<Array<SuggestionBody>>;
-  complete(text: string, options?: Omit<Partial<CompleteRequest>, "text" | "suggestions">): Promise<GeneratedBody>;
+  complete(text: string, options?: CompleteOptions): Promise<GeneratedBody>;
+  stream(text: string, options?: CompleteOptions): AsyncGenerator<GeneratedBody>;
   add(x: Inputs, label?: unknown, about?: About): Promise<number | null>;
   addAll(samples: ReadonlyArray<NewSample>): Promise<SamplesAccepted>;
   label(sample: number | string, label: unknown): Promise<SampleBody>;

@@ -49,6 +49,23 @@ export class Client {
     throw new HonedError(answer.status, isJson ? await answer.json() : {});
   }
 
+  /** The events of a streamed answer, as they come. Throws HonedError. */
+  async *events(method, path, options) {
+    const { body, status } = await this.request(method, path, options);
+    let [rest, kind] = ["", ""];
+    for await (const chunk of body.pipeThrough(new TextDecoderStream())) {
+      const lines = (rest + chunk).split("\n");
+      rest = lines.pop();
+      for (const line of lines) {
+        if (line.startsWith("event: ")) kind = line.slice(7);
+        if (!line.startsWith("data: ")) continue;
+        const event = JSON.parse(line.slice(6));
+        if (kind === "error") throw new HonedError(status, event);
+        yield event;
+      }
+    }
+  }
+
   /** The JSON answer to a GET of any route. */
   async get(path, params) {
     return (await this.request("GET", path, { params })).json();

@@ -66,6 +66,11 @@ export class Model {
     return this.#post("complete", { text, ...options });
   }
 
+  /** The same in parts, as they come: each has the text that it adds. Leaving the loop ends the generation. */
+  stream(text, options = {}) {
+    return this.client.events("POST", this.#path("complete"), { json: { text, ...options, stream: true } });
+  }
+
   /** Stores a sample; its id, null if the model has it already. `about`: `key`, `weight`, `split`. */
   async add(x, label = null, about = {}) {
     const { ids } = await this.#post("samples", await this.#sample({ x, label, ...about }));
@@ -172,7 +177,7 @@ export class Model {
   }
 
   async #sample({ x, label = null, ...about }) {
-    return { inputs: await this.#inputs(x), label: await this.#label(label), ...about };
+    return { ...(await this.#instance(x)), label: await this.#label(label), ...about };
   }
 
   async #instances(xs) {

@@ -4,6 +4,7 @@ import { lstat, readFile, stat } from "node:fs/promises";
 import http from "node:http";
 import { homedir } from "node:os";
 import path from "node:path";
+import { Readable } from "node:stream";
 import { Client } from "./index.js";
 
 export * from "./index.js";
@@ -60,14 +61,9 @@ function fetchBy(socketPath) {
       const { pathname, search } = new URL(url);
       const asked = { socketPath, method, path: pathname + search, signal };
       const request = http.request({ ...asked, headers: { ...about, ...headers, host: "localhost" } }, (answer) => {
-        const chunks = [];
-        answer.on("data", (chunk) => chunks.push(chunk));
-        answer.on("error", reject);
-        answer.on("end", () => {
-          const isEmpty = [204, 304].includes(answer.statusCode);
-          const content = isEmpty ? null : Buffer.concat(chunks);
-          resolve(new Response(content, { status: answer.statusCode, headers: answer.headers }));
-        });
+        const isEmpty = [204, 304].includes(answer.statusCode);
+        if (isEmpty) answer.resume();
+        resolve(new Response(isEmpty ? null : Readable.toWeb(answer), { status: answer.statusCode, headers: answer.headers }));
       });
       request.on("error", reject);
       request.end(content);

@@ -39,6 +39,24 @@ test("a refusal says where", async () => {
   });
 });
 
+test("texts are added, and continued in parts, by the socket too", async () => {
+  const spoken = client.model("spoken");
+  assert.ok(await spoken.add("see you soon", null, { key: "one" }));
+  assert.equal((await spoken.addAll([{ x: "see you soon" }, { x: "see you there" }])).accepted, 1);
+  const options = { max_tokens: 12, temperature: 0 };
+  const { text } = await spoken.complete("see", options);
+  const local = process.platform === "linux" ? [await localClient({ env: { HONED_DATA_DIR } })] : [];
+  for (const each of [client, ...local]) {
+    const parts = [];
+    for await (const part of each.model("spoken").stream("see", options)) parts.push(part);
+    assert.equal(parts.map((part) => part.text).join(""), text);
+    assert.equal(parts.at(-1).finish_reason, "length");
+  }
+  await assert.rejects(async () => {
+    for await (const part of spoken.stream("see", { top_p: 2 })) assert.fail(part);
+  }, HonedError);
+});
+
 test("a watch swaps the newest model in, and one that cannot be loaded is left out", async () => {
   let made = 0;
   const live = await bell.watch(async (bytes) => {

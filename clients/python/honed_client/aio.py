@@ -61,6 +61,17 @@ class AsyncClient:
         """The JSON answer to a GET of any route."""
         return (await self.send(Call("GET", path, params=params))).json()
 
+    async def events(self, call: Call) -> AsyncIterator[Any]:
+        """As `Client.events`."""
+        with connection.reaching(self._http.base_url):
+            async with self._http.stream(call.method, call.path, **call.options()) as response:
+                if response.is_error:
+                    await response.aread()
+                events = connection.Events(connection.checked(response).status_code)
+                async for line in response.aiter_lines():
+                    if (event := events.read(line)) is not None:
+                        yield event
+
     async def items(self, path: str, **params: Any) -> AsyncIterator[Any]:
         """All items of a list of any route, page by page."""
         page = await self.get(path, **params)
@@ -139,6 +150,10 @@ class AsyncModel:
     async def complete(self, text: str, **options: Any) -> Completion:
         """As `Model.complete`."""
         return await self.client.run(self._operations.complete(text, options))
+
+    def stream(self, text: str, **options: Any) -> AsyncIterator[Completion]:
+        """As `Model.stream`."""
+        return self.client.events(self._operations.stream(text, options))
 
     async def predict_array(self, x: Any, *, output: str | None = None) -> Any:
         """As `Model.predict_array`."""

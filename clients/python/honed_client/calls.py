@@ -38,11 +38,11 @@ class Suggestion(TypedDict):
 
 
 class Completion(TypedDict):
-    """Generated text. tokens: how many. finish_reason: `stop` or `length`."""
+    """Generated text. tokens: how many. finish_reason: `stop` or `length`, None for a part."""
 
     text: str
     tokens: int
-    finish_reason: str
+    finish_reason: str | None
     model: str
     version: int
 

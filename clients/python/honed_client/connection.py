@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import struct
@@ -21,7 +22,10 @@ TIMEOUT = httpx.Timeout(600.0, connect=5.0)
 
 
 class HonedError(Exception):
-    """The daemon refused. code: docs/errors.md lists them. errors: pointer and detail of each."""
+    """The daemon refused. code: docs/errors.md lists them. errors: pointer and detail of each.
+
+    status: of HTTP; 200 for what fails once an answer has begun.
+    """
 
     def __init__(self, status: int, document: dict[str, Any]) -> None:
         self.status = status
@@ -120,3 +124,23 @@ def checked(response: httpx.Response) -> httpx.Response:
         return response
     is_json = "json" in response.headers.get("content-type", "")
     raise HonedError(response.status_code, response.json() if is_json else {})
+
+
+class Events:
+    """Server-sent events, read line by line. status: of their answer."""
+
+    def __init__(self, status: int) -> None:
+        self._status = status
+        self._is_error = False
+
+    def read(self, line: str) -> Any:
+        """The event that a line holds, None for none. Raises HonedError for an error's."""
+        name, _, value = line.partition(": ")
+        if name == "event":
+            self._is_error = value == "error"
+        if name != "data":
+            return None
+        event = json.loads(value)
+        if self._is_error:
+            raise HonedError(self._status, event)
+        return event

@@ -53,10 +53,7 @@ class ModelOperations:
     def predict(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[Prediction]:
-        instance: Mapping[str, Any] | None = values.text(x)
-        if instance is None:
-            inputs = yield from self._inputs(x)
-            instance = {"inputs": {name: values.plain(value) for name, value in inputs.items()}}
+        instance = yield from self._instance(x)
         (prediction,) = yield from self._predict(
             {"json": instance}, keep=keep, top=top, output=output
         )
@@ -65,8 +62,10 @@ class ModelOperations:
     def predict_all(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[list[Prediction]]:
-        body = values.texts_body(x)
-        if body is None:
+        texts = values.texts(x)
+        if texts is not None:
+            body: dict[str, Any] = {"json": {"instances": texts}}
+        else:
             body = values.instances_body((yield from self._inputs(x)))
         return (yield from self._predict(body, keep=keep, top=top, output=output))
 
@@ -80,6 +79,9 @@ class ModelOperations:
         answer = yield Call("POST", self.path("complete"), {"text": text, **options})
         completion: Completion = answer.json()
         return completion
+
+    def stream(self, text: str, options: Mapping[str, Any]) -> Call:
+        return Call("POST", self.path("complete"), {"text": text, **options, "stream": True})
 
     def predict_array(self, x: Any, *, output: str | None) -> Operation[Any]:
         import numpy as np  # late: only who wants an array needs it
@@ -109,9 +111,8 @@ class ModelOperations:
         return predictions
 
     def add(self, x: Any, label: Any, about: Mapping[str, Any]) -> Operation[int | None]:
-        inputs = yield from self._inputs(x)
         sample = {
-            "inputs": {name: values.plain(value) for name, value in inputs.items()},
+            **(yield from self._instance(x)),
             "label": (yield from self._label(label)),
             **about,
         }
@@ -124,7 +125,11 @@ class ModelOperations:
         columns = {name: column for name, column in about.items() if column is not None}
         if labels is not None:
             columns["label"] = yield from self._labels(labels)
-        body = values.samples_body((yield from self._inputs(x)), columns)
+        texts = values.texts(x)
+        if texts is not None:
+            body = values.texts_body(texts, columns)
+        else:
+            body = values.samples_body((yield from self._inputs(x)), columns)
         added: Added = (
             yield Call("POST", self.path("samples"), params={"split": split}, **body)
         ).json()
@@ -165,6 +170,14 @@ class ModelOperations:
         if newest is not None:
             calls.put(path, newest[0])
         return newest is not None
+
+    def _instance(self, x: Any) -> Operation[Mapping[str, Any]]:
+        """A text, or inputs by name, as a sample has them."""
+        text = values.text(x)
+        if text is not None:
+            return text
+        inputs = yield from self._inputs(x)
+        return {"inputs": {name: values.plain(value) for name, value in inputs.items()}}
 
     def _inputs(self, x: Any) -> Operation[dict[str, Any]]:
         known = None if isinstance(x, Mapping) else (yield from self._known())

@@ -58,6 +58,19 @@ class Client:
         """The JSON answer to a GET of any route."""
         return self.send(Call("GET", path, params=params)).json()
 
+    def events(self, call: Call) -> Iterator[Any]:
+        """The events of a streamed answer, as they come. Raises HonedError and Unreachable."""
+        with (
+            connection.reaching(self._http.base_url),
+            self._http.stream(call.method, call.path, **call.options()) as response,
+        ):
+            if response.is_error:
+                response.read()
+            events = connection.Events(connection.checked(response).status_code)
+            for line in response.iter_lines():
+                if (event := events.read(line)) is not None:
+                    yield event
+
     def items(self, path: str, **params: Any) -> Iterator[Any]:
         """All items of a list of any route, page by page."""
         page = self.get(path, **params)
@@ -145,6 +158,13 @@ class Model:
         """
         return self.client.run(self._operations.complete(text, options))
 
+    def stream(self, text: str, **options: Any) -> Iterator[Completion]:
+        """As `complete`, in parts: each has the text that it adds, and the tokens so far.
+
+        Generation ends when the iterator is closed.
+        """
+        return self.client.events(self._operations.stream(text, options))
+
     def predict_array(self, x: Any, *, output: str | None = None) -> Any:
         """The numbers for many instances as one NumPy array, instances first.
 
@@ -155,6 +175,7 @@ class Model:
     def add(self, x: Any, label: Any = None, **about: Any) -> int | None:
         """Store a sample; returns its id, None for a duplicate.
 
+        x: as for `predict`; for a model of texts a text, or a tuple of two.
         about: `key`, the app's own id for it; `weight`; `split`.
         """
         return self.client.run(self._operations.add(x, label, about))
@@ -168,7 +189,10 @@ class Model:
         weights: Sequence[float] | None = None,
         split: str | None = None,
     ) -> Added:
-        """Store many samples, all or none, in one request; x has a batch axis."""
+        """Store many samples, all or none, in one request.
+
+        x has a batch axis, or is a list of texts.
+        """
         about = {"key": keys, "weight": weights}
         return self.client.run(self._operations.add_all(x, labels, split=split, **about))
 

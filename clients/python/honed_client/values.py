@@ -37,12 +37,18 @@ def text(x: Any) -> dict[str, str] | None:
     return None
 
 
-def texts_body(xs: Any) -> dict[str, Any] | None:
-    """Texts or pairs as a body; None for what are none."""
+def texts(xs: Any) -> list[dict[str, str]] | None:
+    """Texts or pairs as instances; None for what are none."""
     if not isinstance(xs, (list, tuple)) or not xs:
         return None
-    instances = [text(each) for each in xs]
-    return None if None in instances else {"json": {"instances": instances}}
+    found = [each for each in map(text, xs) if each is not None]
+    return found if len(found) == len(xs) else None
+
+
+def texts_body(instances: Sequence[dict[str, str]], about: Mapping[str, Any]) -> dict[str, Any]:
+    """The body of many texts as samples. about: label, key and weight, as far as they are given."""
+    samples = [{**row.pop("instance"), **row} for row in rows({"instance": instances, **about})]
+    return {"json": {"samples": samples}}
 
 
 def are_arrays(inputs: Mapping[str, Any]) -> bool:

@@ -67,7 +67,7 @@ public final class Model {
         return described;
     }
 
-    /** What the promoted version says of one instance; x: the only input, or a Map of inputs by name. */
+    /** What the promoted version says of one instance; x: the only input, a Map of inputs by name, or a text. */
     public Prediction predict(Object x) throws IOException, InterruptedException {
         return predict(x, false);
     }
@@ -76,7 +76,7 @@ public final class Model {
     public Prediction predict(Object x, boolean keep) throws IOException, InterruptedException {
         String query = keep ? "?keep=true" : "";
         Predictions found =
-            client.ask("POST", path + "/predict" + query, Map.of("inputs", inputs(x)), Predictions.class);
+            client.ask("POST", path + "/predict" + query, instance(x), Predictions.class);
         Prediction first = found.predictions().get(0);
         Long id = found.ids() == null ? null : found.ids().get(0);
         return new Prediction(
@@ -85,14 +85,14 @@ public final class Model {
     }
 
     /**
-     * Store a sample.
+     * Store a sample; x: as for {@link #predict}.
      *
      * @param label a class's name or number, or the values; null for none
      * @param key the app's own id of it, or null
      * @return its id; empty if the model has it already
      */
     public Optional<Long> add(Object x, Object label, String key) throws IOException, InterruptedException {
-        Map<String, Object> sample = new HashMap<>(Map.of("inputs", inputs(x)));
+        Map<String, Object> sample = new HashMap<>(instance(x));
         if (label != null) sample.put("label", label);
         if (key != null) sample.put("key", key);
         List<Long> ids = client.ask("POST", path + "/samples", sample, Added.class).ids();
@@ -161,6 +161,10 @@ public final class Model {
      */
     public <S> Watch<S> watch(Function<byte[], S> make) throws IOException, InterruptedException {
         return new Watch<>(this, make);
+    }
+
+    private Map<String, Object> instance(Object x) throws IOException, InterruptedException {
+        return x instanceof String ? Map.of("text", x) : Map.of("inputs", inputs(x));
     }
 
     private Object inputs(Object x) throws IOException, InterruptedException {
