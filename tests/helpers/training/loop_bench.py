@@ -103,7 +103,7 @@ class Bench:
         clock_step_s: float = 0.0,
         loss: str = "cross_entropy",
         interval_s: float = 1e9,
-        in_series: bool = True,
+        in_series: bool = False,
         **wanted: Any,
     ) -> None:
         self.sets = sets
@@ -122,9 +122,7 @@ class Bench:
             checkpoint_interval_s=interval_s,
             limits=ResourceLimits(threads=1, nice=0),
         )
-        at = Path(self.order.start.checkpoint or artifacts.checkpoint)
-        engine = open_engine(artifacts, output="logits", threads=1, checkpoint=at)
-        self.engine = Recorder(engine, in_series=in_series)
+        self.engine = Recorder(self._open_engine(), in_series=in_series)
         self.state = self.order.start.state or LoopState()
         self.plan: Plan = make_plan(self.order.hyperparameters, len(self.sampler))
         self.ear, self.clock = Ear(), Clock(clock_step_s)
@@ -136,6 +134,16 @@ class Bench:
             plan=self.plan,
             state=self.state,
             clock=self.clock,
+        )
+
+    def _open_engine(self) -> Engine:
+        artifacts = self.order.artifacts
+        return open_engine(
+            artifacts,
+            output="logits",
+            threads=1,
+            checkpoint=Path(self.order.start.checkpoint or artifacts.checkpoint),
+            optimizer_options=self.order.hyperparameters.optimizer_options,
         )
 
     @property

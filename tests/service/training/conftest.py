@@ -6,9 +6,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
+from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -16,9 +17,8 @@ import pytest
 from child_forks import programs_started
 from loop_bench import Bench, MakeBench
 from msgspec.structs import replace
-from perceptrons import perceptron, rewrite_ir
+from perceptrons import perceptron
 from stored import begin
-from training_api import require_training_api
 from training_child import Child, limit_memory
 from workshop import (
     CLASSES,
@@ -33,7 +33,8 @@ from workshop import (
 )
 
 from service.training.data.batches import Dataset
-from service.training.engines.ort_training.runtime import quiet, training_artifacts
+from service.training.preparation.prepare import prepare
+from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import Done, Saved, Start, Train
 from service.training.protocol.messages.unions import Line
@@ -41,50 +42,25 @@ from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature
 from storage.store import Store
 
-if TYPE_CHECKING:  # plain onnxruntime has no On-Device Training
-    from service.training.engines.ort_training.engine import OrtEngine
-
 
 @pytest.fixture(scope="session")
 def make_artifacts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Artifacts]:
-    """Artifacts of a perceptron: x (batch, features) → logits (batch, classes); made once each."""
-    made: dict[str, Artifacts] = {}
+    """A perceptron made ready to train: x (batch, features) → logits (batch, classes)."""
 
+    @cache
     def make(
         *,
-        optimizer: str = "AdamW",
-        loss: str = "CrossEntropyLoss",
+        loss: str = "cross_entropy",
         dropout: bool = False,
-        frozen: tuple[str, ...] = (),
-        outputs: tuple[str, ...] = ("logits",),
         seed: int = 0,
         sizes: tuple[int, ...] = (FEATURES, HIDDEN, CLASSES),
     ) -> Artifacts:
-        require_training_api()
-        key = repr((optimizer, loss, dropout, frozen, outputs, seed, sizes))
-        if key not in made:
-            folder = tmp_path_factory.mktemp("artifacts")
-            model = perceptron(sizes, dropout=dropout, seed=seed)
-            weights = [each.name for each in model.graph.initializer if each.name[0] in "wb"]
-            offline = training_artifacts()
-            with quiet():
-                offline.generate_artifacts(
-                    model,
-                    requires_grad=[name for name in weights if name not in frozen],
-                    frozen_params=list(frozen),
-                    loss=offline.LossType[loss],
-                    optimizer=offline.OptimType[optimizer],
-                    artifact_directory=folder,
-                    additional_output_names=list(outputs),
-                )
-            rewrite_ir(folder / "optimizer_model.onnx")
-            made[key] = Artifacts(
-                training_model=str(folder / "training_model.onnx"),
-                eval_model=str(folder / "eval_model.onnx"),
-                optimizer_model=str(folder / "optimizer_model.onnx"),
-                checkpoint=str(folder / "checkpoint"),
-            )
-        return made[key]
+        folder = tmp_path_factory.mktemp("artifacts")
+        source = folder / "forward.onnx"
+        onnx.save(perceptron(sizes, dropout=dropout, seed=seed), source)
+        prepared = prepare(Prepare(str(source), "forward", str(folder / "made"), loss))
+        assert isinstance(prepared, Prepared), prepared
+        return prepared.artifacts
 
     return make
 
@@ -235,15 +211,13 @@ def make_bench(
     samples: Callable[..., tuple[Any, Any]],
     tmp_path: Path,
 ) -> MakeBench:
-    """A job of 100 samples to train on, set up as `job.run` does. artifacts: Microsoft's of this
-    kind by default.
-    """
+    """A job of 100 samples to train on, set up as `job.run` does."""
     x, labels = samples(140, target=classification.target)
 
     def make(
         *,
-        kind: dict[str, Any] | None = None,
         artifacts: Artifacts | None = None,
+        dropout: bool = False,
         validation: int = 40,
         **wanted: Any,
     ) -> Bench:
@@ -252,21 +226,7 @@ def make_bench(
             make_dataset((x[part],), labels[part], classification)
             for part in (slice(0, 100), slice(100, last))
         )
-        made = artifacts or make_artifacts(**(kind or {}))
+        made = artifacts or make_artifacts(dropout=dropout)
         return Bench(made, classification, sets, tmp_path, **wanted)  # type: ignore[arg-type]
-
-    return make
-
-
-@pytest.fixture
-def open_engine(make_artifacts: Callable[..., Artifacts]) -> Callable[..., OrtEngine]:
-    """The engine on small artifacts of some kind."""
-
-    def make(*, checkpoint: Path | None = None, output: str = "logits", **kind: Any) -> OrtEngine:
-        artifacts = make_artifacts(**kind)
-        path = checkpoint or Path(artifacts.checkpoint)
-        from service.training.engines.ort_training.engine import OrtEngine
-
-        return OrtEngine(artifacts, checkpoint=path, output=output, threads=1)
 
     return make

@@ -7,19 +7,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from service.training.engines.ort_training.engine import OrtEngine
+from service.training.engine import Engine
+from service.training.engines.opening import open_engine
 from service.training.errors import ExportMismatch, LossNotFinite
 from service.training.export.export import TOLERANCE, check_export, compare, export
 from service.training.protocol.messages.shared import Artifacts
 
 
 @pytest.fixture
-def engine(make_artifacts: Callable[..., Artifacts]) -> OrtEngine:
-    return open_engine(make_artifacts())
-
-
-def open_engine(artifacts: Artifacts) -> OrtEngine:
-    return OrtEngine(artifacts, checkpoint=Path(artifacts.checkpoint), output="logits", threads=1)
+def engine(make_artifacts: Callable[..., Artifacts]) -> Engine:
+    return open_engine(make_artifacts(), output="logits", threads=1)
 
 
 def batches(fill: float = 1.0) -> list[tuple[tuple[Any, ...], tuple[Any, ...], Any]]:
@@ -28,7 +25,7 @@ def batches(fill: float = 1.0) -> list[tuple[tuple[Any, ...], tuple[Any, ...], A
     return [((x,), (x,), np.zeros(8, np.int64))]
 
 
-def test_an_export_that_computes_the_same_is_kept(engine: OrtEngine, tmp_path: Path) -> None:
+def test_an_export_that_computes_the_same_is_kept(engine: Engine, tmp_path: Path) -> None:
     path = tmp_path / "model.onnx"
     export(
         engine,
@@ -42,17 +39,17 @@ def test_an_export_that_computes_the_same_is_kept(engine: OrtEngine, tmp_path: P
 
 
 def test_an_export_of_other_parameters_is_a_mismatch(
-    engine: OrtEngine, make_artifacts: Callable[..., Artifacts], tmp_path: Path
+    engine: Engine, make_artifacts: Callable[..., Artifacts], tmp_path: Path
 ) -> None:
     path = tmp_path / "model.onnx"
-    open_engine(make_artifacts(seed=1)).export(path)
+    open_engine(make_artifacts(seed=1), output="logits", threads=1).export(path)
     with pytest.raises(ExportMismatch, match="differs from the trained one by"):
         check_export(engine, path, input_names=["x"], batches=batches(), threads=1)
 
 
 @pytest.mark.parametrize("content", [b"", b"\x08\x09 this is no graph"])
 def test_an_export_that_does_not_load_is_a_mismatch(
-    engine: OrtEngine, tmp_path: Path, content: bytes
+    engine: Engine, tmp_path: Path, content: bytes
 ) -> None:
     path = tmp_path / "model.onnx"
     path.write_bytes(content)
@@ -60,9 +57,7 @@ def test_an_export_that_does_not_load_is_a_mismatch(
         check_export(engine, path, input_names=["x"], batches=batches(), threads=1)
 
 
-def test_parameters_that_are_not_finite_are_named_as_such(
-    engine: OrtEngine, tmp_path: Path
-) -> None:
+def test_parameters_that_are_not_finite_are_named_as_such(engine: Engine, tmp_path: Path) -> None:
     with pytest.raises(LossNotFinite, match="learning_rate"):
         export(
             engine,

@@ -53,8 +53,8 @@ def test_accumulation_takes_several_batches_a_step(make_bench: MakeBench) -> Non
 
 KINDS: list[dict[str, Any]] = [
     {"epochs": 3},
-    {"kind": {"optimizer": "SGD"}, "epochs": 3, "accumulation_steps": 2, "schedule": "cosine"},
-    {"kind": {"dropout": True}, "epochs": 3, "warmup_steps": 4, "schedule": "linear"},
+    {"optimizer": "sgd", "epochs": 3, "accumulation_steps": 2, "schedule": "cosine"},
+    {"dropout": True, "epochs": 3, "warmup_steps": 4, "schedule": "linear"},
     {"epochs": 9, "early_stopping_patience": 1, "learning_rate": 0.3},
     {"epochs": 3, "replay": 0.4},
     {"max_steps": 17, "early_stopping_patience": 2, "learning_rate": 0.1},
@@ -208,7 +208,7 @@ def test_time_spent_before_a_pause_counts(make_bench: MakeBench) -> None:
 def test_a_loss_that_is_not_finite_ends_the_job_before_it_reaches_the_parameters(
     make_bench: MakeBench,
 ) -> None:
-    bench = make_bench(kind={"optimizer": "SGD"}, epochs=50, learning_rate=1e30)
+    bench = make_bench(optimizer="sgd", epochs=50, learning_rate=1e30)
     with pytest.raises(LossNotFinite, match=r"at step \d+ .*try a lower learning_rate"):
         bench.train()
     assert len(bench.engine.rates) == len(bench.engine.seeds) - 1

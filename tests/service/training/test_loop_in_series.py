@@ -12,8 +12,6 @@ from msgspec.structs import replace
 
 from service.training.engine import Array
 from service.training.errors import LossNotFinite
-from service.training.preparation.step_models import make_step_models
-from service.training.protocol.messages.preparation import Prepare
 from service.training.protocol.messages.training import Measured, Saved, Start
 from service.training.protocol.pipe import Interrupted
 
@@ -21,11 +19,8 @@ MakeSeries = Callable[..., Bench]
 
 
 @pytest.fixture
-def make(make_bench: MakeBench, forward_model: Path, tmp_path: Path) -> MakeSeries:
-    folder = tmp_path / "made"
-    order = Prepare(str(forward_model), "forward", str(folder), "cross_entropy")
-    artifacts = make_step_models(forward_model, order).artifacts
-    return lambda **wanted: make_bench(artifacts=artifacts, **wanted)
+def make(make_bench: MakeBench) -> MakeSeries:
+    return lambda **wanted: make_bench(**{"in_series": True, **wanted})
 
 
 def curve(bench: Bench) -> list[Measured]:

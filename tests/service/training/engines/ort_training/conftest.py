@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnxruntime
 import pytest
+from perceptrons import perceptron, rewrite_ir
 from preparing import accept, graphs, order, refuse  # noqa: F401 - fixtures of this folder
 from training_api import require_training_api
+from workshop import CLASSES, FEATURES, HIDDEN
 
 from service.training.engines.ort_training import runtime
+from service.training.engines.ort_training.runtime import quiet, training_artifacts
 from service.training.protocol.messages.shared import Artifacts
+
+if TYPE_CHECKING:  # plain onnxruntime has no On-Device Training
+    from service.training.engines.ort_training.engine import OrtEngine
 
 
 @pytest.fixture
@@ -67,3 +75,61 @@ class Trainer:
 @pytest.fixture(scope="session")
 def trainer() -> type[Trainer]:
     return Trainer
+
+
+@pytest.fixture(scope="session")
+def make_artifacts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Artifacts]:
+    """Microsoft's artifacts of a perceptron: x (batch, features) → logits (batch, classes)."""
+    made: dict[str, Artifacts] = {}
+
+    def make(
+        *,
+        optimizer: str = "AdamW",
+        loss: str = "CrossEntropyLoss",
+        dropout: bool = False,
+        frozen: tuple[str, ...] = (),
+        outputs: tuple[str, ...] = ("logits",),
+        seed: int = 0,
+        sizes: tuple[int, ...] = (FEATURES, HIDDEN, CLASSES),
+    ) -> Artifacts:
+        require_training_api()
+        key = repr((optimizer, loss, dropout, frozen, outputs, seed, sizes))
+        if key not in made:
+            folder = tmp_path_factory.mktemp("artifacts")
+            model = perceptron(sizes, dropout=dropout, seed=seed)
+            weights = [each.name for each in model.graph.initializer if each.name[0] in "wb"]
+            offline = training_artifacts()
+            with quiet():
+                offline.generate_artifacts(
+                    model,
+                    requires_grad=[name for name in weights if name not in frozen],
+                    frozen_params=list(frozen),
+                    loss=offline.LossType[loss],
+                    optimizer=offline.OptimType[optimizer],
+                    artifact_directory=folder,
+                    additional_output_names=list(outputs),
+                )
+            rewrite_ir(folder / "optimizer_model.onnx")
+            made[key] = Artifacts(
+                training_model=str(folder / "training_model.onnx"),
+                eval_model=str(folder / "eval_model.onnx"),
+                optimizer_model=str(folder / "optimizer_model.onnx"),
+                checkpoint=str(folder / "checkpoint"),
+            )
+        return made[key]
+
+    return make
+
+
+@pytest.fixture
+def open_engine(make_artifacts: Callable[..., Artifacts]) -> Callable[..., OrtEngine]:
+    """The engine on small artifacts of some kind."""
+
+    def make(*, checkpoint: Path | None = None, output: str = "logits", **kind: Any) -> OrtEngine:
+        artifacts = make_artifacts(**kind)
+        path = checkpoint or Path(artifacts.checkpoint)
+        from service.training.engines.ort_training.engine import OrtEngine
+
+        return OrtEngine(artifacts, checkpoint=path, output=output, threads=1)
+
+    return make
