@@ -135,12 +135,13 @@ def label_of(model: Model, text: str | None) -> object:
     """A label from the query as its JSON value; empty for none. Raises InvalidInput."""
     if not text:
         return None
-    if text in (model.signature.target.classes or ()):
+    target = model.signature.target
+    if text in (target.classes or ()):
         return text
     _, complaint = label_reader(model).parse_text(text)
     if complaint:
         raise _wrong("/query/label", complaint)
-    return json.loads(text)
+    return json.loads(text) if target.span_types is None else text
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:

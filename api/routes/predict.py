@@ -25,7 +25,7 @@ from service.access.principal import Scope
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.prediction import inputs as bodies
-from service.prediction.answers import Fields, as_bytes, as_json, as_npz
+from service.prediction.answers import Fields, arrays_of, as_bytes, as_json, as_npz
 from service.prediction.inputs import READERS
 from service.prediction.predictor import Prediction, Serving
 from service.prediction.results import Wanted, interpret
@@ -138,7 +138,8 @@ async def predict(
     prediction, store = await _predict(request, daemon, model, principal.owner, keep=keep)
     serving, outputs = prediction.serving, prediction.outputs
     size = 8 * sum(array.nbytes for array in outputs.values())
-    fields = await near(size, interpret, serving.model, outputs, wanted)
+    told = await near(size, interpret, serving.model, outputs, wanted)
+    fields = told if form == JSON else arrays_of(told)
     ids = await _store(request, store) if keep else None
     content, headers = await near(size, WRITERS[form], serving, fields, ids)
     headers |= {VERSION: str(serving.version.version), **not_loaded(serving)}

@@ -234,7 +234,8 @@ class InputBody(Body):
 class TargetBody(InputBody):
     """What a label is. num_classes: class indices run from 0 to num_classes - 1.
 
-    A shape that holds 0: the loss takes no label.
+    span_types: of the spans of a text, if these are its label. Else a shape that holds 0: the loss
+    takes no label.
     """
 
 

@@ -104,19 +104,30 @@ class LikeliestBody(Body):
     probability: list[Any]
 
 
+class SpanBody(Body):
+    """Characters (code points) of a text, from start to before end. score: a mean probability."""
+
+    start: int
+    end: int
+    label: str
+    score: float
+
+
 class PredictionBody(Body):
     """One instance; what JSON cannot say is null. docs/prediction.md.
 
     A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
     index; with a class for each of several positions `label` alone. Binary cross entropy:
-    `probabilities`. `supcon`: `embedding`. Else: `values`. `?top=` replaces these by `top`;
-    `?output=` replaces all but `label` and `probability` by `outputs`.
+    `probabilities`. `supcon`: `embedding`. Texts of `token_classification`: `spans`. Else:
+    `values`. `?top=` replaces these by `top`; `?output=` replaces all but `label`, `probability`
+    and `spans` by `outputs`.
     """
 
     label: Any = None
     probability: float | None = None
     probabilities: list[Any] | None = None
     embedding: list[Any] | None = None
+    spans: list[SpanBody] | None = None
     values: list[Any] | None = None
     top: LikeliestBody | None = None
     outputs: dict[str, Any] | None = None

@@ -945,7 +945,8 @@ var TASKS = {
   multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
   supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
   causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] }
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] }
 };
 var METRICS = {
   accuracy: { higherIsBetter: true },
@@ -961,7 +962,9 @@ var METRICS = {
   perplexity: { higherIsBetter: false },
   top_1_token_accuracy: { higherIsBetter: true },
   top_3_token_accuracy: { higherIsBetter: true },
-  top_5_token_accuracy: { higherIsBetter: true }
+  top_5_token_accuracy: { higherIsBetter: true },
+  span_f1: { higherIsBetter: true },
+  token_accuracy: { higherIsBetter: true }
 };
 var METRICS_OF_OWN_LOSS = ["loss"];
 function taskOf(loss) {

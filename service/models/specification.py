@@ -87,15 +87,18 @@ def _of_texts(
     spec: ModelSpec, form: Form, text: dict[str, Any] | None, *, has_tokenizer: bool
 ) -> Iterator[Problem]:
     """What is wrong with the description of texts, its tokenizer, and a loss that needs both."""
+    task = TASKS.get(spec.loss)
     if text is None:
         if has_tokenizer:
             detail = 'it is for texts; describe them in spec.preprocess: {"kind": "text"}'
             yield Problem("/tokenizer", detail)
-        if spec.loss in TASKS and TASKS[spec.loss].makes_labels:
+        if task is not None and task.labels_tokens:
             detail = f"{spec.loss} learns texts; add spec.preprocess of kind text, and a tokenizer"
             yield Problem("/spec/loss", detail)
         return
-    if "stride" in text and spec.loss in TASKS and not TASKS[spec.loss].makes_labels:
+    if task is not None and task.takes_spans and text.get("pairs"):
+        yield Problem("/spec/preprocess/pairs", "spans are of one text; leave pairs out")
+    if "stride" in text and task is not None and not task.makes_labels:
         detail = "a label is of a whole text: leave stride out, and the text is truncated"
         yield Problem("/spec/preprocess/stride", detail)
     if not has_tokenizer:

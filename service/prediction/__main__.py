@@ -15,6 +15,7 @@ from service.completion.messages import COMPLETE
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import SIZES, Frame, decode, encode
 from service.prediction.preparation import prepare
+from service.preprocess.text_inputs import WORDS
 from service.processes import sandbox
 
 if TYPE_CHECKING:
@@ -69,8 +70,9 @@ def _answer(question: Frame, models: LoadedModels, completers: Callable[[], Comp
     held = models.load(file["sha256"], file["path"], file["size_bytes"])
     if COMPLETE in header:
         return completers().answer(held, header, question.tensors)
-    inputs = prepare(header, question.tensors)
-    return Frame({}, held.run(inputs) if inputs else {})
+    inputs = dict(prepare(header, question.tensors))
+    beside = {WORDS: inputs.pop(WORDS)} if WORDS in inputs else {}
+    return Frame({}, {**held.run(inputs), **beside} if inputs else {})
 
 
 def _completers(threads: int) -> Completers:

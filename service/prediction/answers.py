@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from service.errors import InvalidInput
 from service.prediction.frames import Array
 from service.samples.ingest.tensors import little_endian
 from service.training.tasks.task import LABEL, TOP
 from storage.database.codec import encode
+from storage.errors import Problem
 
 Fields = Mapping[str, Array]
 DIGITS = {"float16": 5, "float32": 9}
@@ -39,6 +41,15 @@ def as_json(fields: Fields, *, names: Sequence[str] | None, **about: Any) -> byt
             else:
                 row[name] = value
     return encode({**about, "predictions": rows})
+
+
+def arrays_of(fields: Fields) -> Fields:
+    """The fields that are arrays. Raises InvalidInput if none is."""
+    found = {name: array for name, array in fields.items() if not array.dtype.hasobject}
+    if not found:
+        detail = "spans are told as application/json; for an array name an output of the model"
+        raise InvalidInput("the answer is no array", problems=[Problem("/query/output", detail)])
+    return found
 
 
 def as_npz(fields: Fields, ids: Sequence[int] | None) -> bytes:

@@ -15,7 +15,6 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 FILES = "files"
 """The tensor with the concatenated bytes of files, in questions about files."""
-_NO_TARGET = TargetSpec("", "float32", ())
 
 
 def described(
@@ -31,6 +30,7 @@ def described(
         "descriptions": list(model.preprocess),
         "inputs": [asdict(spec) for spec in model.signature.inputs],
         "tokenizer": tokenizer,
+        "span_types": model.signature.target.span_types,
     }
     if files:
         said["lengths"] = [len(file) for file in files]
@@ -43,7 +43,8 @@ def as_tensor(files: Sequence[bytes]) -> Tensors:
 
 
 def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
-    """The model's inputs. Tensors for a model that takes files are used unchanged.
+    """The model's inputs, and what is to be told beside its outputs: WORDS of texts with spans.
+    Tensors for a model that takes files are used unchanged.
 
     Raises PredictionFailed for a file that cannot be decoded.
     """
@@ -53,7 +54,7 @@ def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
     from service.preprocess import Unreadable, for_signature
 
     specs = tuple(TensorSpec(e["name"], e["dtype"], tuple(e["shape"])) for e in said["inputs"])
-    signature = Signature(specs, _NO_TARGET)
+    signature = Signature(specs, TargetSpec("", "float32", (), span_types=said.get("span_types")))
     pipeline = for_signature(signature, said["descriptions"], said.get("tokenizer"))
     if "lengths" not in said:
         return tensors if pipeline.files is not None else pipeline.tensors(tensors)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.prediction.frames import Array, Tensors
+from service.preprocess.text_inputs import WORDS
 from service.training.tasks import TASKS, losses
+from service.training.tasks.token_classification import predicted_spans
 from storage.errors import Problem
 from storage.records.models import Model
 
@@ -24,12 +27,13 @@ class Wanted(Struct, frozen=True):
 def interpret(model: Model, outputs: Tensors, wanted: Wanted) -> dict[str, Array]:
     """Each field of the answer, batch first; `top/label` is the field `label` of `top`.
 
-    They are the task's, where `outputs/NAME` replace those of WHOLE. Raises InvalidInput.
+    They are the task's, where `outputs/NAME` replace those of WHOLE; of texts with spans these, a
+    list of objects for each. Raises InvalidInput.
     """
     problems = [
-        Problem("/query/output", f"there is no output {name!r}; there are {list(outputs)}")
+        Problem("/query/output", f"there is no output {name!r}; there are {_names(outputs)}")
         for name in wanted.outputs
-        if name not in outputs
+        if name not in _names(outputs)
     ]
     task = TASKS[model.loss]
     if wanted.top is not None and not task.ranks_classes:
@@ -47,7 +51,24 @@ def interpret(model: Model, outputs: Tensors, wanted: Wanted) -> dict[str, Array
     if problems:
         raise InvalidInput("the query does not fit the model", problems=problems)
     main = outputs[model.output] if model.output in outputs else next(iter(outputs.values()))
-    fields = task.prediction(main, top=wanted.top)
+    if WORDS in outputs:
+        fields = {"spans": _spans(model, main, outputs[WORDS])}
+    else:
+        fields = task.prediction(main, top=wanted.top)
     if wanted.outputs:
         fields = {name: fields[name] for name in fields if name not in WHOLE}
     return fields | {f"outputs/{name}": outputs[name] for name in wanted.outputs}
+
+
+def _names(outputs: Tensors) -> list[str]:
+    return [name for name in outputs if name != WORDS]
+
+
+def _spans(model: Model, logits: Array, words: Array) -> Array:
+    """(n,): the spans of each text. logits: (n, tokens, classes). words: (n, 2, tokens)."""
+    classes = model.signature.target.classes
+    assert classes is not None
+    found = np.empty(len(logits), object)
+    for row, each in enumerate(logits):
+        found[row] = predicted_spans(each, words[row], classes)
+    return found

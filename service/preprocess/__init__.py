@@ -112,7 +112,9 @@ def for_signature(
 
     specs = {spec.name: spec for spec in signature.inputs}
     kinds = {each["input"]: KINDS[each["kind"]].parse_among(each, specs) for each in descriptions}
-    return Pipeline(signature.inputs, {name: each.at(tokenizer) for name, each in kinds.items()})
+    has_spans = signature.target.span_types is not None
+    whole = {name: each.at(tokenizer, has_spans=has_spans) for name, each in kinds.items()}
+    return Pipeline(signature.inputs, whole)
 
 
 def parse(

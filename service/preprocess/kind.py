@@ -48,9 +48,11 @@ class Kind(ABC):
         """The input that a description means which names none. names: of all inputs."""
         return names[0] if len(names) == 1 else None
 
-    def at(self, tokenizer: str | None) -> Kind:
-        """With the model's tokenizer, if it takes one. tokenizer: path of its file."""
-        del tokenizer
+    def at(self, tokenizer: str | None, *, has_spans: bool = False) -> Kind:
+        """With what is known of the model. tokenizer: path of its file. has_spans: whether labels
+        are spans of a text.
+        """
+        del tokenizer, has_spans
         return self
 
     @property

@@ -25,10 +25,12 @@ from service.preprocess.text_inputs import (
     MAX_TEXT_BYTES,
     OF_TOKENIZER,
     ROLES,
+    WORDS,
     length_of,
     roles_of,
     windows_of,
 )
+from service.preprocess.words import token_words
 from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
 
@@ -49,7 +51,8 @@ class Text(FileKind):
 
     stride: a longer text becomes several windows, each this many tokens after the one before, at
     most max_windows; None truncates it. tokenizer: SHA-256 of its file. path: of that file, in
-    children. leave_out: what is not stored of texts, see redaction.py.
+    children. leave_out: what is not stored of texts, see redaction.py. tells_words: whether rows
+    say where the words are, for labels of parts of a text.
     """
 
     kind: ClassVar[str] = KIND
@@ -75,6 +78,7 @@ class Text(FileKind):
     pad_id: int = 0
     path: str | None = None
     leave_out: Mapping[str, Any] | None = None
+    tells_words: bool = False
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Text:
@@ -138,15 +142,22 @@ class Text(FileKind):
     @property
     def row_dtype(self) -> str:
         """Of the numbers in a row: two bytes if they suffice."""
-        return "<u2" if max(self.vocabulary, self.most_ids + 1) <= 2**16 else "<u4"
+        highest = max(self.vocabulary, self.most_ids + 1, MAX_TEXT_BYTES * self.tells_words)
+        return "<u2" if highest <= 2**16 else "<u4"
+
+    @property
+    def row_numbers(self) -> int:
+        """Header, ids, and with them where words begin, and where these end."""
+        return HEADER + self.most_ids * (3 if self.tells_words else 1)
 
     @property
     def row_bytes(self) -> int:
-        return (HEADER + self.most_ids) * np.dtype(self.row_dtype).itemsize
+        return self.row_numbers * np.dtype(self.row_dtype).itemsize
 
     @property
     def row_key(self) -> str:
         said = [self.tokenizer, self.most_ids, self.truncation, self.special_tokens, self.pairs]
+        said += ["words"] if self.tells_words else []
         return hashlib.sha256(dump(said).encode()).hexdigest()
 
     @property
@@ -161,8 +172,8 @@ class Text(FileKind):
     def usual_input(names: Sequence[str]) -> str | None:
         return names[0] if len(names) == 1 else IDS
 
-    def at(self, tokenizer: str | None) -> Text:
-        return replace(self, path=tokenizer)
+    def at(self, tokenizer: str | None, *, has_spans: bool = False) -> Text:
+        return replace(self, path=tokenizer, tells_words=has_spans)
 
     def check(self, data: bytes) -> str:
         if len(data) > MAX_TEXT_BYTES:
@@ -203,19 +214,37 @@ class Text(FileKind):
 
     def rows(self, texts: Sequence[bytes]) -> NDArray[np.uint8]:
         """(n, row_bytes): the rows of several texts. Raises Unreadable if one cannot be read."""
-        table = np.zeros((len(texts), HEADER + self.most_ids), self.row_dtype)
-        encoded = self.encoder.encode([self.parts(each.decode()) for each in texts])
-        for row, (ids, second) in zip(table, encoded, strict=True):
+        table = np.zeros((len(texts), self.row_numbers), self.row_dtype)
+        given = [self.parts(each.decode()) for each in texts]
+        encoded = self.encoder.encode(given, with_places=self.tells_words)
+        for row, text, (ids, second, places) in zip(table, given, encoded, strict=True):
             if not ids:
                 raise Unreadable("the tokenizer makes no tokens of it")
             row[:HEADER] = len(ids), second
             row[HEADER : HEADER + len(ids)] = ids
+            if places is not None:
+                self._word_parts(row[None])[:, 0, : len(ids)] = token_words(text[0], places)
         rows: NDArray[np.uint8] = table.view(np.uint8).reshape(len(texts), self.row_bytes)
         return rows
 
     def row(self, data: bytes) -> Row:
         row: Row = self.rows([data])[0]
         return row
+
+    def words(self, table: NDArray[Any], width: int) -> NDArray[np.int64] | None:
+        """(2, n, width), of rows: where words begin and end, see words.py. None if they do not say.
+
+        table: (n, row_numbers).
+        """
+        if not self.tells_words:
+            return None
+        return np.asarray(self._word_parts(table)[:, :, :width], np.int64)
+
+    def _word_parts(self, table: NDArray[Any]) -> NDArray[Any]:
+        """(2, n, most_ids): a view."""
+        parts: NDArray[Any] = table[:, HEADER + self.most_ids :].reshape(len(table), 2, -1)
+        turned: NDArray[Any] = parts.swapaxes(0, 1)
+        return turned
 
     def normalizer(self) -> Normalize:
         raise NotImplementedError("a text becomes several inputs, see `arrays`")
@@ -255,7 +284,9 @@ class Text(FileKind):
         table = np.stack(rows).view(self.row_dtype)
         counts = np.minimum(table[:, 0].astype(np.int64), self.max_tokens)
         width = self.width(counts)
-        return self.arrays(table[:, HEADER : HEADER + width], counts, table[:, 1])
+        made = self.arrays(table[:, HEADER : HEADER + width], counts, table[:, 1])
+        words = self.words(table, width)
+        return made if words is None else {**made, WORDS: words.swapaxes(0, 1)}
 
     def _readable(self, position: int, data: bytes) -> Row:
         try:

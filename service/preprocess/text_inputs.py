@@ -29,6 +29,8 @@ MOST_TOKENS = 8192
 MAX_TEXT_BYTES = 2**20
 MAX_TOKENIZER_BYTES = 64 * 2**20
 """Vocabularies of 260,000 tokens with their merges take 33 MB."""
+WORDS = "hone.words"
+"""A tensor beside inputs and outputs: where words are, (n, 2, tokens), see words.py."""
 DEFAULT_WINDOWS, MOST_WINDOWS = 16, 256
 
 

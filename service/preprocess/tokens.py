@@ -24,8 +24,9 @@ PROBES = (
     *("a", "The cat, it's 12.5 % of ...", "\u00e4\u4e2d\U0001f600", "a" * 512 + "!", " " * 512),
     *(("ab " * 200) + "\n", "0" * 256, "(" * 256, "aA1_" * 128),
 )
-Encoded = tuple[Sequence[int], int]
-"""Ids, and where those of the second text begin, 0 without."""
+Encoded = tuple[Sequence[int], int, Sequence[tuple[int, int]] | None]
+"""Ids, where those of the second text begin, 0 without, and of which characters each is, if that is
+asked for."""
 
 
 class WrongTokenizer(Exception):
@@ -60,12 +61,18 @@ class Encoder:
         found = map(self.tokenizer.token_to_id, MASKS)
         return next((number for number in found if number is not None), None)
 
-    def encode(self, texts: Sequence[tuple[str, str | None]]) -> list[Encoded]:
+    def encode(
+        self, texts: Sequence[tuple[str, str | None]], *, with_places: bool = False
+    ) -> list[Encoded]:
         """Raises Unreadable if one of them cannot be tokenized."""
         given = [first if second is None else (first, second) for first, second in texts]
-        encode = self.tokenizer.encode_batch_fast
+        tokenizer = self.tokenizer
+        encode = tokenizer.encode_batch if with_places else tokenizer.encode_batch_fast
         found = _guarded(lambda: encode(given, add_special_tokens=self._special))
-        return [(each.ids, _second(each.type_ids)) for each in found]
+        return [
+            (each.ids, _second(each.type_ids), each.offsets if with_places else None)
+            for each in found
+        ]
 
 
 def _second(types: Sequence[int]) -> int:

@@ -145,7 +145,8 @@ class ChunkReader:
         record = data.read(length)
         if sha256(record).hexdigest() != fields["sha256"]:
             raise wrong(where, "its bytes are not those that were exported; export again")
-        columns, complaints = parse_columns(self._parsers, fields)  # older archives lack some
+        # Older archives lack some columns.
+        columns, complaints = parse_columns(self._parsers, fields, record)
         if complaints:
             raise wrong(where, complaints[0][1])
         group.data += record

@@ -25,6 +25,14 @@ LARGEST_WEIGHT = (2 - 2**-23) * 2.0**127
 NO_WEIGHTS = "the model's loss is one number for a batch, so all samples weigh 1; leave it out"
 
 
+class Unfitted(Struct, frozen=True):
+    """A value that depends on the bytes of its sample."""
+
+    def fitted(self, record: bytes) -> Value:
+        """The value for this sample, and what is wrong with it."""
+        raise NotImplementedError
+
+
 class Column:
     """Reads one column for one model. Subclasses declare it.
 

@@ -11,9 +11,10 @@ import numpy as np
 from service.errors import InvalidInput
 from service.preprocess import for_model
 from service.preprocess.text_inputs import KIND
-from service.samples.columns import ASKED
+from service.samples.columns import ASKED, Unfitted
 from service.samples.ingest.labels import columns_of
 from service.samples.ingest.tensors import input_bytes, little_endian
+from storage.database.codec import load
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import SAMPLE_COLUMNS, Sample
@@ -35,6 +36,8 @@ def change_sample(
     values = {}
     for name, reader in columns_of(model).items():
         value, complaint = reader.parse(changes.get(name))
+        if isinstance(value, Unfitted):
+            value, complaint = value.fitted(store.samples.content(model.id, sample_id))
         if complaint:
             problem = Problem(f"/{name}", complaint)
             raise InvalidInput(f"the {name} is wrong", problems=[problem])
@@ -49,6 +52,8 @@ def shown_label(model: Model, label: int | bytes | None) -> Any:
     if not isinstance(label, bytes):
         return label
     target = model.signature.target
+    if target.span_types is not None:
+        return load(label.decode())
     return np.frombuffer(label, little_endian(target.dtype)).reshape(target.shape).tolist()
 
 

@@ -68,8 +68,9 @@ class SampleIndex(Struct, frozen=True):
     """n labelled samples by ascending id, without quarantined ones.
 
     ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets, lengths: (n,) int64,
-    in bytes. labels: (n, *target shape) in the target's dtype. digests: (n,) the first
-    eight bytes of each SHA-256, None if they are not known. weights: (n,), None if all are 1.
+    in bytes. labels: (n, *target shape) in the target's dtype, or for spans (n,), JSON as bytes.
+    digests: (n,) the first eight bytes of each SHA-256, None if they are not known. weights: (n,),
+    None if all are 1.
     """
 
     ids: NDArray[np.int64]
@@ -216,7 +217,7 @@ def read_newest(
         rows = connection.execute(newest_first, parameters).fetchall()
     table = np.array([row[:4] for row in rows[::-1]], np.int64).reshape(-1, 4)
     labels = np.zeros((len(table), *target.shape), target.dtype)
-    if labelled:
+    if labelled or target.span_types is not None:
         labels = _to_labels([row[4] for row in rows[::-1]], target)
     digests = b"".join(row[6] for row in rows[::-1])
     return _index(table, labels, packs_dir / str(model_id), digests)
@@ -262,6 +263,8 @@ def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
 
 def _to_labels(values: Sequence[int | bytes], target: TargetSpec) -> NDArray[Any]:
     """Stored labels of a chunk as an array (len(values), *target shape)."""
+    if target.span_types is not None:
+        return np.array([value or b"[]" for value in values], object)
     if target.num_classes is not None and target.shape == ():
         if any(isinstance(value, bytes) for value in values):
             raise ValueError("a class index is an integer")

@@ -27,7 +27,7 @@ class TargetSpec(Struct, frozen=True):
     [0, num_classes). classes: their names, or None. class_ids: a permanent id for each class,
     whatever its index and name become; None for 0, 1, … classes_made: how many ids were ever
     assigned, since none is reused; None for num_classes. may_ignore: whether positions may have the
-    label IGNORED.
+    label IGNORED. span_types: if a label is spans of a text, of these types, stored as JSON.
     """
 
     name: str
@@ -38,6 +38,7 @@ class TargetSpec(Struct, frozen=True):
     class_ids: tuple[int, ...] | None = None
     classes_made: int | None = None
     may_ignore: bool = False
+    span_types: tuple[str, ...] | None = None
 
     @property
     def ids(self) -> tuple[int, ...]:
@@ -47,7 +48,7 @@ class TargetSpec(Struct, frozen=True):
     @property
     def is_empty(self) -> bool:
         """Whether the loss takes no label; each sample then has an empty one."""
-        return 0 in self.shape
+        return 0 in self.shape and self.span_types is None
 
 
 NO_TARGET = TargetSpec("", "float32", (0,))

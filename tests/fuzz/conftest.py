@@ -13,10 +13,12 @@ from typing import Any
 import pytest
 from hostile import Doors
 from hypothesis import HealthCheck, Phase, settings
+from msgspec.structs import replace
 from recordings import PREPROCESS
 from stored import adopt, new_model
 
 from service.preprocess import parse
+from service.training.tasks import TASKS
 from storage.records.models import Model
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.store import Store
@@ -32,6 +34,7 @@ settings.register_profile(
 
 TOKENIZER = {"tokenizer": "0" * 64, "vocabulary": 64, "pad_id": 0, "padding": "max"}
 CLASSES = TargetSpec("labels", "int64", (), 3, ("cat", "dog", "cow"))
+SPANS = TASKS["token_classification"].target_spec((8, 3), ("O", "B-PER", "I-PER"))
 VALUES = TargetSpec("target", "float32", (2,))
 
 
@@ -58,6 +61,12 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
         texts=add("texts", ids, preprocess=parse({"kind": "text"}, ids, text=TOKENIZER)),
         pairs=add(
             "pairs", ids, preprocess=parse({"kind": "text", "pairs": True}, ids, text=TOKENIZER)
+        ),
+        spans=add(
+            "spans",
+            replace(ids, target=SPANS),
+            loss="token_classification",
+            preprocess=parse({"kind": "text"}, ids, text=TOKENIZER),
         ),
     )
     store.close()

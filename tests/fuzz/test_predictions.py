@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -19,25 +17,16 @@ from hostile import (
     npy,
     one_of,
     raw,
+    refused_or_done,
     zipped,
 )
 from hypothesis import given, settings
 
-from service.errors import InvalidInput, TooLarge
 from service.prediction.inputs import read_json, read_npz
 from service.prediction.open_inference import read_request
 
 FUZZ = settings.get_profile("fuzz")
 MAX_BYTES = 2**20
-
-
-def refused_or_done(act: Callable[[], object]) -> None:
-    """The reason must be one that can be sent as JSON."""
-    try:
-        act()
-    except (InvalidInput, TooLarge) as error:
-        shown = [error.detail, *(f"{each.pointer}{each.detail}" for each in error.problems)]
-        json.dumps(shown, ensure_ascii=False).encode()
 
 
 instance = nearly(["inputs"], nearly(["x"], json_value))

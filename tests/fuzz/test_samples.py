@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -26,6 +25,7 @@ from hostile import (
     odd_text,
     one_of,
     raw,
+    refused_or_done,
     text,
     zipped,
 )
@@ -33,7 +33,6 @@ from hypothesis import given, settings
 from PIL import Image
 from recordings import wav_header, written
 
-from service.errors import InvalidInput, TooLarge
 from service.preprocess import Unreadable, for_model
 from service.samples.archive import read_archive, write_archive
 from service.samples.ingest.csv_upload import store_csv
@@ -46,15 +45,6 @@ from service.samples.updates import class_index
 
 FUZZ = settings.get_profile("fuzz")
 MAX_BYTES = 2**20
-
-
-def refused_or_done(act: Callable[[], object]) -> None:
-    """The reason must be one that can be sent as JSON."""
-    try:
-        act()
-    except (InvalidInput, TooLarge) as error:
-        shown = [error.detail, *(f"{each.pointer}{each.detail}" for each in error.problems)]
-        json.dumps(shown, ensure_ascii=False).encode()
 
 
 GOOD = [

@@ -19,6 +19,7 @@ from typing import Any, TypeVar
 import numpy as np
 from hypothesis import strategies as st
 
+from service.errors import InvalidInput, TooLarge
 from storage.records.models import Model
 from storage.store import Store
 
@@ -39,6 +40,7 @@ class Doors:
     recordings: Model
     texts: Model
     pairs: Model
+    spans: Model
 
 
 def one_of(*makes: Make[T]) -> Make[T]:
@@ -230,3 +232,12 @@ def zipped(names: list[str], member: Make[bytes]) -> Make[bytes]:
         return damaged(r, buffer.getvalue())
 
     return make
+
+
+def refused_or_done(act: Callable[[], object]) -> None:
+    """The reason must be one that can be sent as JSON."""
+    try:
+        act()
+    except (InvalidInput, TooLarge) as error:
+        shown = [error.detail, *(f"{each.pointer}{each.detail}" for each in error.problems)]
+        json.dumps(shown, ensure_ascii=False).encode()

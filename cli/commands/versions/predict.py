@@ -79,14 +79,20 @@ def _echo(found: dict[str, Any]) -> None:
 
 
 def _answer(prediction: dict[str, Any]) -> str:
-    """The label, the likeliest classes or the numbers; then the outputs that were asked for."""
+    """The label, likeliest classes, spans or numbers; then the outputs that were asked for."""
     told = dict(prediction)
     if (top := told.pop("top", None)) is not None:
         ranked = zip(top["label"], top["probability"], strict=True)
         told["label"] = [f"{plain(label)} {plain(probability)}" for label, probability in ranked]
+    if (spans := told.get("spans")) is not None:
+        told["label"] = [_span(each) for each in spans]
     numbers = next(
         (told[name] for name in ("label", "values", "embedding", "probabilities") if name in told),
         None,
     )
     shown = [each for each in (numbers, told.get("outputs")) if each is not None]
     return "  ".join(map(plain, shown))
+
+
+def _span(each: dict[str, Any]) -> str:
+    return f"{each['label']} {each['start']}-{each['end']} {plain(each['score'])}"

@@ -40,7 +40,7 @@ export interface FaultBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -52,7 +52,7 @@ export interface GateBody {
 
 export interface GateSettings {
   mode?: "always" | "if_not_worse" | "manual" | null;
-  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | null;
+  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | null;
   margin?: number | null;
   min_validation_samples?: number | null;
   min_per_class?: number | null;
@@ -221,7 +221,7 @@ export interface ModelBody {
   inputs: Array<InputBody>;
   target: TargetBody;
   base: number;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -279,7 +279,7 @@ export interface ModelHyperparameters {
 
 export interface ModelSpecBody {
   name: string;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | LossOutput;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   output?: string | null;
   trainable?: Array<unknown> | null;
@@ -335,6 +335,7 @@ export interface PredictionBody {
   probability?: number | null;
   probabilities?: Array<unknown> | null;
   embedding?: Array<unknown> | null;
+  spans?: Array<SpanBody> | null;
   values?: Array<unknown> | null;
   top?: LikeliestBody | null;
   outputs?: Record<string, unknown> | null;
@@ -395,6 +396,13 @@ export interface SamplesAccepted {
   warnings?: Array<string>;
 }
 
+export interface SpanBody {
+  start: number;
+  end: number;
+  label: string;
+  score: number;
+}
+
 export interface SuggestionBody {
   text: string;
   probability: number;
@@ -407,6 +415,7 @@ export interface TargetBody {
   shape: Array<number>;
   num_classes: number | null;
   classes: Array<string> | null;
+  span_types: Array<string> | null;
 }
 
 export interface TriggerBody {

@@ -22,6 +22,7 @@ class Prediction(TypedDict, total=False):
     probability: float | None
     probabilities: list[Any]
     embedding: list[Any]
+    spans: list[dict[str, Any]]
     values: list[Any]
     top: dict[str, list[Any]]
     outputs: dict[str, Any]

@@ -262,7 +262,7 @@ export interface FollowErrorBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -397,7 +397,7 @@ export interface ModelBody {
   inputs: Array<InputBody>;
   target: TargetBody;
   base: number;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -446,6 +446,7 @@ export interface PredictionBody {
   probability?: number | null;
   probabilities?: Array<unknown> | null;
   embedding?: Array<unknown> | null;
+  spans?: Array<SpanBody> | null;
   values?: Array<unknown> | null;
   top?: LikeliestBody | null;
   outputs?: Record<string, unknown> | null;
@@ -561,6 +562,13 @@ export interface SignalHistoryBody {
   values: Array<number | null>;
 }
 
+export interface SpanBody {
+  start: number;
+  end: number;
+  label: string;
+  score: number;
+}
+
 export interface SpentBody {
   epsilon: number | null;
   rounds: number;
@@ -568,7 +576,7 @@ export interface SpentBody {
 }
 
 export interface SuggestedBody {
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | LossOutput;
   because: string;
   output: string | null;
   classes: Array<string> | null;
@@ -588,6 +596,7 @@ export interface TargetBody {
   shape: Array<number>;
   num_classes: number | null;
   classes: Array<string> | null;
+  span_types: Array<string> | null;
 }
 
 export interface TensorBody {

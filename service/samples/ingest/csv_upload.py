@@ -140,7 +140,8 @@ class _Chunk:
             if position not in problems:
                 row = cells[position]
                 given = {name: [row[at] for at in places] for name, places in found.items()}
-                values, complaints = parse_columns(self._parsers, given)
+                record = records[position] if isinstance(records, list) else b""
+                values, complaints = parse_columns(self._parsers, given, record)
                 details = (f"line {line}: {complaint}" for _, complaint in complaints)
                 if wrong := [Problem(f"/{line}", detail) for detail in details]:
                     problems[position] = wrong

@@ -64,11 +64,11 @@ def store_files(
     ):
         for position, upload in enumerate(uploads):
             at = f"/files/{position}"
-            columns, complaints = parse_columns(parsers, upload.about)
+            data, faults = _read(file, upload, kind, at=at)
+            columns, complaints = parse_columns(parsers, upload.about, b"" if faults else data)
             problems = [
                 Problem(f"{at}/{name}", f"{upload.name}: {detail}") for name, detail in complaints
             ]
-            data, faults = _read(file, upload, kind, at=at)
             problems += faults
             if problems:
                 intake.faults.sample(problems)

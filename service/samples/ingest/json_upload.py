@@ -60,7 +60,7 @@ class SampleParser:
             record = self._record(sample.get("inputs"), at, problems)
         else:
             record = self._texts.read(sample, at, problems)
-        columns, complaints = parse_columns(self._parsers, sample)
+        columns, complaints = parse_columns(self._parsers, sample, record)
         for name, complaint in complaints:
             problems.append(Problem(f"{at}/{name}", complaint))
         return (None, problems) if problems else ((record, columns), [])

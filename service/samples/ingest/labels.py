@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from service.samples.columns import COLUMNS, Column, Value
+from service.samples.columns import COLUMNS, Column, Unfitted, Value
 from service.samples.ingest.json_value import read_json
+from service.samples.ingest.spans import SpanReader
 from service.samples.ingest.tensors import (
     UNREADABLE,
     convert,
@@ -38,7 +39,9 @@ class LabelReader(Column):
     """Reads labels that a model's loss takes."""
 
     name = "label"
-    schema: ClassVar = {"description": "Class index, class name, list of numbers, or null."}
+    schema: ClassVar = {
+        "description": "Class index, class name, list of numbers, spans of a text, or null."
+    }
 
     def __init__(self, target: TargetSpec, task: LearningTask) -> None:
         self._target = target
@@ -182,9 +185,10 @@ SENT: tuple[type[Column], ...] = (LabelReader, *(each for each in COLUMNS if eac
 """The columns of JSON, CSV and forms."""
 
 
-def label_reader(model: Model) -> LabelReader:
+def label_reader(model: Model) -> Column:
     """A reader of the labels that the model's loss takes."""
-    return LabelReader(model.signature.target, TASKS[model.loss])
+    target = model.signature.target
+    return SpanReader(target) if target.span_types else LabelReader(target, TASKS[model.loss])
 
 
 def columns_of(model: Model) -> dict[str, Column]:
@@ -198,14 +202,19 @@ def sent_columns(model: Model) -> dict[str, Column]:
 
 
 def parse_columns(
-    parsers: Mapping[str, Callable[[Any], Value]], given: Mapping[str, Any]
+    parsers: Mapping[str, Callable[[Any], Value]], given: Mapping[str, Any], record: bytes
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """Values of one sample by column, None for none, and what is wrong with which."""
+    """Values of one sample by column, None for none, and what is wrong with which.
+
+    record: the sample's bytes, empty if these are wrong already.
+    """
     values: dict[str, Any] = dict.fromkeys(parsers)
     complaints = []
     for name, parser in parsers.items():
         if (value := given.get(name)) is not None:
             values[name], complaint = parser(value)
+            if isinstance(values[name], Unfitted) and record:
+                values[name], complaint = values[name].fitted(record)
             if complaint:
                 complaints.append((name, complaint))
     return values, complaints

@@ -19,7 +19,7 @@ from service.preprocess.tokens import use_threads
 from service.training.data.batches import Batch, Batches, Indices, check_labels
 from service.training.data.files import Decoding, StoredFiles, keep
 from service.training.engine import Array
-from service.training.tasks.causal_lm import CausalLM, TextTokens
+from service.training.tasks.by_token import TextTokens, TokenTask
 from service.training.tasks.task import LearningTask
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature
@@ -60,7 +60,7 @@ class LabelledTexts(Batches):
         super().__init__(index.ids[text], index.labels[text], row_bytes=row_bytes, weights=weights)
         self._kind = kind
         self._names = [spec.name for spec in signature.inputs]
-        self._task = task if isinstance(task, CausalLM) else None
+        self._task, self._target = task if isinstance(task, TokenTask) else None, signature.target
         self._text = text
         self._start = number * (kind.stride or 0)
         lengths = np.minimum(counts[text] - self._start, kind.max_tokens)
@@ -72,7 +72,8 @@ class LabelledTexts(Batches):
         self._rows = rows.view(kind.row_dtype)
         if self._task is not None:
             self._unwritten = kind.encoder.special_ids, kind.encoder.mask_id
-            self.most_rows = max(1, MOST_LOGITS // (kind.max_tokens * kind.vocabulary))
+            classes = len(signature.target.classes or ()) or kind.vocabulary
+            self.most_rows = max(1, MOST_LOGITS // (kind.max_tokens * classes))
 
     @property
     def sample_count(self) -> int:
@@ -103,12 +104,18 @@ class LabelledTexts(Batches):
         ids = np.where(np.arange(width) < counts[:, None], ids, self._kind.pad_id)
         labels = self.labels[chosen]
         if self._task is not None:
-            ids, labels = self._labelled(self._task, chosen, ids.astype(np.int64), counts)
+            words = self._kind.words(table, width)
+            ids, labels = self._labelled(self._task, chosen, ids.astype(np.int64), counts, words)
         named = self._kind.arrays(ids, counts, table[:, 1])
         return tuple(named[name] for name in self._names), labels
 
     def _labelled(
-        self, task: CausalLM, chosen: Indices, ids: Indices, counts: Indices
+        self,
+        task: TokenTask,
+        chosen: Indices,
+        ids: Indices,
+        counts: Indices,
+        words: NDArray[np.int64] | None,
     ) -> tuple[Indices, Indices]:
         kind, start = self._kind, self._start[chosen]
         draws = self._draws or Draws(MEASURED, 0)
@@ -121,6 +128,9 @@ class LabelledTexts(Batches):
             special=special,
             mask_id=mask_id,
             draw=lambda row: draws.of(int(self.ids[chosen[row]]), place=int(start[row])),
+            labels=self.labels[chosen],
+            words=words,
+            target=self._target,
         )
         return task.labelled(tokens)
 
@@ -131,7 +141,7 @@ class LabelledTexts(Batches):
         if len(rows) and (rows >= 0).all():
             table = self._rows[rows]
             return table
-        table = np.zeros((len(texts), HEADER + self._kind.most_ids), self._kind.row_dtype)
+        table = np.zeros((len(texts), self._kind.row_numbers), self._kind.row_dtype)
         found = rows >= 0
         table[found] = self._rows[rows[found]]
         for place in np.flatnonzero(~found).tolist():
@@ -143,7 +153,7 @@ class LabelledTexts(Batches):
             return self._kind.row(self._files[text]).view(self._kind.row_dtype)
         except Unreadable:
             # It was readable when the job started, so it has been erased since: use zeros.
-            return np.zeros(HEADER + self._kind.most_ids, self._kind.row_dtype)
+            return np.zeros(self._kind.row_numbers, self._kind.row_dtype)
 
 
 def encode_all(

@@ -204,7 +204,8 @@ class ModelComparer:
         if measurement.own_loss is not None:
             return self._measure_own_loss(measurement.own_loss, path, chosen, side)
         task = TASKS[measurement.loss]
-        loss_of, metric = task.metric("loss").of_samples, self._metric
+        loss_of = task.metric("loss").of_samples
+        metric = task.metric(self._measurement.metric, measurement.signature.target)
         model = InferenceModel(
             Path(path),
             signature=measurement.signature,
@@ -262,7 +263,8 @@ class ModelComparer:
 
     @property
     def _metric(self) -> Metric:
-        return TASKS[self._measurement.loss].metric(self._measurement.metric)
+        what = self._measurement
+        return TASKS[what.loss].metric(what.metric, what.signature.target)
 
     def _interval(self, ours: PerSample, theirs: PerSample) -> Interval | None:
         if not len(ours) or not np.isfinite(ours - theirs).all():

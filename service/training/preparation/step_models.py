@@ -131,7 +131,7 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
         lora=task.lora,
         classes=task.classes,
         # Features do not include the label.
-        divide=task.divide and task.loss_output is None and not TASKS[task.loss].makes_labels,
+        divide=task.divide and task.loss_output is None and not TASKS[task.loss].labels_tokens,
         text=task.text,
     )
 

@@ -14,12 +14,14 @@ from service.training.tasks.numbers import AbsoluteError, Huber, SquaredError
 from service.training.tasks.own import LossOfModel
 from service.training.tasks.supcon import SupervisedContrastive
 from service.training.tasks.task import LearningTask, Metric
+from service.training.tasks.token_classification import TokenClassification
 
 TASKS: dict[str, LearningTask] = {
     task.name: task
     for task in (
         *(CrossEntropy(), SquaredError(), BinaryCrossEntropy(), AbsoluteError(), Huber()),
-        *(Multilabel(), SupervisedContrastive(), CausalLM(), MaskedLM(), LossOfModel()),
+        *(Multilabel(), SupervisedContrastive(), CausalLM(), MaskedLM()),
+        *(TokenClassification(), LossOfModel()),
     )
 }
 """By the name of the loss; of those that fit an output, the first is suggested."""

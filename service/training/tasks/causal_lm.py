@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import exp
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from msgspec import Struct
-from msgspec.structs import replace
 
 from service.training.data.counting import counts as counts_of
 from service.training.engine import Array
 from service.training.errors import refuse
-from service.training.loss import Loss
-from service.training.tasks.cross_entropy import compare
-from service.training.tasks.loss_graph import LossAndGradient, LossInputs
-from service.training.tasks.task import LearningTask, Metric, PassMetrics, PerSample
+from service.training.tasks.by_token import TextTokens, TokenTask, token_counts, token_losses
+from service.training.tasks.task import Metric, PassMetrics, PerSample
 from storage.records.signatures import IGNORED, TargetSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from service.training.graph.tensor import Shape
-
 RANKS = (1, 3, 5)
-CLASS_AXIS = -1
 LONGEST = 700.0
 """Of a loss whose exponential float64 holds."""
 
@@ -42,19 +35,6 @@ def next_tokens(
     after = np.roll(ids, -1, axis=1)
     is_new = (places < counts[:, None]) & (places >= known[:, None])
     return np.where(is_new, after, IGNORED)
-
-
-def token_losses(output: Array, target: Array) -> PerSample:
-    """Mean over the tokens of each sample that count. output: (batch, tokens, vocabulary)."""
-    losses = np.zeros(len(output))
-    for row, (logits, wanted) in enumerate(zip(output, target, strict=True)):
-        there = counts_of(wanted)
-        if there.any():
-            wide = logits[there].astype(np.float64)
-            wide -= wide.max(axis=1, keepdims=True)
-            chosen = np.take_along_axis(wide, wanted[there][:, None], axis=1)[:, 0]
-            losses[row] = (np.log(np.exp(wide).sum(axis=1)) - chosen).mean()
-    return losses
 
 
 def ranks(output: Array, target: Array) -> list[NDArray[np.int64]]:
@@ -93,9 +73,8 @@ class TokenMetrics(PassMetrics):
         self._near = dict.fromkeys(RANKS, 0)
 
     def weights(self, target: Array) -> PerSample:
-        """TextTokens: batches differ in length, so that shares of it do not compare."""
-        tokens: PerSample = counts_of(target).sum(axis=1).astype(np.float64)
-        return tokens
+        """Tokens: batches differ in length, so that shares of it do not compare."""
+        return token_counts(target)
 
     def update(self, output: Array, target: Array) -> None:
         tokens = self.weights(target)
@@ -113,28 +92,11 @@ class TokenMetrics(PassMetrics):
         return {"perplexity": perplexity(self._loss / total), **near, "tokens": total}
 
 
-class TextTokens(Struct, frozen=True):
-    """Texts of which a task makes inputs and labels. ids: (n, width). counts: (n,), how many are
-    there. known: (n,), how many of the first the window before holds. special: ids that are no part
-    of what was written. draw: a row's generator, valid until the next call; the same numbers for a
-    text and an epoch of a job, whatever the batch.
-    """
-
-    ids: NDArray[np.int64]
-    counts: NDArray[np.int64]
-    known: NDArray[np.int64]
-    vocabulary: int
-    special: Sequence[int]
-    mask_id: int | None
-    draw: Callable[[int], np.random.Generator]
-
-
-class CausalLM(LearningTask):
+class CausalLM(TokenTask):
     """Logits (batch, tokens, vocabulary): those at each token are of the one after it."""
 
     name = "causal_lm"
     title = "next token: a text is its own label"
-    label_dtype = "int64"
     makes_labels = continues_texts = True
     needs_mask: ClassVar[bool] = False
     """Whether it hides tokens, by one that the tokenizer has for that."""
@@ -149,17 +111,7 @@ class CausalLM(LearningTask):
     )
 
     def labelled(self, tokens: TextTokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The ids that are fed, and the labels. (n, width) each."""
         return tokens.ids, next_tokens(tokens.ids, tokens.counts, tokens.known)
-
-    def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
-        return compare(replace(loss, class_axis=CLASS_AXIS), inputs)
-
-    def target_shape(self, loss: Loss, output: Shape) -> Shape:
-        return output[:-1]
-
-    def weight(self, loss: Loss, target: Array) -> float:
-        return float(counts_of(target).sum() / target[0].size)
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
         if len(output) != 2 or output[1] < 2:
@@ -169,10 +121,6 @@ class CausalLM(LearningTask):
                 f"has the shape {list(output)}; for a class of each text choose cross_entropy",
             )
         return TargetSpec("labels", "int64", (0,))
-
-    def fed_target(self, target: TargetSpec, row: Sequence[int]) -> TargetSpec:
-        tokens, vocabulary = row
-        return TargetSpec("labels", "int64", (tokens,), vocabulary)
 
     def pass_metrics(self, target: TargetSpec) -> PassMetrics:
         return TokenMetrics()

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from service.training.tasks.causal_lm import CausalLM, TextTokens
+from service.training.tasks.by_token import TextTokens
+from service.training.tasks.causal_lm import CausalLM
 from storage.records.signatures import IGNORED
 
 if TYPE_CHECKING:

@@ -96,6 +96,10 @@ class LearningTask:
     metrics: ClassVar[tuple[Metric, ...]]
     figures_by_class: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[frozenset[str]] = frozenset()
+    labels_tokens: ClassVar[bool] = False
+    """Whether it learns texts by a label of each token, made when they are tokenized."""
+    takes_spans: ClassVar[bool] = False
+    """Whether a label is spans of a text, of the target's `span_types`."""
     makes_labels: ClassVar[bool] = False
     has_classes: ClassVar[bool] = False
     scales_labels: ClassVar[bool] = False
@@ -109,8 +113,9 @@ class LearningTask:
     has_doubt: ClassVar[bool] = False
     last_operators: ClassVar[tuple[tuple[str, str], ...]] = ()
 
-    def metric(self, name: str) -> Metric:
-        """The metric of this name."""
+    def metric(self, name: str, target: TargetSpec | None = None) -> Metric:
+        """The metric of this name. target: of the labels, for those that depend on its classes."""
+        del target
         return next(each for each in self.metrics if each.name == name)
 
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:

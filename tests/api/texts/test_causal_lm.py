@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
+import pytest
 from support import Served, wait_until
-from texts import classifier, decoder, tokenizer
+from texts import classifier, decoder, labeller, tokenizer
 from tokenizers import Tokenizer
 
 WORDS = ("the cat sat on the mat", "a dog ran in the park", "the bird sang in a tree")
+PLACES = ("mat", "park", "tree")
 TEXTS = [f"{WORDS[n % 3]} and {WORDS[(n + 1) % 3]} {n}" for n in range(60)]
 TEXT = {"kind": "text", "max_tokens": 32}
 RECIPE = {"epochs": 8, "batch_size": 8, "learning_rate": 0.01, "seed": 1}
@@ -83,13 +86,32 @@ def test_a_decoder_learns_texts_that_have_no_labels(served: Served) -> None:
     assert Tokenizer.from_str(fetched.text).decode([logits[0, -1].argmax()]) == "mat"
 
 
-def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(served: Served) -> None:
-    register(served, "bytes", decoder(64), preprocess={**TEXT, "max_tokens": 12, "stride": 8})
-    send(served, "bytes", TEXTS)
+@pytest.mark.parametrize(
+    ("name", "model", "spec", "label"),
+    [
+        (
+            "bytes",
+            decoder(64),
+            {"preprocess": {**TEXT, "max_tokens": 12, "stride": 8}},
+            lambda _: None,
+        ),
+        (
+            "spans",
+            labeller(64, 2),
+            {"loss": "token_classification", "classes": ["O", "PLACE"]},
+            lambda text: ["PLACE" if word in PLACES else "O" for word in text.split()],
+        ),
+    ],
+)
+def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(
+    served: Served, name: str, model: bytes, spec: dict[str, Any], label: Callable[[str], Any]
+) -> None:
+    register(served, name, model, **spec)
+    assert send(served, name, TEXTS, [label(text) for text in TEXTS]).status_code == 201
     long = RECIPE | {"epochs": 300}
-    calm = served.train("bytes", **long, **{"from": "base"})
+    calm = served.train(name, **long, **{"from": "base"})
 
-    job = served.ask_for_job("bytes", **long, **{"from": "base"})["id"]
+    job = served.ask_for_job(name, **long, **{"from": "base"})["id"]
     wait_until(lambda: served.job(job)["progress"]["step"], "the first steps")
     assert served.http.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
     step = served.job(job)["progress"]["step"]
@@ -107,7 +129,7 @@ def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(serve
         {
             each.name: each.SerializeToString()
             for each in onnx.load_from_string(
-                served.http.get(f"/v1/models/bytes/versions/{done['version']}/model.onnx").content
+                served.http.get(f"/v1/models/{name}/versions/{done['version']}/model.onnx").content
             ).graph.initializer
         }
         for done in (calm, hasty)

@@ -116,6 +116,16 @@ def classifier(
     return _written(g, ["batch", classes], tokens, more)
 
 
+def labeller(vocabulary: int, classes: int, *, width: int = 16, positions: int = 64) -> bytes:
+    """Logits of classes for each token, (batch, tokens, classes), by attention both ways."""
+    g = Graph(0)
+    x, _ = _embedded(g, vocabulary, width, positions)
+    x = _block(g, x, width, heads=2, name="layer.0", hidden=_absent(g))
+    product = g.add("MatMul", x, g.weight("head.weight", width, classes))
+    g.add("Add", product, g.weight("head.bias", classes), name="logits")
+    return _written(g, ["batch", "tokens", classes], "tokens", ("attention_mask",))
+
+
 def _embedded(
     g: Graph, vocabulary: int, width: int, positions: int, *, pairs: bool = False
 ) -> tuple[str, str]:

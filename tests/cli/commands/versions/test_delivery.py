@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from support import mlp
+from texts import labeller, tokenizer
 
 from api.bodies.samples import FILES
 from cli.client import Client, model_path
@@ -126,6 +127,21 @@ def test_an_embedding_is_printed(client: Client, honed: Callable[..., Any], tmp_
     numbers = json.loads(answer.stdout)["predictions"][0]["embedding"]
     printed = honed("predict", "places", tmp_path / "inputs.json").stdout
     assert f"{numbers[0]:.4g}, {numbers[1]:.4g}" in printed
+
+
+def test_spans_are_printed_with_their_characters(
+    client: Client, honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    spec = {"name": "names", "loss": "token_classification", "classes": ["PER", "O"]}
+    spec["preprocess"] = {"kind": "text", "max_tokens": 16}
+    files = {"model": labeller(64, 2), "tokenizer": tokenizer(["Anna saw Bob"])}
+    client.request("POST", "/v1/models", data={"spec": json.dumps(spec)}, files=files)
+    (tmp_path / "text.json").write_text(json.dumps({"text": "Anna saw Bob and Anna"}))
+    asked = ("predict", "names", tmp_path / "text.json")
+    spans = json.loads(honed(*asked, "--json").stdout)["predictions"][0]["spans"]
+    assert spans
+    shown = [f"PER {each['start']}-{each['end']} {each['score']:.4g}" for each in spans]
+    assert ", ".join(shown) in honed(*asked).stdout
 
 
 def test_predictions_are_kept_and_corrected(

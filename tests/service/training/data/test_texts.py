@@ -97,7 +97,7 @@ def test_the_order_follows_from_seed_and_epoch(tmp_path: Path, kind: Text) -> No
 def test_a_long_text_is_windows_whose_tokens_are_predicted_once(tmp_path: Path) -> None:
     long = " ".join(WORDS * 4)
     kind = kind_of(tmp_path, stride=16, max_windows=8)
-    (ids, _), *_ = kind.encoder.encode([(long, None)])
+    (ids, *_), *_ = kind.encoder.encode([(long, None)])
     data = opened(tmp_path, kind, ["a cat", long, "a dog"])
 
     windows = len(data) - 2
@@ -117,7 +117,7 @@ def test_a_long_text_is_windows_whose_tokens_are_predicted_once(tmp_path: Path) 
 
 def test_without_a_stride_a_text_is_truncated_on_the_side_that_is_said(tmp_path: Path) -> None:
     long = " ".join(WORDS * 4)
-    (ids, _), *_ = kind_of(tmp_path, stride=24, max_windows=99).encoder.encode([(long, None)])
+    (ids, *_), *_ = kind_of(tmp_path, stride=24, max_windows=99).encoder.encode([(long, None)])
     for side, expected in (("right", ids[:24]), ("left", ids[-24:])):
         folder = tmp_path / side
         folder.mkdir()

@@ -6,7 +6,8 @@ import numpy as np
 
 from service.training.evaluation.evaluate import by_sample
 from service.training.tasks import TASKS
-from service.training.tasks.causal_lm import perplexity, token_losses
+from service.training.tasks.by_token import token_losses
+from service.training.tasks.causal_lm import perplexity
 from storage.records.signatures import IGNORED, TargetSpec
 
 TASK = TASKS["causal_lm"]

@@ -6,7 +6,7 @@ import numpy as np
 
 from service.preprocess.augmentation.draws import Draws
 from service.training.tasks import TASKS
-from service.training.tasks.causal_lm import TextTokens
+from service.training.tasks.by_token import TextTokens
 from storage.records.signatures import IGNORED
 
 MASK, SPECIAL, VOCABULARY = 4, (0, 1, 2, 3, 4), 1000
@@ -24,6 +24,9 @@ def masked(seed: int, epoch: int, *, rows: int = 400, pads: int = 0) -> tuple[np
     tokens = TextTokens(
         *(ids, counts, np.zeros(rows, np.int64), VOCABULARY, SPECIAL, MASK),
         draw=lambda row: draws.of(row + 1),
+        labels=np.empty((rows, 0)),
+        words=None,
+        target=TASKS["masked_lm"].target_spec((40, VOCABULARY), None),
     )
     return ids, counts, *TASKS["masked_lm"].labelled(tokens)
 

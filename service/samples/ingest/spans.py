@@ -1,0 +1,123 @@
+"""Reads labels that are spans of a text: characters with a type, or a class for each word."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar
+
+import numpy as np
+
+from service.samples.columns import Column, Unfitted, Value
+from service.samples.ingest.json_value import read_json
+from service.training.tasks.spans import Scheme, Span, scheme_of, spans_of
+from storage.database.codec import encode
+from storage.records.signatures import TargetSpec
+
+FIELDS = ("start", "end", "label")
+MAX_LABEL_BYTES = 2**19
+"""Of the JSON of a text's spans."""
+GIVEN_WORD = re.compile(r"\S+")
+WANTED = (
+    'a list of {"start": 0, "end": 5, "label": TYPE} in characters of the text, or of one class for'
+    " each word"
+)
+
+
+class SpanReader(Column):
+    """Labels of texts. They are stored as spans in order, whichever way they came."""
+
+    name = "label"
+    schema: ClassVar = {"description": WANTED}
+
+    def __init__(self, target: TargetSpec) -> None:
+        assert target.classes is not None
+        self._scheme = scheme_of(target.classes)
+        self._at = {name: index for index, name in enumerate(target.classes)}
+
+    def parse(self, value: Any) -> Value:
+        """What it is once it is fitted to its text. Classes of words may be one text as well."""
+        if isinstance(value, str):
+            try:
+                value = read_json(value) if value.startswith("[") else value.split()
+            except ValueError as error:
+                return None, f"label: {error}; send {WANTED}"
+        if value is None:
+            return None, None
+        if not isinstance(value, list):
+            return None, f"label: send {WANTED}"
+        if value and all(isinstance(each, str) for each in value):
+            return self._words(value)
+        spans: list[Span] = []
+        for place, each in enumerate(value):
+            span = self._span(each)
+            if isinstance(span, str):
+                return None, f"label: span {place} {span}"
+            spans.append(span)
+        return _Spans(tuple(spans)), None
+
+    def _words(self, names: list[str]) -> Value:
+        for place, name in enumerate(names):
+            if name not in self._at:
+                known = ", ".join(map(repr, [*self._at][:20]))
+                shown = repr(name[:100])
+                return None, f"label: word {place} is {shown}, which is none of {known}"
+        return _Words(tuple(self._at[name] for name in names), self._scheme), None
+
+    def _span(self, value: Any) -> Span | str:
+        """A span, or what is wrong with it."""
+        if not isinstance(value, dict) or set(value) != {*FIELDS}:
+            return f"is no object of {', '.join(FIELDS)} alone; send {WANTED}"
+        start, end, label = (value[name] for name in FIELDS)
+        if type(start) is not int or type(end) is not int:
+            return "has a start or an end that is no integer; count characters from 0"
+        if not 0 <= start < end:
+            return f"goes from {start} to {end}; start is 0 or more, and less than end"
+        if label not in self._scheme.types:
+            known = ", ".join(map(repr, self._scheme.types[:20]))
+            return f"has the label {str(label)[:100]!r}, which is none of {known}"
+        return Span(start, end, label)
+
+
+class _Spans(Unfitted, frozen=True):
+    spans: tuple[Span, ...]
+
+    def fitted(self, record: bytes) -> Value:
+        length = len(record.decode(errors="replace"))
+        for place, span in enumerate(self.spans):
+            if span.end > length:
+                detail = f"ends at {span.end}, and the text has {length} characters"
+                return None, f"label: span {place} {detail}"
+        ordered = sorted(self.spans, key=lambda span: span.start)
+        for one, other in pairwise(ordered):
+            if other.start < one.end:
+                told = [self.spans.index(each) for each in (one, other)]
+                return None, f"label: spans {told[0]} and {told[1]} overlap; a word has one class"
+        return _stored(ordered)
+
+
+class _Words(Unfitted, frozen=True):
+    """classes: of each word that white space separates."""
+
+    classes: tuple[int, ...]
+    scheme: Scheme
+
+    def fitted(self, record: bytes) -> Value:
+        words = [match.span() for match in GIVEN_WORD.finditer(record.decode(errors="replace"))]
+        if len(words) != len(self.classes):
+            detail = f"{len(self.classes)} classes, and the text has {len(words)} words"
+            return None, f"label: {detail}, which white space separates"
+        found = spans_of(np.array(self.classes), self.scheme)
+        types = self.scheme.types
+        return _stored(
+            [Span(words[each.first][0], words[each.end - 1][1], types[each.type]) for each in found]
+        )
+
+
+def _stored(spans: Sequence[Span]) -> Value:
+    label = encode(spans)
+    if len(label) > MAX_LABEL_BYTES:
+        detail = f"its spans take {len(label)} bytes as JSON, and the most is {MAX_LABEL_BYTES}"
+        return None, f"label: {detail}; send the text in parts"
+    return label, None
