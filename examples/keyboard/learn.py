@@ -7,14 +7,15 @@ HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/keyboard/learn.p
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
-import httpx
 from measuring import LONGEST, Keyboard
 from writing import base_set, divided, manual, names_of_tests
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from asking import ask, honed
 
 HERE = Path(__file__).parent
 NAME = "keyboard"
@@ -24,30 +25,12 @@ TYPED = 60
 FILES_AT_ONCE = 250
 
 
-def honed(*arguments: str | Path) -> str:
-    """What the command line prints; it finds daemon and token in the environment."""
-    program = [Path(sys.executable).with_name("honed"), *arguments]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"honed {arguments[0]}: {done.stderr}")
-    return done.stdout
-
-
-def ask(method: str, path: str, **more: object) -> httpx.Response:
-    headers = {"Authorization": f"Bearer {os.environ['HONED_TOKEN']}"}
-    url = f"{os.environ['HONED_URL']}/v1/models/{NAME}/{path}"
-    answer = httpx.request(method, url, headers=headers, timeout=60, trust_env=False, **more)
-    if answer.is_error:
-        raise SystemExit(answer.text)
-    return answer
-
-
 def send(path: str, sentences: list[str]) -> None:
     """As files of a form, each a text."""
     for at in range(0, len(sentences), FILES_AT_ONCE):
         some = sentences[at : at + FILES_AT_ONCE]
         files = [("file", (f"{n}.txt", each.encode(), "text/plain")) for n, each in enumerate(some)]
-        ask("POST", path, files=files)
+        ask("POST", f"{NAME}/{path}", files=files)
 
 
 def told(name: str, keyboard: Keyboard, old: list[str], new: list[str]) -> None:
@@ -71,15 +54,15 @@ def main() -> None:
     _, kept = base_set(known)
     send("base-set", kept)
     send("samples", typed)
-    base = ask("GET", "latest/model.onnx").content
+    base = ask("GET", f"{NAME}/latest/model.onnx").content
     told("before", Keyboard(base, tokenizer.read_text("utf-8")), old, new)
     options = {"epochs": EPOCHS, "batch-size": BATCH_SIZE, "learning-rate": LEARNING_RATE}
     options |= {"schedule": "cosine", "replay": REPLAY, "seed": 1}
     honed("train", NAME, "--watch", *(f"--{name}={value}" for name, value in options.items()))
-    version = ask("GET", "latest").json()
+    version = ask("GET", f"{NAME}/latest").json()
     print(version["reason"])
-    learned = ask("GET", "latest/model.onnx").content
-    fetched = ask("GET", "tokenizer.json").text
+    learned = ask("GET", f"{NAME}/latest/model.onnx").content
+    fetched = ask("GET", f"{NAME}/tokenizer.json").text
     told("after", Keyboard(learned, fetched), old, new)
 
 

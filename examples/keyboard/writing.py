@@ -20,15 +20,14 @@ HELD_BACK = 8
 
 def manual() -> list[str]:
     """The sentences of the documentation: the author whose words the base model knows."""
-    pages = [path.read_text("utf-8") for path in sorted((ROOT / "docs").glob("*.md"))]
-    return _sentences(NO_PROSE.sub(" ", page) for page in pages)
+    return sentences(map(prose, sorted((ROOT / "docs").glob("*.md"))))
 
 
 def names_of_tests() -> list[str]:
     """The sentences that tests are named by: the author whom the device learns."""
     files = sorted((ROOT / "tests").rglob("test_*.py"))
     names = [re.findall(r"def test_(\w+)", path.read_text("utf-8")) for path in files]
-    return _sentences(name.replace("_", " ") for each in names for name in each)
+    return sentences(name.replace("_", " ") for each in names for name in each)
 
 
 def base_set(sentences: list[str]) -> tuple[list[str], list[str]]:
@@ -46,7 +45,13 @@ def divided(sentences: list[str]) -> tuple[list[str], list[str]]:
     return [each for each in sentences if each not in taken], kept_back
 
 
-def _sentences(texts: Iterable[str]) -> list[str]:
+def prose(page: Path) -> str:
+    """What is written on a page beside tables, code and titles."""
+    return NO_PROSE.sub(" ", page.read_text("utf-8"))
+
+
+def sentences(texts: Iterable[str]) -> list[str]:
+    """Those of several words, in lower case and without marks, each once."""
     found: dict[str, None] = {}
     for text in texts:
         for part in re.split(r"[.!?:;\n]\s|\n\n", text):

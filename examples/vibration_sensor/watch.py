@@ -7,17 +7,18 @@ HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/vibration_sensor
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-import httpx
 from model import LENGTH, PREPROCESS, STRIDE, base_model
 from recordings import CLASSES, as_csv, record
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from asking import ask, honed
 
 NAME = "pump"
 RECORDINGS, SECONDS = 2, 240
@@ -25,29 +26,11 @@ KEPT_BACK = 100
 """Seed of the recording that no training sees."""
 
 
-def honed(*arguments: str | Path) -> str:
-    """What the command line prints; it finds daemon and token in the environment."""
-    program = [Path(sys.executable).with_name("honed"), *arguments]
-    done = subprocess.run(program, capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise SystemExit(f"honed {arguments[0]}: {done.stderr}")
-    return done.stdout
-
-
 def predicted(recording: str) -> list[str]:
     """The state of each window, as the version that is in use sees it."""
-    answer = httpx.post(
-        f"{os.environ['HONED_URL']}/v1/models/{NAME}/predict",
-        content=recording.replace(",calm", ",").replace(",bearing", ",").replace(",mount", ","),
-        headers={
-            "Authorization": f"Bearer {os.environ['HONED_TOKEN']}",
-            "Content-Type": "text/csv",
-        },
-        timeout=60,
-        trust_env=False,
-    )
-    if answer.is_error:
-        raise SystemExit(answer.text)
+    unlabelled = recording.replace(",calm", ",").replace(",bearing", ",").replace(",mount", ",")
+    headers = {"Content-Type": "text/csv"}
+    answer = ask("POST", f"{NAME}/predict", content=unlabelled, headers=headers)
     return [each["label"] for each in answer.json()["predictions"]]
 
 

@@ -1,0 +1,125 @@
+"""Makes base.onnx and tokenizer.json: an encoder of sentences that knows the code's words.
+
+A daemon of its own trains it, as any model of texts: to tell the rooms of the project apart by
+their sentences. Then its head goes, and the table of its words is stored in int8.
+
+    python examples/messages/pretrain.py [FOLDER]
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from onnxruntime.quantization import QuantType, quantize_dynamic
+from reading import TOPICS, Texts, rooms
+from tokenizers import Tokenizer, models, pre_tokenizers, trainers
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from asking import ask, honed
+
+from cli.demo.daemon import running
+
+VOCABULARY, WIDTH, LONGEST = 2048, 64, 48
+OPSET, IR_VERSION = 17, 8
+NAME = "rooms"
+EPOCHS, BATCH_SIZE, LEARNING_RATE = 6, 64, 1e-2
+Weights = dict[str, NDArray[np.float32]]
+
+
+def trained_tokenizer(texts: list[str]) -> Tokenizer:
+    """Byte-pair encoding of these texts."""
+    made = Tokenizer(models.BPE())
+    made.pre_tokenizer = pre_tokenizers.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    options = {"vocab_size": VOCABULARY, "special_tokens": ["<pad>"], "initial_alphabet": alphabet}
+    made.train_from_iterator(texts, trainers.BpeTrainer(**options, show_progress=False))
+    return made
+
+
+def initial_weights(classes: int, seed: int = 0) -> Weights:
+    """Of variance 0.01 for words, 1/inputs for the head."""
+    draw = np.random.default_rng(seed).standard_normal
+    return {
+        "words": (draw((VOCABULARY, WIDTH)) / 10).astype(np.float32),
+        "head.weight": (draw((WIDTH, classes)) / np.sqrt(WIDTH)).astype(np.float32),
+        "head.bias": np.zeros(classes, np.float32),
+    }
+
+
+def encoder(weights: Weights) -> onnx.ModelProto:
+    """input_ids, attention_mask (N, tokens) int64 → logits (N, classes), of the mean of words."""
+    nodes = [
+        helper.make_node("Gather", ["words", "input_ids"], ["each"], name="look_up"),
+        helper.make_node("Cast", ["attention_mask"], ["seen"], to=TensorProto.FLOAT),
+        helper.make_node("Unsqueeze", ["seen", "last"], ["kept"]),
+        helper.make_node("Mul", ["each", "kept"], ["said"]),
+        helper.make_node("ReduceSum", ["said", "tokens"], ["sum"], keepdims=0),
+        helper.make_node("ReduceSum", ["seen", "tokens"], ["count"], keepdims=1),
+        helper.make_node("Div", ["sum", "count"], ["features"]),
+        helper.make_node("Gemm", ["features", "head.weight", "head.bias"], ["logits"]),
+    ]
+    constants = {"last": np.array([2], np.int64), "tokens": np.array([1], np.int64)}
+    graph = helper.make_graph(
+        nodes,
+        "messages",
+        [
+            helper.make_tensor_value_info(name, TensorProto.INT64, ["N", "tokens"])
+            for name in ("input_ids", "attention_mask")
+        ],
+        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", None])],
+        [numpy_helper.from_array(a, n) for n, a in (constants | weights).items()],
+    )
+    opset = [helper.make_opsetid("", OPSET)]
+    model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=opset)
+    onnx.checker.check_model(model, full_check=True)
+    return model
+
+
+def learned(texts: Texts, tokenizer: Path, folder: Path) -> Weights:
+    """The weights once a daemon has trained them. folder: for its data."""
+    untrained = folder / "untrained.onnx"
+    names = sorted({room for _, room in texts})
+    onnx.save(encoder(initial_weights(len(names))), untrained)
+    classes = [part for each in names for part in ("--class", each)]
+    text = json.dumps({"kind": "text", "max_tokens": LONGEST})
+    with running(folder) as daemon:
+        os.environ["HONED_URL"] = daemon.client.url
+        os.environ["HONED_TOKEN"] = daemon.token_file.read_text("ascii").strip()
+        honed(
+            *("models", "add", untrained, "--name", NAME, "--loss", "cross_entropy", *classes),
+            *("--preprocess", text, "--tokenizer", tokenizer),
+        )
+        lines = "\n".join(json.dumps({"text": text, "label": room}) for text, room in texts)
+        headers = {"Content-Type": "application/jsonl"}
+        print(ask("POST", f"{NAME}/samples", content=lines, headers=headers).text)
+        options = {"epochs": EPOCHS, "batch-size": BATCH_SIZE, "learning-rate": LEARNING_RATE}
+        options |= {"seed": 1}
+        given = [f"--{name}={value}" for name, value in options.items()]
+        print(honed("train", NAME, "--watch", "--now", *given).strip().splitlines()[-1])
+        trained = onnx.load_from_string(ask("GET", f"{NAME}/latest/model.onnx").content)
+    return {each.name: numpy_helper.to_array(each) for each in trained.graph.initializer}
+
+
+def main(folder: Path) -> None:
+    """Write both files."""
+    texts, tokenizer = rooms(), folder / "tokenizer.json"
+    trained_tokenizer([each for each, _ in texts]).save(str(tokenizer), pretty=False)
+    with tempfile.TemporaryDirectory() as scratch:
+        weights = learned(texts, tokenizer, Path(scratch))
+        plain = Path(scratch) / "plain.onnx"
+        onnx.save(encoder(initial_weights(len(TOPICS)) | {"words": weights["words"]}), plain)
+        base, only = folder / "base.onnx", ["look_up"]
+        quantize_dynamic(plain, base, weight_type=QuantType.QInt8, nodes_to_quantize=only)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)
