@@ -40,14 +40,6 @@ def interpret(model: Model, outputs: Tensors, wanted: Wanted) -> dict[str, Array
         rankers = losses(lambda each: each.ranks_classes)
         detail = f"only the loss {rankers} ranks classes; the model's is {model.loss}"
         problems.append(Problem("/query/top", detail))
-    if task.makes_labels and not wanted.outputs:
-        words = (
-            f"; /v1/models/{model.name}/complete has the next words" if task.continues_texts else ""
-        )
-        detail = (
-            f"{model.loss} has logits for every token: ask for them with ?output={model.output}"
-        )
-        problems.append(Problem("/query/output", f"{detail}{words}"))
     if problems:
         raise InvalidInput("the query does not fit the model", problems=problems)
     main = outputs[model.output] if model.output in outputs else next(iter(outputs.values()))

@@ -8,7 +8,6 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import onnx
 import onnxruntime
 import pytest
@@ -72,17 +71,9 @@ def test_a_decoder_learns_texts_that_have_no_labels(served: Served) -> None:
     assert {each.key: each.value for each in model.metadata_props}[
         "hone.tokenizer_sha256"
     ] == sha256
-    path, asked = "/v1/models/lm/predict", {"text": "the cat sat on the"}
-    refused = served.http.post(path, json=asked)
-    assert refused.status_code == 422
-    assert refused.json()["errors"][0]["pointer"] == "/query/output"
-    assert "/v1/models/lm/complete has the next words" in refused.json()["errors"][0]["detail"]
     ids = Tokenizer.from_str(fetched.text).encode("the cat sat on the").ids
     session = onnxruntime.InferenceSession(model.SerializeToString())
     logits = session.run(None, {"input_ids": [ids], "attention_mask": [[1] * len(ids)]})[0]
-    answer = served.http.post(path, json=asked, params={"output": "logits"}).json()
-    (told,) = (each["outputs"]["logits"] for each in answer["predictions"])
-    np.testing.assert_allclose(told, logits[0], rtol=1e-4, atol=1e-4)
     assert Tokenizer.from_str(fetched.text).decode([logits[0, -1].argmax()]) == "mat"
 
 

@@ -41,8 +41,8 @@ def stored(served: Served, sample: int) -> str:
 def test_texts_are_stored_without_it(careful: Served) -> None:
     (sample,) = send(careful, TEXT)
     assert stored(careful, sample) == KEPT
-    asked, path = {"text": "Again: " + TEXT}, "/v1/models/notes/predict?keep=true&output=logits"
-    predicted = careful.http.post(path, json=asked).json()
+    asked = {"text": "Again: " + TEXT}
+    predicted = careful.http.post("/v1/models/notes/predict?keep=true", json=asked).json()
     assert stored(careful, *predicted["ids"]) == "Again: " + KEPT
     careful.stop()
     for file in (each for each in careful.data_dir.rglob("*") if each.is_file()):
