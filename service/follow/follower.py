@@ -131,7 +131,9 @@ class Follower:
         from service.follow.asking import Asking
 
         asking = self._current = Asking(
-            *(follow, self._store, self._settings),
+            follow,
+            self._store,
+            self._settings,
             folder=self._folder(follow),
             children=self._children,
             upgrades=self._upgrades,

@@ -78,7 +78,7 @@ def run(
 
     try:
         trained = go_through(
-            *(task, engine, datasets, callbacks_from), sampler=sampler, plan=plan, state=state
+            task, engine, datasets, callbacks_from, sampler=sampler, plan=plan, state=state
         )
         if task.update is None:
             return finish(task, trained, datasets, plan=plan)
@@ -91,7 +91,7 @@ def run(
 
     distinct = min(len(sampler), datasets.train.sample_count)
     return make_update(
-        *(task, engine, state), train_samples=distinct, validation=metrics, reason=reason
+        task, engine, state, train_samples=distinct, validation=metrics, reason=reason
     )
 
 

@@ -71,7 +71,8 @@ class TriggerChecker:
             rule, eligible = Rule(**trigger.rule), observation.verdict.eligible
             drifted = self._drifted(trigger) if rule.on_drift else None
             due = is_due(
-                *(trigger, rule),
+                trigger,
+                rule,
                 now=self._now(),
                 labelled=labelled,
                 eligible=eligible,

@@ -52,7 +52,10 @@ class Datasets(Struct, frozen=True):
         is_balanced = wanted.sampling == "balanced"
         classes = by_class(self.own, self.train.labels) if is_balanced else ()
         return Sampler(
-            *(self.own, self.base, wanted.replay or 0.0, classes),
+            self.own,
+            self.base,
+            wanted.replay or 0.0,
+            classes,
             lengths=self.train.lengths,
             batch_size=wanted.batch_size,
         )
