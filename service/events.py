@@ -90,9 +90,8 @@ class Feed:
     the loop's queue, the event first.
     """
 
-    def __init__(self, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, store: Store) -> None:
         self._loop = asyncio.get_running_loop()
-        self._now = now
         self._listeners: tuple[Listener, ...] = ()
         self._readers: set[Reader] = set()
         self._closed = False
@@ -104,7 +103,7 @@ class Feed:
 
     def announce(self, type: str, model: str | None, data: dict[str, Any]) -> None:  # noqa: A002
         """Tell of something that is not stored. From any thread."""
-        self._hand_over(TransientEvent(type, model, data, self._now()))
+        self._hand_over(TransientEvent(type, model, data, utc_now()))
 
     @contextmanager
     def reader(

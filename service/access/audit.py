@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
 from datetime import datetime
 
 from msgspec.structs import replace
@@ -26,9 +25,8 @@ MOST_WAITING = 1000
 class AuditLog:
     """Entries that wait to be written. Belongs to the event loop."""
 
-    def __init__(self, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._now = now
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[NewEntry, tuple[datetime, int]] = {}
         self._different: Counter[str] = Counter()
@@ -40,7 +38,7 @@ class AuditLog:
         if self._different[entry.who] >= MOST_WAITING and entry not in self._waiting:
             entry = replace(entry, path="…", model=None)
         self._different[entry.who] += entry not in self._waiting
-        first, count = self._waiting.get(entry, (self._now(), 0))
+        first, count = self._waiting.get(entry, (utc_now(), 0))
         self._waiting[entry] = first, count + 1
         if not self._is_due:
             self._is_due = True

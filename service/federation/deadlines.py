@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
 
 from service.jobs.scheduler import Scheduler
 from service.jobs.waiting import PAUSED_BY_PERSON
@@ -34,12 +32,9 @@ class Deadlines:
     for about a second. All others are cancelled.
     """
 
-    def __init__(
-        self, store: Store, scheduler: Scheduler, *, now: Callable[[], datetime] = utc_now
-    ) -> None:
+    def __init__(self, store: Store, scheduler: Scheduler) -> None:
         self._store = store
         self._scheduler = scheduler
-        self._now = now
         self._changed = asyncio.Event()
 
     def look_again(self) -> None:
@@ -71,7 +66,7 @@ class Deadlines:
         left_s = []
         for each in waiting:
             assert each.deadline is not None
-            seconds = (each.deadline - self._now()).total_seconds()
+            seconds = (each.deadline - utc_now()).total_seconds()
             if seconds <= 0:
                 seconds = RETRY_S
                 await self._end(each)

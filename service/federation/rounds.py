@@ -6,7 +6,7 @@ personalize them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -34,14 +34,7 @@ OF_THE_SERVER = {"auto", *(n for n, about in ABOUT.items() if about.sets in ("le
 """Hyperparameters of a model's own jobs that a round ignores."""
 
 
-def begin_round(
-    model: Model,
-    path: Path,
-    asked: Mapping[str, Any],
-    *,
-    store: Store,
-    now: Callable[[], datetime] = utc_now,
-) -> Round:
+def begin_round(model: Model, path: Path, asked: Mapping[str, Any], *, store: Store) -> Round:
     """Queue a round with the parameters at path; the file is moved.
 
     asked: fields of api.schemas.federation.RoundRequest. Raises NotConsented, PrivacyBudgetSpent,
@@ -58,7 +51,7 @@ def begin_round(
     wanted = _hyperparameters(model, asked)
     _require_samples(model, consent, wanted)
     require_budget(model, consent, store.rounds.spent(model), terms["noise_multiplier"])
-    _require_room_today(model, consent, store, now())
+    _require_room_today(model, consent, store, utc_now())
     seconds = asked["deadline_seconds"]
     assert consent.superlink is not None
     with store.files.adopting() as adopt:
@@ -68,7 +61,7 @@ def begin_round(
                 federation=consent.superlink,
                 number=asked["round"],
                 terms=terms,
-                deadline=None if seconds is None else now() + timedelta(seconds=seconds),
+                deadline=None if seconds is None else utc_now() + timedelta(seconds=seconds),
             ),
             adopt(path),
         )

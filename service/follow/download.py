@@ -27,7 +27,7 @@ _RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)")
 class Download:
     """One file. path: where its bytes gather, which may have some already.
 
-    report: called with the number of bytes that are there. pause: replaced in tests.
+    report: called with the number of bytes that are there.
     """
 
     def __init__(
@@ -37,13 +37,11 @@ class Download:
         *,
         reserve_bytes: int,
         report: Callable[[int], None],
-        pause: Callable[[float], None] = time.sleep,
     ) -> None:
         self._file = file
         self._path = path
         self._reserve_bytes = reserve_bytes
         self._report = report
-        self._pause = pause
         self._digest = hashlib.sha256()
         self._have = 0
 
@@ -103,7 +101,7 @@ class Download:
                 failures = 1 if self._have > before else failures + 1
                 if failures > len(PAUSES_S):
                     raise
-                self._pause(PAUSES_S[failures - 1])
+                time.sleep(PAUSES_S[failures - 1])
 
     def _append(self, web: Web, url: str) -> None:
         """Ask for what is missing, and take what comes."""

@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections import deque
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Literal
 
 from service.errors import ChildDied
@@ -36,10 +35,9 @@ class JobLog:
     reveal the installation and its user.
     """
 
-    def __init__(self, job_id: int, store: Store, *, now: Callable[[], datetime] = utc_now) -> None:
+    def __init__(self, job_id: int, store: Store) -> None:
         self._job_id = job_id
         self._store = store
-        self._now = now
         self._lines: deque[LogLine] = deque(maxlen=MOST_LINES)
         self._rest = b""
         self._is_saved = True
@@ -100,7 +98,7 @@ class JobLog:
         text = _CONTROL.sub("", _PATH.sub("…", text)).rstrip()[:LONGEST_LINE]
         if not text:
             return
-        self._lines.append(LogLine(self._now(), source, text))
+        self._lines.append(LogLine(utc_now(), source, text))
         while sum(len(line.text) for line in self._lines) > MOST_CHARACTERS:
             self._lines.popleft()
         self._is_saved = False

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from time import monotonic
 
 from service import allocator
 from service.events import Announce
@@ -53,7 +53,6 @@ class JobRunner:
         children: Children,
         announce: Announce,
         on_free: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
         self._settings = settings
@@ -61,7 +60,6 @@ class JobRunner:
         self._children = children
         self._announce = announce
         self._on_free = on_free
-        self._monotonic = monotonic
         self._run: JobRun | None = None
         self._task: asyncio.Task[None] | None = None
         self._held_back: dict[int, tuple[float, Blocker]] = {}
@@ -116,7 +114,7 @@ class JobRunner:
     def shortage_of(self, job_id: int) -> tuple[Blocker, ...]:
         """The shortage that holds a job back; empty once it may try again."""
         until_s, shortage = self._held_back.get(job_id, (0.0, None))
-        if shortage is None or self._monotonic() < until_s:
+        if shortage is None or monotonic() < until_s:
             return () if shortage is None else (shortage,)
         self._held_back.pop(job_id, None)
         return ()
@@ -124,7 +122,7 @@ class JobRunner:
     def hold_back(self, job_id: int, shortage: Blocker) -> None:
         """Have a job wait for a while; `shortage_of` says why."""
         event(logger, logging.WARNING, "job.held_back", job=job_id, by=shortage.condition)
-        now_s = self._monotonic()
+        now_s = monotonic()
         # Jobs that were cancelled meanwhile never ask whether they may try again.
         held = [each for each in list(self._held_back.items()) if each[1][0] > now_s]
         self._held_back = {**dict(held), job_id: (now_s + SHORTAGE_RETRY_S, shortage)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 from service.errors import ChildDied
 from service.logs import event
@@ -162,13 +162,11 @@ class Worker:
         *,
         files: Path,
         on_idle: Callable[[], None],
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self._settings = settings
         self._children = children
         self._files = files
         self._on_idle = on_idle
-        self._monotonic = monotonic
         self._process: PredictorProcess | None = None
         self._starting = asyncio.Lock()
         self._asking = 0
@@ -201,7 +199,7 @@ class Worker:
         tries = 0
         while True:
             process = await self._running()
-            self._used_at = self._monotonic()
+            self._used_at = monotonic()
             try:
                 return await process.ask(question, timeout_s=self._settings.prediction_timeout_s)
             except NotStarted:
@@ -224,12 +222,12 @@ class Worker:
     def _look_again_later(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        delay_s = self._used_at + self._settings.prediction_idle_timeout_s - self._monotonic()
+        delay_s = self._used_at + self._settings.prediction_idle_timeout_s - monotonic()
         loop = asyncio.get_running_loop()
         self._timer = loop.call_later(max(delay_s, 0.05), self._end_if_idle)
 
     def _end_if_idle(self) -> None:
-        quiet_s = self._monotonic() - self._used_at
+        quiet_s = monotonic() - self._used_at
         if self._asking or quiet_s < self._settings.prediction_idle_timeout_s:
             self._look_again_later()
             return

@@ -59,13 +59,12 @@ class Writer:
         path: Path,
         ballast: Ballast,
         on_broken: Callable[[str], None],
-        put_timeout_s: float = _PUT_TIMEOUT_S,
     ) -> None:
         self._connection = connection
         self._ballast = ballast
         self._presence = Presence(path)
         self._on_broken = on_broken
-        self._put_timeout_s = put_timeout_s
+        self._put_timeout_s = _PUT_TIMEOUT_S
         self._tasks: queue.Queue[Write] = queue.Queue(queue_size)
         self._held: Write | None = None
         self._commits = Commits(connection, now=now, refuse=self.refuse)

@@ -26,15 +26,14 @@ _logger = logging.getLogger(__name__)
 class Ballast:
     """Reserved disk space; to be used by one thread at a time."""
 
-    def __init__(self, path: Path, *, size_bytes: int = SIZE_BYTES) -> None:
+    def __init__(self, path: Path) -> None:
         self._path = path
-        self._size_bytes = size_bytes
         self._was_dropped = False
 
     @property
     def is_out(self) -> bool:
         """Whether it was removed, or is there in part."""
-        return not self._path.exists() or self._path.stat().st_size < self._size_bytes
+        return not self._path.exists() or self._path.stat().st_size < SIZE_BYTES
 
     def drop(self) -> None:
         """Delete the ballast."""
@@ -53,10 +52,10 @@ class Ballast:
     def restore(self) -> None:
         """Put it back if as much again stays free; after `drop`, as much of it as there is room."""
         free = _free(self._path.parent)
-        if self.is_out and free >= 2 * self._size_bytes:
-            self._make(self._size_bytes)
+        if self.is_out and free >= 2 * SIZE_BYTES:
+            self._make(SIZE_BYTES)
         elif self._was_dropped and not self._path.exists():
-            size_bytes = min(free, self._size_bytes)
+            size_bytes = min(free, SIZE_BYTES)
             # File systems need some of what is free for themselves.
             while size_bytes >= _LEAST_BYTES and not self._make(size_bytes):
                 size_bytes //= 2
