@@ -1036,6 +1036,7 @@ var METRIC_WORDS = {
   mean_iou: "mean IoU",
   micro_f1: "micro F1",
   r2: "R²",
+  span_f1: "F1 of spans",
   top_5_accuracy: "top-5 accuracy"
 };
 function metricWords(name) {
@@ -2608,7 +2609,7 @@ function progressText(job2) {
 // src/views/parts/spark.ts
 var WIDTH = 96;
 var HEIGHT3 = 22;
-function sparkline(values, label2, marked = []) {
+function sparkline(values, label2, marked2 = []) {
   if (values.length < 2) return h("span", { class: "quiet" }, "–");
   const range = { low: Math.min(...values), high: Math.max(...values) };
   const margin = (range.high - range.low || 1) * 0.15;
@@ -2619,8 +2620,8 @@ function sparkline(values, label2, marked = []) {
     "svg",
     { class: "spark", viewBox: `0 0 ${WIDTH} ${HEIGHT3}`, width: WIDTH, height: HEIGHT3, role: "img", "aria-label": label2 },
     s("polyline", { points: points.join(" ") }),
-    marked.length > 0 && values.map(
-      (value, at) => s("circle", { class: marked[at] ? "on" : "off", cx: x(at), cy: y(value), r: 2 })
+    marked2.length > 0 && values.map(
+      (value, at) => s("circle", { class: marked2[at] ? "on" : "off", cx: x(at), cy: y(value), r: 2 })
     )
   );
 }
@@ -3124,8 +3125,8 @@ function classesOf({ target: { classes, num_classes: count2, shape } }) {
 function likelyClassesOf(model2) {
   return taskOf(model2.loss)?.hasClasses === true ? classesOf(model2) : [];
 }
-function severalOf({ target: { classes, num_classes: count2 } }) {
-  return count2 === null ? classes : null;
+function severalOf({ target: { classes, num_classes: count2, span_types: types } }) {
+  return count2 === null && types === null ? classes : null;
 }
 function namesOf(model2) {
   return severalOf(model2) ?? (model2.target.classes === null ? [] : classesOf(model2));
@@ -3135,9 +3136,14 @@ function labelText(model2, value) {
   if (value === void 0) return "–";
   if (value === null) return "no label";
   if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
-  const text3 = written.get(value) ?? arrayText(model2, value.flat(Infinity));
+  const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : spansText(value));
   written.set(value, text3);
   return text3;
+}
+function spansText(spans) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const { label: label2 } of spans) counts.set(label2, (counts.get(label2) ?? 0) + 1);
+  return [...counts].map(([label2, count2]) => count2 === 1 ? label2 : `${label2} ×${count2}`).join(", ") || "no spans";
 }
 function arrayText(model2, numbers) {
   const { target } = model2;
@@ -3301,6 +3307,226 @@ function rangeOf(values) {
   return [low, high > low ? high : low + 1];
 }
 
+// src/app/samples.ts
+var SHOWN = {
+  all: { title: "All", query: {} },
+  unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
+  uncertain: { title: "Most uncertain first", query: { unlabelled: "true", order: "uncertainty" } },
+  suspect: { title: "Possibly wrong labels", query: { suspect: "true" } },
+  quarantined: { title: "Quarantined", query: { quarantined: "true" } },
+  duplicates: { title: "Duplicates", query: {} }
+};
+var MOST_SAMPLES = 1e3;
+var LEAST_SAMPLES = 50;
+var LABEL_NUMBERS = 2e5;
+var AT_ONCE = 4;
+function workOf(app, name) {
+  const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], last: Promise.resolve(), pages: 1 });
+  return app.draft(`samples:${name}`, begin2);
+}
+function canShow(model2, show) {
+  if (show === "suspect") return likelyClassesOf(model2).length > 0;
+  return show !== "uncertain" || taskOf(model2.loss)?.hasDoubt === true;
+}
+function showOf(app) {
+  const asked = app.route.query.get("show") ?? "all";
+  return asked in SHOWN ? asked : "all";
+}
+function filterOf(app) {
+  const show = showOf(app);
+  if (show === "suspect" || show === "uncertain" || show === "duplicates") return null;
+  const { query } = app.route;
+  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split"), text: query.get("text") };
+}
+function listPath(app, name) {
+  const show = showOf(app);
+  if (show === "duplicates") return modelPath(name, "/samples/duplicates");
+  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
+}
+function list(app, model2) {
+  const path = listPath(app, model2.name);
+  const work = workOf(app, model2.name);
+  return app.resources.read(path, (api) => loadList(api, path, work.pages, pageSize(model2)));
+}
+function pageSize({ target }) {
+  const numbers = target.shape.reduce((product, size) => product * size, 1);
+  return Math.max(LEAST_SAMPLES, Math.min(MOST_SAMPLES, Math.floor(LABEL_NUMBERS / Math.max(1, numbers))));
+}
+async function loadList(api, path, pages, limit2) {
+  const items = [];
+  let next = null;
+  let page = 0;
+  while (page < pages) {
+    const answer = await api.get(withQuery(path, { limit: limit2, cursor: next }));
+    items.push(...answer.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
+    next = answer.next;
+    page += answer.items.length > 0 || next === null ? 1 : 0;
+    if (next === null) break;
+  }
+  return { items, next, pages: page };
+}
+function unread(id) {
+  const nothing = { key: null, label: void 0, sha256: "", size_bytes: 0, created_at: "", quarantine: null };
+  const unranked = { uncertainty: null, doubt: null, predicted: null };
+  return { id, split: "train", pinned: false, weight: 1, ...nothing, ...unranked };
+}
+function loadMore(app, model2, listed) {
+  const work = workOf(app, model2.name);
+  if (listed.next === null || listed.pages < work.pages) return;
+  work.pages += 1;
+  app.resources.mark([listPath(app, model2.name)]);
+}
+async function label(app, model2, ids, value) {
+  const work = workOf(app, model2.name);
+  const known = app.resources.peek(listPath(app, model2.name));
+  const before = ids.map((id) => ({ id, label: known?.items.find((each2) => each2.id === id)?.label ?? null }));
+  const changes = ids.map((id) => ({ id, label: value }));
+  if (await inTurn(work, () => relabel(app, model2, changes))) work.undo.push(before);
+}
+async function inTurn(work, run) {
+  const turn = work.last.then(run, run);
+  work.last = turn;
+  return await turn;
+}
+async function undo(app, model2) {
+  const work = workOf(app, model2.name);
+  await inTurn(work, async () => {
+    const step2 = work.undo.pop();
+    if (step2 !== void 0) await relabel(app, model2, step2);
+  });
+}
+async function relabel(app, model2, changes) {
+  const path = listPath(app, model2.name);
+  const stale2 = ["/v1/models?", modelPath(model2.name, "/samples/stats")];
+  return await app.act(`label:${model2.name}`, stale2, async () => {
+    await each(changes, async ({ id, label: value }) => {
+      const changed2 = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value });
+      app.resources.update(path, ({ items }) => {
+        const listed = items.find((sample2) => sample2.id === id);
+        if (listed) Object.assign(listed, { label: changed2.label, split: changed2.split });
+      });
+    });
+    return changes.length > 1 ? `${changes.length} samples labelled.` : null;
+  });
+}
+async function remove(app, { name }, ids, retrain) {
+  const work = workOf(app, name);
+  await each(ids, async (id) => {
+    await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
+    work.selected.delete(id);
+  });
+  Object.assign(work, { active: null, undo: [] });
+  return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
+}
+async function removeAll(app, { name }, filter, retrain) {
+  const isEmpty = Object.values(filter).every((value) => value === null);
+  const query = { ...filter, all: isEmpty ? "true" : null, retrain: retrain ? "true" : null };
+  const { deleted, job: job2 } = await app.api.remove(withQuery(modelPath(name, "/samples"), query), true);
+  Object.assign(workOf(app, name), { active: null, selected: /* @__PURE__ */ new Set(), undo: [] });
+  const text3 = `${plural(deleted, "sample")} deleted.`;
+  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} retrains without them.`, link: to(["jobs", job2.id]) };
+}
+async function each(items, run) {
+  const left = [...items];
+  const worker = async () => {
+    for (let item = left.shift(); item !== void 0; item = left.shift()) await run(item);
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+}
+function filterTo(app, name, change3) {
+  const now = Object.fromEntries(["show", "label", "split", "text"].map((key) => [key, app.route.query.get(key)]));
+  Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
+  app.go(to(["models", name, "samples"], { ...now, ...change3 }), { isSame: true });
+}
+
+// src/views/samples/spans.ts
+var COLOURS = 5;
+var TYPE_KEYS = "123456789";
+var TEXT_ID = "spans-text";
+function spansOf(model2, value) {
+  return model2.target.span_types !== null && Array.isArray(value) ? value : null;
+}
+function marked({ target }, text3, spans, remove2) {
+  const characters = Array.from(text3);
+  const part = (start, end) => characters.slice(start, end).join("");
+  let done = 0;
+  const children = [];
+  for (const span of [...spans].sort((one, other) => one.start - other.start)) {
+    if (span.start >= characters.length) break;
+    children.push(part(done, span.start), mark(target.span_types ?? [], part(span.start, span.end), span, remove2));
+    done = span.end;
+  }
+  return [...children, part(done)];
+}
+function mark(types, text3, span, remove2) {
+  const { label: type, score, start, end } = span;
+  const attributes = {
+    class: `span colour-${types.indexOf(type) % COLOURS}`,
+    "data-type": type,
+    "data-key": `${start}-${end}-${type}`,
+    title: score === void 0 ? type : `${type}, ${percent(score)}`
+  };
+  if (remove2 === void 0) return h("mark", attributes, text3);
+  return h("mark", { ...attributes, role: "button", tabindex: 0, "aria-label": `${text3}, ${type}: take away`, onclick: () => remove2(span), onkeydown: (event) => event.key === "Enter" && remove2(span) }, text3);
+}
+function labellingView(app, model2, listed) {
+  const types = model2.target.span_types;
+  const { active } = workOf(app, model2.name);
+  const known = listed?.items.find(({ id }) => id === active);
+  const text3 = known === void 0 ? void 0 : texts(app, model2.name, known.id)?.[0];
+  if (types === null || known === void 0 || text3 === void 0) return null;
+  const spans = spansOf(model2, known.label);
+  const give = (value) => void label(app, model2, [known.id], value);
+  const add = (type) => {
+    const selected = selectedCharacters();
+    if (selected === null || type === void 0) return;
+    const others2 = (spans ?? []).filter(({ start, end }) => end <= selected.start || start >= selected.end);
+    document.getSelection()?.removeAllRanges();
+    give([...others2, { ...selected, label: type }].map(({ start, end, label: name }) => ({ start, end, label: name })));
+  };
+  const isBusy = app.state.pending.has(`label:${model2.name}`) || app.state.connection === "lost";
+  const keepSelection = (event) => event.preventDefault();
+  return h(
+    "div",
+    {
+      class: "labelling",
+      "data-key": `labelling-${known.id}`,
+      role: "group",
+      "aria-label": `Spans of sample ${known.id}`,
+      onkeydown: (event) => add(types[TYPE_KEYS.indexOf(event.key)])
+    },
+    h("p", { id: TEXT_ID, class: "spans", tabindex: 0, "aria-label": `Text of sample ${known.id}` }, marked(model2, text3, spans ?? [], (gone) => give((spans ?? []).filter((each2) => each2 !== gone)))),
+    h(
+      "div",
+      { class: "toolbar" },
+      h("span", { class: "quiet" }, "Select a part of the text, then its type; press a span to take it away."),
+      types.map(
+        (type, at) => h(
+          "button",
+          { type: "button", "data-key": `type-${at}`, class: `colour-${at % COLOURS}`, disabled: isBusy, onpointerdown: keepSelection, onclick: () => add(type) },
+          at < TYPE_KEYS.length ? h("kbd", {}, TYPE_KEYS[at] ?? "") : null,
+          ` ${type}`
+        )
+      ),
+      h("button", { type: "button", "data-key": "none", disabled: isBusy || spans?.length === 0, onclick: () => give([]) }, "No spans")
+    )
+  );
+}
+function selectedCharacters() {
+  const shown2 = document.getElementById(TEXT_ID);
+  const selection = document.getSelection();
+  if (shown2 === null || selection === null || selection.rangeCount === 0) return null;
+  const range = selection.getRangeAt(0);
+  if (!shown2.contains(range.startContainer) || !shown2.contains(range.endContainer)) return null;
+  const before = document.createRange();
+  before.setStart(shown2, 0);
+  before.setEnd(range.startContainer, range.startOffset);
+  const text3 = range.toString();
+  const start = Array.from(before.toString()).length + Array.from(text3).length - Array.from(text3.trimStart()).length;
+  const end = start + Array.from(text3.trim()).length;
+  return start < end ? { start, end } : null;
+}
+
 // src/views/samples/content.ts
 var VALUES_SHOWN = 6;
 var CHARACTERS_SHOWN = 300;
@@ -3311,7 +3537,7 @@ var painted = /* @__PURE__ */ new WeakMap();
 function sampleView(app, model2, sample2) {
   if (fileKind(model2) === "image") return pictureView(app, model2, sample2);
   if (fileKind(model2) === "audio") return soundView(app, model2, sample2.id);
-  if (fileKind(model2) === "text") return textView(app, model2, sample2.id);
+  if (fileKind(model2) === "text") return textView(app, model2, sample2);
   return showsPictures(model2) ? tensorPicture(app, model2, sample2.id) : valuesView(app, model2, sample2.id);
 }
 function canvasOf(shown2) {
@@ -3346,10 +3572,10 @@ function soundView(app, model2, id) {
   const seconds = `${decimal(known.duration)} s`;
   return h("span", { class: "sound" }, sparkline(loudest, `Loudness over ${seconds}`), h("span", { class: "quiet number" }, seconds));
 }
-function textView(app, model2, id) {
+function textView(app, model2, { id, label: label2 }) {
   const known = texts(app, model2.name, id) ?? [];
   const shown2 = known.map((each2) => each2.length > CHARACTERS_SHOWN ? `${each2.slice(0, CHARACTERS_SHOWN)} …` : each2);
-  return h("span", { class: "words", title: shown2.join("\n") }, shown2.map((each2) => h("span", {}, each2)));
+  return h("span", { class: "words", title: shown2.join("\n") }, shown2.map((each2) => h("span", {}, marked(model2, each2, spansOf(model2, label2) ?? []))));
 }
 function valuesView(app, model2, id) {
   const inputs = content(app, model2.name, id);
@@ -3599,138 +3825,6 @@ function classesView2(known) {
     return (then ?? []).map((value, index) => [`${metricWords(key)} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
   });
   return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("By class", known.versions, rows));
-}
-
-// src/app/samples.ts
-var SHOWN = {
-  all: { title: "All", query: {} },
-  unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
-  uncertain: { title: "Most uncertain first", query: { unlabelled: "true", order: "uncertainty" } },
-  suspect: { title: "Possibly wrong labels", query: { suspect: "true" } },
-  quarantined: { title: "Quarantined", query: { quarantined: "true" } },
-  duplicates: { title: "Duplicates", query: {} }
-};
-var MOST_SAMPLES = 1e3;
-var LEAST_SAMPLES = 50;
-var LABEL_NUMBERS = 2e5;
-var AT_ONCE = 4;
-function workOf(app, name) {
-  const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], last: Promise.resolve(), pages: 1 });
-  return app.draft(`samples:${name}`, begin2);
-}
-function canShow(model2, show) {
-  if (show === "suspect") return likelyClassesOf(model2).length > 0;
-  return show !== "uncertain" || taskOf(model2.loss)?.hasDoubt === true;
-}
-function showOf(app) {
-  const asked = app.route.query.get("show") ?? "all";
-  return asked in SHOWN ? asked : "all";
-}
-function filterOf(app) {
-  const show = showOf(app);
-  if (show === "suspect" || show === "uncertain" || show === "duplicates") return null;
-  const { query } = app.route;
-  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split"), text: query.get("text") };
-}
-function listPath(app, name) {
-  const show = showOf(app);
-  if (show === "duplicates") return modelPath(name, "/samples/duplicates");
-  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
-}
-function list(app, model2) {
-  const path = listPath(app, model2.name);
-  const work = workOf(app, model2.name);
-  return app.resources.read(path, (api) => loadList(api, path, work.pages, pageSize(model2)));
-}
-function pageSize({ target }) {
-  const numbers = target.shape.reduce((product, size) => product * size, 1);
-  return Math.max(LEAST_SAMPLES, Math.min(MOST_SAMPLES, Math.floor(LABEL_NUMBERS / Math.max(1, numbers))));
-}
-async function loadList(api, path, pages, limit2) {
-  const items = [];
-  let next = null;
-  let page = 0;
-  while (page < pages) {
-    const answer = await api.get(withQuery(path, { limit: limit2, cursor: next }));
-    items.push(...answer.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
-    next = answer.next;
-    page += answer.items.length > 0 || next === null ? 1 : 0;
-    if (next === null) break;
-  }
-  return { items, next, pages: page };
-}
-function unread(id) {
-  const nothing = { key: null, label: void 0, sha256: "", size_bytes: 0, created_at: "", quarantine: null };
-  const unranked = { uncertainty: null, doubt: null, predicted: null };
-  return { id, split: "train", pinned: false, weight: 1, ...nothing, ...unranked };
-}
-function loadMore(app, model2, listed) {
-  const work = workOf(app, model2.name);
-  if (listed.next === null || listed.pages < work.pages) return;
-  work.pages += 1;
-  app.resources.mark([listPath(app, model2.name)]);
-}
-async function label(app, model2, ids, value) {
-  const work = workOf(app, model2.name);
-  const known = app.resources.peek(listPath(app, model2.name));
-  const before = ids.map((id) => ({ id, label: known?.items.find((each2) => each2.id === id)?.label ?? null }));
-  const changes = ids.map((id) => ({ id, label: value }));
-  if (await inTurn(work, () => relabel(app, model2, changes))) work.undo.push(before);
-}
-async function inTurn(work, run) {
-  const turn = work.last.then(run, run);
-  work.last = turn;
-  return await turn;
-}
-async function undo(app, model2) {
-  const work = workOf(app, model2.name);
-  await inTurn(work, async () => {
-    const step2 = work.undo.pop();
-    if (step2 !== void 0) await relabel(app, model2, step2);
-  });
-}
-async function relabel(app, model2, changes) {
-  const path = listPath(app, model2.name);
-  const stale2 = ["/v1/models?", modelPath(model2.name, "/samples/stats")];
-  return await app.act(`label:${model2.name}`, stale2, async () => {
-    await each(changes, async ({ id, label: value }) => {
-      const changed2 = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value });
-      app.resources.update(path, ({ items }) => {
-        const listed = items.find((sample2) => sample2.id === id);
-        if (listed) Object.assign(listed, { label: changed2.label, split: changed2.split });
-      });
-    });
-    return changes.length > 1 ? `${changes.length} samples labelled.` : null;
-  });
-}
-async function remove(app, { name }, ids, retrain) {
-  const work = workOf(app, name);
-  await each(ids, async (id) => {
-    await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
-    work.selected.delete(id);
-  });
-  Object.assign(work, { active: null, undo: [] });
-  return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
-}
-async function removeAll(app, { name }, filter, retrain) {
-  const isEmpty = Object.values(filter).every((value) => value === null);
-  const query = { ...filter, all: isEmpty ? "true" : null, retrain: retrain ? "true" : null };
-  const { deleted, job: job2 } = await app.api.remove(withQuery(modelPath(name, "/samples"), query), true);
-  Object.assign(workOf(app, name), { active: null, selected: /* @__PURE__ */ new Set(), undo: [] });
-  const text3 = `${plural(deleted, "sample")} deleted.`;
-  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} retrains without them.`, link: to(["jobs", job2.id]) };
-}
-async function each(items, run) {
-  const left = [...items];
-  const worker = async () => {
-    for (let item = left.shift(); item !== void 0; item = left.shift()) await run(item);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-}
-function filterTo(app, name, change3) {
-  const now = Object.fromEntries(["show", "label", "split", "text"].map((key) => [key, app.route.query.get(key)]));
-  Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
-  app.go(to(["models", name, "samples"], { ...now, ...change3 }), { isSame: true });
 }
 
 // src/app/uploads.ts
@@ -4113,6 +4207,7 @@ function samplesTab(app, model2) {
     filters(app, model2, (listed?.items.length ?? 0) > 0),
     uploadView(app, model2),
     toolbar(app, model2, listed?.items ?? []),
+    labellingView(app, model2, listed),
     listed === void 0 ? loading() : listed === null || listed.items.length === 0 ? h("p", { class: "quiet", "data-key": "none" }, none(app)) : gridView(app, model2, listed)
   );
 }
@@ -5069,11 +5164,20 @@ function answerView(app, { classes, predictions: [prediction2] }, choice2) {
   const bars = probabilities.map((share, index) => ({ name: nameOf3(index), index, share: share ?? 0 }));
   return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice2);
 }
-function predictedView({ target }, { predictions: [prediction2] }) {
-  const { label: label2, probabilities, values, embedding } = prediction2 ?? {};
+function predictedView(model2, { predictions: [prediction2] }, text3) {
+  const { target } = model2;
+  const { label: label2, probabilities, values, embedding, spans } = prediction2 ?? {};
+  if (spans) {
+    const shown2 = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model2, text3 ?? "", spans))];
+    return h("figure", { class: "tried", "data-key": "predicted" }, shown2);
+  }
   if (Array.isArray(label2)) return arrayView("predicted", label2, target.num_classes);
   if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
+}
+function takeSpans(app, model2, { predictions: [prediction2] }, { name, isTaken }, take2) {
+  const spans = prediction2?.spans?.map(({ start, end, label: label2 }) => ({ start, end, label: label2 }));
+  return spans === void 0 ? null : press(app, { name, label: "These spans are right", stale: staleOf(model2), disabled: isTaken, run: () => take2(spans) });
 }
 function isList(value) {
   return Array.isArray(value) && !Array.isArray(value[0]);
@@ -5217,7 +5321,7 @@ var STORED_SHOWN = 12;
 var JSON_TYPE = "application/json";
 var SPLITS = [["validation", "validation"], ["train", "train"], ["", "any"]];
 function tryTab(app, model2) {
-  const trial = app.draft(nameOf2(model2), () => ({ body: null, picture: null, answer: null, kept: null }));
+  const trial = app.draft(nameOf2(model2), () => ({ body: null, picture: null, answer: null, text: void 0, kept: null }));
   const id = Number(app.route.query.get("sample"));
   return h(
     "div",
@@ -5253,7 +5357,7 @@ function textField(app, model2, trial) {
   const send2 = (event) => {
     event.preventDefault();
     const given = new FormData(event.currentTarget);
-    void predict(app, model2, trial, new Blob([JSON.stringify(Object.fromEntries(given))], { type: JSON_TYPE }));
+    void predict(app, model2, trial, new Blob([JSON.stringify(Object.fromEntries(given))], { type: JSON_TYPE }), String(given.get("text")));
   };
   const field3 = (name, title) => h("label", { class: "form", "data-key": name }, h("span", {}, title), h("textarea", { name, rows: 3 }));
   return h(
@@ -5314,19 +5418,20 @@ function tensorOf2(text3, shape) {
   const count2 = shape.reduce((product, size) => product * size, 1);
   return numbers.length === count2 ? nest(numbers, shape) : numbers;
 }
-async function predict(app, model2, trial, body) {
+async function predict(app, model2, trial, body, text3) {
   app.go(to(["models", model2.name, "try"]), { isSame: true });
   const done = await app.act(nameOf2(model2), [], async () => {
     const answer = await app.api.upload(modelPath(model2.name, "/predict"), body);
     const picture2 = fileKind(model2) === "image" ? await createImageBitmap(body) : null;
-    Object.assign(trial, { body, answer, picture: picture2, kept: null });
+    const shown2 = text3 ?? (fileKind(model2) === "text" ? await body.text() : void 0);
+    Object.assign(trial, { body, answer, picture: picture2, text: shown2, kept: null });
     return null;
   });
   if (!done) Object.assign(trial, { answer: null, picture: null });
   app.draw();
 }
 function trialAnswer(app, model2, trial) {
-  const { answer, body, kept } = trial;
+  const { answer, body, kept, text: text3 } = trial;
   if (answer === null || body === null) return null;
   const classes = likelyClassesOf(model2);
   const choose = async (index, name) => {
@@ -5336,14 +5441,19 @@ function trialAnswer(app, model2, trial) {
   };
   return answered2(
     answer,
-    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Click the right class to save this as a training sample." : `Saved as a sample labelled ${classes[kept]}.`),
-    predictedView(model2, answer),
-    answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model2.name}`, chosen: kept, stale: staleOf(model2), choose } : null)
+    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Click the right class to save this as a training sample." : `Saved as a sample labelled ${classes[Number(kept)]}.`),
+    predictedView(model2, answer, text3),
+    takeSpans(app, model2, answer, { name: `keep:${model2.name}`, isTaken: kept !== null }, async (spans) => {
+      await keep(app, model2, body, spans);
+      trial.kept = spans;
+      return "Saved as a sample with these spans.";
+    }),
+    answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model2.name}`, chosen: null, stale: staleOf(model2), choose } : null)
   );
 }
 async function keep(app, model2, body, label2) {
   const path = modelPath(model2.name, "/samples");
-  if (body.type !== JSON_TYPE) await app.api.upload(withQuery(path, { label: label2 }), body);
+  if (body.type !== JSON_TYPE) await app.api.upload(withQuery(path, { label: String(label2) }), body);
   else await app.api.post(path, { ...JSON.parse(await body.text()), label: label2 });
 }
 function answered2({ version }, ...children) {
@@ -5366,9 +5476,13 @@ function storedAnswer(app, model2, id) {
       "div",
       { class: "beside", "data-key": "sample" },
       h("div", { class: "tried" }, sampleView(app, model2, known)),
-      Array.isArray(label2) && severalOf(model2) === null && arrayView("label", label2, model2.target.num_classes),
-      predictedView(model2, answer)
+      Array.isArray(label2) && severalOf(model2) === null && model2.target.span_types === null && arrayView("label", label2, model2.target.num_classes),
+      predictedView(model2, answer, fileKind(model2) === "text" ? texts(app, model2.name, id)?.[0] : void 0)
     ),
+    takeSpans(app, model2, answer, { name: `label-stored:${id}`, isTaken: false }, async (spans) => {
+      await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: spans });
+      return `Sample ${id} labelled with these spans.`;
+    }),
     answerView(app, answer, likelyClassesOf(model2).length > 0 ? { name: `label-stored:${id}`, chosen: chosen3, stale: staleOf(model2), choose } : null)
   );
 }

@@ -20,8 +20,8 @@ export function likelyClassesOf(model: Model): string[] {
 }
 
 /** The names of several labels, of which a sample has any; null if labels are something else. */
-export function severalOf({ target: { classes, num_classes: count } }: Model): string[] | null {
-  return count === null ? classes : null;
+export function severalOf({ target: { classes, num_classes: count, span_types: types } }: Model): string[] | null {
+  return count === null && types === null ? classes : null;
 }
 
 /** The names that a sample's label can be given by; empty if labels are numbers or positions. */
@@ -31,14 +31,20 @@ export function namesOf(model: Model): string[] {
 
 const written = new WeakMap<object, string>();
 
-/** A class, the names of several, a few numbers, the classes that a mask contains, or the size of a larger array. */
+/** A class, the names of several, a few numbers, the classes that a mask contains, the types of spans, or the size of a larger array. */
 export function labelText(model: Model, value: unknown): string {
   if (value === undefined) return "–";
   if (value === null) return "no label";
   if (!Array.isArray(value)) return model.target.classes?.[Number(value)] ?? String(value);
-  const text = written.get(value) ?? arrayText(model, value.flat(Infinity) as number[]);
+  const text = written.get(value) ?? (model.target.span_types === null ? arrayText(model, value.flat(Infinity) as number[]) : spansText(value));
   written.set(value, text);
   return text;
+}
+
+function spansText(spans: { label: string }[]): string {
+  const counts = new Map<string, number>();
+  for (const { label } of spans) counts.set(label, (counts.get(label) ?? 0) + 1);
+  return [...counts].map(([label, count]) => (count === 1 ? label : `${label} \u00d7${count}`)).join(", ") || "no spans";
 }
 
 function arrayText(model: Model, numbers: number[]): string {

@@ -79,6 +79,7 @@ const METRIC_WORDS: Record<string, string> = {
   mean_iou: "mean IoU",
   micro_f1: "micro F1",
   r2: "R²",
+  span_f1: "F1 of spans",
   top_5_accuracy: "top-5 accuracy",
 };
 

@@ -1,14 +1,16 @@
-/** What a version predicts: probabilities of classes, a mask, numbers, or an embedding. */
+/** What a version predicts: probabilities of classes, a mask, spans, numbers, or an embedding. */
 
 import type { App } from "../../app/app";
 import { sharesOf } from "../../app/labels";
 import { rasterOf } from "../../app/pictures";
+import { staleOf } from "../../app/queries";
 import type { Tensor } from "../../daemon/npz";
 import type { Answer, Model } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent, plural } from "../../page/format";
 import { press } from "../parts/parts";
 import { tensorView } from "../samples/content";
+import { marked } from "../samples/spans";
 
 const BARS_SHOWN = 20;
 const NUMBERS_SHOWN = 50;
@@ -42,12 +44,23 @@ export function answerView(app: App, { classes, predictions: [prediction] }: Ans
   return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice);
 }
 
-/** The predicted mask, numbers or embedding; null for probabilities of classes. */
-export function predictedView({ target }: Model, { predictions: [prediction] }: Answer): Child {
-  const { label, probabilities, values, embedding } = prediction ?? {};
+/** The predicted mask, spans, numbers or embedding; null for probabilities of classes. text: with the spans. */
+export function predictedView(model: Model, { predictions: [prediction] }: Answer, text: string | undefined): Child {
+  const { target } = model;
+  const { label, probabilities, values, embedding, spans } = prediction ?? {};
+  if (spans) {
+    const shown = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model, text ?? "", spans))];
+    return h("figure", { class: "tried", "data-key": "predicted" }, shown);
+  }
   if (Array.isArray(label)) return arrayView("predicted", label, target.num_classes);
   if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
+}
+
+/** The button that makes the predicted spans a label; null for other predictions. */
+export function takeSpans(app: App, model: Model, { predictions: [prediction] }: Answer, { name, isTaken }: { name: string; isTaken: boolean }, take: (spans: unknown[]) => Promise<string>): Child {
+  const spans = prediction?.spans?.map(({ start, end, label }) => ({ start, end, label }));
+  return spans === undefined ? null : press(app, { name, label: "These spans are right", stale: staleOf(model), disabled: isTaken, run: () => take(spans) });
 }
 
 function isList(value: unknown): value is (number | null)[] {

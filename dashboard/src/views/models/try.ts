@@ -2,7 +2,7 @@
 
 import type { App } from "../../app/app";
 import { labelText, likelyClassesOf, severalOf } from "../../app/labels";
-import { fileKind } from "../../app/pictures";
+import { fileKind, texts } from "../../app/pictures";
 import { prediction, sample, staleOf } from "../../app/queries";
 import { to } from "../../app/route";
 import { typed } from "../../app/uploads";
@@ -13,7 +13,7 @@ import { type Child, h } from "../../page/dom";
 import { choice, filters, moreButton, pagesOf } from "../parts/filters";
 import { fileButton, loading, outcome, section } from "../parts/parts";
 import { sampleView } from "../samples/content";
-import { answerView, arrayView, predictedView } from "./answer";
+import { answerView, arrayView, predictedView, takeSpans } from "./answer";
 import { completionField } from "./complete";
 
 const STORED_SHOWN = 12;
@@ -25,12 +25,14 @@ interface Trial extends Record<string, unknown> {
   body: Blob | null;
   picture: ImageBitmap | null;
   answer: Answer | null;
-  /** The class under which it was kept. */
-  kept: number | null;
+  /** What was tried, if it is a text. */
+  text: string | undefined;
+  /** The class, or the spans, with which it was kept. */
+  kept: unknown;
 }
 
 export function tryTab(app: App, model: Model): HTMLElement {
-  const trial = app.draft<Trial>(nameOf(model), () => ({ body: null, picture: null, answer: null, kept: null }));
+  const trial = app.draft<Trial>(nameOf(model), () => ({ body: null, picture: null, answer: null, text: undefined, kept: null }));
   const id = Number(app.route.query.get("sample"));
   return h(
     "div",
@@ -69,7 +71,7 @@ function textField(app: App, model: Model, trial: Trial): HTMLElement {
   const send = (event: SubmitEvent): void => {
     event.preventDefault();
     const given = new FormData(event.currentTarget as HTMLFormElement);
-    void predict(app, model, trial, new Blob([JSON.stringify(Object.fromEntries(given))], { type: JSON_TYPE }));
+    void predict(app, model, trial, new Blob([JSON.stringify(Object.fromEntries(given))], { type: JSON_TYPE }), String(given.get("text")));
   };
   const field = (name: string, title: string): HTMLElement =>
     h("label", { class: "form", "data-key": name }, h("span", {}, title), h("textarea", { name, rows: 3 }));
@@ -137,12 +139,13 @@ function tensorOf(text: string, shape: number[]): unknown {
   return numbers.length === count ? nest(numbers, shape) : numbers;
 }
 
-async function predict(app: App, model: Model, trial: Trial, body: Blob): Promise<void> {
+async function predict(app: App, model: Model, trial: Trial, body: Blob, text?: string): Promise<void> {
   app.go(to(["models", model.name, "try"]), { isSame: true });
   const done = await app.act(nameOf(model), [], async () => {
     const answer = await app.api.upload<Answer>(modelPath(model.name, "/predict"), body);
     const picture = fileKind(model) === "image" ? await createImageBitmap(body) : null;
-    Object.assign(trial, { body, answer, picture, kept: null });
+    const shown = text ?? (fileKind(model) === "text" ? await body.text() : undefined);
+    Object.assign(trial, { body, answer, picture, text: shown, kept: null });
     return null;
   });
   if (!done) Object.assign(trial, { answer: null, picture: null });
@@ -150,7 +153,7 @@ async function predict(app: App, model: Model, trial: Trial, body: Blob): Promis
 }
 
 function trialAnswer(app: App, model: Model, trial: Trial): Child {
-  const { answer, body, kept } = trial;
+  const { answer, body, kept, text } = trial;
   if (answer === null || body === null) return null;
   const classes = likelyClassesOf(model);
   const choose = async (index: number, name: string): Promise<string> => {
@@ -160,15 +163,20 @@ function trialAnswer(app: App, model: Model, trial: Trial): Child {
   };
   return answered(
     answer,
-    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Click the right class to save this as a training sample." : `Saved as a sample labelled ${classes[kept]}.`),
-    predictedView(model, answer),
-    answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model.name}`, chosen: kept, stale: staleOf(model), choose } : null),
+    classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Click the right class to save this as a training sample." : `Saved as a sample labelled ${classes[Number(kept)]}.`),
+    predictedView(model, answer, text),
+    takeSpans(app, model, answer, { name: `keep:${model.name}`, isTaken: kept !== null }, async (spans) => {
+      await keep(app, model, body, spans);
+      trial.kept = spans;
+      return "Saved as a sample with these spans.";
+    }),
+    answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model.name}`, chosen: null, stale: staleOf(model), choose } : null),
   );
 }
 
-async function keep(app: App, model: Model, body: Blob, label: number): Promise<void> {
+async function keep(app: App, model: Model, body: Blob, label: unknown): Promise<void> {
   const path = modelPath(model.name, "/samples");
-  if (body.type !== JSON_TYPE) await app.api.upload<Accepted>(withQuery(path, { label }), body);
+  if (body.type !== JSON_TYPE) await app.api.upload<Accepted>(withQuery(path, { label: String(label) }), body);
   else await app.api.post<Accepted>(path, { ...(JSON.parse(await body.text()) as object), label });
 }
 
@@ -194,9 +202,13 @@ function storedAnswer(app: App, model: Model, id: number): HTMLElement {
       "div",
       { class: "beside", "data-key": "sample" },
       h("div", { class: "tried" }, sampleView(app, model, known)),
-      Array.isArray(label) && severalOf(model) === null && arrayView("label", label, model.target.num_classes),
-      predictedView(model, answer),
+      Array.isArray(label) && severalOf(model) === null && model.target.span_types === null && arrayView("label", label, model.target.num_classes),
+      predictedView(model, answer, fileKind(model) === "text" ? texts(app, model.name, id)?.[0] : undefined),
     ),
+    takeSpans(app, model, answer, { name: `label-stored:${id}`, isTaken: false }, async (spans) => {
+      await app.api.patch(modelPath(model.name, `/samples/${id}`), { label: spans });
+      return `Sample ${id} labelled with these spans.`;
+    }),
     answerView(app, answer, likelyClassesOf(model).length > 0 ? { name: `label-stored:${id}`, chosen, stale: staleOf(model), choose } : null),
   );
 }

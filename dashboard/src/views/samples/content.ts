@@ -8,6 +8,7 @@ import { type Child, h } from "../../page/dom";
 import { decimal } from "../../page/format";
 import { linear } from "../../page/scale";
 import { sparkline } from "../parts/spark";
+import { marked, spansOf } from "./spans";
 
 const VALUES_SHOWN = 6;
 const CHARACTERS_SHOWN = 300;
@@ -16,7 +17,7 @@ const LINE_DOTS = 96;
 /** Pictures this small are enlarged without smoothing. */
 const PIXELS_TO = 64;
 
-type Shown = Pick<Sample, "id" | "size_bytes">;
+type Shown = Pick<Sample, "id" | "size_bytes"> & Partial<Pick<Sample, "label">>;
 
 const painted = new WeakMap<HTMLCanvasElement, ImageBitmap | ImageData>();
 
@@ -24,7 +25,7 @@ const painted = new WeakMap<HTMLCanvasElement, ImageBitmap | ImageData>();
 export function sampleView(app: App, model: Model, sample: Shown): Child {
   if (fileKind(model) === "image") return pictureView(app, model, sample);
   if (fileKind(model) === "audio") return soundView(app, model, sample.id);
-  if (fileKind(model) === "text") return textView(app, model, sample.id);
+  if (fileKind(model) === "text") return textView(app, model, sample);
   return showsPictures(model) ? tensorPicture(app, model, sample.id) : valuesView(app, model, sample.id);
 }
 
@@ -64,11 +65,11 @@ function soundView(app: App, model: Model, id: number): Child {
   return h("span", { class: "sound" }, sparkline(loudest, `Loudness over ${seconds}`), h("span", { class: "quiet number" }, seconds));
 }
 
-/** The beginning of a text, or of each of a pair. */
-function textView(app: App, model: Model, id: number): HTMLElement {
+/** The beginning of a text, or of each of a pair, with the spans that are its label. */
+function textView(app: App, model: Model, { id, label }: Shown): HTMLElement {
   const known = texts(app, model.name, id) ?? [];
   const shown = known.map((each) => (each.length > CHARACTERS_SHOWN ? `${each.slice(0, CHARACTERS_SHOWN)} …` : each));
-  return h("span", { class: "words", title: shown.join("\n") }, shown.map((each) => h("span", {}, each)));
+  return h("span", { class: "words", title: shown.join("\n") }, shown.map((each) => h("span", {}, marked(model, each, spansOf(model, label) ?? []))));
 }
 
 function valuesView(app: App, model: Model, id: number): Child {

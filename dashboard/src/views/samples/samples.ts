@@ -13,6 +13,7 @@ import { dropped, send } from "../../app/uploads";
 import type { Model, Sample } from "../../daemon/types";
 import { askDelete, askDeleteAll, chosen } from "./deletion";
 import { gridView } from "./grid";
+import { labellingView } from "./spans";
 import { loading, opener, outcome, press } from "../parts/parts";
 import { save } from "../parts/save";
 import { uploadView } from "./upload";
@@ -35,6 +36,7 @@ export function samplesTab(app: App, model: Model): HTMLElement {
     filters(app, model, (listed?.items.length ?? 0) > 0),
     uploadView(app, model),
     toolbar(app, model, listed?.items ?? []),
+    labellingView(app, model, listed),
     listed === undefined
       ? loading()
       : listed === null || listed.items.length === 0
