@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Callable, Coroutine, Iterator
 from math import prod
 from typing import Any
@@ -12,15 +13,19 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Message
 
 from api.access.scopes import ScopedRoute
-from api.bodies.uploads import read_small
+from api.bodies.uploads import media_type, read_small
 from api.dependencies import daemon_of, known_model
 from api.errors import pointer
 from api.protocol import PRINCIPAL, READS
 from service.errors import InvalidInput
+from service.preprocess.masks.labels import MOST_BYTES
+from service.samples.ingest.labels import MaskReader, label_reader
+from storage.database.codec import dump
 from storage.errors import NotFound, Problem
 
 MAX_JSON_BYTES, ANYBODYS_JSON_BYTES, VALUE_BYTES = 2**20, 2**14, 32
 """Of a body; of one that needs no token; and besides of each value of a label."""
+MASK_TYPE = "image/png"
 
 
 class Route(ScopedRoute):
@@ -52,16 +57,9 @@ class Route(ScopedRoute):
         It is read here because FastAPI reports any failure to read a body as bad JSON.
         """
         max_bytes = await self.max_json_bytes(request)
-        content = await read_small(request, max_bytes=max_bytes, refusal=self.too_large)
-
-        left = [content]
-
-        async def receive() -> Message:
-            if not left:  # a route waits for its client to leave
-                return await request.receive()
-            return {"type": "http.request", "body": left.pop(), "more_body": False}
-
-        return Request(request.scope, receive)
+        return _with_body(
+            request, await read_small(request, max_bytes=max_bytes, refusal=self.too_large)
+        )
 
 
 class Digits(Convertor[str]):
@@ -89,7 +87,7 @@ register_url_convertor("class_name", ClassName())
 
 
 class LabelRoute(Route):
-    """Takes a label, which may be a tensor, as in an upload."""
+    """Takes a label, which may be a tensor, as in an upload, or a mask, as JSON or as it is."""
 
     too_large = "a label's JSON has at most {max_bytes} bytes for this model"
 
@@ -101,7 +99,30 @@ class LabelRoute(Route):
         except NotFound:  # the route says so
             return MAX_JSON_BYTES
         label_bytes = VALUE_BYTES * prod(model.signature.target.shape)
+        if isinstance(label_reader(model), MaskReader):
+            label_bytes = max(label_bytes, 2 * MOST_BYTES)
         return min(MAX_JSON_BYTES + label_bytes, daemon.settings.max_json_bytes)
+
+    async def _read(self, request: Request) -> Request:
+        """With a mask as JSON says it."""
+        read = await super()._read(request)
+        if media_type(request) != MASK_TYPE:
+            return read
+        label = {"png": b64encode(await read.body()).decode()}
+        headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
+        request.scope["headers"] = [*headers, (b"content-type", b"application/json")]
+        return _with_body(request, dump({"label": label}).encode())
+
+
+def _with_body(request: Request, content: bytes) -> Request:
+    left = [content]
+
+    async def receive() -> Message:
+        if not left:  # a route waits for its client to leave
+            return await request.receive()
+        return {"type": "http.request", "body": left.pop(), "more_body": False}
+
+    return Request(request.scope, receive)
 
 
 def _refuse_unknown(request: Request, dependant: Dependant) -> None:

@@ -43,6 +43,7 @@ from service.prediction.predictor import Predictor
 from service.processes.children import Children
 from service.samples.drift import DriftWatch
 from service.samples.erasure import Erasure
+from service.samples.mask_checks import MaskChecks
 from service.samples.ranking import SampleRanking
 from service.samples.thumbnails import Thumbnails
 from service.settings import Settings
@@ -84,6 +85,7 @@ class Daemon:
     daily_backups: DailyBackups
     verification: Verifier
     thumbnails: Thumbnails
+    masks: MaskChecks
     ranking: SampleRanking
     drift: DriftWatch
     deadlines: Deadlines
@@ -178,6 +180,7 @@ class Daemon:
         self.variants = VariantMaker(self.store, short_tasks)
         self.erasure = Erasure(self.store, self.scheduler, self.feed)
         self.thumbnails = Thumbnails(self.store, self.children)
+        self.masks = MaskChecks(self.children)
         self.ranking = SampleRanking(self.store, short_tasks)
         self.versions = VersionComparison(self.store, short_tasks)
         self.drift = DriftWatch(self.store, short_tasks, self.monitor)

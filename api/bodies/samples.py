@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 from fastapi import Depends, Request
 
 from api import threads
-from api.bodies.multipart import streamed_form
+from api.bodies.multipart import FilePart, streamed_form
 from api.bodies.uploads import read_small, require_room_for, spooled
 from api.dependencies import KnownModel, TheDaemon
 from service.daemon import Daemon
@@ -30,6 +30,8 @@ Feed = Callable[[Request, Daemon, Model, UploadOptions], Awaitable[IngestResult]
 JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
 ZIP, JSONL, TEXT = "application/zip", "application/jsonl", "text/plain"
 FILES = ("image/png", "image/jpeg", "image/webp", "audio/wav", "audio/x-wav", "audio/flac")
+MASK = "mask"
+"""The name of a form's parts that are labels."""
 JSON_TOO_LARGE = (
     "a JSON body has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES); "
     "send several, or application/x-npz"
@@ -118,17 +120,41 @@ async def add_files(
             upload = FileUpload(f"the {kind.thing}", given, 0, path.stat().st_size, about)
             return await threads.upload(request, store_files, store, model, path, [upload], options)
     async with streamed_form(request, folder=folder) as form:
-        if about["key"] is not None and len(form.files) > 1:
+        if about["key"] is not None and sum(part.name != MASK for part in form.files) > 1:
             raise _wrong("/query/key", 'one key cannot name many files; send the part "samples"')
-        names = [part.filename or f"file {at}" for at, part in enumerate(form.files)]
+        files = [part for part in form.files if part.name != MASK]
+        names = [part.filename or f"file {at}" for at, part in enumerate(files)]
         text = form.fields.get("samples")
         async with threads.reading(request, len(text or "")):
             said = await threads.upload(request, read_about, text, names, defaults=about)
+        masks = _masks_of(names, [part for part in form.files if part.name == MASK])
         uploads = [
-            FileUpload(name, part.media_type, part.offset, part.length, each)
-            for name, part, each in zip(names, form.files, said, strict=True)
+            FileUpload(name, part.media_type, part.offset, part.length, each, mask)
+            for name, part, each, mask in zip(names, files, said, masks, strict=True)
         ]
         return await threads.upload(request, store_files, store, model, form.path, uploads, options)
+
+
+def _masks_of(names: Sequence[str], parts: Sequence[FilePart]) -> list[FileUpload | None]:
+    """The mask of each file: that of its name, whatever the endings are. Raises InvalidInput."""
+    places: dict[str, list[int]] = {}
+    for place, name in enumerate(names if parts else ()):
+        places.setdefault(_stem(name), []).append(place)
+    found: list[FileUpload | None] = [None] * len(names)
+    for at, part in enumerate(parts):
+        same = places.get(_stem(part.filename), [])
+        if len(same) != 1 or found[same[0]] is not None:
+            has = "no photo has" if not same else "more than one photo or mask has"
+            detail = f"{part.filename}: {has} its name; name a mask as its photo but for the ending"
+            raise _wrong(f"/masks/{at}", detail)
+        found[same[0]] = FileUpload(part.filename, part.media_type, part.offset, part.length, {})
+    return found
+
+
+def _stem(name: str) -> str:
+    """Without the ending."""
+    stem, dot, ending = name.rpartition(".")
+    return stem if dot and "/" not in ending else name
 
 
 def label_of(model: Model, text: str | None) -> object:

@@ -52,7 +52,7 @@ async def import_samples(
 ) -> SamplesAccepted:
     """All or nothing. A key that the model already has is a duplicate, not an error."""
     require_media_type(request, ZIP)
-    options = UploadOptions(owner=principal.owner)
+    options = UploadOptions(owner=principal.owner, masks=daemon.masks)
     result = await add_archive(request, daemon, model, options)
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)

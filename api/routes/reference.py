@@ -110,7 +110,7 @@ async def add_to_base_set(
     """
     given = require_media_type(request, *CONTENT)
     require_labels(model)
-    options = UploadOptions(owner=principal.owner, base_set=True)
+    options = UploadOptions(owner=principal.owner, base_set=True, masks=daemon.masks)
     result = await _added(request, daemon, model, given, options)
     shown = await asyncio.to_thread(_shown, daemon.store, model.name)
     return BaseSetChanged(base_set=shown, **dict(present.accepted(result, principal)))

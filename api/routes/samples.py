@@ -22,7 +22,7 @@ from api.dependencies import (
     after_id,
     page,
 )
-from api.routing import LabelRoute
+from api.routing import MASK_TYPE, LabelRoute
 from api.schemas import Page
 from api.schemas.samples import (
     DeletionBody,
@@ -39,11 +39,13 @@ from storage.errors import NotFound, Problem
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
-from storage.store import Store
 
 """Error codes of a change that names a class."""
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
+OR_MASK = {
+    "requestBody": {"content": {MASK_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
+}
 SampleId = Annotated[int, Path(ge=1, lt=2**63)]
 Key = Annotated[str | None, Query(max_length=512, description="The app's own id.")]
 Retrain = Annotated[
@@ -153,22 +155,22 @@ async def _suspects(
     return Page(items=items, next=str(end - 1) if len(found) > limit else None)
 
 
-@router.patch("", summary="Relabel a sample by its key")
-@needs(Scope.SAMPLES_WRITE, "state_conflict")
+@router.patch("", summary="Relabel a sample by its key", openapi_extra=OR_MASK)
+@needs(Scope.SAMPLES_WRITE, "child_died", "state_conflict")
 def change_sample_by_key(
     key: Annotated[str, Query(max_length=512, description="The app's own id.")],
     patch: SamplePatch,
     model: TheModel,
-    store: TheStore,
+    daemon: TheDaemon,
     principal: ThePrincipal,
 ) -> SampleBody:
-    """Sets its label (null removes it), its split or its weight, or pins it.
+    """Sets its label (null removes it), its split or its weight, or pins it. A PNG is a mask.
 
     A token without the scope `models:admin` changes only what it has added itself, and
     pins nothing.
     """
-    sample = store.samples.by_key(model.id, key, owner=principal.owner)
-    return _change(store, model, sample.id, patch, principal)
+    sample = daemon.store.samples.by_key(model.id, key, owner=principal.owner)
+    return _change(daemon, model, sample.id, patch, principal)
 
 
 @router.delete("", summary="Delete samples by filter")
@@ -242,21 +244,33 @@ async def sample_thumbnail(
     return Response(data, media_type="image/png", headers=headers)
 
 
-@router.patch("/{sample_id:digits}", summary="Relabel a sample")
-@needs(Scope.SAMPLES_WRITE, "state_conflict")
+@router.get(
+    "/{sample_id:digits}/mask",
+    summary="Download a sample's mask",
+    response_class=Response,
+    responses={200: {"content": {MASK_TYPE: {}}}},
+)
+@needs(Scope.SAMPLES_READ, audited="export")
+def sample_mask(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
+    """The PNG of a label that is a mask: the value of a pixel is its class, 255 does not count."""
+    return Response(sample_updates.mask(store, model, sample_id), media_type=MASK_TYPE)
+
+
+@router.patch("/{sample_id:digits}", summary="Relabel a sample", openapi_extra=OR_MASK)
+@needs(Scope.SAMPLES_WRITE, "child_died", "state_conflict")
 def change_sample(
     sample_id: SampleId,
     patch: SamplePatch,
     model: TheModel,
-    store: TheStore,
+    daemon: TheDaemon,
     principal: ThePrincipal,
 ) -> SampleBody:
-    """Sets its label (null removes it), its split or its weight, or pins it.
+    """Sets its label (null removes it), its split or its weight, or pins it. A PNG is a mask.
 
     A token without the scope `models:admin` changes only what it has added itself, and
     pins nothing.
     """
-    return _change(store, model, sample_id, patch, principal)
+    return _change(daemon, model, sample_id, patch, principal)
 
 
 @router.delete(
@@ -288,10 +302,12 @@ async def delete_sample(
 
 
 def _change(
-    store: Store, model: Model, sample_id: int, patch: SamplePatch, principal: Principal
+    daemon: Daemon, model: Model, sample_id: int, patch: SamplePatch, principal: Principal
 ) -> SampleBody:
     changes = patch.model_dump(exclude_unset=True)
     if "pinned" in changes:
         principal.require(Scope.MODELS_ADMIN, model.name)
-    changed = sample_updates.change_sample(store, model, sample_id, changes, owner=principal.owner)
+    changed = sample_updates.change_sample(
+        daemon.store, model, sample_id, changes, owner=principal.owner, masks=daemon.masks
+    )
     return present.sample(changed, model)

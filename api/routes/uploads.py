@@ -126,6 +126,11 @@ UPLOAD = body(
                 "type": "object",
                 "properties": {
                     "file": {"type": "array", "items": BINARY["schema"]},
+                    "mask": {
+                        "type": "array",
+                        "items": BINARY["schema"],
+                        "description": "PNGs of the files' names but for the ending: their labels.",
+                    },
                     "samples": {"type": "string", "description": "JSON, in the files' order."},
                 },
             },
@@ -160,7 +165,8 @@ async def add_samples(
 
     JSON: one sample, or a list. JSON Lines: one a line. npz: one array per input, batch first,
     and `label`, optionally `key` and `weight`. CSV: a header line, then one sample a line. Files,
-    if `preprocess` takes them: one as the body, or a form's, whose part `samples` says the same.
+    if `preprocess` takes them: one as the body, or a form's, whose part `samples` says the same,
+    and whose parts `mask` are the labels of photos.
     """
     given = require_media_type(request, JSON, NPZ, CSV, FORM, *files_of(model), JSONL)
     in_csv = {"label": label_column, **{name: columns[f"{name}_column"] for name in ASKED}}
@@ -171,6 +177,7 @@ async def add_samples(
         csv_columns={name: column for name, column in in_csv.items() if column is not None},
         ignore_columns=ignore_columns,
         owner=principal.owner,
+        masks=daemon.masks,
     )
     if given in FEEDS:
         result = await FEEDS[given](request, daemon, model, options)

@@ -14,7 +14,8 @@ from PIL import Image as Pillow
 
 from bench.table import Row
 from service.preprocess.image import Image
-from service.training.data.files import LabelledFiles, decode_all
+from service.training.data.decoding import decode_all
+from service.training.data.files import LabelledFiles
 from storage.blobs.cache_folder import expect_checks
 from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import SampleIndex

@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING
 
 from service.completion.messages import COMPLETE
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
-from service.prediction.frames import SIZES, Frame, decode, encode
+from service.prediction.frames import Frame, encode, read
 from service.prediction.preparation import prepare
 from service.preprocess.text_inputs import WORDS
 from service.processes import sandbox
@@ -52,7 +52,7 @@ def serve(questions: IO[bytes], answers: IO[bytes], options: argparse.Namespace)
         threads=options.threads, max_sessions=options.sessions, max_bytes=options.model_bytes
     )
     completers = cache(lambda: _completers(options.threads))
-    while (question := _read(questions)) is not None:
+    while (question := read(questions)) is not None:
         try:
             answer = _answer(question, models, completers)
         except (ModelNotLoadable, PredictionFailed) as error:
@@ -80,17 +80,6 @@ def _completers(threads: int) -> Completers:
     from service.completion.completer import Completers
 
     return Completers(threads=threads)
-
-
-def _read(stream: IO[bytes]) -> Frame | None:
-    sizes = stream.read(SIZES.size)
-    if len(sizes) < SIZES.size:
-        return None
-    header_bytes, payload_bytes = SIZES.unpack(sizes)
-    header, payload = stream.read(header_bytes), stream.read(payload_bytes)
-    if len(header) + len(payload) < header_bytes + payload_bytes:
-        return None
-    return decode(header, payload)
 
 
 def _options() -> argparse.Namespace:

@@ -10,7 +10,7 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
@@ -55,3 +55,15 @@ def decode(header: bytes, payload: bytes | bytearray) -> Frame:
     if offset != len(payload):
         raise ValueError(f"the tensors of {values} take {offset} bytes, {len(payload)} came")
     return Frame(values, tensors)
+
+
+def read(stream: IO[bytes]) -> Frame | None:
+    """The next frame; None at the end, or if one is cut off."""
+    sizes = stream.read(SIZES.size)
+    if len(sizes) < SIZES.size:
+        return None
+    header_bytes, payload_bytes = SIZES.unpack(sizes)
+    header, payload = stream.read(header_bytes), stream.read(payload_bytes)
+    if len(header) + len(payload) < header_bytes + payload_bytes:
+        return None
+    return decode(header, payload)

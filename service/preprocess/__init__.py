@@ -18,13 +18,14 @@ from service.preprocess.kind import FileKind, Kind, TensorKind, Unreadable
 from service.preprocess.text_inputs import is_text, with_facts
 from storage.database.codec import dump
 from storage.errors import Problem
-from storage.records.signatures import Signature, TensorSpec
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:  # the daemon's, not a child's
     from numpy.typing import NDArray
 
     from service.preprocess.augmentation.draws import Draws
     from service.preprocess.augmentation.mixing import Mix
+    from service.preprocess.masks.masks import Masks
     from storage.records.models import Model
 
 __all__ = [
@@ -69,6 +70,14 @@ class Pipeline(Struct, frozen=True):
         """How batches of the only input are mixed."""
         kind = self.kinds.get(self.inputs[0].name)
         return None if kind is None else kind.mix
+
+    def masks(self, target: TargetSpec) -> Masks | None:
+        """The form of labels that are masks of an image; None for a model of others."""
+        if self.files is None:
+            return None
+        from service.preprocess.masks.masks import masks_of
+
+        return masks_of(self.files, target)
 
     def augmented(self, place: int, rows: Array, *, ids: Sequence[int], draws: Draws) -> Array:
         """Preprocessed rows as training sees them. place: of their input. ids: of their samples."""
@@ -168,5 +177,6 @@ def _parse_one(
         raise WrongDescription("/kind", detail)
     parsed = chosen.parse_among({**description, "input": name}, specs)
     if parsed.augment is not None:
-        parsed.augment.check_model(signature, is_cut=is_cut)
+        labels_move = Pipeline((), {name: parsed}).masks(signature.target) is not None
+        parsed.augment.check_model(signature, is_cut=is_cut, labels_move=labels_move)
     return parsed.describe()

@@ -48,6 +48,8 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 """EXIF orientation → the operation that turns a picture upright (EXIF 2.3, tag 0x0112)."""
+SIDEWAYS = {TURNS[each] for each in (5, 6, 7, 8)}
+"""Those that swap width and height."""
 # The size is checked here before decoding, against a limit below Pillow's own.
 Image.MAX_IMAGE_PIXELS = None
 
@@ -78,6 +80,13 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
         return picture if turn is None else picture.transpose(turn)
 
 
+def upright_size(data: bytes) -> tuple[int, int]:
+    """Height and width of a picture as it is seen, without decoding it. Raises Unreadable."""
+    with _open(io.BytesIO(data), MAX_PIXELS) as picture:
+        turned = _turn(picture) in SIDEWAYS
+        return picture.size if turned else picture.size[::-1]
+
+
 def flatten(picture: Image.Image, channels: Literal["rgb", "gray"]) -> Image.Image:
     """To 8 bits a channel, RGB or gray; 16 bits are scaled, transparency is blended with white.
 
@@ -98,21 +107,25 @@ def flatten(picture: Image.Image, channels: Literal["rgb", "gray"]) -> Image.Ima
 
 
 def fit(
-    picture: Image.Image, size: tuple[int, int], resize: Literal["cover", "contain", "stretch"]
+    picture: Image.Image,
+    size: tuple[int, int],
+    resize: Literal["cover", "contain", "stretch"],
+    method: Image.Resampling = Image.Resampling.BILINEAR,
+    *,
+    beyond: int = 0,
 ) -> Image.Image:
-    """size: height, width. `cover` crops the overhang, `contain` pads with black.
+    """size: height, width. `cover` crops the overhang, `contain` pads with `beyond`: black.
 
     Raises Unreadable, MemoryError.
     """
     height, width = size
-    method = Image.Resampling.BILINEAR
     with faults():
         if resize == "stretch":
             return picture.resize((width, height), method)
         if resize == "cover":
             return ImageOps.fit(picture, (width, height), method)
         inner = picture.resize(_inner_size(picture, width=width, height=height), method)
-        made = Image.new(picture.mode, (width, height))
+        made = Image.new(picture.mode, (width, height), beyond)
         made.paste(inner, (round((width - inner.width) / 2), round((height - inner.height) / 2)))
         return made
 

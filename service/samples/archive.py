@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import zipfile
+from base64 import b64encode
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from msgspec.structs import asdict, replace
 
@@ -151,6 +152,8 @@ def _require_same_indices(store: Store, model: Model) -> None:
 def _line(model: Model, sample: Sample) -> bytes:
     classes = model.signature.target.classes
     label = shown_label(model, sample.label)
+    if isinstance(label, dict):
+        label = {"png": b64encode(cast("bytes", sample.label)).decode()}
     named = classes is not None and isinstance(label, int)
     fields = {
         "label": classes[label] if classes is not None and named else label,

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 
 from service.errors import InvalidInput
 from service.preprocess import Unreadable, for_model
+from service.preprocess.masks.labels import MOST_BYTES
 from service.samples.ingest import tensors
 from service.samples.ingest.files import MAX_FILE_BYTES
 from service.samples.ingest.intake import GoodSamples, Intake
@@ -103,8 +104,13 @@ class ChunkReader:
         self._model = model
         self._intake = intake
         self.samples = 0
-        self._parsers = {name: each.restore for name, each in columns_of(model).items()}
-        self._most_line = LINE_BYTES + VALUE_BYTES * prod(model.signature.target.shape)
+        self._parsers = {
+            name: each.restore for name, each in columns_of(model, intake.masks).items()
+        }
+        of_label = VALUE_BYTES * prod(model.signature.target.shape)
+        if for_model(model).masks(model.signature.target) is not None:
+            of_label = max(of_label, 2 * MOST_BYTES)  # in base64
+        self._most_line = LINE_BYTES + of_label
         self._most_record = max(MAX_FILE_BYTES, tensors.record_bytes(model.signature.inputs))
 
     def stage(self, lines: ArchiveEntry, data: ArchiveEntry) -> None:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import numpy as np
 
 from service.errors import InvalidInput
 from service.preprocess import for_model
+from service.preprocess.masks.labels import PNG, size_of
 from service.preprocess.text_inputs import KIND
 from service.samples.columns import ASKED, Unfitted
 from service.samples.ingest.labels import columns_of
 from service.samples.ingest.tensors import input_bytes, little_endian
+from service.samples.mask_checks import MaskCheck, MaskChecks
 from storage.database.codec import load
-from storage.errors import Problem
+from storage.errors import NotFound, Problem
 from storage.records.models import Model
 from storage.records.samples import SAMPLE_COLUMNS, Sample
 from storage.store import Store
@@ -28,29 +31,33 @@ def change_sample(
     changes: dict[str, Any],
     *,
     owner: str | None = None,
+    masks: MaskChecks,
 ) -> Sample:
     """Set columns of a sample, as JSON; None removes its label, and leaves other columns alone.
 
-    owner: None for anybody's. Raises InvalidInput, NotFound.
+    owner: None for anybody's. Raises InvalidInput, NotFound, ChildDied.
     """
     values = {}
-    for name, reader in columns_of(model).items():
-        value, complaint = reader.parse(changes.get(name))
-        if isinstance(value, Unfitted):
-            value, complaint = value.fitted(store.samples.content(model.id, sample_id))
-        if complaint:
-            problem = Problem(f"/{name}", complaint)
-            raise InvalidInput(f"the {name} is wrong", problems=[problem])
-        if value is not None or (name == "label" and name in changes):
-            values[name] = value
+    with closing(MaskCheck(masks, model)) as check:
+        for name, reader in columns_of(model, check).items():
+            value, complaint = reader.parse(changes.get(name))
+            if isinstance(value, Unfitted):
+                value, complaint = value.fitted(store.samples.content(model.id, sample_id))
+            if complaint:
+                problem = Problem(f"/{name}", complaint)
+                raise InvalidInput(f"the {name} is wrong", problems=[problem])
+            if value is not None or (name == "label" and name in changes):
+                values[name] = value
     target = model.signature.target
     return store.samples.update(model.id, sample_id, owner=owner, target=target, **values)
 
 
 def shown_label(model: Model, label: int | bytes | None) -> Any:
-    """A stored label as apps sent it: an index, a list of numbers, or None."""
+    """A stored label as apps sent it: an index, a list of numbers, or None; of a mask its size."""
     if not isinstance(label, bytes):
         return label
+    if label.startswith(PNG) and for_model(model).masks(model.signature.target) is not None:
+        return {"size": [*size_of(label)], "bytes": len(label)}
     target = model.signature.target
     if target.span_types is not None:
         return load(label.decode())
@@ -69,6 +76,14 @@ def content(store: Store, model: Model, sample_id: int) -> tuple[bytes, str]:
     if kind is not None:
         return record, kind.media_types[0] if len(kind.media_types) == 1 else file_type(record)
     return _as_npz(model, sample, record), NPZ
+
+
+def mask(store: Store, model: Model, sample_id: int) -> bytes:
+    """The PNG of a sample's label. Raises NotFound."""
+    label = store.samples.get(model.id, sample_id).label
+    if not isinstance(label, bytes) or not label.startswith(PNG):
+        raise NotFound(f"sample {sample_id} has no mask")
+    return label
 
 
 def file_type(data: bytes) -> str:

@@ -50,7 +50,7 @@ class Drawn(NamedTuple):
     def class_counts(self, classes: int) -> NDArray[np.float64]:
         """(classes,) new labels in an epoch; with replayed ones if a class has no new ones."""
         own, base = (
-            class_counts(self.samples.labels[chosen], classes)
+            class_counts(self.samples.labels, chosen, classes)
             for chosen in (self.sampler.own, self.sampler.base)
         )
         share = self.sampler.replayed / max(1, len(self.sampler.base))
@@ -155,7 +155,7 @@ def _replay(task: Train, datasets: Datasets) -> tuple[float | None, str]:
 def _has_new_class(datasets: Datasets, classes: int) -> bool:
     """Whether the others have a class that the base set lacks."""
     own, base = (
-        class_counts(datasets.train.labels[some], classes) > 0
+        class_counts(datasets.train.labels, some, classes) > 0
         for some in (datasets.own, datasets.base)
     )
     return bool((own & ~base).any())

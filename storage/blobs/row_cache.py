@@ -109,15 +109,15 @@ class RowCache:
         return self._mapped
 
     def find(self, ids: ArrayLike) -> Ids:
-        """(n,): the index of each sample's row, -1 where it has none."""
+        """(n,): the index of each sample's newest row, -1 where it has none."""
         wanted = np.asarray(ids, np.int64)
         if len(self._sorted) == 0:
             return np.full(wanted.shape, -1, np.int64)
-        at = np.searchsorted(self._sorted, wanted).clip(max=len(self._sorted) - 1)
+        at = (np.searchsorted(self._sorted, wanted, side="right") - 1).clip(min=0)
         return np.where((self._sorted[at] == wanted) & (wanted > 0), self._order[at], -1)
 
     def append(self, ids: ArrayLike, rows: NDArray[Any]) -> int:
-        """Store the rows of samples that have none yet; returns how many fit, always the first.
+        """Store new rows of samples; returns how many fit, always the first.
 
         rows: (n, row_bytes) uint8, or any contiguous array of as many bytes. Durable when it
         returns; a crash keeps each row entirely or not at all. None fits once the cache was

@@ -68,9 +68,9 @@ class SampleIndex(Struct, frozen=True):
     """n labelled samples by ascending id, without quarantined ones.
 
     ids: (n,) int64. packs: (n,) int32, indices into pack_paths. offsets, lengths: (n,) int64,
-    in bytes. labels: (n, *target shape) in the target's dtype, or for spans (n,), JSON as bytes.
-    digests: (n,) the first eight bytes of each SHA-256, None if they are not known. weights: (n,),
-    None if all are 1.
+    in bytes. labels: (n, *target shape) in the target's dtype, or (n,) as stored, such as JSON of
+    spans. digests: (n,) the first eight bytes of each SHA-256, None if they are not known. weights:
+    (n,), None if all are 1.
     """
 
     ids: NDArray[np.int64]
@@ -109,12 +109,13 @@ def read_sample_index(
     model_id: int,
     split: Split,
     watermark: int,
-    target: TargetSpec,
+    target: TargetSpec | None,
     base: bool = False,
 ) -> SampleIndex:
     """The labelled samples of a split whose ids are at most `watermark`.
 
-    base: include the base set's samples: those that jobs train on, or for validation the others.
+    target: of their labels; None for labels as they are stored. base: include the base set's
+    samples: those that jobs train on, or for validation the others.
     Raises StorageBroken, also if a label does not fit the target, and Busy.
     """
     select = f"{_OF_SPLIT} UNION ALL {_OF_BASE}" if base else _OF_SPLIT
@@ -135,6 +136,7 @@ def read_sample_index(
             try:
                 labels.append(_to_labels(values, target))
             except (TypeError, ValueError) as error:
+                assert target is not None
                 shape, dtype = target.shape, target.dtype
                 raise StorageBroken(_BROKEN.format(model_id, target.name, dtype, shape)) from error
     folder = packs_dir / str(model_id)
@@ -203,10 +205,11 @@ def read_newest(
     *,
     model_id: int,
     newest: int,
-    target: TargetSpec,
+    target: TargetSpec | None,
     labelled: bool,
 ) -> SampleIndex:
-    """At most `newest` of the newest labelled or unlabelled samples; the latter's labels are zeros.
+    """At most `newest` of the newest labelled or unlabelled samples; the latter's labels are zeros,
+    or empty without a target.
 
     Raises StorageBroken, Busy.
     """
@@ -216,9 +219,12 @@ def read_newest(
         newest_first = f"{select} ORDER BY id DESC LIMIT :newest"
         rows = connection.execute(newest_first, parameters).fetchall()
     table = np.array([row[:4] for row in rows[::-1]], np.int64).reshape(-1, 4)
-    labels = np.zeros((len(table), *target.shape), target.dtype)
-    if labelled or target.span_types is not None:
+    if target is None:
+        labels = _to_labels([b"" if row[4] is None else row[4] for row in rows[::-1]], None)
+    elif labelled or target.span_types is not None:
         labels = _to_labels([row[4] for row in rows[::-1]], target)
+    else:
+        labels = np.zeros((len(table), *target.shape), target.dtype)
     digests = b"".join(row[6] for row in rows[::-1])
     return _index(table, labels, packs_dir / str(model_id), digests)
 
@@ -261,8 +267,12 @@ def _chunks(cursor: sqlite3.Cursor) -> Iterator[list[Any]]:
         yield rows
 
 
-def _to_labels(values: Sequence[int | bytes], target: TargetSpec) -> NDArray[Any]:
-    """Stored labels of a chunk as an array (len(values), *target shape)."""
+def _to_labels(values: Sequence[int | bytes], target: TargetSpec | None) -> NDArray[Any]:
+    """Stored labels of a chunk as an array (len(values), *target shape); see `SampleIndex`."""
+    if target is None:
+        stored = np.empty(len(values), object)
+        stored[:] = values
+        return stored
     if target.span_types is not None:
         return np.array([value or b"[]" for value in values], object)
     if target.num_classes is not None and target.shape == ():

@@ -16,6 +16,8 @@ import httpx
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from masks import PREPROCESS as RGB
+from masks import mask_model, png, scene
 from pictures import PREPROCESS, image_model, photo
 from support import Served, wait_until
 from texts import decoder, tokenizer
@@ -186,6 +188,9 @@ dashboard --print
 events --last 5
 backup -o {out}/backup.zip
 doctor --verify
+models add {out}/masked.onnx --loss cross_entropy --preprocess {rgb}
+samples add masked {out}/scenes
+samples show masked 303 --mask {out}/mask.png
 models upgrade pets {base} --check
 models upgrade pets {base} --epochs 1 --running cancel
 models base pets
@@ -212,6 +217,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "tokenizer.json").write_bytes(tokenizer(["a cat sat on a mat"] * 9))
     (folder / "vendor.key.pub").write_text(Vendor().pem)
     (folder / "photo.png").write_bytes(photo(60, 1, kind="PNG"))
+    (folder / "masked.onnx").write_bytes(mask_model())
+    for name, pixels in zip(("images", "masks"), scene(1), strict=True):
+        (folder / "scenes" / name).mkdir(parents=True)
+        (folder / "scenes" / name / "1.png").write_bytes(png(pixels))
     return folder
 
 
@@ -222,6 +231,7 @@ def session(folder: Path, served: Served) -> Iterator[tuple[set[Operation], set[
         "out": folder.as_posix(),
         "base": (digits.folder() / "base.onnx").as_posix(),
         "image": shlex.quote(json.dumps(PREPROCESS)),
+        "rgb": shlex.quote(json.dumps(RGB)),
         "text": shlex.quote('{"kind": "text", "max_tokens": 32}'),
     }
     with pytest.MonkeyPatch.context() as patch:

@@ -16,17 +16,20 @@ from storage.database.codec import dump
 
 TEXTS = (".txt",)
 ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp", *TEXTS)
+PHOTOS, MASKS = "images", "masks"
+"""Folders that make one of both: what is in the second are labels of what is in the first."""
 BATCH_FILES = 200
 BATCH_BYTES = 256 * 2**20
 """The files of one request; each is open while it is sent."""
 
 
 class Media(Struct, frozen=True):
-    """A file. label: a class name; None for the request's label."""
+    """A file. label: a class name; None for the request's label. mask: a file that is its label."""
 
     path: Path
     size_bytes: int
     label: str | None = None
+    mask: Path | None = None
 
     @property
     def name(self) -> str:
@@ -49,6 +52,8 @@ def find(
     """
     if not source.is_dir():
         return [Media(source, source.stat().st_size)], []
+    if (source / PHOTOS).is_dir() and (source / MASKS).is_dir():
+        return _with_masks(source), []
     endings = TEXTS if of_texts else [each for each in ENDINGS if each not in TEXTS]
     paths = sorted(path for path in source.rglob("*") if _is_media(path, endings))
     if not paths:
@@ -69,6 +74,23 @@ def find(
     if not found:
         raise Failure(f"{source}: of each file below it, {faults[0]['detail']}")
     return found, faults
+
+
+def _with_masks(source: Path) -> list[Media]:
+    """Photos with masks of their names, by path; one without waits for it. Raises Failure."""
+    masks = {_place(path, source / MASKS): path for path in (source / MASKS).rglob("*.png")}
+    found = []
+    for path in sorted(path for path in (source / PHOTOS).rglob("*") if _is_media(path, ENDINGS)):
+        mask = masks.pop(_place(path, source / PHOTOS), None)
+        size_bytes = path.stat().st_size + (0 if mask is None else mask.stat().st_size)
+        found.append(Media(path, size_bytes, mask=mask))
+    if masks:
+        raise Failure(f"{min(masks.values())}: no photo in {source / PHOTOS} has its name")
+    return found
+
+
+def _place(path: Path, folder: Path) -> Path:
+    return path.relative_to(folder).with_suffix("")
 
 
 def send(
@@ -107,6 +129,9 @@ def _send_batch(
         for each in batch:
             file = MeteredFile(opened.enter_context(each.path.open("rb")), advance)
             files.append(("file", (each.name, file, "application/octet-stream")))
+            if each.mask is not None:
+                mask = MeteredFile(opened.enter_context(each.mask.open("rb")), advance)
+                files.append(("mask", (each.name, mask, "image/png")))
         answer: dict[str, Any] = client.request(
             "POST",
             path,

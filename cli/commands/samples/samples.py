@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,11 @@ from service.samples.columns import ASKED
 @click.argument("sample", metavar="ID|KEY")
 @click.argument("label", required=False)
 @click.option("--by-key", is_flag=True, help="ID|KEY is the app's own key, even if it is a number.")
+@click.option(
+    "--mask",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The label of a photo: a PNG whose values are class indices.",
+)
 @click.option("--none", "unlabel", is_flag=True, help="Take the label away.")
 @click.option("--split", type=click.Choice(["train", "validation"]), help="Move it to this split.")
 @columns(of_upload=False)
@@ -55,6 +61,7 @@ def label(
     label: str | None,
     *,
     by_key: bool,
+    mask: Path | None,
     unlabel: bool,
     **others: Any,
 ) -> None:
@@ -63,9 +70,12 @@ def label(
     The sample is known by its id, or by the key that the app gave it.
     """
     changes = given(others)
-    if unlabel == (label is not None) and (unlabel or not changes):
-        raise click.UsageError("give LABEL or --none, or another change")
-    if label is not None or unlabel:
+    labels = [each for each in (label, mask, unlabel or None) if each is not None]
+    if len(labels) > 1 or not (labels or changes):
+        raise click.UsageError("give LABEL, --mask or --none, or another change")
+    if mask is not None:
+        changes["label"] = {"png": b64encode(mask.read_bytes()).decode()}
+    elif labels:
         changes["label"] = None if label is None else _value(label)
     path, params = model_path(model, "samples"), {"key": sample}
     if sample.isdecimal() and not by_key:
@@ -131,7 +141,8 @@ def _value(text: str) -> Any:
         value = json.loads(text)
     except ValueError:
         return text
-    return value if isinstance(value, list | int | float) and not isinstance(value, bool) else text
+    is_label = isinstance(value, dict | list | int | float) and not isinstance(value, bool)
+    return value if is_label else text
 
 
 def _echo_changed(sample: dict[str, Any]) -> None:
@@ -203,6 +214,11 @@ def suspects(client: Client, model: str, *, limit: int) -> None:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write a small picture of an image here, as PNG.",
 )
+@click.option(
+    "--mask",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the mask that is its label here, as PNG.",
+)
 @with_client
 def show(
     client: Client,
@@ -211,11 +227,12 @@ def show(
     *,
     output: Path | None,
     thumbnail: Path | None,
+    mask: Path | None,
 ) -> None:
     """Show a sample of MODEL, and download its content."""
     path = model_path(model, "samples", sample_id)
     found = client.get(path)
-    for part, file in (("content", output), ("thumbnail", thumbnail)):
+    for part, file in (("content", output), ("thumbnail", thumbnail), ("mask", mask)):
         if file is not None:
             save(client, f"{path}/{part}", file, show=not wants_json())
     echo(found, _echo_sample)

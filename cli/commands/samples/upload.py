@@ -71,7 +71,9 @@ def add(
     sample, a list of them, or {"samples": [...]}. .jsonl: one sample a line, sent in requests of
     about 4 MiB. .csv: a header line, then one sample a line. .png, .jpg, .webp: an image.
     .wav, .flac: a recording. .txt: a text. A folder: all images and recordings below it, or all
-    texts, as the model takes; if the model has classes, the name of a file's folder is its label.
+    texts, as the model takes; if the model has classes, the name of a file's folder is its label,
+    and of the folders images and masks in one, each PNG in the second is the label of the image of
+    its name.
     A request is stored whole or not at all. A file can be sent again without harm: samples with
     the same inputs and label are duplicates, which are counted and not stored.
     """

@@ -93,10 +93,10 @@ class Family(Struct, frozen=True):
         whole = [name for name, (hint, _) in self.amounts().items() if hint is int]
         return {name: getattr(self, name) for name in (*self.names, *whole)}
 
-    def check_model(self, signature: Signature, *, is_cut: bool) -> None:
+    def check_model(self, signature: Signature, *, is_cut: bool, labels_move: bool = False) -> None:
         """Raises WrongDescription if positions that labels refer to would move without the labels,
         or only a part of a sample would be mixed. is_cut: whether training sees features instead of
-        inputs.
+        inputs. labels_move: whether labels move as their samples do, unless those are mixed.
         """
         del is_cut
         target = signature.target
@@ -107,6 +107,8 @@ class Family(Struct, frozen=True):
                     raise WrongDescription(f"/augment/{name}", f"{detail}; leave it out")
         of_positions = len(target.shape) > 1 or (target.shape and target.num_classes is not None)
         moving = [name for name in self.names if self.amounts()[name][1].moves]
+        if labels_move:
+            moving = [name for name in moving if name in self.MIXES]
         if of_positions and moving:
             rest = [name for name, (_, amount) in self.amounts().items() if not amount.moves]
             raise WrongDescription(

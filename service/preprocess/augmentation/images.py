@@ -88,8 +88,8 @@ class ImageAugmentation(Family, frozen=True):
         float, Amount("probability that a rectangle becomes noise (Zhong et al. 2020)")
     ] = 0
 
-    def check_model(self, signature: Signature, *, is_cut: bool) -> None:
-        super().check_model(signature, is_cut=is_cut)
+    def check_model(self, signature: Signature, *, is_cut: bool, labels_move: bool = False) -> None:
+        super().check_model(signature, is_cut=is_cut, labels_move=labels_move)
         if is_cut and self.cutmix:
             raise WrongDescription(
                 "/augment/cutmix",
@@ -104,13 +104,18 @@ class ImageAugmentation(Family, frozen=True):
             planes = change(planes, draw)
         return planes if channels_first else planes.transpose(1, 2, 0)
 
-    def _moved(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
+    def moved(self, mask: Pixels, draw: np.random.Generator) -> Pixels:
+        """A mask as `apply` moves its image by the same numbers. mask: (h, w)."""
+        moved: Pixels = self._moved(mask[None], draw, blends=False)[0]
+        return moved
+
+    def _moved(self, planes: Pixels, draw: np.random.Generator, *, blends: bool = True) -> Pixels:
         if not (self.crop or self.flip or self._resamples):
             return planes
         _, height, width = planes.shape
         window = self._window(draw, height=height, width=width)
         if self._resamples:
-            return _resample(planes, window)
+            return _resample(planes, window, blends=blends)
         rows = _inside(np.arange(height) + int(window.dy), height)
         columns = _inside(np.arange(width) + int(window.dx), width)
         return planes[:, rows][:, :, columns[::-1] if window.width < 0 else columns]
@@ -195,8 +200,11 @@ def _inside(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
     return places.clip(0, size - 1)
 
 
-def _resample(planes: Pixels, window: Crop) -> Pixels:
-    """Bicubic: bilinear would blur, unlike anything that the model is given later."""
+def _resample(planes: Pixels, window: Crop, *, blends: bool) -> Pixels:
+    """Bicubic: bilinear would blur, unlike anything that the model is given later.
+
+    blends: whether values may be mixed, unlike those of a mask.
+    """
     from PIL import Image
 
     _, height, width = planes.shape
@@ -209,13 +217,13 @@ def _resample(planes: Pixels, window: Crop) -> Pixels:
     columns = _inside(np.arange(-more_x, width + more_x), width)
     c, f = c + more_x, f + more_y
     picture, size = _picture(planes[:, rows][:, :, columns]), (width, height)
-    bicubic = Image.Resampling.BICUBIC
+    method = Image.Resampling.BICUBIC if blends else Image.Resampling.NEAREST
     if window.angle or window.slant:
-        return _planes(picture.transform(size, Image.Transform.AFFINE, (a, b, c, d, e, f), bicubic))
+        return _planes(picture.transform(size, Image.Transform.AFFINE, (a, b, c, d, e, f), method))
     # Takes half the time of a transformation.
     left, right = sorted((c, a * width + c))
     box = (left, f, right, e * height + f)
-    made = _planes(picture.resize(size, bicubic, box))
+    made = _planes(picture.resize(size, method, box))
     return made[:, :, ::-1] if a < 0 else made
 
 

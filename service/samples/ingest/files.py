@@ -10,9 +10,10 @@ from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.preprocess import FileKind, Unreadable
+from service.samples.columns import Column, Value
 from service.samples.ingest.intake import GoodSamples, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
-from service.samples.ingest.labels import SENT, parse_columns, sent_columns
+from service.samples.ingest.labels import SENT, MaskReader, parse_columns, sent_columns
 from service.samples.ingest.require import require_files
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
@@ -32,13 +33,14 @@ FIELDS = frozenset(each.name for each in SENT)
 
 
 class FileUpload(Struct, frozen=True):
-    """One file: its bytes within the upload's file, and its columns as JSON."""
+    """One file: its bytes within the upload's file, and its columns as JSON. mask: its label."""
 
     name: str
     media_type: str
     offset: int
     length: int
     about: Mapping[str, Any]
+    mask: FileUpload | None = None
 
 
 def store_files(
@@ -53,7 +55,6 @@ def store_files(
     Only one file is in memory at a time. Raises InvalidInput with every bad one.
     """
     kind = require_files(model)
-    parsers = {name: each.parse for name, each in sent_columns(model).items()}
     if not uploads:
         problem = Problem("/files", f"send at least one {kind.thing}")
         raise InvalidInput(f"there is no {kind.thing}", problems=[problem])
@@ -62,14 +63,9 @@ def store_files(
         Intake(store, model, options) as intake,
         path.open("rb") as file,
     ):
+        reader = FileReader(file, kind, sent_columns(model, intake.masks))
         for position, upload in enumerate(uploads):
-            at = f"/files/{position}"
-            data, faults = _read(file, upload, kind, at=at)
-            columns, complaints = parse_columns(parsers, upload.about, b"" if faults else data)
-            problems = [
-                Problem(f"{at}/{name}", f"{upload.name}: {detail}") for name, detail in complaints
-            ]
-            problems += faults
+            columns, data, problems = reader.read(upload, at=f"/files/{position}")
             if problems:
                 intake.faults.sample(problems)
                 continue
@@ -77,15 +73,47 @@ def store_files(
         return intake.commit(len(uploads))
 
 
-def _read(
-    file: IO[bytes], upload: FileUpload, kind: FileKind, *, at: str
-) -> tuple[bytes, list[Problem]]:
-    if upload.length > MAX_FILE_BYTES:
-        detail = f"{upload.name}: a file has at most {MAX_FILE_BYTES} bytes"
-        return b"", [Problem(at, detail)]
-    file.seek(upload.offset)
-    data = file.read(upload.length)
-    return data, _check(upload, data, kind, at=at)
+class FileReader:
+    """Reads the files of an upload, each with its columns and its mask."""
+
+    def __init__(self, file: IO[bytes], kind: FileKind, columns: Mapping[str, Column]) -> None:
+        self._file = file
+        self._kind = kind
+        self._label = columns["label"]
+        self._parsers = {name: each.parse for name, each in columns.items()}
+
+    def read(self, upload: FileUpload, *, at: str) -> tuple[dict[str, Any], bytes, list[Problem]]:
+        """Its columns, its bytes, and what is wrong. at: its JSON pointer."""
+        data, fault = self._bytes(upload)
+        fault = fault or _check(upload, data, self._kind)
+        columns, complaints = parse_columns(self._parsers, upload.about, b"" if fault else data)
+        if fault:
+            complaints.append(("", fault))
+        elif upload.mask is not None and not complaints:
+            columns["label"], fault = self._mask(columns["label"], upload.mask, data)
+            complaints += [("label", fault)] if fault else []
+        problems = [
+            Problem(f"{at}/{name}".rstrip("/"), f"{upload.name}: {detail}")
+            for name, detail in complaints
+        ]
+        return columns, data, problems
+
+    def _mask(self, label: Any, mask: FileUpload, photo: bytes) -> Value:
+        """The label that a file is."""
+        if not isinstance(self._label, MaskReader):
+            return None, f"{mask.name} is a mask, which is no label of this model"
+        if label is not None:
+            return None, f"it has {mask.name} and another label; send one of them"
+        png, complaint = self._bytes(mask)
+        if complaint is not None:
+            return None, complaint
+        return self._label.parse_file(png, photo)
+
+    def _bytes(self, upload: FileUpload) -> tuple[bytes, str | None]:
+        if upload.length > MAX_FILE_BYTES:
+            return b"", f"a file has at most {MAX_FILE_BYTES} bytes"
+        self._file.seek(upload.offset)
+        return self._file.read(upload.length), None
 
 
 def read_about(
@@ -118,16 +146,15 @@ def read_about(
     return [{**defaults, **each} for each in given]
 
 
-def _check(upload: FileUpload, data: bytes, kind: FileKind, *, at: str) -> list[Problem]:
+def _check(upload: FileUpload, data: bytes, kind: FileKind) -> str | None:
     try:
         media_type = kind.check(data)
     except Unreadable as error:
-        return [Problem(at, f"{upload.name}: {error}")]
+        return str(error)
     said = SAME.get(upload.media_type, upload.media_type)
     if said not in (*ANY_TYPE, media_type):
-        detail = f"{upload.name}: it is said to be {said}, but it is {media_type}"
-        return [Problem(at, detail)]
-    return []
+        return f"it is said to be {said}, but it is {media_type}"
+    return None
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:

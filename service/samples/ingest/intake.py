@@ -16,6 +16,7 @@ from service.samples.columns import COLUMNS
 from service.samples.ingest import tensors
 from service.samples.ingest.require import takes_files
 from service.samples.ingest.statistics import Statistics, balance_warnings
+from service.samples.mask_checks import MaskCheck, MaskChecks
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import SAMPLE_COLUMNS, Split
@@ -39,7 +40,7 @@ class UploadOptions(Struct, frozen=True):
     separated by commas if a label is a list, by default `label` if it exists. ignore_columns: for
     CSV, names separated by commas, or `*` for all that the model does not know. owner: who adds the
     samples, None if the caller may change anybody's. base_set: add them to the base set, whatever
-    split they name.
+    split they name. masks: checks them; None for models without any.
     """
 
     columns: Mapping[str, Any] = field(default_factory=dict)
@@ -49,6 +50,7 @@ class UploadOptions(Struct, frozen=True):
     ignore_columns: str | None = None
     owner: str | None = None
     base_set: bool = False
+    masks: MaskChecks | None = None
 
 
 class Faults:
@@ -136,7 +138,8 @@ class IngestResult(Struct, frozen=True):
 class Intake:
     """Stages the samples of one upload, then stores all of them or none.
 
-    Leaving the `with` block discards uncommitted samples. Use it from one thread at a time.
+    Leaving the `with` block discards uncommitted samples. Use it from one thread at a time. masks:
+    checks those of the upload.
     """
 
     def __init__(self, store: Store, model: Model, options: UploadOptions) -> None:
@@ -150,6 +153,7 @@ class Intake:
         self._statistics = None if self._kind is not None else Statistics(store, model)
         self._base_set, self._owner = options.base_set, options.owner
         self._added = 0
+        self.masks = None if options.masks is None else MaskCheck(options.masks, model)
         self._staging = stage(store, model, options, target=model.signature.target)
 
     def __enter__(self) -> Intake:
@@ -161,6 +165,8 @@ class Intake:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self.masks is not None:
+            self.masks.close()
         self._staging.discard()
 
     def add(self, good: GoodSamples) -> None:

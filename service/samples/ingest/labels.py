@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from service.preprocess import for_model
+from service.preprocess.masks.labels import MOST_BYTES
 from service.samples.columns import COLUMNS, Column, Unfitted, Value
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.spans import SpanReader
@@ -20,8 +23,10 @@ from service.samples.ingest.tensors import (
     texts,
     type_complaint,
 )
+from service.samples.mask_checks import MaskCheck, SentMask
 from service.training.tasks import TASKS
 from service.training.tasks.task import LearningTask
+from storage.database.codec import dump
 from storage.records.models import Model
 from storage.records.samples import Label
 from storage.records.signatures import IGNORED, TargetSpec, TensorSpec
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
 
 SHOWN_CHARACTERS = 100
 NO_LABEL = "label: the model's loss takes none; leave it out"
+NO_NUMBER = "label holds a number that is not finite; run lengths are whole ones"
 WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
 """A whole number as written by programs that lack integers in columns with missing values."""
 
@@ -40,7 +46,7 @@ class LabelReader(Column):
 
     name = "label"
     schema: ClassVar = {
-        "description": "Class index, class name, list of numbers, spans of a text, or null."
+        "description": "Class index, class name, list of numbers, spans of a text, mask, or null."
     }
 
     def __init__(self, target: TargetSpec, task: LearningTask) -> None:
@@ -181,24 +187,75 @@ class LabelReader(Column):
         return label.astype(little_endian(self._target.dtype)).tobytes()
 
 
+def _is_json(value: Any) -> bool:
+    """Whether it holds neither NaN nor infinity, which Python reads, but JSON lacks."""
+    try:
+        dump(value)
+    except ValueError:
+        return False
+    return True
+
+
+class MaskReader(LabelReader):
+    """Reads masks besides: a PNG in base64, and COCO's run lengths. check: of masks."""
+
+    def __init__(
+        self, target: TargetSpec, task: LearningTask, check: MaskCheck | None = None
+    ) -> None:
+        super().__init__(target, task)
+        self._check = check
+
+    def parse(self, value: Any) -> Value:
+        """A `SentMask`, or what other labels are."""
+        runs = [value] if isinstance(value, dict) and "counts" in value else value
+        if isinstance(runs, list) and all(isinstance(each, dict) for each in runs):
+            return (
+                (SentMask(self._check, runs=tuple(runs)), None)
+                if _is_json(runs)
+                else (None, NO_NUMBER)
+            )
+        if not isinstance(value, dict):
+            return super().parse(value)
+        try:
+            png = b64decode(value["png"], validate=True)
+        except (LookupError, TypeError, ValueError):
+            return None, 'label has "png" in base64, or "size" and "counts" of run lengths'
+        return self._taken(png)
+
+    def parse_file(self, png: bytes, photo: bytes) -> Value:
+        """A PNG that came with its photo, as it is stored."""
+        sent, complaint = self._taken(png)
+        return (None, complaint) if sent is None else sent.fitted(photo)
+
+    def _taken(self, png: bytes) -> tuple[SentMask | None, str | None]:
+        if len(png) > MOST_BYTES:
+            return None, f"label: a mask has at most {MOST_BYTES} bytes, this one has {len(png)}"
+        return SentMask(self._check, png), None
+
+
 SENT: tuple[type[Column], ...] = (LabelReader, *(each for each in COLUMNS if each.sent))
 """The columns of JSON, CSV and forms."""
 
 
-def label_reader(model: Model) -> Column:
-    """A reader of the labels that the model's loss takes."""
+def label_reader(model: Model, masks: MaskCheck | None = None) -> Column:
+    """A reader of the labels that the model's loss takes. masks: checks those that are masks."""
     target = model.signature.target
-    return SpanReader(target) if target.span_types else LabelReader(target, TASKS[model.loss])
+    if target.span_types:
+        return SpanReader(target)
+    if for_model(model).masks(target) is not None:
+        return MaskReader(target, TASKS[model.loss], masks)
+    return LabelReader(target, TASKS[model.loss])
 
 
-def columns_of(model: Model) -> dict[str, Column]:
-    """The readers of a model's columns by name, in the order of errors."""
-    return {LabelReader.name: label_reader(model), **{each.name: each(model) for each in COLUMNS}}
+def columns_of(model: Model, masks: MaskCheck | None = None) -> dict[str, Column]:
+    """The readers of a model's columns by name, in the order of errors; masks: see above."""
+    label = label_reader(model, masks)
+    return {LabelReader.name: label, **{each.name: each(model) for each in COLUMNS}}
 
 
-def sent_columns(model: Model) -> dict[str, Column]:
+def sent_columns(model: Model, masks: MaskCheck | None = None) -> dict[str, Column]:
     """Those of JSON, CSV and forms."""
-    return {name: each for name, each in columns_of(model).items() if each.sent}
+    return {name: each for name, each in columns_of(model, masks).items() if each.sent}
 
 
 def parse_columns(

@@ -42,8 +42,9 @@ still in the processor's cache when it is read."""
 class Batches(ABC):
     """Labelled samples, by their position in ascending order of id.
 
-    row_bytes: of one sample's inputs. weights: factors on their losses, None if all are 1. mix:
-    applied to training batches. teacher: (samples, …), the targets of distillation, if any.
+    labels: an array, (samples, …), or what gives parts of one when it is indexed. row_bytes: of one
+    sample's inputs. weights: factors on their losses, None if all are 1. mix: applied to training
+    batches. teacher: (samples, …), the targets of distillation, if any.
     lengths: (samples,), if batches are only as long as their longest sample. most_rows: of a batch
     in measuring, for the memory of its predictions.
     """
@@ -54,7 +55,7 @@ class Batches(ABC):
     def __init__(
         self,
         ids: Indices,
-        labels: NDArray[Any],
+        labels: Any,
         *,
         row_bytes: int,
         weights: Weights | None = None,
@@ -80,10 +81,14 @@ class Batches(ABC):
         """Of which several may be of one sample."""
         return len(self)
 
+    def labels_of(self, chosen: Indices) -> Array:
+        """Their labels, batch axis first, augmented as their inputs are."""
+        labels: Array = self.labels[chosen]
+        return labels
+
     def targets(self, chosen: Indices) -> Array:
         """What their predictions are compared with, batch axis first."""
-        targets: Array = self.labels[chosen]
-        return targets
+        return self.labels_of(chosen)
 
     def augmented(self: Self, *, seed: int, epoch: int) -> Self:
         """The samples as an epoch of training sees them: augmented if the model's preprocessing
@@ -144,7 +149,7 @@ class Batches(ABC):
         window = batch_size * max(1, WINDOW_BYTES // (self._row_bytes * batch_size))
         for start in range(0, len(order), window):
             chosen = order[start : start + window]
-            yield chosen, self.inputs(chosen), self.labels[chosen]
+            yield chosen, self.inputs(chosen), self.labels_of(chosen)
 
     def _mixed(self, inputs: tuple[Array, ...], chosen: Indices) -> tuple[Array, ...]:
         if self.mix is None or self._draws is None:

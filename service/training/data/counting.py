@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,21 @@ from storage.records.signatures import IGNORED, TargetSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+NUMBERS_AT_ONCE = 1 << 22
+"""Of labels: 32 MB."""
+
 
 def only_counted(
-    index: SampleIndex, target: TargetSpec, *, ignore_index: int | None
+    index: SampleIndex, target: TargetSpec | None, *, ignore_index: int | None
 ) -> SampleIndex:
     """The samples with a label that counts. Positions of the ignored class have the label IGNORED.
 
-    ignore_index: a class, or None for no class.
+    ignore_index: a class, or None for no class. target: None for labels as they are stored, which
+    stay.
     """
-    if target.num_classes is None or (ignore_index is None and not target.may_ignore):
+    if target is None or target.num_classes is None:
+        return index
+    if ignore_index is None and not target.may_ignore:
         return index
     labels = np.where(index.labels == ignore_index, IGNORED, index.labels)
     counted = counts(labels).reshape(len(labels), prod(target.shape))
@@ -35,6 +42,27 @@ def counts(labels: NDArray[Any]) -> NDArray[np.bool_]:
     return counted
 
 
-def class_counts(labels: NDArray[Any], classes: int) -> NDArray[np.int64]:
-    """(classes,): how many labels that count are of each class. labels: of any shape."""
-    return np.bincount(labels[counts(labels)], minlength=classes)
+def class_counts(labels: Any, chosen: NDArray[np.int64], classes: int) -> NDArray[np.int64]:
+    """(classes,): how many labels that count are of each class. labels: of `Batches`. chosen: the
+    positions of samples.
+    """
+    found = np.zeros(classes, np.int64)
+    for some in _parts(labels, chosen):
+        found += np.bincount(some[counts(some)], minlength=classes)
+    return found
+
+
+def holding(labels: Any, classes: Sequence[int]) -> NDArray[np.bool_]:
+    """(samples,): whether a label holds one of these classes. labels: of `Batches`."""
+    parts = [
+        np.isin(some, classes).any(axis=tuple(range(1, some.ndim)))
+        for some in _parts(labels, np.arange(len(labels)))
+    ]
+    return np.concatenate([np.empty(0, bool), *parts])
+
+
+def _parts(labels: Any, chosen: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """A few labels at a time: an array of all masks would take eight bytes a pixel."""
+    at_once = max(1, NUMBERS_AT_ONCE // max(1, labels[chosen[:1]].size))
+    for start in range(0, len(chosen), at_once):
+        yield labels[chosen[start : start + at_once]]

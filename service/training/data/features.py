@@ -222,6 +222,9 @@ class Features(Batches):
             for each, spec in zip(kept, self._prefix.specs, strict=True)
         )
 
+    def labels_of(self, chosen: Indices) -> Array:
+        return self._views[self._view].labels_of(chosen)
+
     def exact(self, chosen: Indices) -> tuple[Array, ...]:
         if self._prefix.kept == self._prefix.specs:
             return self.inputs(chosen)

@@ -37,16 +37,18 @@ from storage.records.id_set import encode
 from storage.records.samples import CHANGED, Split
 
 if TYPE_CHECKING:
-    from service.training.data.files import Decoding
+    from service.preprocess.masks.masks import Masks
+    from service.training.data.decoding import Decoding
     from service.training.data.lookups import Lookups
+    from service.training.data.masks import MaskLabels
     from service.training.protocol.messages.comparison import Measurement
     from service.training.protocol.messages.unions import Message
     from storage.blobs.row_cache import RowCache
 
 ALL_SAMPLES = 2**63 - 1
 """A watermark above every sample, so that all current samples are used."""
-TENSORS = "tensors"
-"""The kind of the cache that holds decoded files."""
+TENSORS, MASKS = "tensors", "masks"
+"""The kinds of the caches that hold decoded files, and their labels."""
 CHECKED_AT_ONCE = 256
 """Samples whose token ids are checked between two ticks."""
 READ_ANYWAY = 16
@@ -117,7 +119,8 @@ class SampleReader:
 
     tick: runs periodically while files are decoded and token ids are checked, and may raise. send:
     called with messages about unusable samples and decoded files; None to send none. model: path of
-    the ONNX file that will be run, if the task does not name it.
+    the ONNX file that will be run, if the task does not name it. target: to read labels of an index
+    by; None for masks, which stay as they are stored.
     """
 
     def __init__(
@@ -137,6 +140,8 @@ class SampleReader:
         self._models = run_by(task.artifacts) if isinstance(task, Train) else [model]
         tokenizer = task.artifacts.tokenizer if isinstance(task, Train) else task.tokenizer
         self._pipeline = for_signature(task.signature, task.preprocess, tokenizer)
+        self._masks = self._pipeline.masks(task.signature.target)
+        self.target = None if self._masks else task.signature.target
 
     def tell(self, message: Message) -> None:
         """Send a message to the parent, if wanted."""
@@ -163,10 +168,10 @@ class SampleReader:
             model_id=task.model_id,
             split=split,
             watermark=watermark,
-            target=task.signature.target,
+            target=self.target,
             base=base,
         )
-        counted = only_counted(index, task.signature.target, ignore_index=_ignored_class(task))
+        counted = only_counted(index, self.target, ignore_index=_ignored_class(task))
         return self.open(counted, features)
 
     def open(self, index: SampleIndex, features: RowCache | None = None) -> Batches:
@@ -228,7 +233,8 @@ class SampleReader:
 
     def _read_files(self, index: SampleIndex) -> Batches:
         # Late: few models need it.
-        from service.training.data.files import LabelledFiles, decode_all
+        from service.training.data.decoding import decode_all
+        from service.training.data.files import LabelledFiles
 
         kind = self._pipeline.files
         assert kind is not None
@@ -238,7 +244,20 @@ class SampleReader:
         outcome = decode_all(index, kind, cache, threads=self._threads, tick=self._tick)
         self._tell(index, outcome)
         index = index.without(list(outcome.unreadable))
-        return LabelledFiles(index, self._task.signature, kind, cache)
+        if self._masks is None:
+            return LabelledFiles(index, self._task.signature, kind, cache)
+        index, masks = self._read_masks(index, self._masks)
+        return LabelledFiles(index, self._task.signature, kind, cache, masks)
+
+    def _read_masks(self, index: SampleIndex, masks: Masks) -> tuple[SampleIndex, MaskLabels]:
+        """The samples whose masks are readable and count, or that wait for one."""
+        from service.training.data.masks import counted_masks, decode_masks
+
+        cache = None if self._task.cache is None else self._decoded(masks, MASKS)
+        decoded = decode_masks(index, masks, cache, threads=self._threads, tick=self._tick)
+        self._quarantine(index, decoded)
+        index, ignored = index.without(list(decoded.unreadable)), _ignored_class(self._task)
+        return counted_masks(index, masks, cache, ignored=ignored)
 
     def _read_texts(self, index: SampleIndex, kind: Text, cache: RowCache | None) -> Batches:
         from service.training.data.texts import LabelledTexts, encode_all
@@ -254,11 +273,12 @@ class SampleReader:
             task=TASKS[self._task.loss],
         )
 
+    def _quarantine(self, index: SampleIndex, outcome: Decoding) -> None:
+        if reasons := outcome.unreadable:
+            self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
+
     def _tell(self, index: SampleIndex, outcome: Decoding) -> None:
-        if outcome.unreadable:
-            self.tell(
-                Quarantined({str(index.ids[at]): why for at, why in outcome.unreadable.items()})
-            )
+        self._quarantine(index, outcome)
         if outcome.decoded:
             self.tell(
                 Decoded(
@@ -269,11 +289,11 @@ class SampleReader:
                 )
             )
 
-    def _decoded(self, kind: FileKind) -> RowCache:
+    def _decoded(self, kind: FileKind | Masks, name: str = TENSORS) -> RowCache:
         task = self._task
         max_bytes = task.tensor_cache_bytes if isinstance(task, Train) else None
         return self.open_cache(
-            TENSORS, key=kind.row_key, row_bytes=kind.row_bytes, max_bytes=max_bytes
+            name, key=kind.row_key, row_bytes=kind.row_bytes, max_bytes=max_bytes
         )
 
     def open_cache(self, name: str, *, key: str, row_bytes: int, max_bytes: int | None) -> RowCache:

@@ -17,7 +17,7 @@ from service.preprocess.kind import Unreadable
 from service.preprocess.text import HEADER, Text
 from service.preprocess.tokens import use_threads
 from service.training.data.batches import Batch, Batches, Indices, check_labels
-from service.training.data.files import Decoding, StoredFiles, keep
+from service.training.data.decoding import Decoding, StoredFiles, keep
 from service.training.engine import Array
 from service.training.tasks.by_token import TextTokens, TokenTask
 from service.training.tasks.task import LearningTask

@@ -53,7 +53,7 @@ def drift_of(
 ) -> Drifted:
     """watermark: of the job that made the version; later samples are recent."""
     database, packs = Path(what.database), Path(what.packs)
-    target = what.signature.target
+    target = reader.target
     seen = read_sample_index(
         database,
         packs,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
-from service.training.data.counting import class_counts
+from service.training.data.counting import class_counts, holding
 from service.training.data.samples import ALL_SAMPLES, SampleReader
 from service.training.engine import Array
 from service.training.errors import ExportMismatch
@@ -113,9 +113,9 @@ class ModelComparer:
         target, labels = measurement.signature.target, self.dataset.labels
         known = set(classes or target.ids) & set(baseline_classes or target.ids)
         strange = [index for index, each in enumerate(target.ids) if each not in known]
-        is_strange = np.isin(labels, strange).any(axis=tuple(range(1, labels.ndim)))
-        are_taken = np.isin(self.dataset.ids, self.theirs.dataset.ids)
-        self._is_known: NDArray[np.bool_] = np.logical_not(is_strange) & are_taken
+        self._is_known = np.isin(self.dataset.ids, self.theirs.dataset.ids)
+        if strange:
+            self._is_known &= ~holding(labels, strange)
 
     def known(self) -> Indices:
         """The samples whose classes both models know."""
@@ -184,7 +184,7 @@ class ModelComparer:
         classes = self._measurement.signature.target.num_classes
         if classes is None or self._measurement.own_loss is not None:
             return ()
-        return tuple(class_counts(self.dataset.labels[chosen], classes).tolist())
+        return tuple(class_counts(self.dataset.labels, chosen, classes).tolist())
 
     def batches(self, chosen: Indices, side: Side) -> Iterator[tuple[tuple[Array, ...], Array]]:
         """The samples at these positions of `dataset`, as a side takes them, and their labels."""

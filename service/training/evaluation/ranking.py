@@ -24,17 +24,17 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
     """Raises ExportMismatch if the version cannot be run, Interrupted if the parent ends it."""
     what, tick = task.measurement, Heartbeat(pipe)
     of_labels = task.what == "labels"
+    reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
     index = read_newest(
         Path(what.database),
         Path(what.packs),
         model_id=what.model_id,
         newest=task.newest,
-        target=what.signature.target,
+        target=reader.target,
         labelled=of_labels,
     )
     if of_labels:
         index = _with_labels_to_doubt(task, index)
-    reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
     samples = reader.open(index)
     doubts, predicted = np.zeros(len(samples)), np.zeros(len(samples), np.int64)
     try:

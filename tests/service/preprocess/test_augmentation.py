@@ -118,7 +118,8 @@ def test_a_gray_image_has_no_saturation() -> None:
 @pytest.mark.parametrize(
     ("kind", "spec", "target", "moving"),
     [
-        ("image", PHOTO, TargetSpec("labels", "int64", (16, 12), 2), {"flip": 0.5}),
+        ("image", PHOTO, TargetSpec("labels", "int64", (8, 6), 2), {"flip": 0.5}),
+        ("image", PHOTO, TargetSpec("labels", "int64", (16, 12), 2), {"cutmix": 1}),
         ("standardize", SERIES, TargetSpec("labels", "int64", (20,), 2), {"shift": 0.1}),
         ("image", PHOTO, TargetSpec("mask", "float32", (16, 12)), {"crop": 0.1}),
         ("image", PHOTO, TargetSpec("mask", "float32", (16, 12)), {"zoom": 0.1}),

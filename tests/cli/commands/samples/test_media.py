@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from masks import PREPROCESS as MASK_PREPROCESS
+from masks import mask_model, png, scene
 from pictures import PREPROCESS, image_model, photo
 from support import mlp
 from texts import classifier, tokenizer
@@ -249,3 +251,38 @@ def test_texts_come_from_a_folder_a_file_and_json_lines_and_are_found(
     gone = honed("samples", "delete", "notes", "--text", "SEE", "--label", "no", "--yes", "--json")
     assert json.loads(gone.stdout)["deleted"] == 2
     assert labels(client, "notes") == [1, None, 1]
+
+
+def test_the_folders_images_and_masks_are_photos_with_their_labels(
+    honed: Honed, client: Client, tmp_path: Path
+) -> None:
+    name = "masks-of-folders"
+    (tmp_path / "model.onnx").write_bytes(mask_model())
+    (tmp_path / "preprocess.json").write_text(json.dumps(MASK_PREPROCESS))
+    added = honed(
+        *("models", "add", tmp_path / "model.onnx", "--name", name, "--loss", "cross_entropy"),
+        *("--preprocess", tmp_path / "preprocess.json"),
+    )
+    assert added.returncode == 0, added.stderr
+    for folder in ("images/day", "masks/day"):
+        (tmp_path / "scenes" / folder).mkdir(parents=True)
+    for number in range(3):
+        pixels, classes = scene(number)
+        (tmp_path / f"scenes/images/day/{number}.png").write_bytes(png(pixels))
+        (tmp_path / f"scenes/masks/day/{number}.png").write_bytes(png(classes))
+    (tmp_path / "scenes/masks/day/2.png").unlink()
+
+    sent = honed("samples", "add", name, tmp_path / "scenes", "--json")
+    assert sent.returncode == 0, sent.stderr
+    assert [bool(label) for label in labels(client, name)] == [True, True, False]
+    last = json.loads(sent.stdout)[0]["ids"][1]
+    mask, back = tmp_path / "mask.png", tmp_path / "back.png"
+    mask.write_bytes(png(scene(2)[1]))
+    assert honed("samples", "label", name, last, "--mask", mask).returncode == 0
+    assert honed("samples", "show", name, last, "--mask", back).returncode == 0
+    assert back.read_bytes() == mask.read_bytes()
+
+    (tmp_path / "scenes/masks/strange.png").write_bytes(png(scene(0)[1]))
+    refused = honed("samples", "add", name, tmp_path / "scenes")
+    assert refused.returncode == 1
+    assert "strange.png: no photo in" in refused.stderr

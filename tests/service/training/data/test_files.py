@@ -12,7 +12,8 @@ import pytest
 from PIL import Image as Pillow
 
 from service.preprocess.image import Image
-from service.training.data.files import LabelledFiles, decode_all
+from service.training.data.decoding import decode_all
+from service.training.data.files import LabelledFiles
 from storage.blobs.cache_folder import erase_from_caches
 from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import SampleIndex

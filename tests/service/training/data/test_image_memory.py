@@ -20,7 +20,8 @@ import sys
 from pathlib import Path
 import numpy as np
 from service.preprocess import Unreadable, for_signature
-from service.training.data.files import LabelledFiles, decode_all
+from service.training.data.decoding import decode_all
+from service.training.data.files import LabelledFiles
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.readonly.sample_index import SampleIndex
 

@@ -1,0 +1,1 @@
+"""Masks: labels that say the class of each pixel of a photo, as PNG or run lengths."""
