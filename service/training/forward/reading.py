@@ -25,7 +25,7 @@ from service.training.forward import (
     worth,
 )
 from service.training.forward.frontier import CannotCut
-from service.training.forward.graph import FLOAT, Graph
+from service.training.forward.graph import FLOAT, TOKENS, Graph
 from service.training.forward.normalize import keep_outputs, normalize, select_output, spell_out
 from service.training.protocol.messages.preparation import Cut, Lora, Parameter
 from service.training.tasks import TASKS
@@ -62,6 +62,12 @@ class ForwardModel(Struct, frozen=True):
     def has_free_lengths(self) -> bool:
         """Whether batches of texts may be of any length."""
         return self.graph.lengths is not None and bool(self.graph.lengths.inputs)
+
+    def row_of(self, tokens: int) -> tuple[int, ...]:
+        """The shape of one row of the output for texts of so many tokens."""
+        dims = self.graph.proto.output[0].type.tensor_type.shape.dim[1:]
+        free = [each.dim_param == TOKENS for each in dims]
+        return tuple(tokens if is_free else n for is_free, n in zip(free, self.row, strict=True))
 
     @property
     def model(self) -> onnx.ModelProto:

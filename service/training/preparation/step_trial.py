@@ -58,7 +58,7 @@ def computes_the_same(here: StepModel, step: StepModel, forward: ForwardModel) -
 
     Numbers next to the kink of a ReLU fall on either side: gradients of a ResNeXt differ by 2 %.
     """
-    feeds = _feeds(step, forward, flag=True)
+    feeds = trial_feeds(step, forward, flag=True)
     try:
         expected, found = (_gradients(each, feeds) for each in (step, here))
     except (RuntimeError, *LOAD_ERRORS) as error:
@@ -86,7 +86,7 @@ def _run(
 ) -> tuple[list[Array], list[list[Array]]]:
     """The outputs for a batch, and for each row alone if rows may be independent."""
     for flag in (True, False):
-        feeds = _feeds(step, forward, flag=flag)
+        feeds = trial_feeds(step, forward, flag=flag)
         whole = session.run(None, feeds)
         if np.isfinite(whole[0]):
             break
@@ -101,10 +101,16 @@ def _run(
     return whole, rows
 
 
-def _feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
-    """flag: the value of all booleans, which are masks of either meaning."""
+def trial_feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
+    """What a step is tried on: some rows, of texts some short ones.
+
+    flag: the value of all booleans, which are masks of either meaning.
+    """
     graph = forward.graph
-    feeds = trial.draw(graph, ROWS, flag=flag)
+    # The longest texts would take most of a registration's time and memory; that the model runs on
+    # them is known.
+    tokens = graph.lengths.trials[0] if graph.lengths is not None else 0
+    feeds = trial.draw(graph, ROWS, flag=flag, tokens=tokens or None)
     feeds |= draw_all(
         [Draw(each.name, each.shape) for each in step.random], seed=0, batch=0, rows=ROWS
     )
@@ -113,7 +119,8 @@ def _feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
     feeds[LOSS_SCALE] = np.full((1,) * step.scale_rank, 1 / ROWS, np.float32)
     if step.target is not None:
         task = TASKS[step.loss.name]
-        feeds[step.target] = _target(task.fed_target(forward.signature.target, forward.row))
+        row = forward.row_of(tokens)
+        feeds[step.target] = _target(task.fed_target(forward.signature.target, row))
     return feeds
 
 

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array, to_array
 from step_models import CLASSES, model_of
+from texts import decoder
 
 from service.training.engines.runtime import channel_block
 from service.training.forward.reading import ForwardModel
@@ -18,11 +19,15 @@ from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.step import StepModel, build_step
 from service.training.loss import Loss
 from service.training.preparation.step_models import read
-from service.training.preparation.step_trial import computes_the_same
+from service.training.preparation.step_trial import (
+    computes_the_same,
+    rows_are_independent,
+    trial_feeds,
+)
 from service.training.protocol.messages.preparation import Prepare
 
 BLOCK = channel_block()
-pytestmark = pytest.mark.skipif(BLOCK is None, reason="the runtime has no layout of its own here")
+blocked = pytest.mark.skipif(BLOCK is None, reason="the runtime has no layout of its own here")
 
 
 @pytest.fixture
@@ -53,12 +58,14 @@ def steps(forward: ForwardModel) -> tuple[StepModel, StepModel]:
     return build_step(forward.model, **choices), build_step(forward.model, layout=layout, **choices)
 
 
+@blocked
 def test_a_step_of_this_processor_is_taken(forward: ForwardModel) -> None:
     step, here = steps(forward)
     assert here.once is not None
     assert computes_the_same(here, step, forward)
 
 
+@blocked
 def test_one_that_computes_something_else_is_not(forward: ForwardModel) -> None:
     step, here = steps(forward)
     assert here.once is not None
@@ -71,9 +78,24 @@ def test_one_that_computes_something_else_is_not(forward: ForwardModel) -> None:
     assert not computes_the_same(replace(here, once=replace(here.once, after=after)), step, forward)
 
 
+@blocked
 def test_one_that_the_runtime_cannot_run_is_not(forward: ForwardModel) -> None:
     step, here = steps(forward)
     model = onnx.ModelProto.FromString(here.model.SerializeToString())
     shape = next(t for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT64)
     shape.CopyFrom(from_array(to_array(shape) + 1, shape.name))
     assert not computes_the_same(replace(here, model=model), step, forward)
+
+
+@pytest.mark.parametrize(("longest", "tried"), [(3000, 24), (7, 7)])
+def test_a_step_of_texts_is_tried_on_short_ones(tmp_path: Path, longest: int, tried: int) -> None:
+    path = tmp_path / "decoder.onnx"
+    path.write_bytes(decoder(64, positions=longest))
+    text = {"kind": "text", "max_tokens": longest}
+    asked = Prepare(str(path), "forward", str(tmp_path), "causal_lm", text=text)
+    forward = read(path, asked)
+    step = build_step(forward.model, loss=Loss("causal_lm"), parameters=forward.trainable)
+    feeds = trial_feeds(step, forward, flag=True)
+    fed = {feeds[name].shape for name in ("input_ids", "attention_mask", step.target)}
+    assert fed == {(3, tried)}
+    assert rows_are_independent(step, forward)
