@@ -242,7 +242,8 @@ def label_reader(model: Model, masks: MaskCheck | None = None) -> Column:
     target = model.signature.target
     if target.span_types:
         return SpanReader(target)
-    if for_model(model).masks(target) is not None:
+    of_images = any(each["kind"] == "image" for each in model.preprocess)  # a CSV's rows are none
+    if of_images and for_model(model).masks(target) is not None:
         return MaskReader(target, TASKS[model.loss], masks)
     return LabelReader(target, TASKS[model.loss])
 
