@@ -19,7 +19,7 @@ from api.dependencies import TheDaemon
 from api.inference import NOT_LOADED, accepted, near, not_loaded, read_body
 from api.openapi import PREDICTION_FAULTS, body
 from api.routes.uploads import BINARY
-from api.routing import Route
+from api.routing import MASK_TYPE, Route
 from api.schemas import PredictionsBody
 from service.access.principal import Scope
 from service.daemon import Daemon
@@ -27,6 +27,7 @@ from service.errors import InvalidInput
 from service.prediction import inputs as bodies
 from service.prediction.answers import Fields, arrays_of, as_bytes, as_json, as_npz
 from service.prediction.inputs import READERS
+from service.prediction.masks import MASKS, as_png, as_runs, with_masks
 from service.prediction.predictor import Prediction, Serving
 from service.prediction.results import Wanted, interpret
 from service.samples.ingest.require import require_tensors, takes_files
@@ -88,7 +89,7 @@ HEADERS = {
 }
 ANSWER: dict[int | str, dict[str, Any]] = {
     200: {
-        "content": {NPZ: BINARY, OCTETS: BINARY},
+        "content": dict.fromkeys((NPZ, OCTETS, MASK_TYPE), BINARY),
         "headers": {
             name: {"description": told, "schema": {"type": "string"}}
             for name, told in HEADERS.items()
@@ -120,26 +121,32 @@ async def predict(
         tuple[str, ...],
         Query(description="An output of the model, as it is; may be repeated."),
     ] = (),
+    masks: Annotated[
+        bool, Query(description="Of a model of masks: run lengths in the photo's own pixels.")
+    ] = False,
 ) -> Response:
     """One instance or a batch, of inputs or of texts, or an image or recording, as the model takes.
 
     Inputs are as they were uploaded for training: the model's `preprocess` is applied. Tensors for
     a model that takes files are taken as they are. `Accept` chooses JSON, npz, or the bytes of one
-    array. `keep` needs the scope `samples:write` as well.
+    array, or a mask as PNG. `keep` needs the scope `samples:write` as well.
     """
     if keep:
         principal.require(Scope.SAMPLES_WRITE, name)
         require_room_for(request, daemon)
-    form = accepted(request, (JSON, NPZ, OCTETS))
+    form = accepted(request, (JSON, NPZ, OCTETS, MASK_TYPE))
     wanted = Wanted(top, output)
-    if form == OCTETS:
-        _require_one_array(wanted, keep=keep)
+    if form in (OCTETS, MASK_TYPE):
+        _require_one_array(wanted, form, keep=keep)
     model = (await daemon.latest.get(name)).model
     prediction, store = await _predict(request, daemon, model, principal.owner, keep=keep)
     serving, outputs = prediction.serving, prediction.outputs
     size = 8 * sum(array.nbytes for array in outputs.values())
     told = await near(size, interpret, serving.model, outputs, wanted)
-    fields = told if form == JSON else arrays_of(told)
+    if masks or form == MASK_TYPE:
+        asked = "/query/masks" if masks else "/header/accept"
+        told = await near(size, with_masks, serving.model, told, prediction.sizes, pointer=asked)
+    fields = told if form in (JSON, MASK_TYPE) else arrays_of(told)
     ids = await _store(request, store) if keep else None
     content, headers = await near(size, WRITERS[form], serving, fields, ids)
     headers |= {VERSION: str(serving.version.version), **not_loaded(serving)}
@@ -176,11 +183,12 @@ async def _files(model: Model, given: str, content: bytes) -> Sequence[bytes] | 
     return [content] if given in FILES else None
 
 
-def _require_one_array(wanted: Wanted, *, keep: bool) -> None:
-    """Raises InvalidInput for what the bytes of one array cannot say."""
-    said = {"keep": keep, "top": wanted.top is not None, "output": len(wanted.outputs) > 1}
+def _require_one_array(wanted: Wanted, form: str, *, keep: bool) -> None:
+    """Raises InvalidInput for what the bytes of one array, or of one mask, cannot say."""
+    most = 1 if form == OCTETS else 0
+    said = {"keep": keep, "top": wanted.top is not None, "output": len(wanted.outputs) > most}
     if too_much := [name for name in said if said[name]]:
-        detail = f"{OCTETS} is one array; accept {NPZ} or {JSON}"
+        detail = f"{form} is one array; accept {NPZ} or {JSON}"
         problems = [Problem(f"/query/{name}", detail) for name in too_much]
         raise InvalidInput("the answer does not fit into one array", problems=problems)
 
@@ -204,6 +212,8 @@ def _json(serving: Serving, fields: Fields, ids: list[int] | None) -> Written:
     }
     if ids is not None:
         about["ids"] = ids
+    if MASKS in fields:
+        fields = {**fields, MASKS: as_runs(fields[MASKS], classes)}
     return as_json(fields, names=classes, **about), {}
 
 
@@ -217,4 +227,12 @@ def _octets(_: Serving, fields: Fields, __: list[int] | None) -> Written:
     return as_bytes(array), {DTYPE: array.dtype.name, SHAPE: ",".join(map(str, array.shape))}
 
 
-WRITERS = {JSON: _json, NPZ: _npz, OCTETS: _octets}
+def _mask(_: Serving, fields: Fields, __: list[int] | None) -> Written:
+    """Of the only photo."""
+    if len(fields[MASKS]) != 1:
+        detail = f"{len(fields[MASKS])} masks are no one PNG; accept {JSON}, with ?masks=true"
+        raise InvalidInput("send one", problems=[Problem("/header/accept", detail)])
+    return as_png(fields[MASKS][0]), {}
+
+
+WRITERS = {JSON: _json, NPZ: _npz, OCTETS: _octets, MASK_TYPE: _mask}

@@ -113,6 +113,14 @@ class SpanBody(Body):
     score: float
 
 
+class MaskBody(Body):
+    """Where a mask has a class, in COCO's run lengths; 255 is what the model has not seen."""
+
+    label: str | int
+    size: tuple[int, int]
+    counts: str
+
+
 class PredictionBody(Body):
     """One instance; what JSON cannot say is null. docs/prediction.md.
 
@@ -120,7 +128,7 @@ class PredictionBody(Body):
     index; with a class for each of several positions `label` alone. Binary cross entropy:
     `probabilities`. `supcon`: `embedding`. Texts of `token_classification`: `spans`. Else:
     `values`. `?top=` replaces these by `top`; `?output=` replaces all but `label`, `probability`
-    and `spans` by `outputs`.
+    and `spans` by `outputs`; `?masks=` replaces the `label` of a photo's pixels by `masks`.
     """
 
     label: Any = None
@@ -128,6 +136,7 @@ class PredictionBody(Body):
     probabilities: list[Any] | None = None
     embedding: list[Any] | None = None
     spans: list[SpanBody] | None = None
+    masks: list[MaskBody] | None = None
     values: list[Any] | None = None
     top: LikeliestBody | None = None
     outputs: dict[str, Any] | None = None

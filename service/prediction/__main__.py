@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from service.completion.messages import COMPLETE
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, encode, read
-from service.prediction.preparation import prepare
+from service.prediction.preparation import prepare, sizes_of_photos
 from service.preprocess.text_inputs import WORDS
 from service.processes import sandbox
 
@@ -72,7 +72,10 @@ def _answer(question: Frame, models: LoadedModels, completers: Callable[[], Comp
         return completers().answer(held, header, question.tensors)
     inputs = dict(prepare(header, question.tensors))
     beside = {WORDS: inputs.pop(WORDS)} if WORDS in inputs else {}
-    return Frame({}, {**held.run(inputs), **beside} if inputs else {})
+    if not inputs:
+        return Frame({})
+    sizes = sizes_of_photos(header, question.tensors)
+    return Frame({"sizes": sizes}, {**held.run(inputs), **beside})
 
 
 def _completers(threads: int) -> Completers:

@@ -50,10 +50,14 @@ class Serving(Struct, frozen=True):
 
 
 class Prediction(Struct, frozen=True):
-    """Every output of the model by name, batch first, and the version that computed it."""
+    """Every output of the model by name, batch first, and the version that computed it.
+
+    sizes: height and width of the photos that masks are of, as they are seen.
+    """
 
     serving: Serving
     outputs: Tensors
+    sizes: Sequence[tuple[int, int]] = ()
 
 
 class Predictor:
@@ -97,7 +101,7 @@ class Predictor:
         tokenizer = await asyncio.to_thread(tokenizer_of, serving.model, self._store)
         said = described(serving.model, files, tokenizer)
         answer = await self._ask(serving.version, as_tensor(files), said)
-        return Prediction(serving, answer.tensors)
+        return Prediction(serving, answer.tensors, answer.header["sizes"])
 
     async def predict_with(self, version: Version, inputs: Tensors, *, of: Model) -> Tensors:
         """Predict with a given version, whatever is promoted. Raises as `predict` does."""

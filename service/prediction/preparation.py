@@ -10,6 +10,7 @@ from msgspec.structs import asdict
 
 from service.prediction.errors import PredictionFailed
 from service.prediction.frames import Tensors
+from service.preprocess import for_model
 from storage.records.models import Model
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
@@ -34,12 +35,23 @@ def described(
     }
     if files:
         said["lengths"] = [len(file) for file in files]
+        said["masks"] = for_model(model).masks(model.signature.target) is not None
     return {"preprocess": said}
 
 
 def as_tensor(files: Sequence[bytes]) -> Tensors:
     """The bytes of files, as a question's tensor."""
     return {FILES: np.frombuffer(b"".join(files), np.uint8)}
+
+
+def sizes_of_photos(header: Mapping[str, Any], tensors: Tensors) -> list[tuple[int, int]]:
+    """Height and width of each photo as it is seen, where the model makes masks of them."""
+    said = header.get("preprocess")
+    if said is None or not said.get("masks"):
+        return []
+    from service.preprocess.pictures import upright_size
+
+    return [upright_size(file) for file in _files(said, tensors)]
 
 
 def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
@@ -58,11 +70,13 @@ def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
     pipeline = for_signature(signature, said["descriptions"], said.get("tokenizer"))
     if "lengths" not in said:
         return tensors if pipeline.files is not None else pipeline.tensors(tensors)
-    ends = np.cumsum(said["lengths"]).tolist()
-    data = tensors[FILES].tobytes()
     try:
-        return pipeline.tensors(
-            [data[end - n : end] for end, n in zip(ends, said["lengths"], strict=True)]
-        )
+        return pipeline.tensors(_files(said, tensors))
     except Unreadable as error:
         raise PredictionFailed(f"{error}") from error
+
+
+def _files(said: Mapping[str, Any], tensors: Tensors) -> list[bytes]:
+    ends = np.cumsum(said["lengths"]).tolist()
+    data = tensors[FILES].tobytes()
+    return [data[end - n : end] for end, n in zip(ends, said["lengths"], strict=True)]

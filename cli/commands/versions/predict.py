@@ -37,6 +37,11 @@ STDIN = Path("-")
 @click.option(
     "--output", multiple=True, metavar="NAME", help="An output of the model; may be repeated."
 )
+@click.option(
+    "--mask",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the mask of a photo here, as PNG, and print nothing.",
+)
 @with_client
 def predict(
     client: Client,
@@ -46,6 +51,7 @@ def predict(
     keep: bool,
     top: int | None,
     output: tuple[str, ...],
+    mask: Path | None,
 ) -> None:
     """Have the daemon predict with the promoted version of MODEL.
 
@@ -57,14 +63,17 @@ def predict(
     kind = KINDS[".json"] if inputs == STDIN else KINDS.get(inputs.suffix.lower())
     if kind is None:
         raise click.UsageError(f"{inputs}: inputs are {', '.join(KINDS)} files")
-    found = client.request(
+    answer = client.request(
         "POST",
         model_path(model, "predict"),
         params={"keep": keep, "output": output, **({"top": top} if top else {})},
         content=sys.stdin.buffer.read() if inputs == STDIN else inputs.read_bytes(),
-        headers={"Content-Type": kind},
-    ).json()
-    echo(found, _echo)
+        headers={"Content-Type": kind, "Accept": KINDS[".png" if mask else ".json"]},
+    )
+    if mask is None:
+        echo(answer.json(), _echo)
+    else:
+        mask.write_bytes(answer.content)
 
 
 def _echo(found: dict[str, Any]) -> None:

@@ -205,6 +205,12 @@ export interface LossOutput {
   output: string;
 }
 
+export interface MaskBody {
+  label: string | number;
+  size: Array<unknown>;
+  counts: string;
+}
+
 export interface MetricsBody {
   train_loss?: number | null;
   validation?: Record<string, unknown> | null;
@@ -336,6 +342,7 @@ export interface PredictionBody {
   probabilities?: Array<unknown> | null;
   embedding?: Array<unknown> | null;
   spans?: Array<SpanBody> | null;
+  masks?: Array<MaskBody> | null;
   values?: Array<unknown> | null;
   top?: LikeliestBody | null;
   outputs?: Record<string, unknown> | null;

@@ -364,6 +364,12 @@ export interface LossOutput {
   output: string;
 }
 
+export interface MaskBody {
+  label: string | number;
+  size: Array<unknown>;
+  counts: string;
+}
+
 export interface MetricPointBody {
   step: number;
   epoch: number;
@@ -447,6 +453,7 @@ export interface PredictionBody {
   probabilities?: Array<unknown> | null;
   embedding?: Array<unknown> | null;
   spans?: Array<SpanBody> | null;
+  masks?: Array<MaskBody> | null;
   values?: Array<unknown> | null;
   top?: LikeliestBody | null;
   outputs?: Record<string, unknown> | null;

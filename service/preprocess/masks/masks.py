@@ -7,6 +7,7 @@ value that occurs, and the values of all pixels.
 from __future__ import annotations
 
 import hashlib
+from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -27,6 +28,9 @@ from service.preprocess.masks.labels import (
 )
 from storage.database.codec import dump
 from storage.records.signatures import IGNORED, TargetSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 HEADER_BYTES = DIGEST_BYTES + 32
 
@@ -78,6 +82,22 @@ class Masks(Struct, frozen=True):
         """What training sees of a mask: moved as its photo is. pixels: of the tensor."""
         return pixels if self.augment is None else self.augment.moved(pixels, draw)
 
+    def restored(self, pixels: Pixels, size: tuple[int, int]) -> Pixels:
+        """What a mask of the tensor says of a photo of this size; what is beyond it does not
+        count.
+        """
+        scales = [ours / theirs for ours, theirs in zip(self.size, size, strict=True)]
+        if self.resize != "stretch":
+            scales = [max(scales) if self.resize == "cover" else min(scales)] * 2
+        rows, columns = (
+            _places(theirs, ours, scale)
+            for theirs, ours, scale in zip(size, self.size, scales, strict=True)
+        )
+        made: Pixels = pixels[rows.clip(0)][:, columns.clip(0)]
+        made[rows < 0] = UNCOUNTED
+        made[:, columns < 0] = UNCOUNTED
+        return made
+
     def _fitted(self, values: Pixels) -> Pixels:
         """At the tensor's size; what is no part of the photo there does not count."""
         from PIL import Image as Pillow
@@ -87,6 +107,17 @@ class Masks(Struct, frozen=True):
         nearest = Pillow.Resampling.NEAREST
         picture = Pillow.fromarray(values)
         return np.asarray(fit(picture, self.size, self.resize, nearest, beyond=UNCOUNTED))
+
+
+def _places(theirs: int, ours: int, scale: float) -> NDArray[np.int64]:
+    """(theirs,): the place in the tensor of each place in a photo, along one axis; -1 for none."""
+    covered = max(1, round(theirs * scale))  # more than there are if the photo is cropped
+    if covered > ours:
+        begin = (theirs - ours / scale) / 2
+        at = np.floor((np.arange(theirs) + 0.5 - begin) * scale).astype(np.int64)
+        return np.where((at >= 0) & (at < ours), at, -1)
+    within = np.floor((np.arange(theirs) + 0.5) / theirs * covered).astype(np.int64)
+    return within + round((ours - covered) / 2)
 
 
 def masks_of(kind: FileKind, target: TargetSpec) -> Masks | None:

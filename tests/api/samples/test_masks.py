@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 from masks import CLASSES, PREPROCESS, mask_model, png, scene
+from pictures import PREPROCESS as GRAY
+from pictures import image_model
 from PIL import Image
 from support import Served
 
-from service.preprocess.masks.run_lengths import encode
+from service.preprocess.masks.run_lengths import decode, encode
 
 PHOTO, VALUES = scene(1)
 HEIGHT, WIDTH = VALUES.shape
@@ -209,3 +211,67 @@ def test_an_archive_carries_masks_back(served: Served, url: str) -> None:
     for place, sample in enumerate(served.http.get(f"{other}/samples").json()["items"]):
         mask = served.http.get(f"{other}/samples/{sample['id']}/mask")
         assert mask.content == png(scene(place)[1])
+
+
+def test_a_photo_is_answered_with_a_mask_of_its_own_pixels(served: Served, url: str) -> None:
+    """The model's input is square: `cover` cuts four columns off either side."""
+    photo = png(scene(0)[0])
+    headers = {"Content-Type": "image/png"}
+    asked = served.http.post(f"{url}/predict", content=photo, headers=headers)
+    answer = served.http.post(
+        f"{url}/predict", content=photo, headers={**headers, "Accept": "image/png"}
+    )
+    assert answer.status_code == 200, answer.text
+    assert (answer.headers["content-type"], answer.headers["honed-version"]) == ("image/png", "1")
+
+    mask = values(answer.content)
+    label = np.array(asked.json()["predictions"][0]["label"])
+    assert mask.shape == (24, 32)
+    assert (mask[:, :4] == 255).all()
+    assert (mask[:, -4:] == 255).all()
+    nearest = ((np.arange(24) + 0.5) * 16 / 24).astype(int)
+    assert (mask[:, 4:-4] == label[nearest][:, nearest]).all()
+    told = served.http.post(
+        f"{url}/predict", params={"masks": True}, content=photo, headers=headers
+    )
+    runs = told.json()["predictions"][0]["masks"]
+    assert {each["label"] for each in runs} == {*(CLASSES[n] for n in np.unique(label)), 255}
+    for each in runs:
+        value = 255 if each["label"] == 255 else CLASSES.index(each["label"])
+        assert (decode(each, (24, 32)) == (mask == value)).all()
+    sample = photo_alone(served, url)
+    served.http.patch(sample, json={"label": runs}).raise_for_status()
+    assert (values(served.http.get(f"{sample}/mask").content) == mask).all()
+
+
+@pytest.mark.parametrize(
+    ("query", "pointer"),
+    [({"keep": True}, "/query/keep"), ({"output": "logits"}, "/query/output")],
+    ids=["keep", "output"],
+)
+def test_a_png_says_no_more_than_a_mask(
+    served: Served, masked: str, query: dict[str, Any], pointer: str
+) -> None:
+    headers = {"Content-Type": "image/png", "Accept": "image/png"}
+    answer = served.http.post(
+        f"{masked}/predict", params=query, content=png(PHOTO), headers=headers
+    )
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "pointer"),
+    [({"masks": True}, "*/*", "/query/masks"), ({}, "image/png", "/header/accept")],
+)
+def test_a_model_of_classes_has_no_mask(
+    served: Served, query: dict[str, Any], accept: str, pointer: str
+) -> None:
+    if not served.http.get("/v1/models/maskless").is_success:
+        served.register("maskless", image_model(), preprocess=GRAY)
+    headers = {"Content-Type": "image/png", "Accept": accept}
+    answer = served.http.post(
+        "/v1/models/maskless/predict", params=query, content=png(PHOTO), headers=headers
+    )
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == pointer

@@ -69,6 +69,20 @@ def test_a_mask_is_fitted_as_its_photo_is(resize: str, size: tuple[int, int]) ->
     assert (mask == UNCOUNTED).any() == bars
 
 
+@pytest.mark.parametrize("resize", ["cover", "contain", "stretch"])
+@pytest.mark.parametrize("size", [(60, 90), (60, 60), (40, 100), (7, 5)], ids=str)
+def test_a_mask_goes_back_to_the_pixels_of_its_photo(resize: str, size: tuple[int, int]) -> None:
+    masks, classes = labels_of(image(resize=resize)), blocks(size)
+    back = masks.restored(pixels(masks, png(classes)), size)
+    assert back.shape == size
+    counted = back != UNCOUNTED
+    assert (back == classes)[counted].mean() > 0.85
+    cropped = resize == "cover" and size != (60, 90)
+    assert counted.all() != cropped
+    again = pixels(masks, png(back))
+    assert (again == pixels(masks, png(classes))).mean() > 0.9
+
+
 @pytest.mark.parametrize(
     "augment",
     [

@@ -1,0 +1,62 @@
+"""Predicted masks, in the pixels of their photos: as PNG, or as COCO's run lengths."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from service.errors import InvalidInput
+from service.prediction.frames import Array
+from service.preprocess import for_model
+from service.preprocess.masks.labels import Pixels
+from service.preprocess.masks.run_lengths import encode
+from service.training.tasks.task import LABEL
+from storage.errors import Problem
+from storage.records.models import Model
+
+MASKS = "masks"
+
+
+def with_masks(
+    model: Model, fields: dict[str, Array], sizes: Sequence[tuple[int, int]], *, pointer: str
+) -> dict[str, Array]:
+    """The fields of an answer with `masks`, each (height, width), in place of the label.
+
+    sizes: of the photos; without any, masks are of the model's. pointer: to what asks for masks.
+    Raises InvalidInput if the model makes none.
+    """
+    masks = for_model(model).masks(model.signature.target)
+    if masks is None or LABEL not in fields:
+        detail = f"{model.name!r} gives no class for each pixel of a photo, or `top` is asked for"
+        raise InvalidInput("the answer has no mask", problems=[Problem(pointer, detail)])
+    found = np.empty(len(fields[LABEL]), object)
+    pairs = zip(fields[LABEL], sizes or repeat(masks.size), strict=False)  # `repeat` has no end
+    for place, (label, size) in enumerate(pairs):
+        found[place] = masks.restored(label.astype(np.uint8), (size[0], size[1]))
+    return {MASKS: found, **{name: each for name, each in fields.items() if name != LABEL}}
+
+
+def as_runs(masks: Array, names: Sequence[str] | None) -> Array:
+    """A list for each mask: the run lengths of each value that occurs, with its class."""
+    found = np.empty(len(masks), object)
+    for place, mask in enumerate(masks):
+        found[place] = [_runs(mask, value, names) for value in np.unique(mask).tolist()]
+    return found
+
+
+def _runs(mask: Pixels, value: int, names: Sequence[str] | None) -> dict[str, Any]:
+    is_class = names is not None and value < len(names)
+    return {"label": names[value] if names and is_class else value, **encode(mask == value)}
+
+
+def as_png(mask: Pixels) -> bytes:
+    """Gray, of 8 bits."""
+    from PIL import Image
+
+    buffer = io.BytesIO()
+    Image.fromarray(mask).save(buffer, "PNG")
+    return buffer.getvalue()
