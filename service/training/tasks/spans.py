@@ -7,6 +7,7 @@ one type are one span.
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
@@ -91,18 +92,17 @@ def spans_of(classes: NDArray[np.int64], scheme: Scheme) -> list[WordSpan]:
 
 
 def word_classes(
-    spans: Sequence[Span], begins: NDArray[np.int64], ends: NDArray[np.int64], scheme: Scheme
-) -> NDArray[np.int64]:
-    """(words,): of each word the class that these spans say. A word is of the first span that it
-    overlaps.
+    spans: Sequence[Span], begins: Sequence[int], ends: Sequence[int], scheme: Scheme
+) -> list[int]:
+    """Of each word the class that these spans say. A word is of the first span that it overlaps.
 
-    spans: in order. begins, ends: (words,), where each word is, in characters.
+    spans: in order. begins, ends: where each word is, in characters, rising.
     """
-    classes = np.full(len(begins), scheme.outside)
+    classes, done = [scheme.outside] * len(begins), 0
     for span in spans:
         kind = scheme.types.index(span.label)
-        inside = (begins < span.end) & (ends > span.start) & (classes == scheme.outside)
-        words = np.flatnonzero(inside)
-        classes[words] = scheme.continues[kind]
-        classes[words[:1]] = scheme.opens[kind]
+        first = max(done, bisect_right(ends, span.start))
+        done = max(first, bisect_left(begins, span.end))
+        for word in range(first, done):
+            classes[word] = (scheme.continues if word > first else scheme.opens)[kind]
     return classes

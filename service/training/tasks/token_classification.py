@@ -134,8 +134,8 @@ class TokenClassification(TokenTask):
         begins, ends = tokens.words
         for row, stored in enumerate(tokens.labels):
             first = np.flatnonzero(ends[row])
-            spans = read_spans(stored)
-            target[row, first] = word_classes(spans, begins[row, first], ends[row, first], scheme)
+            places = begins[row, first].tolist(), ends[row, first].tolist()
+            target[row, first] = word_classes(read_spans(stored), *places, scheme)
         return tokens.ids, target
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:

@@ -83,14 +83,41 @@ def test_spans_are_learned_and_predicted_at_the_right_characters(
     comparison = served.http.get(path).json()
     assert comparison["after"]["span_f1"] == metrics["span_f1"] > comparison["before"]["span_f1"]
     text, expected = sentence(26)
-    text, shift = f"\U0001f600 {text}", 2
+    text = f"\U0001f600 {text}"
     answer = served.http.post(f"/v1/models/{name}/predict", json={"text": text})
     assert answer.status_code == 200, answer.text
     (found,) = answer.json()["predictions"]
-    assert [
-        {**each, "start": each["start"] + shift, "end": each["end"] + shift} for each in expected
-    ] == [{name: each[name] for name in ("start", "end", "label")} for each in found["spans"]]
+    assert _moved(expected, 2) == [
+        {name: each[name] for name in ("start", "end", "label")} for each in found["spans"]
+    ]
     assert all(0.5 < each["score"] <= 1 for each in found["spans"])
+
+
+def test_a_floor_a_base_set_and_another_network_go_with_spans(served: Served) -> None:
+    register(served, "kept")
+    path = "/v1/models/kept"
+    floor = {"metric": "f1", "label": "B-PER", "at_least": 0.9}
+    assert served.http.patch(path, json={"gate": {"guard": [floor]}}).status_code == 200
+    base = [{"text": f"so {text}", "label": _moved(found, 3)} for text, found in SENTENCES]
+    assert served.http.post(f"{path}/base-set", json={"samples": base}).status_code == 201
+    send(served, "kept", samples())
+
+    job = served.train("kept", **RECIPE, replay=0.5)
+    version = served.http.get(f"{path}/versions/{job['version']}").json()
+    assert version["promoted"], version["reason"]
+    assert "its f1 of 'B-PER' is" in version["reason"]
+    assert version["verdict"]["base_set"]["outcome"] == "better"
+
+    model = {"model": ("m.onnx", labeller(96, 5, width=32))}
+    upgrade = served.http.put(f"{path}/base", data={"spec": "{}"}, files=model)
+    assert upgrade.status_code == 202, upgrade.text
+    done = served.wait_for_job(upgrade.json()["id"])
+    assert done["state"] == "succeeded", done["error"]
+    assert done["metrics"]["validation"]["span_f1"] > 0.95
+
+
+def _moved(spans: list[dict[str, Any]], by: int) -> list[dict[str, Any]]:
+    return [{**each, "start": each["start"] + by, "end": each["end"] + by} for each in spans]
 
 
 PER = {"start": 0, "end": 4, "label": "PER"}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from texts import tokenizer
 
 from service.preprocess.kind import Unreadable
@@ -16,6 +18,7 @@ from service.training.data.sampler import Sampler
 from service.training.data.texts import LabelledTexts, encode_all
 from service.training.tasks import TASKS
 from storage.blobs.row_cache import RowCache
+from storage.database.codec import dump
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import IGNORED, Signature, TargetSpec, TensorSpec
 
@@ -145,6 +148,46 @@ def test_cached_ids_give_the_same_batches_and_are_not_made_again(
         for one, other in zip(*both, strict=True):
             for a, b in zip((*one[0], one[1]), (*other[0], other[1]), strict=True):
                 np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("is_cached", [False, True])
+def test_spans_are_labels_of_first_tokens_and_those_cut_off_are_none(
+    tmp_path: Path, is_cached: bool
+) -> None:
+    task = TASKS["token_classification"]
+    signature = Signature(SPECS, task.target_spec((24, 3), ("O", "B-NOUN", "I-NOUN")))
+    kind = kind_of(tmp_path).at(str(tmp_path / "tokenizer.json"), has_spans=True)
+    texts = ["the cat sat", " ".join(WORDS * 2)]
+    labels = [[(4, 7)], [(at.start(), at.end()) for at in re.finditer("cat|dog ran", texts[1])]]
+    stored_labels = [
+        dump([{"start": start, "end": end, "label": "NOUN"} for start, end in spans]).encode()
+        for spans in labels
+    ]
+    index = replace(
+        stored(tmp_path, [each.encode() for each in texts]),
+        labels=np.array(stored_labels, object),
+    )
+    options = {"key": kind.row_key, "row_bytes": kind.row_bytes, "max_bytes": 9 * kind.row_bytes}
+    with RowCache.open(tmp_path / "cache", **options) as cache:
+        of_job = cache if is_cached else None
+        _, counts = encode_all(index, kind, of_job, threads=1, tick=lambda: None)
+        data = LabelledTexts(index, signature, kind, of_job, counts=counts, task=task)
+        ((inputs, target),) = data.batches(np.arange(2), batch_size=2)
+    told = 0
+    for row, (text, spans) in enumerate(zip(texts, labels, strict=True)):
+        made = kind.encoder.tokenizer.encode(text)
+        assert inputs[0][row, : len(made.ids)].tolist() == made.ids
+        expected = np.full(24, IGNORED)
+        for word in re.finditer(r"\S+", text):
+            own = [
+                at for at, (b, e) in enumerate(made.offsets) if b < word.end() and e > word.start()
+            ]
+            if own:
+                told += 1
+                of = [start for start, end in spans if start < word.end() and end > word.start()]
+                expected[own[0]] = 0 if not of else 1 if of[0] == word.start() else 2
+        assert target[row].tolist() == expected[: target.shape[1]].tolist()
+    assert told < sum(len(text.split()) for text in texts)
 
 
 def test_a_text_without_tokens_is_unreadable_and_the_others_stay(

@@ -112,11 +112,11 @@ def test_classes_without_prefixes_are_types_and_those_of_bio_begin_spans() -> No
         WordSpan(0, 2, 0), WordSpan(2, 3, 0), WordSpan(3, 4, 1), WordSpan(4, 5, 1)
     ]  # fmt: skip
     assert spans_of(np.array([], np.int64), bio) == []
-    begins, ends = np.array([0, 3, 6, 9]), np.array([2, 5, 8, 11])
+    begins, ends = [0, 3, 6, 9], [2, 5, 8, 11]
     spans = [Span(0, 4, "LOC"), Span(4, 8, "LOC")]
-    assert word_classes(spans, begins, ends, bio).tolist() == [3, 4, 3, 0]
+    assert word_classes(spans, begins, ends, bio) == [3, 4, 3, 0]
     inside_only = scheme_of(("I-PER", "O"))
-    assert word_classes([Span(0, 5, "PER")], begins, ends, inside_only).tolist() == [0, 0, 1, 1]
+    assert word_classes([Span(0, 5, "PER")], begins, ends, inside_only) == [0, 0, 1, 1]
 
 
 @pytest.mark.parametrize(
