@@ -85,6 +85,7 @@ ONE_TEXT = _one(
     "text",
     text={"type": "string", "description": "For a model of texts."},
     text_pair={"type": "string", "description": "The second text, for a model of pairs."},
+    spans={"type": ["array", "null"], "description": "A label that is spans, in place of label."},
 )
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 UPLOAD = body(

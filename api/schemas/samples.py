@@ -95,11 +95,14 @@ class SampleBody(Body):
 
 @with_fields(IN_PATCH)
 class SamplePatch(Request):
-    """label: null takes it away. A field that is absent stays."""
+    """label: null takes it away. spans: a label that is spans of a text. A field that is absent
+    stays.
+    """
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"label": 3}]})
 
     label: Any = None
+    spans: list[Any] | None = None
     split: OrdinarySplit | None = None
     pinned: bool | None = None
 

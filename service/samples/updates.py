@@ -15,6 +15,7 @@ from service.preprocess.masks.labels import PNG, size_of
 from service.preprocess.text_inputs import KIND
 from service.samples.columns import ASKED, Unfitted
 from service.samples.ingest.labels import columns_of
+from service.samples.ingest.spans import with_label
 from service.samples.ingest.tensors import input_bytes, little_endian
 from service.samples.mask_checks import MaskCheck, MaskChecks
 from storage.database.codec import load
@@ -38,15 +39,17 @@ def change_sample(
     owner: None for anybody's. Raises InvalidInput, NotFound, ChildDied.
     """
     values = {}
+    given, label, wrong = with_label(model.signature.target, changes)
     with closing(MaskCheck(masks, model)) as check:
         for name, reader in columns_of(model, check).items():
-            value, complaint = reader.parse(changes.get(name))
+            value, complaint = reader.parse(given.get(name))
             if isinstance(value, Unfitted):
                 value, complaint = value.fitted(store.samples.content(model.id, sample_id))
-            if complaint:
-                problem = Problem(f"/{name}", complaint)
+            is_label = name == "label"
+            if complaint := (wrong if is_label and wrong else complaint):
+                problem = Problem(f"/{label if is_label else name}", complaint)
                 raise InvalidInput(f"the {name} is wrong", problems=[problem])
-            if value is not None or (name == "label" and name in changes):
+            if value is not None or (is_label and name in given):
                 values[name] = value
     target = model.signature.target
     return store.samples.update(model.id, sample_id, owner=owner, target=target, **values)

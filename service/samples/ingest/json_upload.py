@@ -9,6 +9,7 @@ from service.samples.ingest import tensors
 from service.samples.ingest.intake import GoodSamples, IngestResult, Intake, UploadOptions
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import SENT, parse_columns, sent_columns
+from service.samples.ingest.spans import SPANS, SpanReader, with_label
 from service.samples.ingest.texts import TextReader, reader_of
 from storage.errors import Problem
 from storage.records.models import Model
@@ -43,7 +44,9 @@ class SampleParser:
     def __init__(self, model: Model, texts: TextReader | None = None) -> None:
         self._texts = texts
         content = ("inputs",) if texts is None else texts.fields
-        self._fields = frozenset({*content, *(each.name for each in SENT)})
+        self._target = model.signature.target
+        named = {SPANS} if self._target.span_types else set()
+        self._fields = frozenset({*content, *named, *(each.name for each in SENT)})
         self._inputs = model.signature.inputs
         self._parsers = {name: each.parse for name, each in sent_columns(model).items()}
 
@@ -60,9 +63,13 @@ class SampleParser:
             record = self._record(sample.get("inputs"), at, problems)
         else:
             record = self._texts.read(sample, at, problems)
-        columns, complaints = parse_columns(self._parsers, sample, record)
+        given, label, wrong = with_label(self._target, sample)
+        if wrong and label in self._fields:
+            problems.append(Problem(f"{at}/{label}", wrong))
+        columns, complaints = parse_columns(self._parsers, given, record)
         for name, complaint in complaints:
-            problems.append(Problem(f"{at}/{name}", complaint))
+            named = label if name == SpanReader.name else name
+            problems.append(Problem(f"{at}/{named}", complaint))
         return (None, problems) if problems else ((record, columns), [])
 
     def _record(self, inputs: Any, at: str, problems: list[Problem]) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar
 
@@ -15,6 +15,7 @@ from service.training.tasks.spans import Scheme, Span, scheme_of, spans_of
 from storage.database.codec import encode
 from storage.records.signatures import TargetSpec
 
+SPANS = "spans"
 FIELDS = ("start", "end", "label")
 MAX_LABEL_BYTES = 2**19
 """Of the JSON of a text's spans."""
@@ -23,6 +24,22 @@ WANTED = (
     'a list of {"start": 0, "end": 5, "label": TYPE} in characters of the text, or of one class for'
     " each word"
 )
+
+
+def with_label(
+    target: TargetSpec, given: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], str, str | None]:
+    """What JSON gives of a sample, its label as `label`; its name there; and what is wrong.
+
+    Spans of a text may be called `spans` instead.
+    """
+    if SPANS not in given:
+        return given, SpanReader.name, None
+    if not target.span_types:
+        return given, SPANS, "the model's labels are no spans; send label"
+    if given.get(SpanReader.name) is not None:
+        return given, SPANS, "label says the same; send one of them"
+    return {**given, SpanReader.name: given[SPANS]}, SPANS, None
 
 
 class SpanReader(Column):

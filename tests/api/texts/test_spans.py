@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from support import Served
+from support import Served, mlp
 from texts import labeller, tokenizer
 
 NAMES, PLACES = ("Anna", "Bob Lee", "Carla"), ("Berlin", "New York", "Oslo")
@@ -214,6 +214,34 @@ def test_spans_come_in_every_form_and_late_and_go_as_they_came(served: Served) -
     assert refused.status_code == 422
     assert "ends at 99" in refused.json()["errors"][0]["detail"]
     assert labels(served, "spoilt") == []
+
+
+def test_json_may_call_them_spans(served: Served) -> None:
+    register(served, "called")
+    served.register("counted", mlp(2, 3, 2))
+    path = "/v1/models/called/samples"
+    (sample,) = send(served, "called", [{"text": ANNA, "label": None, "spans": [PER]}]).json()[
+        "ids"
+    ][:1]
+    line = json.dumps({"text": f"{ANNA} ", "spans": [PER, LOC]})
+    jsonl = {"Content-Type": "application/jsonl"}
+    assert served.http.post(path, content=line, headers=jsonl).status_code == 201
+    assert labels(served, "called") == [[PER], [PER, LOC]]
+    late = served.http.patch(f"{path}/{sample}", json={"spans": [LOC]})
+    assert late.json()["label"] == [LOC], late.text
+    assert served.http.patch(f"{path}/{sample}", json={"spans": None}).json()["label"] is None
+    wrong = {
+        "beyond": send(served, "called", [{"text": "a", "spans": [PER]}]),
+        "twice": send(served, "called", [{"text": ANNA, "label": [PER], "spans": [PER]}]),
+        "late": served.http.patch(f"{path}/{sample}", json={"spans": [PER | {"end": 99}]}),
+        "none": served.http.patch("/v1/models/counted/samples/1", json={"spans": [PER]}),
+    }
+    told = {
+        name: [each["pointer"] for each in answer.json()["errors"]]
+        for name, answer in wrong.items()
+    }
+    sent = "/samples/0/spans"
+    assert told == {"beyond": [sent], "twice": [sent], "late": ["/spans"], "none": ["/spans"]}
 
 
 def _quoted(cell: str) -> str:
