@@ -6,6 +6,7 @@ what was wrong, where, and what would be right.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -23,6 +24,11 @@ class HoneError(Exception):
     """Root of every error that Hone raises on purpose."""
 
     code: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        """Its code is its name; one that narrows another error has that one's code."""
+        if HoneError in cls.__bases__:
+            cls.code = re.sub("(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
 
     def __init__(self, detail: str, *, problems: Sequence[Problem] = ()) -> None:
         super().__init__(detail)
@@ -46,37 +52,25 @@ def in_words(error: BaseException) -> str:
 class NotFound(HoneError):
     """The named thing does not exist."""
 
-    code = "not_found"
-
 
 class AlreadyExists(HoneError):
     """A thing with this name exists already."""
-
-    code = "already_exists"
 
 
 class StateConflict(HoneError):
     """The thing is in a state that does not allow the change, or was changed first."""
 
-    code = "state_conflict"
-
 
 class InUse(HoneError):
     """The thing cannot be removed while another refers to it."""
-
-    code = "in_use"
 
 
 class Busy(HoneError):
     """Something else goes first; the same request may succeed in a moment."""
 
-    code = "busy"
-
 
 class StorageFull(HoneError):
     """The disk or a quota is full; nothing of the request was stored."""
-
-    code = "storage_full"
 
 
 class DiskFull(StorageFull):
@@ -85,8 +79,6 @@ class DiskFull(StorageFull):
 
 class StorageBroken(HoneError):
     """The database or a file failed a check, or the disk failed; the daemon must restart."""
-
-    code = "storage_broken"
 
 
 class ReadOnlyDisk(StorageBroken):
@@ -100,16 +92,10 @@ class DatabaseDamaged(StorageBroken):
 class Damaged(HoneError):
     """Bytes are not those that were stored; intact data remain usable."""
 
-    code = "damaged"
-
 
 class DataDirLocked(HoneError):
     """Another daemon owns the data folder."""
 
-    code = "data_dir_locked"
-
 
 class UnknownSchema(HoneError):
     """The database has migrations that this Hone does not know."""
-
-    code = "unknown_schema"

@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 from sources import ROOT, imported, imports, members, sources, statements, tree
@@ -196,19 +198,17 @@ def top_level_imports(path: Path) -> set[str]:
 
 def error_codes() -> set[str]:
     """The `code` of every error class of the house."""
-    codes: set[str] = set()
-    for room in ROOMS:
-        for path in sources(room):
-            for node in statements(path):
-                if isinstance(node, ast.ClassDef):
-                    codes |= {
-                        statement.value.value
-                        for statement in node.body
-                        if isinstance(statement, ast.Assign)
-                        and getattr(statement.targets[0], "id", "") == "code"
-                        and isinstance(statement.value, ast.Constant)
-                    }
-    return codes
+    return {
+        getattr(_imported(path), node.name).code
+        for room in ROOMS
+        for path in sources(room)
+        for node in statements(path)
+        if isinstance(node, ast.ClassDef) and "HoneError" in map(ast.unparse, node.bases)
+    }
+
+
+def _imported(path: Path) -> ModuleType:
+    return import_module(".".join(path.relative_to(ROOT).with_suffix("").parts))
 
 
 def test_every_error_has_a_status_and_a_line_in_the_documentation() -> None:

@@ -9,49 +9,33 @@ from storage.errors import Busy, HoneError, StorageBroken, StorageFull
 class SourceUnreachable(HoneError):
     """The source did not answer, or the connection broke too often; it is asked again soon."""
 
-    code = "source_unreachable"
-
 
 class SourceRefused(HoneError):
     """The source's answer is not one that can be used; the detail says what it was."""
-
-    code = "source_refused"
 
 
 class RedirectRefused(HoneError):
     """The source redirects to a host that `hosts` does not allow, or to plain HTTP."""
 
-    code = "redirect_refused"
-
 
 class SignatureRefused(HoneError):
     """No pinned key has signed the statement, or what is signed is no statement for this model."""
-
-    code = "signature_refused"
 
 
 class StatementExpired(HoneError):
     """The newest statement has expired: the vendor has not renewed it, or it is kept from here."""
 
-    code = "statement_expired"
-
 
 class VersionDowngraded(HoneError):
     """The source offers a lower version than it did before, or another file of the same one."""
-
-    code = "version_downgraded"
 
 
 class ContentMismatch(HoneError):
     """The downloaded bytes are not those that were signed: another size, or another digest."""
 
-    code = "content_mismatch"
-
 
 class BaseRefused(HoneError):
     """The file was signed and whole, and the model cannot take it; the detail says why."""
-
-    code = "base_refused"
 
 
 ALL: tuple[type[HoneError], ...] = (

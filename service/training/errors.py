@@ -10,73 +10,49 @@ from storage.errors import HoneError, Problem
 class GraphRefused(HoneError):
     """The ONNX file cannot be trained; `problems` lists every cause with its node."""
 
-    code = "graph_refused"
-
 
 class NoSamples(HoneError):
     """The model has no labelled training samples up to the watermark."""
-
-    code = "no_samples"
 
 
 class TooFewSamples(HoneError):
     """An update would come from fewer samples than the device allows."""
 
-    code = "too_few_samples"
-
 
 class DeadlinePassed(HoneError):
     """A round's deadline passed before there was an update to send."""
-
-    code = "deadline_passed"
 
 
 class LossNotFinite(HoneError):
     """The loss became NaN or infinite; a lower learning rate may help."""
 
-    code = "loss_not_finite"
-
 
 class ExportMismatch(HoneError):
     """The exported model does not compute the same as the trained model."""
-
-    code = "export_mismatch"
 
 
 class SamplesInvalid(HoneError):
     """A stored label or record does not fit the model's signature."""
 
-    code = "samples_invalid"
-
 
 class CheckpointUnreadable(HoneError):
     """A checkpoint is damaged, or does not belong to the model."""
-
-    code = "checkpoint_unreadable"
 
 
 class ArtifactsUnreadable(HoneError):
     """The engine cannot load the training artifacts."""
 
-    code = "artifacts_unreadable"
-
 
 class EngineMissing(HoneError):
     """The model needs an engine that is not installed."""
-
-    code = "engine_missing"
 
 
 class VariantRefused(HoneError):
     """The model has no such variant, or one that is worse than the gate allows."""
 
-    code = "variant_refused"
-
 
 class OutOfMemory(HoneError):
     """The child reached its memory limit, or the device ran out of memory."""
-
-    code = "out_of_memory"
 
 
 def pointer(*parts: str | int) -> str:
