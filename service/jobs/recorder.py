@@ -152,7 +152,6 @@ class Recorder:
 
     def _write_progress(self, message: Progress) -> None:
         progress = asdict(message)
-        progress.pop("kind")
         loss = progress.pop("train_loss")
         self._store.jobs.report(
             self._job.id,

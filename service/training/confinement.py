@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeGuard
 
 from msgspec.structs import astuple
 
@@ -44,7 +44,7 @@ def readable(task: Task) -> Iterator[str]:
     for each in (task, *_measurements(task)):
         if (tokenizer := getattr(each, "tokenizer", None)) is not None:
             yield tokenizer
-    if task.kind == "train":
+    if _trains(task):
         yield from artifacts(task.artifacts)
         start, update = task.start, task.update
         yield from filter(
@@ -84,7 +84,11 @@ def log_index(task: Task) -> Iterator[str]:
 
 def samples_of(task: Task) -> Train | Measurement | None:
     """The part of the task that names its samples; None if it only reads files."""
-    return task if task.kind == "train" else getattr(task, "measurement", None)
+    return task if _trains(task) else getattr(task, "measurement", None)
+
+
+def _trains(task: Task) -> TypeGuard[Train]:
+    return task.kind == "train"
 
 
 def _measurements(task: Task) -> Iterator[Measurement]:

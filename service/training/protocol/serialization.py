@@ -17,6 +17,15 @@ class Serialized(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A value that goes through JSON."""
 
 
+class Line(Serialized, frozen=True, tag_field="kind", tag=str.lower):
+    """A value that is a line of its own, told from others by the name of its class."""
+
+    @property
+    def kind(self) -> str:
+        """As the line has it."""
+        return type(self).__name__.lower()
+
+
 def plain(value: Any) -> Any:
     """What JSON can hold of a value: structs as dicts, and numpy's floats as Python's.
 

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-from service.training.protocol.serialization import Serialized
+from service.training.protocol.serialization import Line
 
 
-class Pause(Serialized, frozen=True):
+class Pause(Line, frozen=True):
     """Finish the step, save a checkpoint, end."""
 
-    kind: Literal["pause"] = "pause"
 
-
-class Cancel(Serialized, frozen=True):
+class Cancel(Line, frozen=True):
     """Finish the step, end without saving."""
 
-    kind: Literal["cancel"] = "cancel"
 
-
-class Hold(Serialized, frozen=True):
+class Hold(Line, frozen=True):
     """Finish the step, save a checkpoint, then wait in memory for the next command."""
 
-    kind: Literal["hold"] = "hold"
 
-
-class Continue(Serialized, frozen=True):
+class Continue(Line, frozen=True):
     """Continue after a `Hold`."""
-
-    kind: Literal["continue"] = "continue"

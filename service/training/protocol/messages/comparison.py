@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import field
 
 from service.training.protocol.messages.shared import ResourceLimits
-from service.training.protocol.serialization import Serialized
+from service.training.protocol.serialization import Line, Serialized
 from storage.records.signatures import Signature
 from storage.records.versions import VariantName
 
@@ -53,7 +53,7 @@ class Measurement(Serialized, frozen=True):
     tokenizer: str | None = None
 
 
-class Evaluate(Serialized, frozen=True):
+class Evaluate(Line, frozen=True):
     """Compare two inference models on the current labelled validation samples.
 
     baseline_classes: ids of the classes that the baseline knows, by index; None for those of the
@@ -69,7 +69,6 @@ class Evaluate(Serialized, frozen=True):
     baseline_classes: tuple[int, ...] | None = None
     baseline_measurement: Measurement | None = None
     seen_up_to: int | None = None
-    kind: Literal["evaluate"] = "evaluate"
 
 
 class AdaptedFiles(Serialized, frozen=True):
@@ -83,7 +82,7 @@ class AdaptedFiles(Serialized, frozen=True):
     trained: str | None = None
 
 
-class Convert(Serialized, frozen=True):
+class Convert(Line, frozen=True):
     """Make another form of an inference model, and compare it with the original.
 
     classes: ids of those that it knows, as in Evaluate. adapted: for a form with adapters separate
@@ -97,10 +96,9 @@ class Convert(Serialized, frozen=True):
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     classes: tuple[int, ...] | None = None
     adapted: AdaptedFiles | None = None
-    kind: Literal["convert"] = "convert"
 
 
-class Rank(Serialized, frozen=True):
+class Rank(Line, frozen=True):
     """Measure how uncertain an inference model is about each of the newest samples.
 
     classes: ids of those that it knows, as in Evaluate.
@@ -112,10 +110,9 @@ class Rank(Serialized, frozen=True):
     what: Ranks = "unlabelled"
     limits: ResourceLimits = field(default_factory=ResourceLimits)
     classes: tuple[int, ...] | None = None
-    kind: Literal["rank"] = "rank"
 
 
-class Drift(Serialized, frozen=True):
+class Drift(Line, frozen=True):
     """Compare the newest samples with those that a version was trained on. model: its file.
 
     watermark: of its job.
@@ -125,7 +122,6 @@ class Drift(Serialized, frozen=True):
     measurement: Measurement
     watermark: int
     limits: ResourceLimits = field(default_factory=ResourceLimits)
-    kind: Literal["drift"] = "drift"
 
 
 class Interval(Serialized, frozen=True):
@@ -186,7 +182,7 @@ class FeatureDrift(Serialized, frozen=True):
     recent_mean: float
 
 
-class Drifted(Serialized, frozen=True):
+class Drifted(Line, frozen=True):
     """The drift of recent inputs from those of training. features: those that drifted most.
 
     compared: number of features compared, 0 with too few samples. drifted: number that have.
@@ -197,20 +193,18 @@ class Drifted(Serialized, frozen=True):
     features: tuple[FeatureDrift, ...]
     compared: int = 0
     drifted: int = 0
-    kind: Literal["drifted"] = "drifted"
 
 
-class Evaluated(Serialized, frozen=True):
+class Evaluated(Line, frozen=True):
     """The models are compared. reference, base_set, drift: None if not requested."""
 
     validation: Comparison
     reference: Comparison | None = None
     base_set: Comparison | None = None
     drift: Drifted | None = None
-    kind: Literal["evaluated"] = "evaluated"
 
 
-class Converted(Serialized, frozen=True):
+class Converted(Line, frozen=True):
     """The variant is at path. method: how it was made. The candidate is the variant."""
 
     path: str
@@ -218,10 +212,9 @@ class Converted(Serialized, frozen=True):
     validation: Comparison
     reference: Comparison | None = None
     base_set: Comparison | None = None
-    kind: Literal["converted"] = "converted"
 
 
-class Ranked(Serialized, frozen=True):
+class Ranked(Line, frozen=True):
     """The model's uncertainty about the samples with these ids.
 
     doubts: for unlabelled ones, the entropy in nats; for labelled ones, 1 minus the probability of
@@ -232,4 +225,3 @@ class Ranked(Serialized, frozen=True):
     doubts: tuple[float, ...]
     labels: tuple[int, ...] = ()
     predicted: tuple[int, ...] = ()
-    kind: Literal["ranked"] = "ranked"

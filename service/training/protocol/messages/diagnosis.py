@@ -9,7 +9,7 @@ from msgspec import field
 
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.protocol.messages.shared import ResourceLimits
-from service.training.protocol.serialization import Serialized
+from service.training.protocol.serialization import Line, Serialized
 from storage.errors import Problem
 
 WhyNot = Literal[
@@ -18,7 +18,7 @@ WhyNot = Literal[
 """Why an initializer does not train."""
 
 
-class Diagnose(Serialized, frozen=True):
+class Diagnose(Line, frozen=True):
     """Describe a file's contents, and run the check of a registration.
 
     prepare: that check. If its loss is an empty string, the suggested one is used.
@@ -26,7 +26,6 @@ class Diagnose(Serialized, frozen=True):
 
     prepare: Prepare
     limits: ResourceLimits = field(default_factory=ResourceLimits)
-    kind: Literal["diagnose"] = "diagnose"
 
     @property
     def source(self) -> str:
@@ -104,7 +103,7 @@ class Suggested(Serialized, frozen=True):
     preprocess: tuple[dict[str, Any], ...] = ()
 
 
-class Diagnosed(Serialized, frozen=True):
+class Diagnosed(Line, frozen=True):
     """The file's contents. prepared: the result of the check, None if it found problems.
 
     loss: the one checked. opset: None for artifacts. initializers: in graph order.
@@ -122,4 +121,3 @@ class Diagnosed(Serialized, frozen=True):
     suggested: Suggested | None = None
     head: HeadInfo | None = None
     refused: tuple[RefusedNode, ...] = ()
-    kind: Literal["diagnosed"] = "diagnosed"

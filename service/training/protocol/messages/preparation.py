@@ -7,7 +7,7 @@ from typing import Any, Literal
 from msgspec import field
 
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
-from service.training.protocol.serialization import Serialized
+from service.training.protocol.serialization import Line, Serialized
 from storage.errors import Problem
 from storage.records.models import BatchNorm
 from storage.records.signatures import Signature
@@ -24,7 +24,7 @@ class Lora(Serialized, frozen=True):
     targets: tuple[str, ...] = ("*",)
 
 
-class Prepare(Serialized, frozen=True):
+class Prepare(Line, frozen=True):
     """Check an uploaded model and make it ready to train.
 
     source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
@@ -60,7 +60,6 @@ class Prepare(Serialized, frozen=True):
     text: dict[str, Any] | None = None
     tokenizer: str | None = None
     limits: ResourceLimits = field(default_factory=ResourceLimits)
-    kind: Literal["prepare"] = "prepare"
 
 
 class Cut(Serialized, frozen=True):
@@ -88,7 +87,7 @@ class Parameter(Serialized, frozen=True):
     below: bool
 
 
-class Prepared(Serialized, frozen=True):
+class Prepared(Line, frozen=True):
     """The model is ready to train. base_model: the inference model that is version 1.
 
     output: the tensor that is exported and measured. notes: what was corrected in the graph.
@@ -107,12 +106,10 @@ class Prepared(Serialized, frozen=True):
     parameters: tuple[Parameter, ...] = ()
     cut: Cut | None = None
     text: dict[str, Any] | None = None
-    kind: Literal["prepared"] = "prepared"
 
 
-class Refused(Serialized, frozen=True):
+class Refused(Line, frozen=True):
     """The upload cannot be trained; has every cause."""
 
     detail: str
     problems: tuple[Problem, ...]
-    kind: Literal["refused"] = "refused"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from service.training.protocol.serialization import Serialized
+from service.training.protocol.serialization import Line, Serialized
 
 FEATURE_DTYPE = "hone.feature_dtype"
 """Metadata key of a prefix model: the type in which its float32 outputs are cached."""
@@ -43,23 +43,20 @@ class Artifacts(Serialized, frozen=True):
     tokenizer: str | None = None
 
 
-class Working(Serialized, frozen=True):
+class Working(Line, frozen=True):
     """A heartbeat while there is nothing else to report. done: samples."""
 
     done: int
-    kind: Literal["working"] = "working"
 
 
-class Stopped(Serialized, frozen=True):
+class Stopped(Line, frozen=True):
     """The child obeyed a command, or its parent is gone."""
 
     reason: Literal["paused", "cancelled", "orphaned"]
-    kind: Literal["stopped"] = "stopped"
 
 
-class Failed(Serialized, frozen=True):
+class Failed(Line, frozen=True):
     """The task cannot be carried out, and a retry would not help."""
 
     code: str
     detail: str
-    kind: Literal["failed"] = "failed"

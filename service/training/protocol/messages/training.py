@@ -9,7 +9,7 @@ from msgspec import field
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.comparison import Measurement
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
-from service.training.protocol.serialization import Serialized
+from service.training.protocol.serialization import Line, Serialized
 from storage.records.signatures import Signature
 
 
@@ -91,7 +91,7 @@ class Teacher(Serialized, frozen=True):
     classes: tuple[int, ...] | None = None
 
 
-class Train(Serialized, frozen=True):
+class Train(Line, frozen=True):
     """Train one model on its samples up to the watermark, then export it.
 
     update: make this update instead. only_measures: validate the parameters that it starts from,
@@ -128,10 +128,9 @@ class Train(Serialized, frozen=True):
     update: UpdateTerms | None = None
     only_measures: bool = False
     teacher: Teacher | None = None
-    kind: Literal["train"] = "train"
 
 
-class Started(Serialized, frozen=True):
+class Started(Line, frozen=True):
     """Engine and samples are loaded. total_steps: None if time ends the job.
 
     warnings: what may prevent the job from learning, for people.
@@ -144,10 +143,9 @@ class Started(Serialized, frozen=True):
     total_steps: int | None
     epochs: int | None
     warnings: tuple[str, ...] = ()
-    kind: Literal["started"] = "started"
 
 
-class Seen(Serialized, frozen=True):
+class Seen(Line, frozen=True):
     """The samples that the job will train on. ids: encoded by storage.records.id_set, base64.
 
     started_from: the job whose parameters it starts with.
@@ -155,10 +153,9 @@ class Seen(Serialized, frozen=True):
 
     ids: str
     started_from: int | None = None
-    kind: Literal["seen"] = "seen"
 
 
-class Progress(Serialized, frozen=True):
+class Progress(Line, frozen=True):
     """A heartbeat, at most a few per second. train_loss: mean since the last one."""
 
     step: int
@@ -168,28 +165,25 @@ class Progress(Serialized, frozen=True):
     samples_per_second: float
     eta_seconds: float | None
     train_loss: float | None
-    kind: Literal["progress"] = "progress"
 
 
-class Measured(Serialized, frozen=True):
+class Measured(Line, frozen=True):
     """A point of the loss curve, or the validation at an epoch's end."""
 
     step: int
     epoch: int
     values: dict[str, float]
-    kind: Literal["measured"] = "measured"
 
 
-class Saved(Serialized, frozen=True):
+class Saved(Line, frozen=True):
     """A checkpoint is at path, complete and flushed."""
 
     path: str
     role: Literal["periodic", "best", "final"]
     state: LoopState
-    kind: Literal["saved"] = "saved"
 
 
-class Done(Serialized, frozen=True):
+class Done(Line, frozen=True):
     """The inference model is at path, checked. validation, baseline: see docs on metrics.
 
     warnings: about how it was made, for people. recipe: the file with the steps to it from the
@@ -206,43 +200,38 @@ class Done(Serialized, frozen=True):
     provenance: dict[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     recipe: str | None = None
-    kind: Literal["done"] = "done"
 
 
-class Chosen(Serialized, frozen=True):
+class Chosen(Line, frozen=True):
     """Hyperparameters that the job has chosen, each with the reason, for people."""
 
     values: dict[str, Any]
     reasons: dict[str, str]
-    kind: Literal["chosen"] = "chosen"
 
 
-class Quarantined(Serialized, frozen=True):
+class Quarantined(Line, frozen=True):
     """Samples that cannot be read, and are left out. reasons: id as text → reason, for people."""
 
     reasons: dict[str, str]
-    kind: Literal["quarantined"] = "quarantined"
 
 
-class Dropped(Serialized, frozen=True):
+class Dropped(Line, frozen=True):
     """A cache was damaged, and its rows are made anew. reason: for people."""
 
     cache: str
     reason: str
-    kind: Literal["dropped"] = "dropped"
 
 
-class Decoded(Serialized, frozen=True):
+class Decoded(Line, frozen=True):
     """Files were decoded. kept: how many of all `samples` are cached now."""
 
     samples: int
     decoded: int
     kept: int
     seconds: float
-    kind: Literal["decoded"] = "decoded"
 
 
-class Updated(Serialized, frozen=True):
+class Updated(Line, frozen=True):
     """A round's update is at path as safetensors; residual: what its compression left out.
 
     samples: number of distinct ones behind it. norm: of the difference as trained; sent_norm: of
@@ -261,11 +250,9 @@ class Updated(Serialized, frozen=True):
     validation: dict[str, Any]
     baseline: dict[str, Any]
     reason: Literal["finished", "early_stopped", "out_of_time"]
-    kind: Literal["updated"] = "updated"
 
 
-class Validated(Serialized, frozen=True):
+class Validated(Line, frozen=True):
     """Metrics of the parameters on the validation samples, see docs on metrics."""
 
     validation: dict[str, Any]
-    kind: Literal["validated"] = "validated"

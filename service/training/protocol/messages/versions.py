@@ -8,10 +8,10 @@ from msgspec import field
 
 from service.training.protocol.messages.comparison import Measurement
 from service.training.protocol.messages.shared import ResourceLimits
-from service.training.protocol.serialization import Serialized
+from service.training.protocol.serialization import Line, Serialized
 
 
-class Compare(Serialized, frozen=True):
+class Compare(Line, frozen=True):
     """Measure two versions on the current labelled validation samples, sample by sample.
 
     candidate, baseline: their inference models. candidate_classes, baseline_classes: ids of those
@@ -27,7 +27,6 @@ class Compare(Serialized, frozen=True):
     candidate_classes: tuple[int, ...] | None = None
     baseline_classes: tuple[int, ...] | None = None
     baseline_measurement: Measurement | None = None
-    kind: Literal["compare"] = "compare"
 
 
 class ChangedSample(Serialized, frozen=True):
@@ -45,7 +44,7 @@ class ChangedSample(Serialized, frozen=True):
     after_error: float | None
 
 
-class Compared(Serialized, frozen=True):
+class Compared(Line, frozen=True):
     """Both versions on the same samples. before, after: their metrics, empty without samples.
 
     by: how samples were compared. `class`: right or wrong, with the loss as error. `share`: by the
@@ -64,4 +63,3 @@ class Compared(Serialized, frozen=True):
     better: int
     worse_samples: tuple[ChangedSample, ...]
     better_samples: tuple[ChangedSample, ...]
-    kind: Literal["compared"] = "compared"

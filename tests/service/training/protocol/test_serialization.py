@@ -10,7 +10,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from msgspec.structs import fields, replace
+from msgspec.structs import replace
 
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.commands import Cancel
@@ -83,8 +83,7 @@ LINES: list[Line] = [
 
 def kind_of(message: type) -> str:
     """What its lines say."""
-    (default,) = (each.default for each in fields(message) if each.name == "kind")
-    return str(default)
+    return str(message.__struct_config__.tag)
 
 
 DECODERS = ((decode_task, TASKS), (decode_command, COMMANDS), (decode_message, MESSAGES))
