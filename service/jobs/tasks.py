@@ -13,12 +13,15 @@ from service.training.protocol.messages.comparison import (
     Convert,
     Drift,
     Evaluate,
-    Measurement,
-    OwnLoss,
     Rank,
     Ranks,
 )
-from service.training.protocol.messages.shared import Artifacts, ResourceLimits
+from service.training.protocol.messages.shared import (
+    Artifacts,
+    Measurement,
+    OwnLoss,
+    ResourceLimits,
+)
 from storage.blobs.cache_folder import cache_path
 from storage.records.jobs import Job
 from storage.records.models import Model

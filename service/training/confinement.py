@@ -12,8 +12,7 @@ from service.processes import sandbox
 from storage.disk.durable import make_folder
 
 if TYPE_CHECKING:
-    from service.training.protocol.messages.comparison import Measurement
-    from service.training.protocol.messages.shared import Artifacts
+    from service.training.protocol.messages.shared import Artifacts, Measurement
     from service.training.protocol.messages.training import Teacher, Train
     from service.training.protocol.messages.unions import Task
 

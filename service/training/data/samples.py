@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from service.training.data.decoding import Decoding
     from service.training.data.lookups import Lookups
     from service.training.data.masks import MaskLabels
-    from service.training.protocol.messages.comparison import Measurement
+    from service.training.protocol.messages.shared import Measurement
     from service.training.protocol.messages.unions import Message
     from storage.blobs.row_cache import RowCache
 

@@ -14,12 +14,8 @@ from numpy.typing import NDArray
 from service.training.data.batches import Batches
 from service.training.data.samples import SampleReader
 from service.training.engine import Array
-from service.training.protocol.messages.comparison import (
-    Drift,
-    Drifted,
-    FeatureDrift,
-    Measurement,
-)
+from service.training.protocol.messages.comparison import Drift, Drifted, FeatureDrift
+from service.training.protocol.messages.shared import Measurement
 from service.training.protocol.pipe import Heartbeat, Pipe
 from storage.readonly.sample_index import SampleIndex, read_newest, read_sample_index
 from storage.records.samples import Split

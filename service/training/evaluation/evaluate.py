@@ -27,10 +27,9 @@ from service.training.protocol.messages.comparison import (
     Evaluate,
     Evaluated,
     Interval,
-    Measurement,
-    OwnLoss,
     SimpleComparison,
 )
+from service.training.protocol.messages.shared import Measurement, OwnLoss
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.tasks import TASKS
 from service.training.tasks.task import Metric, PerSample

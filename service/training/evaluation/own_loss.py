@@ -14,7 +14,7 @@ from service.training.engines.manifest import read_manifest
 from service.training.engines.runtime import LOAD_ERRORS, open_session
 from service.training.engines.sessions.shares import LOSS, LOSS_SCALE, scale_rank
 from service.training.evaluation.inference import Unusable
-from service.training.protocol.messages.comparison import OwnLoss
+from service.training.protocol.messages.shared import OwnLoss
 
 Values = dict[str, NDArray[np.float32]]
 

@@ -14,7 +14,8 @@ from service.preprocess.windows import Windows
 from service.training.data.batches import Batches, Indices
 from service.training.data.samples import ALL_SAMPLES, Preprocessed
 from service.training.engine import Array
-from service.training.protocol.messages.comparison import Measurement, SimpleName
+from service.training.protocol.messages.comparison import SimpleName
+from service.training.protocol.messages.shared import Measurement
 from service.training.tasks import TASKS
 from service.training.tasks.task import PerSample
 from storage.readonly.sample_index import read_sample_index

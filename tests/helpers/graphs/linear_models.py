@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.protocol.messages.comparison import Measurement
+from service.training.protocol.messages.shared import Measurement
 
 FEATURES, CLASSES = 6, 3
 GOOD = np.random.default_rng(3).standard_normal((FEATURES, CLASSES)).astype(np.float32)

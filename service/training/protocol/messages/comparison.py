@@ -6,9 +6,8 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.messages.shared import Measurement, ResourceLimits
 from service.training.protocol.serialization import Line, Serialized
-from storage.records.signatures import Signature
 from storage.records.versions import VariantName
 
 Ranks = Literal["unlabelled", "labels"]
@@ -17,40 +16,6 @@ Ranks = Literal["unlabelled", "labels"]
 
 SimpleName = Literal["mean_label", "last_value"]
 """Predictions without a model: the mean of the training labels, or the last value of a window."""
-
-
-class OwnLoss(Serialized, frozen=True):
-    """Paths of the artifacts that compute the model's own loss."""
-
-    manifest: str
-    eval_model: str
-    checkpoint: str
-
-
-class Measurement(Serialized, frozen=True):
-    """How models are measured: samples and metric. metric: of the task.
-
-    reference, base_set: whether to compare on these sets as well. preprocess, cache: as in Train.
-    tokenizer: its path, if the model has one. own_loss: if loss is `output`. ignore_index: the
-    class whose labels do not count. simple: whether the candidate is compared with simple
-    predictions, too.
-    """
-
-    signature: Signature
-    loss: str
-    output: str
-    database: str
-    packs: str
-    model_id: int
-    metric: str
-    reference: bool = False
-    base_set: bool = False
-    preprocess: tuple[dict[str, Any], ...] = ()
-    cache: str | None = None
-    own_loss: OwnLoss | None = None
-    ignore_index: int | None = None
-    simple: bool = False
-    tokenizer: str | None = None
 
 
 class Evaluate(Line, frozen=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from service.training.protocol.serialization import Line, Serialized
+from storage.records.signatures import Signature
 
 FEATURE_DTYPE = "hone.feature_dtype"
 """Metadata key of a prefix model: the type in which its float32 outputs are cached."""
@@ -15,6 +16,40 @@ class ResourceLimits(Serialized, frozen=True):
 
     threads: int = 1
     nice: int = 10
+
+
+class OwnLoss(Serialized, frozen=True):
+    """Paths of the artifacts that compute the model's own loss."""
+
+    manifest: str
+    eval_model: str
+    checkpoint: str
+
+
+class Measurement(Serialized, frozen=True):
+    """How models are measured: samples and metric. metric: of the task.
+
+    reference, base_set: whether to compare on these sets as well. preprocess, cache: as in Train.
+    tokenizer: its path, if the model has one. own_loss: if loss is `output`. ignore_index: the
+    class whose labels do not count. simple: whether the candidate is compared with simple
+    predictions, too.
+    """
+
+    signature: Signature
+    loss: str
+    output: str
+    database: str
+    packs: str
+    model_id: int
+    metric: str
+    reference: bool = False
+    base_set: bool = False
+    preprocess: tuple[dict[str, Any], ...] = ()
+    cache: str | None = None
+    own_loss: OwnLoss | None = None
+    ignore_index: int | None = None
+    simple: bool = False
+    tokenizer: str | None = None
 
 
 class Artifacts(Serialized, frozen=True):

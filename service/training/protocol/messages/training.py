@@ -7,8 +7,7 @@ from typing import Any, Literal
 from msgspec import field
 
 from service.training.hyperparameters import Hyperparameters
-from service.training.protocol.messages.comparison import Measurement
-from service.training.protocol.messages.shared import Artifacts, ResourceLimits
+from service.training.protocol.messages.shared import Artifacts, Measurement, ResourceLimits
 from service.training.protocol.serialization import Line, Serialized
 from storage.records.signatures import Signature
 

@@ -6,8 +6,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
-from service.training.protocol.messages.comparison import Measurement
-from service.training.protocol.messages.shared import ResourceLimits
+from service.training.protocol.messages.shared import Measurement, ResourceLimits
 from service.training.protocol.serialization import Line, Serialized
 
 
