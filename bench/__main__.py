@@ -22,7 +22,9 @@ BENCHMARKS = {
     "training": (
         *("throughput", "frameworks", "architectures", "growth", "start", "lora", "texts"),
     ),
-    "device": ("footprint", "jobs", "day", "scale", "images", "preemption", "politeness"),
+    "device": (
+        *("footprint", "jobs", "day", "scale", "images", "tokens", "preemption", "politeness"),
+    ),
     "requests": (
         *("upload", "samples", "deletion", "crowd", "load", "prediction", "completion"),
         *("console", "delivery"),

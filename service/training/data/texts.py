@@ -99,8 +99,11 @@ class LabelledTexts(Batches):
         texts, start = self._text[chosen], self._start[chosen]
         counts = np.minimum(self._counts[chosen], width)
         table = self._table(texts)
-        places = HEADER + start[:, None] + np.arange(width)
-        ids = np.take_along_axis(table, np.minimum(places, table.shape[1] - 1), axis=1)
+        if self._kind.stride is None:
+            ids = table[:, HEADER : HEADER + width]
+        else:
+            places = HEADER + start[:, None] + np.arange(width)
+            ids = np.take_along_axis(table, np.minimum(places, table.shape[1] - 1), axis=1)
         ids = np.where(np.arange(width) < counts[:, None], ids, self._kind.pad_id)
         labels = self.labels[chosen]
         if self._task is not None:

@@ -31,10 +31,11 @@ def next_tokens(
     ids: (n, width). counts: (n,), how many ids are there. known: (n,), how many of the first are
     context alone, since the window before predicts them.
     """
-    places = np.arange(ids.shape[1]) + 1
-    after = np.roll(ids, -1, axis=1)
+    places = np.arange(1, ids.shape[1])
     is_new = (places < counts[:, None]) & (places >= known[:, None])
-    return np.where(is_new, after, IGNORED)
+    labels = np.full(ids.shape, IGNORED)
+    np.copyto(labels[:, :-1], ids[:, 1:], where=is_new)
+    return labels
 
 
 def ranks(output: Array, target: Array) -> list[NDArray[np.int64]]:
