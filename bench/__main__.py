@@ -21,6 +21,7 @@ from bench.table import Row, show
 BENCHMARKS = {
     "training": (
         *("throughput", "frameworks", "architectures", "growth", "start", "lora", "texts"),
+        "decoders",
     ),
     "device": (
         *("footprint", "jobs", "day", "scale", "images", "tokens", "preemption", "politeness"),

@@ -13,6 +13,7 @@ import httpx
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "dashboard"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "graphs"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "models"))
 
 from browser import CHROMIUM, launched
@@ -20,24 +21,31 @@ from completions import add_decoder
 from daemon_process import start_program
 from decoders import byte_tokenizer, decoder
 from laptop import Laptop
+from quantized import in_float32, in_int4, in_int8
 from support import ENDED, Served, mlp, npz, wait_until
+from texts import Graph, written
 
 from storage.store import Store
 
 __all__ = [
     "CHROMIUM",
+    "Graph",
     "Laptop",
     "Served",
     "add_decoder",
     "byte_tokenizer",
     "decoder",
     "digits_cnn",
+    "in_float32",
+    "in_int4",
+    "in_int8",
     "launched",
     "mlp",
     "npz",
     "served",
     "train",
     "wait_until",
+    "written",
 ]
 
 

@@ -90,7 +90,7 @@ def decoder(
         g.weight("head.weight", width, vocabulary),
         name="logits",
     )
-    return _written(g, ["batch", tokens, vocabulary], tokens, ("attention_mask",))
+    return written(g, ["batch", tokens, vocabulary], tokens, ("attention_mask",))
 
 
 def classifier(
@@ -113,7 +113,7 @@ def classifier(
     weight, bias = g.weight("head.weight", width, classes), g.weight("head.bias", classes)
     g.add("Gemm", mean, weight, bias, name="logits")
     more = ("attention_mask", *(["token_type_ids"] if pairs else []))
-    return _written(g, ["batch", classes], tokens, more)
+    return written(g, ["batch", classes], tokens, more)
 
 
 def labeller(vocabulary: int, classes: int, *, width: int = 16, positions: int = 64) -> bytes:
@@ -123,7 +123,7 @@ def labeller(vocabulary: int, classes: int, *, width: int = 16, positions: int =
     x = _block(g, x, width, heads=2, name="layer.0", hidden=_absent(g))
     product = g.add("MatMul", x, g.weight("head.weight", width, classes))
     g.add("Add", product, g.weight("head.bias", classes), name="logits")
-    return _written(g, ["batch", "tokens", classes], "tokens", ("attention_mask",))
+    return written(g, ["batch", "tokens", classes], "tokens", ("attention_mask",))
 
 
 def _embedded(
@@ -178,14 +178,16 @@ def _norm(g: Graph, x: str, width: int, name: str) -> str:
     return g.add("LayerNormalization", x, scale, g.put(f"{name}.bias", np.zeros(width, np.float32)))
 
 
-def _written(g: Graph, output: list[Any], tokens: int | str, more: tuple[str, ...]) -> bytes:
+def written(g: Graph, output: list[Any], tokens: int | str, more: tuple[str, ...]) -> bytes:
     inputs = [
         helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", tokens])
         for name in ("input_ids", *more)
     ]
     outputs = [helper.make_tensor_value_info("logits", TensorProto.FLOAT, output)]
     graph = helper.make_graph(g.nodes, "texts", inputs, outputs, g.weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    domains = {"": 17, **{node.domain: 1 for node in g.nodes if node.domain}}
+    opsets = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
     onnx.checker.check_model(model)
     content: bytes = model.SerializeToString()
     return content
