@@ -2995,19 +2995,19 @@ function curvesView(app, known, points, metric) {
   const other = otherId > 0 ? job(app, otherId) : null;
   const others2 = other ? curve(app, other) ?? [] : [];
   const words = metric === null ? "" : metricWords(metric);
-  const overlaid = other ? { name: `job ${other.id}`, points: others2 } : null;
+  const overlaid2 = other ? { name: `job ${other.id}`, points: others2 } : null;
   return h(
     "div",
     { class: "charts", "data-key": "charts" },
     section(
       "Loss",
       { id: "loss" },
-      chartView(app, { id: `loss-${known.id}`, title: "loss", keys: { train: "train_loss", validation: "validation_loss" }, points, overlaid })
+      chartView(app, { id: `loss-${known.id}`, title: "loss", keys: { train: "train_loss", validation: "validation_loss" }, points, overlaid: overlaid2 })
     ),
     metric === null ? null : section(
       words.charAt(0).toUpperCase() + words.slice(1),
       { id: "metric" },
-      chartView(app, { id: `metric-${known.id}`, title: words, keys: { validation: `validation_${metric}` }, points, overlaid, isShare: isShare(metric) })
+      chartView(app, { id: `metric-${known.id}`, title: words, keys: { validation: `validation_${metric}` }, points, overlaid: overlaid2, isShare: isShare(metric) })
     ),
     overlayField(app, known)
   );
@@ -3115,6 +3115,81 @@ function endedRow(job2) {
   );
 }
 
+// src/app/masks.ts
+var COLOURS = [
+  [230, 159, 0],
+  [86, 180, 233],
+  [0, 158, 115],
+  [240, 228, 66],
+  [0, 114, 178],
+  [213, 94, 0],
+  [204, 121, 167]
+];
+var STRENGTH = 150;
+var UNCOUNTED = 255;
+var SCALES = { 1: 255, 2: 85, 4: 17 };
+var PALETTE = 3;
+var [CHUNKS, DEPTH, KIND] = [8, 24, 25];
+function isMask(label2) {
+  return typeof label2 === "object" && label2 !== null && !Array.isArray(label2) && "size" in label2;
+}
+function mask(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/mask`);
+  const load = async (api, _, signal) => await decoded2(await api.bytes(path, signal));
+  return app.resources.read(path, load, true) ?? void 0;
+}
+async function decoded2(png) {
+  const bytes2 = new DataView(await png.arrayBuffer());
+  const picture2 = await createImageBitmap(png, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
+  const pixels = pixelsOf(picture2);
+  const places = bytes2.getUint8(KIND) === PALETTE ? paletteOf(bytes2) : null;
+  const scale = SCALES[bytes2.getUint8(DEPTH)] ?? 1;
+  const { data } = pixels;
+  for (let at = 0; at < data.length; at += 4) {
+    const [red = 0, green = 0, blue = 0] = data.subarray(at, at + 3);
+    const value = places === null ? red / scale : places.get(colourOf(red, green, blue)) ?? 0;
+    const colour = value === 0 ? [0, 0, 0] : value === UNCOUNTED ? [255, 255, 255] : COLOURS[(value - 1) % COLOURS.length] ?? [0, 0, 0];
+    data.set([...colour, value === 0 ? 0 : STRENGTH], at);
+  }
+  return pixels;
+}
+function paletteOf(bytes2) {
+  const found2 = /* @__PURE__ */ new Map();
+  for (let at = CHUNKS; at + 8 < bytes2.byteLength; at += 12 + bytes2.getUint32(at)) {
+    if (bytes2.getUint32(at + 4) !== 1347179589) continue;
+    for (let index = bytes2.getUint32(at) / 3 - 1; index >= 0; index -= 1) {
+      const [red, green, blue] = [0, 1, 2].map((part) => bytes2.getUint8(at + 8 + 3 * index + part));
+      found2.set(colourOf(red, green, blue), index);
+    }
+    break;
+  }
+  return found2;
+}
+function colourOf(red, green, blue) {
+  return red << 16 | green << 8 | blue;
+}
+function pixelsOf(picture2) {
+  const context = new OffscreenCanvas(picture2.width, picture2.height).getContext("2d");
+  if (context === null) throw new Error("no canvas");
+  context.drawImage(picture2, 0, 0);
+  return context.getImageData(0, 0, picture2.width, picture2.height);
+}
+var over = /* @__PURE__ */ new WeakMap();
+function overlaid(photo, painted2) {
+  const known = over.get(painted2);
+  if (known !== void 0) return known;
+  const sheet = new OffscreenCanvas(painted2.width, painted2.height);
+  sheet.getContext("2d")?.putImageData(painted2, 0, 0);
+  const context = new OffscreenCanvas(photo.width, photo.height).getContext("2d");
+  if (context === null) throw new Error("no canvas");
+  context.drawImage(photo, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(sheet, 0, 0, photo.width, photo.height);
+  const made = context.getImageData(0, 0, photo.width, photo.height);
+  over.set(painted2, made);
+  return made;
+}
+
 // src/app/labels.ts
 var NUMBERS_SHOWN = 6;
 var LEAST_YES = 0.5;
@@ -3135,6 +3210,7 @@ var written = /* @__PURE__ */ new WeakMap();
 function labelText(model2, value) {
   if (value === void 0) return "–";
   if (value === null) return "no label";
+  if (isMask(value)) return `mask ${value.size[1]}×${value.size[0]}`;
   if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
   const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : spansText(value));
   written.set(value, text3);
@@ -3280,7 +3356,7 @@ function showsPictures(model2) {
   return fileKind(model2) === "image" || fileKind(model2) === null && isPicture;
 }
 var drawn = /* @__PURE__ */ new WeakMap();
-function pixelsOf(tensor, shape) {
+function pixelsOf2(tensor, shape) {
   const known = drawn.get(tensor);
   if (known !== void 0) return known;
   const raster = rasterOf(shape);
@@ -3440,7 +3516,7 @@ function filterTo(app, name, change3) {
 }
 
 // src/views/samples/spans.ts
-var COLOURS = 5;
+var COLOURS2 = 5;
 var TYPE_KEYS = "123456789";
 var TEXT_ID = "spans-text";
 function spansOf(model2, value) {
@@ -3461,7 +3537,7 @@ function marked({ target }, text3, spans, remove2) {
 function mark(types, text3, span, remove2) {
   const { label: type, score, start, end } = span;
   const attributes = {
-    class: `span colour-${types.indexOf(type) % COLOURS}`,
+    class: `span colour-${types.indexOf(type) % COLOURS2}`,
     "data-type": type,
     "data-key": `${start}-${end}-${type}`,
     title: score === void 0 ? type : `${type}, ${percent(score)}`
@@ -3503,7 +3579,7 @@ function labellingView(app, model2, listed) {
       types.map(
         (type, at) => h(
           "button",
-          { type: "button", "data-key": `type-${at}`, class: `colour-${at % COLOURS}`, disabled: isBusy, onpointerdown: keepSelection, onclick: () => add(type) },
+          { type: "button", "data-key": `type-${at}`, class: `colour-${at % COLOURS2}`, disabled: isBusy, onpointerdown: keepSelection, onclick: () => add(type) },
           at < TYPE_KEYS.length ? h("kbd", {}, TYPE_KEYS[at] ?? "") : null,
           ` ${type}`
         )
@@ -3553,12 +3629,13 @@ function canvasOf(shown2) {
 function tensorPicture(app, model2, id) {
   const [input] = model2.inputs;
   const tensor = content(app, model2.name, id)?.get(input?.name ?? "");
-  return canvasOf(tensor && input ? pixelsOf(tensor, input.shape) : null);
+  return canvasOf(tensor && input ? pixelsOf2(tensor, input.shape) : null);
 }
 function pictureView(app, model2, sample2) {
   const shown2 = picture(app, model2.name, sample2);
   if (shown2 === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
-  return canvasOf(shown2 ?? null);
+  const over2 = shown2 && isMask(sample2.label) ? mask(app, model2.name, sample2.id) : void 0;
+  return canvasOf(shown2 && over2 ? overlaid(shown2, over2) : shown2 ?? null);
 }
 function soundView(app, model2, id) {
   const known = sound(app, model2.name, id);
@@ -3591,7 +3668,7 @@ function valuesView(app, model2, id) {
 }
 function tensorView(name, tensor) {
   const shape = tensor.shape.slice(1);
-  if (rasterOf(shape) !== null) return canvasOf(pixelsOf(tensor, shape));
+  if (rasterOf(shape) !== null) return canvasOf(pixelsOf2(tensor, shape));
   return tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor);
 }
 function text({ values }) {
@@ -5189,9 +5266,9 @@ function tensorOf(nested) {
 }
 function arrayView(name, nested, classes) {
   const { shape, values } = tensorOf(nested);
-  const isMask = classes !== null && shape.length === 2;
-  const picture2 = isMask ? [1, ...shape] : shape;
-  const shown2 = { shape: [1, ...picture2], values: isMask ? values.map((value) => value / Math.max(1, classes - 1)) : values };
+  const isMask2 = classes !== null && shape.length === 2;
+  const picture2 = isMask2 ? [1, ...shape] : shape;
+  const shown2 = { shape: [1, ...picture2], values: isMask2 ? values.map((value) => value / Math.max(1, classes - 1)) : values };
   const isPicture = rasterOf(picture2) !== null;
   return h(
     "figure",

@@ -1,6 +1,7 @@
 /** Labels in words, and the classes that a label can be. */
 
 import { taskOf } from "../daemon/tasks";
+import { isMask } from "./masks";
 import type { Model } from "../daemon/types";
 import { decimal } from "../page/format";
 
@@ -35,6 +36,7 @@ const written = new WeakMap<object, string>();
 export function labelText(model: Model, value: unknown): string {
   if (value === undefined) return "–";
   if (value === null) return "no label";
+  if (isMask(value)) return `mask ${value.size[1]}\u00d7${value.size[0]}`;
   if (!Array.isArray(value)) return model.target.classes?.[Number(value)] ?? String(value);
   const text = written.get(value) ?? (model.target.span_types === null ? arrayText(model, value.flat(Infinity) as number[]) : spansText(value));
   written.set(value, text);

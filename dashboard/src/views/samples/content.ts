@@ -1,6 +1,7 @@
 /** The content of a sample for people. */
 
 import type { App } from "../../app/app";
+import { isMask, mask, overlaid } from "../../app/masks";
 import { content, fileKind, picture, pixelsOf, rasterOf, showsPictures, sound, texts } from "../../app/pictures";
 import type { Tensor } from "../../daemon/npz";
 import type { Model, Sample } from "../../daemon/types";
@@ -49,7 +50,8 @@ function tensorPicture(app: App, model: Model, id: number): HTMLElement {
 function pictureView(app: App, model: Model, sample: Shown): HTMLElement {
   const shown = picture(app, model.name, sample);
   if (shown === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
-  return canvasOf(shown ?? null);
+  const over = shown && isMask(sample.label) ? mask(app, model.name, sample.id) : undefined;
+  return canvasOf(shown && over ? overlaid(shown, over) : (shown ?? null));
 }
 
 /** How loud a recording is over time, and its length. */

@@ -1,0 +1,68 @@
+"""Masks in the console: painted over their photos in the list and beside predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from browser import Tab
+from masks import CLASSES, PREPROCESS, mask_model, png, scene
+from support import Served, wait_until
+
+SIDE = 32
+ORANGE, BLUE = (230, 159, 0), (86, 180, 233)
+"""What the first two classes after the ground are painted with."""
+
+
+@pytest.fixture(scope="module")
+def masked(served: Served) -> list[np.ndarray]:
+    """A photo with a gray mask, one whose mask has a palette, and one without; their classes."""
+    served.register("painted", mask_model(), classes=CLASSES, preprocess=PREPROCESS)
+    scenes = [scene(n, size=(SIDE, SIDE)) for n in range(3)]
+    files = [("file", (f"{n}.png", png(photo))) for n, (photo, _) in enumerate(scenes)]
+    files += [
+        ("mask", (f"{n}.png", png(scenes[n][1], palette=bool(n)), "image/png")) for n in range(2)
+    ]
+    served.http.post("/v1/models/painted/samples", files=files).raise_for_status()
+    return [np.where(n < 2, classes, 0) for n, (_, classes) in enumerate(scenes)]
+
+
+def pixels(canvas: Any) -> np.ndarray:
+    """(height, width, 3) of what a canvas shows."""
+    shown = canvas.evaluate(
+        "it => [...it.getContext('2d').getImageData(0, 0, it.width, it.height).data]"
+    )
+    return np.array(shown).reshape(SIDE, SIDE, 4)[:, :, :3]
+
+
+def test_masks_are_painted_over_their_photos(
+    tab: Callable[..., Tab], served: Served, masked: list[np.ndarray]
+) -> None:
+    page = tab(served).open("/models/painted/samples")
+    page.get_by_role("option", name="mask 32\u00d732").nth(1).wait_for()
+    for place, classes in enumerate(masked):
+        canvas = page.locator("[role=option]").nth(place).locator("canvas[width='32']")
+        canvas.wait_for()
+        share, colours = 150 / 255, np.array([(0, 0, 0), ORANGE, BLUE])
+        photo = scene(place, size=(SIDE, SIDE))[0].astype(float)
+        painted = photo * (1 - share) + colours[classes] * share
+        wanted = np.where(classes[..., None] > 0, painted, photo)
+        wait_until(partial(is_near, canvas, wanted), "the mask over the photo")
+
+
+def is_near(canvas: Any, wanted: np.ndarray) -> bool:
+    return bool(np.abs(pixels(canvas) - wanted).max() <= 3)
+
+
+def test_a_stored_mask_is_shown_beside_the_predicted_one(
+    tab: Callable[..., Tab], served: Served, masked: list[np.ndarray]
+) -> None:
+    del masked
+    (sample, *_) = served.http.get("/v1/models/painted/samples").json()["items"]
+    page = tab(served).open(f"/models/painted/try?sample={sample['id']}")
+    answer = page.get_by_role("region", name="Prediction of version 1")
+    answer.locator("figure[data-key=predicted] canvas").wait_for()
+    answer.get_by_text(f"Sample {sample['id']}: mask 32\u00d732").wait_for()
