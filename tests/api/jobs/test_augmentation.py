@@ -1,10 +1,8 @@
-"""Augmentation over HTTP: registered, trained with, paused and killed, to the same bytes."""
+"""Augmentation over HTTP: registered, and trained with."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from pictures import PREPROCESS, image_model, photo
-from support import Served, mlp, wait_until, weights
+from support import Served, mlp
 
 from storage.blobs.row_digests import ENTRY
 
@@ -45,30 +43,6 @@ def prepared(served: Served, name: str, *, trainable: Any = None, **described: A
     )
     assert answer.status_code == 201, answer.text
     return name
-
-
-def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(served: Served) -> None:
-    name = prepared(served, "interrupted", augment=AUGMENT)
-    calm = served.train(name, **RECIPE)
-
-    job = served.ask_for_job(name, **RECIPE)["id"]
-    wait_until(lambda: served.job(job)["progress"]["step"], "the first steps")
-    assert served.http.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
-    step = served.job(job)["progress"]["step"]
-    assert served.http.post(f"/v1/jobs/{job}/resume").status_code == 200
-    wait_until(lambda: served.job(job)["progress"]["step"] > step, "the job to go on")
-    pid = served.child_pid()
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    hasty = served.wait_for_job(job)
-
-    assert (hasty["state"], hasty["restarts"]) == ("succeeded", 1)
-    assert hasty["metrics"]["validation"] == calm["metrics"]["validation"]
-    first, second = (
-        served.http.get(f"/v1/models/{name}/versions/{each['version']}/model.onnx").content
-        for each in (calm, hasty)
-    )
-    assert weights(first) == weights(second)
 
 
 def test_validation_sees_samples_as_they_are(served: Served) -> None:

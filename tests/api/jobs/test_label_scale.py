@@ -11,7 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 from onnx import helper, numpy_helper
-from support import Served, mlp, wait_until
+from support import Served, mlp
 
 LENGTH, TRAIN = 24, 600
 OFF = {"standardize_labels": False}
@@ -206,23 +206,6 @@ def test_a_model_that_knows_its_labels_keeps_their_unit(served: Served) -> None:
     was, now = (job["metrics"][each]["r2"] for each in ("baseline", "validation"))
     assert was > 0.98
     assert now > was - 0.005
-
-
-def test_a_paused_job_ends_with_the_same_weights(served: Served) -> None:
-    data = plain()
-    asked = {"max_steps": 20_000, "batch_size": 16, "seed": 3, "learning_rate": 1e-3}
-    for name in ("calm", "paused"):
-        registered(served, name, mlp(LENGTH, 64, 1), data)
-    served.train("calm", **asked)
-    job = served.ask_for_job("paused", **asked)["id"]
-    wait_until(lambda: served.job(job)["progress"]["step"] > 0, "the first steps")
-    served.http.post(f"/v1/jobs/{job}/pause").raise_for_status()
-    assert 0 < served.wait_for_job(job, "paused")["progress"]["step"] < 20_000
-    served.http.post(f"/v1/jobs/{job}/resume").raise_for_status()
-    served.wait_for_job(job, "succeeded")
-    calm, paused = (tensors(content(served, name)) for name in ("calm", "paused"))
-    assert calm.keys() == paused.keys()
-    assert all(np.array_equal(calm[name], paused[name]) for name in calm)
 
 
 def test_large_labels_are_warned_of_only_where_they_are_not_scaled(served: Served) -> None:

@@ -18,6 +18,7 @@ from support import DEADLINE_S
 
 from service.training.engines.checkpoint import read_head
 from service.training.engines.runtime import open_session
+from service.training.loss import LABEL_SCALE
 from service.training.optimizer.options import OptimizerOptions
 from service.training.protocol.messages.commands import Cancel, Pause
 from service.training.protocol.messages.lines import encode
@@ -163,15 +164,17 @@ def test_a_killed_job_resumes_and_ends_with_the_same_bytes(
 
 
 def test_a_paused_job_resumes_and_ends_with_the_same_bytes(
-    make_workshop: Callable[..., Any],
+    numbers: Any,
     make_artifacts: MakeArtifacts,
     train: Any,
     spawn: Any,
     resumed: Any,
 ) -> None:
-    wanted = {"max_steps": 3000, "early_stopping_patience": 10_000}
-    task = make_workshop().task(make_artifacts(), optimizer="sgd", **wanted)
+    """With the best parameters so far, and the scale that it found for its labels."""
+    wanted = {"max_steps": 3000, "batch_size": 4, "early_stopping_patience": 10_000}
+    task = numbers.task(make_artifacts(loss="mse"), loss="mse", optimizer="sgd", **wanted)
     straight, _ = train(task)
+    assert LABEL_SCALE in {each.name for each in onnx.load(straight.path).graph.initializer}
     child = spawn(task)
     child.wait_for(lambda message: isinstance(message, Measured) and message.step >= 60)
     child.send(Pause())
