@@ -62,6 +62,42 @@ def test_what_a_program_writes_learns_texts(
         assert "completion.no_cache" not in served.log.read_text()
 
 
+def test_the_classifier_with_another_head_learns_spans(
+    serve: Callable[..., Served], tmp_path: Path
+) -> None:
+    (program,) = (each for _, each in PROGRAMS if "ForSequenceClassification" in each)
+    for old, new in (
+        ("BertForSequenceClassification", "BertForTokenClassification"),
+        ('"logits": {0: "batch"}', '"logits": axes'),
+    ):
+        assert old in program
+        assert new in PAGE
+        program = program.replace(old, new)
+    printed(interpreter(OF_TEXTS), "-W", "ignore", "-c", program, cwd=tmp_path)
+    files = {name: (tmp_path / name).read_bytes() for name in ("model.onnx", "tokenizer.json")}
+    classes = ["O", "B-PER", "I-PER"]
+    spec: dict[str, object] = {"name": "spans", "loss": "token_classification", "classes": classes}
+    spec |= {"preprocess": {"kind": "text", "max_tokens": 16}, "gate": {"mode": "always"}}
+    served = serve()
+    registered = served.http.post(
+        "/v1/models",
+        data={"spec": json.dumps(spec)},
+        files={"model": files["model.onnx"], "tokenizer": files["tokenizer.json"]},
+    )
+    assert registered.status_code == 201, registered.text
+    samples = [
+        {"text": f"{text} {n}", "label": ["O", "B-PER", *["O"] * (len(text.split()) - 1)]}
+        for n, text in enumerate(TEXTS)
+    ]
+    added = served.http.post("/v1/models/spans/samples", json={"samples": samples})
+    assert added.json()["accepted"] == len(TEXTS)
+    job = served.train("spans", epochs=20, learning_rate=0.003)
+    assert job["metrics"]["train_loss"] < 0.3
+    answer = served.http.post("/v1/models/spans/predict", json={"text": "a cat ran"}).json()
+    (found,) = answer["predictions"][0]["spans"]
+    assert (found["start"], found["end"], found["label"]) == (2, 5, "PER")
+
+
 @pytest.mark.parametrize(("needed", "program"), [each for each in PROGRAMS if each[0] != OF_TEXTS])
 def test_what_a_program_writes_trains(
     serve: Callable[..., Served], needed: str, program: str, tmp_path: Path
