@@ -27,7 +27,6 @@ SELECT
   coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'audit'), 0),
   (SELECT hash FROM audit ORDER BY id DESC LIMIT 1)
 """
-_INSERT = f"INSERT INTO audit ({', '.join(_FIELDS)}, hash) VALUES ({', '.join('?' * 13)})"  # noqa: S608 - our own
 
 
 def insert_entry(transaction: Transaction, entry: NewEntry) -> None:
@@ -40,7 +39,7 @@ def insert_entry(transaction: Transaction, entry: NewEntry) -> None:
         "previous": previous or FIRST,
     }
     digest = sha256(_line(row).encode()).digest()
-    transaction.execute(_INSERT, (*row.values(), digest))
+    transaction.insert("audit", {**row, "hash": digest})
 
 
 def exported(row: Mapping[str, Any]) -> str:

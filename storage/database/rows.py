@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import cache
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from msgspec import Struct, convert, to_builtins
 
-from storage.database.codec import dump, load
+from storage.database.codec import dump, dump_time, load
 from storage.database.connection import sqlite3
 
 _R = TypeVar("_R", bound=Struct)
@@ -34,11 +35,13 @@ def record(kind: type[_R], row: sqlite3.Row | Mapping[str, Any], **others: Any) 
 def columns(of: Struct, names: Iterable[str]) -> dict[str, Any]:
     """Column → value, of these fields of a record."""
     in_json = dict(_fields(type(of)))
-    fields = {name: getattr(of, name) for name in names}
-    return {
-        name: dump(to_builtins(value)) if in_json[name] and value is not None else value
-        for name, value in fields.items()
-    }
+    return {name: _stored(getattr(of, name), in_json=in_json[name]) for name in names}
+
+
+def _stored(value: Any, *, in_json: bool) -> Any:
+    if isinstance(value, datetime):
+        return dump_time(value)
+    return dump(to_builtins(value)) if in_json and value is not None else value
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from io import FileIO
 from pathlib import Path
@@ -71,6 +71,18 @@ class Transaction:
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> sqlite3.Cursor:
         return self.connection.executemany(sql, rows)
+
+    def insert(self, table: str, values: Mapping[str, Any]) -> Any:
+        """Insert a row and return it. values: by column."""
+        marks = ", ".join("?" * len(values))
+        sql = f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks}) RETURNING *"  # noqa: S608
+        return self.execute(sql, tuple(values.values())).fetchone()
+
+    def update(self, table: str, values: Mapping[str, Any], *, where: Mapping[str, Any]) -> int:
+        """Set columns of the rows whose columns have the values in `where`; returns how many."""
+        changes, conditions = ([f"{column} = ?" for column in each] for each in (values, where))
+        sql = f"UPDATE {table} SET {', '.join(changes)} WHERE {' AND '.join(conditions)}"  # noqa: S608
+        return self.execute(sql, (*values.values(), *where.values())).rowcount
 
     def event(self, kind: str, model: str | None, data: dict[str, Any]) -> Event:
         """Record an event; subscribers receive it after the commit."""

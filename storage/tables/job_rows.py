@@ -8,7 +8,7 @@ from msgspec.structs import asdict
 
 from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
-from storage.database.rows import record
+from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
 from storage.errors import Busy, NotFound, StateConflict
 from storage.records.jobs import NEXT, Job, JobState, NewJob
@@ -27,6 +27,7 @@ SELECT
 FROM models WHERE models.id = :model_id
 RETURNING id
 """
+_GIVEN = ("model_id", "base", "hyperparameters", "start", "ignore_policy", "priority")
 _RUNNING = "SELECT id FROM jobs WHERE model_id = ? AND state = 'running'"
 _UNBLOCKED = frozenset(JobState) - {JobState.QUEUED, JobState.PAUSED}
 
@@ -60,18 +61,9 @@ def insert_job(transaction: Transaction, new: NewJob) -> Job:
     """
     if new.class_ids is not None:
         require_same_classes(transaction, new.model_id, new.class_ids)
+    values = {**columns(new, _GIVEN), "cause": new.trigger}
     row = transaction.execute(
-        _ENQUEUE,
-        {
-            "model_id": new.model_id,
-            "base": new.base,
-            "cause": new.trigger,
-            "hyperparameters": dump(new.hyperparameters),
-            "start": new.start,
-            "ignore_policy": new.ignore_policy,
-            "priority": new.priority,
-            "created_at": dump_time(transaction.now),
-        },
+        _ENQUEUE, {**values, "created_at": dump_time(transaction.now)}
     ).fetchone()
     if row is None:
         raise no_model(new.model_id)
@@ -92,18 +84,18 @@ def move_job(
     if to is JobState.RUNNING and is_deleting(transaction.connection, job.model_id):
         raise Busy(f"samples of {job.model!r} are being deleted; job {job_id} begins after that")
     now = dump_time(transaction.now)
-    columns: dict[str, Any] = {
+    changes: dict[str, Any] = {
         "state": to.value,
         **({"blocked_by": "[]"} if to in _UNBLOCKED else {}),
     }
     if to is JobState.RUNNING and job.started_at is None:
-        columns["started_at"] = now
+        changes["started_at"] = now
     if to is JobState.RUNNING and job.base is None:
-        columns["base"] = find_model(transaction.connection, "id", job.model_id).base
+        changes["base"] = find_model(transaction.connection, "id", job.model_id).base
     if not NEXT[to]:
-        columns["finished_at"] = now
+        changes["finished_at"] = now
         pack_curve(transaction, job_id)
-    update_job(transaction, job_id, columns | fields)
+    update_job(transaction, job_id, changes | fields)
     moved = find_job(transaction.connection, job_id)
     data = {"job_id": job_id, "version": moved.version, "error": moved.error}
     transaction.event(
@@ -114,14 +106,9 @@ def move_job(
     return moved
 
 
-def update_job(transaction: Transaction, job_id: int, columns: dict[str, Any]) -> None:
+def update_job(transaction: Transaction, job_id: int, fields: dict[str, Any]) -> None:
     """Set columns of a job within a transaction. Raises NotFound."""
-    assignments = ", ".join(f"{column} = ?" for column in columns)
-    updated = transaction.execute(
-        f"UPDATE jobs SET {assignments} WHERE id = ?",  # noqa: S608 - columns are our own
-        (*columns.values(), job_id),
-    ).rowcount
-    if not updated:
+    if not transaction.update("jobs", fields, where={"id": job_id}):
         raise no_job(job_id)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
 from storage.database.codec import dump, dump_time, load
@@ -113,7 +113,7 @@ def insert_model(transaction: Transaction, new: NewModel) -> int:
         **columns(new.signature, ("target",)),
         "created_at": dump_time(transaction.now),
     }
-    return _insert(transaction, "models", given, returning="id")
+    return int(transaction.insert("models", given)["id"])
 
 
 def insert_base(
@@ -128,17 +128,8 @@ def insert_base(
         "arrived_at": dump_time(transaction.now),
         **others,
     }
-    _insert(transaction, "bases", given, returning="base")
+    transaction.insert("bases", given)
     _insert_files(transaction, model_id, base, new.files)
-
-
-def _insert(transaction: Transaction, table: str, given: dict[str, Any], *, returning: str) -> int:
-    row = transaction.execute(
-        f"INSERT INTO {table} ({', '.join(given)}) "  # noqa: S608 - our own names
-        f"VALUES ({', '.join('?' * len(given))}) RETURNING {returning}",
-        tuple(given.values()),
-    ).fetchone()
-    return int(row[returning])
 
 
 def _insert_files(
@@ -161,23 +152,12 @@ def renew_base(transaction: Transaction, model: Model) -> None:
 def update_model(transaction: Transaction, model: Model) -> None:
     """Write the fields of a model that may change."""
     given = {**columns(model, _CHANGING), **columns(model.signature, ("target",))}
-    transaction.execute(
-        f"UPDATE models SET {_assignments(given)} WHERE id = ?",  # noqa: S608 - our own names
-        (*given.values(), model.id),
-    )
+    transaction.update("models", given, where={"id": model.id})
     _update_base(transaction, model, columns(model, ("preprocess",)))
 
 
 def _update_base(transaction: Transaction, model: Model, given: dict[str, Any]) -> None:
-    transaction.execute(
-        f"UPDATE bases SET {_assignments(given)} "  # noqa: S608 - our own names
-        "WHERE model_id = ? AND base = ?",
-        (*given.values(), model.id, model.base),
-    )
-
-
-def _assignments(given: Iterable[str]) -> str:
-    return ", ".join(f"{column} = ?" for column in given)
+    transaction.update("bases", given, where={"model_id": model.id, "base": model.base})
 
 
 def _model(row: sqlite3.Row) -> Model:

@@ -6,26 +6,21 @@ import builtins
 from collections.abc import Mapping
 from datetime import datetime
 
-from msgspec.structs import asdict
+from msgspec.structs import replace
 
-from storage.database.codec import dump, dump_time
+from storage.database.codec import dump_time
 from storage.database.connection import sqlite3
 from storage.database.repository import Repository, writes
-from storage.database.rows import record
+from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
 from storage.errors import AlreadyExists, NotFound, StateConflict
 from storage.records.access import Limits, NewToken, Token, TokenUse
 
-_ADD = """
-INSERT INTO tokens (name, sha256, scopes, models, limits, created_at, expires_at, session_of)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?)
-RETURNING *
-"""
 _END_SESSIONS = """
 UPDATE tokens SET revoked_at = ? WHERE session_of = ? AND revoked_at IS NULL RETURNING *
 """
 _TAKEN = "SELECT id FROM tokens WHERE name = ? AND revoked_at IS NULL AND id <> ?"
-_CHANGE = "UPDATE tokens SET name = ?, limits = ?, expires_at = ? WHERE id = ?"
+_GIVEN = ("name", "sha256", "scopes", "models", "limits", "expires_at")
 _NOTE_USE = "UPDATE tokens SET last_used_at = ?, used_on = ?, used_bytes = ? WHERE id = ?"
 
 
@@ -38,17 +33,12 @@ class Tokens(Repository):
     ) -> Token:
         """Raises AlreadyExists if a token that is not revoked has the name."""
         _refuse_taken(transaction, new.name)
-        parameters = (
-            new.name,
-            new.sha256,
-            dump(new.scopes),
-            None if new.models is None else dump(new.models),
-            dump(asdict(new.limits)),
-            dump_time(transaction.now),
-            new.expires_at and dump_time(new.expires_at),
-            session_of,
-        )
-        return record(Token, transaction.execute(_ADD, parameters).fetchone())
+        values = {
+            **columns(new, _GIVEN),
+            "created_at": dump_time(transaction.now),
+            "session_of": session_of,
+        }
+        return record(Token, transaction.insert("tokens", values))
 
     def get(self, id: int) -> Token:  # noqa: A002
         """Raises NotFound."""
@@ -76,8 +66,9 @@ class Tokens(Repository):
         """
         before = _find_valid(transaction.connection, id)
         _refuse_taken(transaction, name, but=id)
-        end = expires_at and dump_time(expires_at)
-        transaction.execute(_CHANGE, (name, dump(asdict(limits)), end, id))
+        changed = replace(before, name=name, limits=limits, expires_at=expires_at)
+        values = columns(changed, ("name", "limits", "expires_at"))
+        transaction.update("tokens", values, where={"id": id})
         token = _find(transaction.connection, id)
         is_same = (limits, expires_at) == (before.limits, before.expires_at)
         return [token] if is_same else _with_ended_sessions(transaction, token)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
 
-from storage.database.codec import dump, dump_time
+from storage.database.codec import dump_time
 from storage.database.connection import sqlite3
 from storage.database.repository import Repository, writes
-from storage.database.rows import record
+from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
 from storage.records.jobs import NewTrigger, Trigger
@@ -29,9 +28,7 @@ SELECT models.id, :name, :rule, :hyperparameters, :priority, :enabled, :created_
 FROM models WHERE models.id = :model_id
 RETURNING id
 """  # noqa: S608 - our own
-_UPDATE = """
-UPDATE triggers SET name = ?, rule = ?, hyperparameters = ?, priority = ?, enabled = ? WHERE id = ?
-"""
+_GIVEN = ("name", "rule", "hyperparameters", "priority", "enabled")
 _BEGIN_ANEW = f"""
 UPDATE triggers SET tried_at = ?, outcome = '', labelled = ({_LABELLED})
 FROM models WHERE models.id = model_id AND triggers.id = ?
@@ -50,7 +47,7 @@ class Triggers(Repository):
         parameters = {
             "model_id": new.model_id,
             "created_at": dump_time(transaction.now),
-            **_columns(new),
+            **columns(new, _GIVEN),
         }
         row = transaction.execute(_ADD, parameters).fetchone()
         if row is None:
@@ -79,7 +76,7 @@ class Triggers(Repository):
         tried_at is then the present time, and outcome empty until it tries. Raises NotFound.
         """
         _find(transaction.connection, id)
-        transaction.execute(_UPDATE, (*_columns(new).values(), id))
+        transaction.update("triggers", columns(new, _GIVEN), where={"id": id})
         if anew:
             transaction.execute(_BEGIN_ANEW, (dump_time(transaction.now), id))
         return _changed(transaction, "trigger.updated", id)
@@ -115,16 +112,6 @@ class Triggers(Repository):
                 "UPDATE triggers SET labelled = ? WHERE id = ?", (labelled, id)
             )
         )
-
-
-def _columns(new: NewTrigger) -> dict[str, Any]:
-    return {
-        "name": new.name,
-        "rule": dump(new.rule),
-        "hyperparameters": dump(new.hyperparameters),
-        "priority": new.priority,
-        "enabled": new.enabled,
-    }
 
 
 def _changed(transaction: Transaction, kind: str, trigger_id: int) -> Trigger:

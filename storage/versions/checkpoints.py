@@ -64,21 +64,18 @@ class Checkpoints(Repository):
         """
         job = find_job(transaction.connection, job_id)
         self._files.reference(transaction, [file])
-        row = transaction.execute(
-            "INSERT INTO checkpoints (model_id, job_id, role, step, epoch, engine, sha256, "
-            "state, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
-            (
-                model_id,
-                job_id,
-                role,
-                step,
-                epoch,
-                engine,
-                file.sha256,
-                dump(state),
-                dump_time(transaction.now),
-            ),
-        ).fetchone()
+        values = {
+            "model_id": model_id,
+            "job_id": job_id,
+            "role": role,
+            "step": step,
+            "epoch": epoch,
+            "engine": engine,
+            "sha256": file.sha256,
+            "state": dump(state),
+            "created_at": dump_time(transaction.now),
+        }
+        row = transaction.insert("checkpoints", values)
         self._drop_superseded(transaction, job_id, role)
         data = {"checkpoint_id": row["id"], "job_id": job_id, "role": role, "step": step}
         transaction.event("checkpoint.saved", job.model, data)

@@ -11,6 +11,7 @@ from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time
 from storage.database.connection import Readers
 from storage.database.repository import Repository, writes
+from storage.database.rows import columns
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.unlearned_versions import carry_out_requests
@@ -35,6 +36,10 @@ SELECT
 FROM versions WHERE model_id = :model_id
 RETURNING version
 """
+_GIVEN = (
+    *("model_id", "job_id", "checkpoint_id", "metrics", "baseline", "promoted", "reason"),
+    *("verdict", "provenance"),
+)
 _LATEST = "SELECT version FROM aliases WHERE model_id = ? AND alias = 'latest'"
 _PROMOTED_BEFORE = """
 SELECT max(version) AS version FROM versions
@@ -146,21 +151,9 @@ def _unless_held(transaction: Transaction, new: NewVersion, *, latest: int) -> N
 
 
 def _insert(transaction: Transaction, new: NewVersion) -> Version:
+    values = {**columns(new, _GIVEN), "sha256": new.file.sha256}
     row = transaction.execute(
-        _INSERT,
-        {
-            "model_id": new.model_id,
-            "sha256": new.file.sha256,
-            "created_at": dump_time(transaction.now),
-            "job_id": new.job_id,
-            "checkpoint_id": new.checkpoint_id,
-            "metrics": dump(new.metrics),
-            "baseline": dump(new.baseline),
-            "promoted": new.promoted,
-            "reason": new.reason,
-            "verdict": dump(new.verdict),
-            "provenance": dump(new.provenance),
-        },
+        _INSERT, {**values, "created_at": dump_time(transaction.now)}
     ).fetchone()
     version = find_version(transaction.connection, new.model_id, row["version"])
     transaction.event(
