@@ -172,7 +172,7 @@ def test_what_does_not_fit_texts_is_named(served: Served) -> None:
         "/spec/preprocess/token_type_ids"
     ]
     bare = ask(served, decoder(64), None, preprocess=[], loss="cross_entropy")
-    assert "kind text" in bare.json()["errors"][0]["detail"]
+    assert '{"kind": "text"}' in bare.json()["errors"][0]["detail"]
 
 
 def test_the_tokenizer_may_not_change_once_the_model_is_registered(served: Served) -> None:
