@@ -11,9 +11,9 @@ from completions import add_decoder
 from decoders import byte_tokenizer, decoder
 from support import Served
 
-SECRETS = ("4711", "jo@mail.example.org", "DE12500105170648489890")
-TEXT = "Ring 4711, or write to jo@mail.example.org: DE12500105170648489890 is the account."
-KEPT = f"Ring ####, or write to {'#' * 19}: {'#' * 22} is the account."
+SECRETS = ("471108153399", "jo@mail.example.org", "DE12500105170648489890")
+TEXT = "Ring 471108153399, or write to jo@mail.example.org: DE12500105170648489890 is the account."
+KEPT = f"Ring {'#' * 12}, or write to {'#' * 19}: {'#' * 22} is the account."
 LEAVE_OUT = {"numbers": True, "mails": True, "patterns": [r"[A-Z]{2}\d{2}[A-Z0-9]{10,30}"]}
 OTHER = "Its colour is FF00AA."
 
