@@ -30,7 +30,6 @@ from service.preprocess.text_inputs import (
     roles_of,
     windows_of,
 )
-from service.preprocess.words import token_words
 from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
 
@@ -216,14 +215,14 @@ class Text(FileKind):
         """(n, row_bytes): the rows of several texts. Raises Unreadable if one cannot be read."""
         table = np.zeros((len(texts), self.row_numbers), self.row_dtype)
         given = [self.parts(each.decode()) for each in texts]
-        encoded = self.encoder.encode(given, with_places=self.tells_words)
-        for row, text, (ids, second, places) in zip(table, given, encoded, strict=True):
+        encoded = self.encoder.encode(given, with_words=self.tells_words)
+        for row, (ids, second, words) in zip(table, encoded, strict=True):
             if not ids:
                 raise Unreadable("the tokenizer makes no tokens of it")
             row[:HEADER] = len(ids), second
             row[HEADER : HEADER + len(ids)] = ids
-            if places is not None:
-                self._word_parts(row[None])[:, 0, : len(ids)] = token_words(text[0], places)
+            if words is not None:
+                self._word_parts(row[None])[:, 0, : len(ids)] = words
         rows: NDArray[np.uint8] = table.view(np.uint8).reshape(len(texts), self.row_bytes)
         return rows
 

@@ -7,12 +7,17 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from msgspec import Struct
 
 from service.preprocess.kind import Unreadable
 from service.preprocess.text_inputs import MAX_TOKENIZER_BYTES
+from service.preprocess.words import token_words
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 MAX_VOCABULARY = 2**20
 CHECK_S = 20.0
@@ -24,9 +29,9 @@ PROBES = (
     *("a", "The cat, it's 12.5 % of ...", "\u00e4\u4e2d\U0001f600", "a" * 512 + "!", " " * 512),
     *(("ab " * 200) + "\n", "0" * 256, "(" * 256, "aA1_" * 128),
 )
-Encoded = tuple[Sequence[int], int, Sequence[tuple[int, int]] | None]
-"""Ids, where those of the second text begin, 0 without, and of which characters each is, if that is
-asked for."""
+Encoded: TypeAlias = "tuple[Sequence[int], int, NDArray[np.int64] | None]"
+"""Ids, where those of the second text begin, 0 without, and if that is asked for, the words that
+they begin: see `token_words`."""
 
 
 class WrongTokenizer(Exception):
@@ -62,16 +67,20 @@ class Encoder:
         return next((number for number in found if number is not None), None)
 
     def encode(
-        self, texts: Sequence[tuple[str, str | None]], *, with_places: bool = False
+        self, texts: Sequence[tuple[str, str | None]], *, with_words: bool = False
     ) -> list[Encoded]:
         """Raises Unreadable if one of them cannot be tokenized."""
         given = [first if second is None else (first, second) for first, second in texts]
         tokenizer = self.tokenizer
-        encode = tokenizer.encode_batch if with_places else tokenizer.encode_batch_fast
+        encode = tokenizer.encode_batch if with_words else tokenizer.encode_batch_fast
         found = _guarded(lambda: encode(given, add_special_tokens=self._special))
         return [
-            (each.ids, _second(each.type_ids), each.offsets if with_places else None)
-            for each in found
+            (
+                each.ids,
+                _second(each.type_ids),
+                token_words(text, each.offsets) if with_words else None,
+            )
+            for each, (text, _) in zip(found, texts, strict=True)
         ]
 
 
