@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from msgspec import Struct, field
 
@@ -131,6 +131,19 @@ class StoredPolicy(Struct, frozen=True):
     settings: dict[str, Any] | None
     snoozed_until: datetime | None
     paused: bool
+
+
+class JobFields(TypedDict, total=False):
+    """Fields of a job that change while it waits and runs; None leaves one as it is."""
+
+    blocked_by: tuple[Blocker, ...] | None
+    progress: dict[str, Any] | None
+    metrics: dict[str, Any] | None
+    version: int | None
+    error: dict[str, Any] | None
+    restarts: int | None
+    engine: str | None
+    ignore_policy: bool | None
 
 
 class LogLine(Struct, frozen=True):

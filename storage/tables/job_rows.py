@@ -11,7 +11,7 @@ from storage.database.connection import sqlite3
 from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
 from storage.errors import Busy, NotFound, StateConflict
-from storage.records.jobs import NEXT, Job, JobState, NewJob
+from storage.records.jobs import NEXT, Job, JobFields, JobState, NewJob
 from storage.tables.classes import require_same_classes
 from storage.tables.metrics import pack_curve
 from storage.tables.model_rows import find_model, is_deleting, no_model
@@ -112,9 +112,9 @@ def update_job(transaction: Transaction, job_id: int, fields: dict[str, Any]) ->
         raise no_job(job_id)
 
 
-def job_columns(**fields: Any) -> dict[str, Any]:
-    """Column → value, of the given fields."""
-    given = {name: value for name, value in fields.items() if value is not None}
+def job_columns(fields: JobFields) -> dict[str, Any]:
+    """Column → value, of the fields that are not None."""
+    given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
     for name in given.keys() & {"progress", "metrics", "error"}:
         given[name] = dump(given[name])
     if "blocked_by" in given:

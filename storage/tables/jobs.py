@@ -5,12 +5,12 @@ from __future__ import annotations
 import builtins
 from collections.abc import Collection, Iterable
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from storage.database.codec import dump, dump_time, load, load_time
 from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.records.jobs import Blocker, Job, JobState, LogLine, NewJob
+from storage.records.jobs import Job, JobFields, JobState, LogLine, NewJob
 from storage.tables.job_rows import (
     fetch_jobs,
     find_job,
@@ -20,6 +20,9 @@ from storage.tables.job_rows import (
     update_job,
 )
 from storage.tables.model_rows import among
+
+if TYPE_CHECKING:  # in the standard library since CPython 3.11
+    from typing_extensions import Unpack
 
 _LAST_STARTS = """
 SELECT model_id, max(started_at) AS started_at FROM jobs
@@ -91,57 +94,25 @@ class Jobs(Repository):
         """Running jobs, oldest first."""
         return self._fetch("WHERE state = 'running' ORDER BY jobs.id")
 
+    @writes
     def move(
         self,
+        transaction: Transaction,
         id: int,  # noqa: A002
         from_: JobState,
         to: JobState,
-        *,
-        blocked_by: tuple[Blocker, ...] | None = None,
-        progress: dict[str, Any] | None = None,
-        metrics: dict[str, Any] | None = None,
-        version: int | None = None,
-        error: dict[str, Any] | None = None,
-        restarts: int | None = None,
+        **fields: Unpack[JobFields],
     ) -> Job:
         """Change a job's state, and set the given fields; clears `blocked_by` if it stops waiting.
 
         Raises NotFound, and StateConflict if the change is illegal or another came first.
         """
-        fields = job_columns(
-            blocked_by=blocked_by,
-            progress=progress,
-            metrics=metrics,
-            version=version,
-            error=error,
-            restarts=restarts,
-        )
-        return self._writer.write(
-            lambda transaction: move_job(transaction, id, from_=from_, to=to, fields=fields)
-        )
+        return move_job(transaction, id, from_=from_, to=to, fields=job_columns(fields))
 
-    def report(
-        self,
-        id: int,  # noqa: A002
-        *,
-        progress: dict[str, Any] | None = None,
-        metrics: dict[str, Any] | None = None,
-        engine: str | None = None,
-        blocked_by: tuple[Blocker, ...] | None = None,
-        restarts: int | None = None,
-        ignore_policy: bool | None = None,
-    ) -> None:
+    def report(self, id: int, **fields: Unpack[JobFields]) -> None:  # noqa: A002
         """Set the given fields, whatever the state. Raises NotFound."""
-        fields = job_columns(
-            progress=progress,
-            metrics=metrics,
-            engine=engine,
-            blocked_by=blocked_by,
-            restarts=restarts,
-            ignore_policy=ignore_policy,
-        )
-        if fields:
-            self._writer.write(lambda transaction: update_job(transaction, id, fields))
+        if columns := job_columns(fields):
+            self._writer.write(lambda transaction: update_job(transaction, id, columns))
 
     def log(self, id: int) -> builtins.list[LogLine]:  # noqa: A002
         """The last lines of its children, oldest first; none if the job does not exist."""
