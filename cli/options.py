@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
@@ -37,6 +36,8 @@ class Group(click.Group):
         known = self.list_commands(ctx)
         if name in known or name.startswith("-"):
             return super().resolve_command(ctx, args)
+        import difflib  # late: the daemon is a command too, and suggests nothing
+
         near = difflib.get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"the commands are {', '.join(known)}"
         raise click.UsageError(f"there is no command {name!r}; {hint}", ctx)

@@ -8,15 +8,9 @@ import shlex
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import msgspec
 import platformdirs
-from pydantic import AfterValidator, Field, ValidationError, field_validator
-from pydantic_settings import (
-    BaseSettings,
-    NoDecode,
-    PydanticBaseSettingsSource,
-    SettingsConfigDict,
-    TomlConfigSettingsSource,
-)
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from service.access.principal import Scope, page_origin
 from service.errors import BadSetting
@@ -55,10 +49,27 @@ def default_threads() -> int:
     return max(1, (os.cpu_count() or 1) // 2)
 
 
-class Settings(BaseSettings):
-    """Everything that can be configured. Arguments override variables, and variables the file."""
+def _of_variable(value: Any) -> Any:
+    """A list or a table, which a variable holds as JSON."""
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError as error:
+        raise ValueError(f"a variable holds it as JSON ({error})") from error
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, extra="forbid")
+
+def _of_line(value: Any) -> Any:
+    """A command as one line, or as a list."""
+    is_line = isinstance(value, str) and not value.lstrip().startswith("[")
+    return shlex.split(value) if is_line else _of_variable(value)
+
+
+OfVariable = BeforeValidator(_of_variable)
+
+
+class Settings(BaseModel):
+    """Everything that can be configured; `load_settings` reads it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(
@@ -70,7 +81,7 @@ class Settings(BaseSettings):
         description="Unix socket to listen on (Linux). Default: api.sock in `$RUNTIME_DIRECTORY` "
         "where systemd gives one, else in the data folder.",
     )
-    socket_users: dict[str, tuple[Scope | Literal["*"], ...]] = Field(
+    socket_users: Annotated[dict[str, tuple[Scope | Literal["*"], ...]], OfVariable] = Field(
         default_factory=dict,
         description="What users may do on the Unix socket without a token: name or uid, and "
         'scopes, or `"*"` for all. The daemon\'s own user and root may do all unless they are '
@@ -87,12 +98,14 @@ class Settings(BaseSettings):
         description="Whether an address that other machines reach may be listened on without TLS. "
         "Tokens and samples then cross the network in the clear.",
     )
-    allowed_hosts: tuple[str, ...] = Field(
+    allowed_hosts: Annotated[tuple[str, ...], OfVariable] = Field(
         (),
         description="Host names accepted in the Host header besides localhost, 127.0.0.1, [::1] "
         "and the address listened on.",
     )
-    allowed_origins: tuple[Annotated[str, AfterValidator(page_origin)], ...] = Field(
+    allowed_origins: Annotated[
+        tuple[Annotated[str, AfterValidator(page_origin)], ...], OfVariable
+    ] = Field(
         (),
         description="Origins of web apps that may make requests, with a narrow token; never `*`.",
     )
@@ -149,7 +162,7 @@ class Settings(BaseSettings):
         ge=128 * 2**20,
         description="Default of the policy's `memory_limit_bytes`.",
     )
-    training_providers: tuple[str, ...] = Field(
+    training_providers: Annotated[tuple[str, ...], OfVariable] = Field(
         (),
         description="ONNX Runtime's execution providers that jobs may train on, in order: the "
         "first is used whose step on a batch of the job agrees with the CPU's.",
@@ -203,7 +216,7 @@ class Settings(BaseSettings):
         le=3600,
         description="Seconds without an event after which a stream sends a comment.",
     )
-    on_promoted: Annotated[tuple[str, ...], NoDecode] = Field(
+    on_promoted: Annotated[tuple[str, ...], BeforeValidator(_of_line)] = Field(
         (),
         description="Command that runs when `latest` of a model moves: a list of arguments, or one "
         "line that is split like a shell does. No shell runs it.",
@@ -239,41 +252,37 @@ class Settings(BaseSettings):
     sysfs_root: Path = Field(Path("/sys"), description="Where the device's /sys is found.")
     procfs_root: Path = Field(Path("/proc"), description="Where the device's /proc is found.")
 
-    @field_validator("on_promoted", mode="before")
-    @classmethod
-    def split_command(cls, value: Any) -> Any:
-        """A command as one line, or as a list, which a variable holds as JSON."""
-        if isinstance(value, str):
-            return json.loads(value) if value.lstrip().startswith("[") else shlex.split(value)
-        return value
-
-    @classmethod
-    def settings_customise_sources(
-        cls,
-        settings_cls: type[BaseSettings],
-        init_settings: PydanticBaseSettingsSource,
-        env_settings: PydanticBaseSettingsSource,
-        dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-        file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
-    ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments, then the environment, then the file."""
-        return (
-            init_settings,
-            env_settings,
-            TomlConfigSettingsSource(settings_cls, toml_file=config_file()),
-        )
-
 
 def load_settings(**overrides: Any) -> Settings:
-    """Settings from arguments, environment and file. Raises BadSetting that names the field."""
+    """Settings from arguments, else from the environment, else from the file.
+
+    Raises BadSetting that names the field.
+    """
     _refuse_unknown_variables()
     _refuse_missing_file()
+    given = {name: value for name, value in overrides.items() if value is not None}
     try:
-        return Settings(**{k: v for k, v in overrides.items() if v is not None})
+        return Settings(**{**_from_file(), **_from_environment(), **given})
     except ValidationError as error:
         raise BadSetting(_explain(error)) from error
-    except (OSError, ValueError) as error:
-        raise BadSetting(f"{config_file()}: {error}") from error
+
+
+def _from_file() -> dict[str, Any]:
+    file = config_file()
+    try:
+        found: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, msgspec.DecodeError) as error:
+        raise BadSetting(f"{file}: {error}") from error
+    return found
+
+
+def _from_environment() -> dict[str, Any]:
+    """Variables that are settings, in any case, as Windows has them."""
+    given = {name.upper(): value for name, value in os.environ.items()}
+    named = {name: PREFIX + name.upper() for name in Settings.model_fields}
+    return {name: given[variable] for name, variable in named.items() if variable in given}
 
 
 def _refuse_missing_file() -> None:

@@ -46,6 +46,8 @@ def test_an_argument_wins_over_a_variable_and_that_over_the_file(
         ("HONED_PORT", "many", "integer"),
         ("HONED_LOG_FORMAT", "xml", "'human' or 'json'"),
         ("HONED_TRAINING_NICE", "-5", "greater than or equal to 0"),
+        ("HONED_ALLOWED_HOSTS", "a.local", "HONED_ALLOWED_HOSTS.* JSON"),
+        ("HONED_SOCKET_USERS", '{"me": ["no such"]}', "HONED_SOCKET_USERS"),
     ],
 )
 def test_a_wrong_value_names_the_setting(
@@ -55,6 +57,24 @@ def test_a_wrong_value_names_the_setting(
 
     with pytest.raises(BadSetting, match=words):
         load_settings()
+
+
+def test_lists_and_tables_come_as_json_and_a_command_as_a_line(
+    clean: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean.write_text('allowed_hosts = ["b.local"]\ntraining_providers = ["X"]\n')
+    monkeypatch.setenv("HONED_ALLOWED_HOSTS", '["a.local"]')
+    monkeypatch.setenv("HONED_SOCKET_USERS", '{"me": ["*"]}')
+    monkeypatch.setenv("HONED_ON_PROMOTED", "say 'a b'")
+    monkeypatch.setenv("honed_tcp", "false")
+
+    settings = load_settings()
+
+    assert settings.allowed_hosts == ("a.local",)
+    assert settings.training_providers == ("X",)
+    assert settings.socket_users == {"me": ("*",)}
+    assert settings.on_promoted == ("say", "a b")
+    assert settings.tcp is False
 
 
 def test_a_mistyped_variable_is_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
