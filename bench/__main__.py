@@ -24,7 +24,17 @@ BENCHMARKS = {
         "decoders",
     ),
     "device": (
-        *("footprint", "jobs", "day", "scale", "images", "tokens", "preemption", "politeness"),
+        *(
+            "footprint",
+            "jobs",
+            "day",
+            "scale",
+            "images",
+            "masks",
+            "tokens",
+            "preemption",
+            "politeness",
+        ),
     ),
     "requests": (
         *("upload", "samples", "deletion", "crowd", "load", "prediction", "completion"),

@@ -10,10 +10,12 @@ from pathlib import Path
 from statistics import median
 
 import numpy as np
+from msgspec.structs import replace
 from PIL import Image as Pillow
 
 from bench.table import Row
 from service.preprocess.image import Image
+from service.training.data.batches import Batches
 from service.training.data.decoding import decode_all
 from service.training.data.files import LabelledFiles
 from storage.blobs.cache_folder import expect_checks
@@ -48,12 +50,12 @@ def run() -> list[Row]:
         began = time.perf_counter()
         cache = opened()
         decode_all(index, image, cache, threads=1, tick=lambda: None)
-        first = time.perf_counter() - began + _epoch(LabelledFiles(index, signature, image, cache))
+        first = time.perf_counter() - began + epoch(LabelledFiles(index, signature, image, cache))
         cache.close()
         later = []
         for _ in range(READINGS):
             cache = opened()
-            later.append(_epoch(LabelledFiles(index, signature, image, cache)))
+            later.append(epoch(LabelledFiles(index, signature, image, cache)))
             cache.close()
         second, checks = median(later), []
         for _ in range(READINGS):
@@ -79,7 +81,8 @@ def _seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def _epoch(images: LabelledFiles) -> float:
+def epoch(images: Batches) -> float:
+    """Seconds of one epoch in random order."""
     order = np.random.default_rng(0).permutation(len(images))
     began = time.perf_counter()
     for _ in images.batches(order, batch_size=BATCH_SIZE):
@@ -88,28 +91,32 @@ def _epoch(images: LabelledFiles) -> float:
 
 
 def _photos(path: Path) -> tuple[SampleIndex, Signature]:
-    """A pack of JPEGs with detail like a camera's: smooth parts, edges and noise."""
-    generator = np.random.default_rng(0)
-    distinct = [_photo(generator) for _ in range(min(PHOTOS, 100))]
-    contents = [distinct[n % len(distinct)] for n in range(PHOTOS)]
-    path.write_bytes(b"".join(contents))
-    lengths = np.array([len(content) for content in contents])
-    index = SampleIndex(
-        ids=np.arange(1, PHOTOS + 1),
-        packs=np.zeros(PHOTOS, np.int32),
-        offsets=np.concatenate([[0], np.cumsum(lengths)[:-1]]),
-        lengths=lengths,
-        labels=np.zeros(PHOTOS, np.int64),
-        pack_paths=(path,),
-    )
+    index = replace(packed(path, PHOTOS, SIDE), labels=np.zeros(PHOTOS, np.int64))
     return index, Signature(
         (TensorSpec("image", "float32", SHAPE),), TargetSpec("labels", "int64", (), 2)
     )
 
 
-def _photo(generator: np.random.Generator) -> bytes:
+def packed(path: Path, count: int, side: int) -> SampleIndex:
+    """A pack of JPEGs with detail like a camera's: smooth parts, edges, noise. Without labels."""
+    generator = np.random.default_rng(0)
+    distinct = [_photo(generator, side) for _ in range(min(count, 100))]
+    contents = [distinct[n % len(distinct)] for n in range(count)]
+    path.write_bytes(b"".join(contents))
+    lengths = np.array([len(content) for content in contents])
+    return SampleIndex(
+        ids=np.arange(1, count + 1),
+        packs=np.zeros(count, np.int32),
+        offsets=np.concatenate([[0], np.cumsum(lengths)[:-1]]),
+        lengths=lengths,
+        labels=np.empty(count, object),
+        pack_paths=(path,),
+    )
+
+
+def _photo(generator: np.random.Generator, side: int) -> bytes:
     coarse = generator.integers(0, 255, (14, 14, 3)).astype(np.uint8)
-    pixels = np.asarray(Pillow.fromarray(coarse).resize((SIDE, SIDE)), np.float32)
+    pixels = np.asarray(Pillow.fromarray(coarse).resize((side, side)), np.float32)
     pixels += generator.normal(0, 8, pixels.shape)
     buffer = io.BytesIO()
     Pillow.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(buffer, "JPEG", quality=90)

@@ -66,5 +66,6 @@ def values_of(png: bytes) -> Pixels:
             "it is no mask: send a PNG of at most 8 bits a pixel, gray or with a palette, whose "
             "values are class indices"
         )
-    values: Pixels = np.asarray(decode(png)).astype(np.uint8)
-    return values // _SCALES.get((depth, kind), 1)
+    values: Pixels = np.asarray(decode(png)).astype(np.uint8, copy=False)
+    scale = _SCALES.get((depth, kind))
+    return values if scale is None else values // scale

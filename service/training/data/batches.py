@@ -82,7 +82,7 @@ class Batches(ABC):
         return len(self)
 
     def labels_of(self, chosen: Indices) -> Array:
-        """Their labels, batch axis first, augmented as their inputs are."""
+        """Their labels, batch axis first, augmented as their inputs are; valid as these are."""
         labels: Array = self.labels[chosen]
         return labels
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.preprocess.augmentation.draws import Draws
-from service.preprocess.masks.labels import DIGEST_BYTES, digest_of
+from service.preprocess.masks.labels import DIGEST_BYTES, UNCOUNTED, digest_of
 from service.preprocess.masks.masks import HEADER_BYTES, Masks
 from service.training.data.batches import Indices
 from service.training.data.decoding import Decoding, decode_all, row_of
@@ -40,36 +40,40 @@ class MaskLabels:
         self._masks = masks
         self._rows = np.empty((0, masks.row_bytes), np.uint8) if cache is None else cache.rows
         self._row_of = _find(index, cache)
-        self._indices = np.full(256, IGNORED, np.int64)
-        self._indices[: masks.classes] = np.arange(masks.classes)
-        if ignored is not None:
-            self._indices[ignored] = IGNORED
+        self._buffer = np.empty((0, *masks.size), np.int64)
+        self._uncounted = [UNCOUNTED, *([] if ignored is None else [ignored])]
 
     def __len__(self) -> int:
         return len(self._stored)
 
     def __getitem__(self, chosen: Indices) -> Array:
-        return self.augmented(chosen, None)
+        labels: Array = self.augmented(chosen, None).copy()
+        return labels
 
     def augmented(self, chosen: Indices, draws: Draws | None) -> Array:
-        """The masks at these positions, moved as their photos are by the same draws."""
-        pixels = np.empty((len(chosen), *self._masks.size), np.uint8)
-        for place, position in enumerate(chosen.tolist()):
-            flat = self._row(position)[HEADER_BYTES:]
-            mask = flat.reshape(pixels.shape[1:])
+        """The masks at these positions, moved as their photos are by the same draws; valid until
+        the next call.
+        """
+        if len(self._buffer) < len(chosen):
+            self._buffer = np.empty((len(chosen), *self._masks.size), np.int64)
+        made = self._buffer[: len(chosen)]
+        for indices, position in zip(made, chosen.tolist(), strict=True):
+            mask = self._row(position)[HEADER_BYTES:].reshape(self._masks.size)
             if draws is not None:
                 mask = self._masks.changed(mask, draws.of(int(self._ids[position])))
-            pixels[place] = mask
-        indices: Array = self._indices[pixels]
-        return indices
+            np.copyto(indices, mask)
+            for value in self._uncounted:
+                if (which := mask == value).any():
+                    indices[which] = IGNORED
+        return made
 
     def unlabelled_or_counted(self) -> NDArray[np.bool_]:
         """(n,): whether any pixel of a mask counts; those of samples without a label stay."""
         held = np.empty((len(self), 256), bool)
         for position in range(len(self)):
             held[position] = np.unpackbits(self._row(position)[DIGEST_BYTES:HEADER_BYTES])
-        counts, waits = self._indices != IGNORED, np.equal(self._stored, b"")
-        return np.asarray((held & counts).any(axis=1) | waits.astype(bool))
+        held[:, self._uncounted] = False
+        return np.asarray(held.any(axis=1) | np.equal(self._stored, b"").astype(bool))
 
     def _row(self, position: int) -> NDArray[np.uint8]:
         row = self._row_of[position]
