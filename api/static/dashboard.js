@@ -946,7 +946,7 @@ var TASKS = {
   supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
   causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] }
+  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] }
 };
 var METRICS = {
   accuracy: { higherIsBetter: true },

@@ -54,7 +54,7 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
                 doubts[rows] = -np.expm1(-cross_entropy(output, labels))
                 predicted[rows] = output.argmax(axis=1)
             else:
-                doubts[rows] = TASKS[what.loss].doubt(output)
+                doubts[rows] = TASKS[what.loss].doubt(output, labels)
             done += len(output)
             tick(len(output))
     except Unusable as error:

@@ -78,8 +78,9 @@ class BinaryCrossEntropy(LearningTask):
     def compared_by(self, target: TargetSpec) -> By:
         return "share"
 
-    def doubt(self, output: Array) -> PerSample:
+    def doubt(self, output: Array, target: Array) -> PerSample:
         """Entropy in nats, the mean over a sample's outputs."""
+        del target
         # -p log p - (1 - p) log (1 - p), with p = sigmoid(x), in a form that is stable for large x.
         size = np.abs(output.astype(np.float64))
         doubt = np.log1p(np.exp(-size)) + size * np.exp(-size) / (1 + np.exp(-size))

@@ -81,6 +81,17 @@ def softmax(logits: Array) -> Array:
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
 
+def entropy(output: Array) -> NDArray[np.float64]:
+    """In nats, along axis 1. output: (batch, classes, …) logits."""
+    logits = output.astype(np.float64)
+    logits = logits - logits.max(axis=1, keepdims=True)
+    logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
+    found: NDArray[np.float64] = -(np.exp(logs) * np.maximum(logs, np.finfo(np.float64).min)).sum(
+        axis=1
+    )
+    return found
+
+
 class CrossEntropy(LearningTask):
     """Class indices by logits (batch, classes, …), as in PyTorch."""
 
@@ -180,13 +191,10 @@ class CrossEntropy(LearningTask):
     def compared_by(self, target: TargetSpec) -> By:
         return "class" if prod(target.shape) == 1 else "share"
 
-    def doubt(self, output: Array) -> PerSample:
-        """Entropy in nats, the mean over a sample's positions."""
-        logits = output.astype(np.float64)
-        logits = logits - logits.max(axis=1, keepdims=True)
-        logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-        doubt = -(np.exp(logs) * np.maximum(logs, np.finfo(np.float64).min)).sum(axis=1)
-        per_sample: PerSample = columns(doubt).mean(axis=1)
+    def doubt(self, output: Array, target: Array) -> PerSample:
+        """Entropy in nats, the mean over the sample's positions."""
+        del target
+        per_sample: PerSample = columns(entropy(output)).mean(axis=1)
         return per_sample
 
     def prediction(self, output: Array, *, top: int | None) -> dict[str, Array]:

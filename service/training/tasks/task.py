@@ -181,8 +181,10 @@ class LearningTask:
         """What of each sample is compared between two versions."""
         return "loss"
 
-    def doubt(self, output: Array) -> PerSample:
-        """How uncertain each prediction is. output: as the model computes it."""
+    def doubt(self, output: Array, target: Array) -> PerSample:
+        """How uncertain each prediction is. output: as the model computes it. target: of a text,
+        which tokens count; others mean nothing, since the samples have no label.
+        """
         raise NotImplementedError
 
     def prediction(self, output: Array, *, top: int | None) -> dict[str, Array]:

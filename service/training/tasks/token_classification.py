@@ -18,7 +18,7 @@ from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.tasks.by_class import in_columns, micro_f1
 from service.training.tasks.by_token import TextTokens, TokenTask, token_counts, token_losses
-from service.training.tasks.cross_entropy import softmax
+from service.training.tasks.cross_entropy import entropy, softmax
 from service.training.tasks.spans import OUTSIDE, Scheme, Span, scheme_of, spans_of, word_classes
 from service.training.tasks.task import Metric, PassMetrics, PerSample
 from storage.records.signatures import IGNORED, TargetSpec
@@ -99,6 +99,7 @@ class TokenClassification(TokenTask):
     name = "token_classification"
     title = "token classification: spans of a text, such as names"
     takes_class_names = takes_spans = True
+    has_doubt = True
     metrics: ClassVar[tuple[Metric, ...]] = (
         Metric("span_f1", _unbound, True, micro_f1),
         Metric("token_accuracy", right_tokens, True),
@@ -161,6 +162,12 @@ class TokenClassification(TokenTask):
     def pass_metrics(self, target: TargetSpec) -> PassMetrics:
         assert target.classes is not None
         return SpanMetrics(target.classes)
+
+    def doubt(self, output: Array, target: Array) -> PerSample:
+        """Entropy in nats, the mean over the words of a text."""
+        counted, doubts = counts_of(target), entropy(np.moveaxis(output, 2, 1))
+        means: PerSample = (doubts * counted).sum(axis=1) / np.maximum(counted.sum(axis=1), 1)
+        return means
 
 
 def predicted_spans(

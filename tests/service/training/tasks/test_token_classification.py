@@ -89,6 +89,13 @@ def test_the_gate_s_figures_of_texts_of_any_length_give_those_of_all(
         assert 0 < interval.low < interval.difference
 
 
+def test_doubt_is_the_mean_entropy_of_words() -> None:
+    even, sure = np.zeros(3), np.array([0, 80, 0])
+    output = np.array([[even, sure, even], [sure, even, even]], np.float32)
+    target = np.array([[0, 0, IGNORED], [0, IGNORED, IGNORED]])
+    assert TASK.doubt(output, target) == pytest.approx([np.log(3) / 2, 0])
+
+
 def test_texts_without_spans_have_figures() -> None:
     metrics = TASK.pass_metrics(target_of(BIO))
     assert metrics.result()["span_f1"] is None
