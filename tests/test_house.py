@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 
@@ -169,3 +170,33 @@ def test_every_folder_stands_in_the_documentation_with_its_sentence() -> None:
 def test_every_folder_says_what_lives_there(room: str) -> None:
     for folder, sentence in rooms().items():
         assert sentence or not folder.startswith(room), folder
+
+
+def names_used(node: ast.AST) -> Iterator[str]:
+    """What a function calls and takes, by its last name; `assert` for that statement."""
+    for each in ast.walk(node):
+        if isinstance(each, ast.Assert):
+            yield "assert"
+        elif isinstance(each, ast.arg):
+            yield each.arg
+        elif isinstance(each, ast.Call):
+            name = ast.unparse(each.func).rpartition(".")[2]
+            yield "assert" if name.startswith("assert_") else name
+
+
+def test_every_test_asserts() -> None:
+    """By itself, or by what it calls and takes, as far as names tell."""
+    functions = [
+        node
+        for path in sources("tests")
+        for node in statements(path)
+        if isinstance(node, ast.FunctionDef)
+    ]
+    used = {node: frozenset(names_used(node)) for node in functions}
+    asserting = {"assert", "raises", "warns", "raise_for_status", "check_model"}
+    while more := {node.name for node in functions if used[node] & asserting} - asserting:
+        asserting |= more
+    tests = {node.name for node in functions if node.name.startswith("test_")}
+    assert len(tests) > 1000
+    silent = tests - asserting
+    assert not silent

@@ -15,6 +15,7 @@ def test_every_scope_is_described():
 def test_the_admin_may_do_everything_to_every_model():
     for scope in Scope:
         ADMIN.require(scope, "pets")
+        assert ADMIN.has(scope, "pets")
 
 
 def test_an_app_may_do_what_its_scopes_say_to_its_models():

@@ -119,6 +119,7 @@ def test_a_worn_cache_is_made_anew(folder):
 
 def test_erasing_where_there_is_no_cache_does_nothing(tmp_path):
     erase_from_caches(tmp_path / "7", [1])
+    assert list(tmp_path.iterdir()) == []
 
 
 def flip(path, at, bit=0):
