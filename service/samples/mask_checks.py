@@ -18,6 +18,10 @@ from storage.records.signatures import TargetSpec
 
 TIMEOUT_S = 30.0
 AT_ONCE = 2
+BLACK_AND_WHITE = (
+    "some masks have the values 0 and 255, and 255 does not count: for a class in white send 1, or"
+    " PNGs of 1 bit"
+)
 Result = TypeVar("Result")
 
 
@@ -47,12 +51,16 @@ class SentMask(Unfitted, frozen=True):
 
 
 class MaskCheck:
-    """Checks the masks of one request; its process starts with the first of them."""
+    """Checks the masks of one request; its process starts with the first of them.
+
+    warnings: what may be wrong with those that are stored, for people.
+    """
 
     def __init__(self, checks: MaskChecks, model: Model) -> None:
         self._checks = checks
         self._target = model.signature.target
         self._process: asyncio.subprocess.Process | None = None
+        self.warnings: tuple[str, ...] = ()
 
     def close(self) -> None:
         """End the process."""
@@ -64,6 +72,8 @@ class MaskCheck:
         answer = self._checks.wait(self._ask(question_of(self._target, sent, photo)))
         if "fault" in answer.header:
             return None, answer.header["fault"]
+        if answer.header.get("black_and_white"):
+            self.warnings = (BLACK_AND_WHITE,)
         return answer.tensors["png"].tobytes(), None
 
     async def _ask(self, question: Frame) -> Frame:

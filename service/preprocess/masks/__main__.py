@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ from service.preprocess.masks.labels import (
 from service.preprocess.masks.run_lengths import decode
 from service.preprocess.pictures import upright_size
 from service.processes import sandbox
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def main() -> int:
@@ -42,8 +45,9 @@ def answer(question: Frame) -> Frame:
     try:
         size = upright_size(photo)
         if question.header["runs"] is None:
-            _check(values_of(label), size, classes)
-            return Frame({}, {"png": np.frombuffer(label, np.uint8)})
+            held = _check(values_of(label), size, classes)
+            is_bilevel = classes == 2 and bool(held[UNCOUNTED] and not held[1])
+            return Frame({"black_and_white": is_bilevel}, {"png": np.frombuffer(label, np.uint8)})
         values = _painted(question.header["runs"], size, classes, names)
         return Frame({}, {"png": np.frombuffer(_png(values), np.uint8)})
     except Unreadable as error:
@@ -52,14 +56,17 @@ def answer(question: Frame) -> Frame:
         return Frame({"fault": TOO_LARGE})
 
 
-def _check(values: Pixels, size: tuple[int, int], classes: int) -> None:
+def _check(values: Pixels, size: tuple[int, int], classes: int) -> NDArray[np.bool_]:
+    """(256,): which values occur."""
     if values.shape != size:
         height, width = values.shape
         raise Unreadable(
             f"the mask has {width} x {height} pixels, its photo {size[1]} x {size[0]} as it is seen"
         )
-    if beyond := beyond_classes(occurring(values), classes):
+    held = occurring(values)
+    if beyond := beyond_classes(held, classes):
         raise Unreadable(f"the mask {beyond}")
+    return held
 
 
 def _painted(

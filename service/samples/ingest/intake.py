@@ -216,7 +216,11 @@ class Intake:
             problems=self.faults.listed(),
             evicted=stored.evicted,
             conflicts=stored.conflicts,
-            warnings=(*about_inputs, *balance_warnings(self._store, self._model)),
+            warnings=(
+                *about_inputs,
+                *(() if self.masks is None else self.masks.warnings),
+                *balance_warnings(self._store, self._model),
+            ),
         )
 
 

@@ -275,3 +275,12 @@ def test_a_model_of_classes_has_no_mask(
     )
     assert answer.status_code == 422, answer.text
     assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+def test_a_mask_in_black_and_white_gets_a_warning(served: Served) -> None:
+    served.register("bilevel", mask_model(2), preprocess=PREPROCESS)
+    url, square = "/v1/models/bilevel", scene(0)[1] > 0
+    as_white = send(served, url, masks={"0.png": png(square * np.uint8(255))}).json()
+    assert ["255 does not count" in each for each in as_white["warnings"]] == [True]
+    for mask in (png(square), png(square * np.uint8(1))):
+        assert send(served, url, masks={"0.png": mask}).json()["warnings"] == []

@@ -11,6 +11,7 @@ import pytest
 from masks import PREPROCESS as MASK_PREPROCESS
 from masks import mask_model, png, scene
 from pictures import PREPROCESS, image_model, photo
+from PIL import Image
 from support import mlp
 from texts import classifier, tokenizer
 
@@ -281,6 +282,11 @@ def test_the_folders_images_and_masks_are_photos_with_their_labels(
     assert honed("samples", "label", name, last, "--mask", mask).returncode == 0
     assert honed("samples", "show", name, last, "--mask", back).returncode == 0
     assert back.read_bytes() == mask.read_bytes()
+
+    photo_file = tmp_path / "scenes/images/day/0.png"
+    assert honed("predict", name, photo_file, "--mask", tmp_path / "said.png").returncode == 0
+    with Image.open(tmp_path / "said.png") as said:
+        assert said.size == (32, 24)
 
     (tmp_path / "scenes/masks/strange.png").write_bytes(png(scene(0)[1]))
     refused = honed("samples", "add", name, tmp_path / "scenes")
