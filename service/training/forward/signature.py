@@ -54,7 +54,7 @@ def free_lengths(graph: Graph, description: Mapping[str, Any]) -> None:
         detail = f'axis 1 of input "{fixed}" is fixed, and that of others is not; export all alike'
         raise refuse(pointer("model", "graph", "input", fixed, "shape", 1), detail)
     chosen = description.get("max_tokens")
-    tokens = DEFAULT_TOKENS if chosen is None else chosen
+    tokens = _usual_tokens(graph, feeds.get("position_ids")) if chosen is None else chosen
     if type(tokens) is not int or not SHORTEST <= tokens <= MOST_TOKENS:
         detail = f"max_tokens is an integer from {SHORTEST} to {MOST_TOKENS}"
         raise refuse(f"{PLACE}/max_tokens", detail)
@@ -63,6 +63,12 @@ def free_lengths(graph: Graph, description: Mapping[str, Any]) -> None:
         value.type.tensor_type.shape.dim[1].dim_param = TOKENS
     graph.lengths = Lengths(tokens, frozenset(fed), masks, is_chosen=chosen is not None)
     graph.refresh()
+
+
+def _usual_tokens(graph: Graph, places: str | None) -> int:
+    """As many as the table of positions has rows, at most the default. places: that input."""
+    rows = SHORTEST if places is None else trial.table_size(graph, places)
+    return DEFAULT_TOKENS if rows <= SHORTEST else min(DEFAULT_TOKENS, rows)
 
 
 def takes_ids(graph: Graph) -> bool:

@@ -102,11 +102,12 @@ def _draw(graph: Graph, name: str, sizes: tuple[int, int], rng: np.random.Genera
     if dtype == np.bool_ or (graph.lengths and name in graph.lengths.masks):
         return np.ones(shape, dtype)
     if np.issubdtype(dtype, np.integer):
-        return rng.integers(0, _table_size(graph, name), shape).astype(dtype)
+        return rng.integers(0, table_size(graph, name), shape).astype(dtype)
     return rng.standard_normal(shape).astype(dtype)
 
 
-def _table_size(graph: Graph, name: str, depth: int = 8) -> int:
+def table_size(graph: Graph, name: str, depth: int = 8) -> int:
+    """Rows of the table that an input looks up, of several the most; 2 if it is not known to."""
     sizes = [2]
     for node in graph.consumers(name) if depth else ():
         if is_default(node, "Gather") and input_at(node, 1) == name:
@@ -115,7 +116,7 @@ def _table_size(graph: Graph, name: str, depth: int = 8) -> int:
             size = dims[axis] if -len(dims) <= axis < len(dims) else None
             sizes.append(size or 2)
         elif is_default(node, *_SEE_THROUGH):
-            sizes.append(_table_size(graph, node.output[0], depth - 1))
+            sizes.append(table_size(graph, node.output[0], depth - 1))
     return max(1, min(sizes) if 1 in sizes else max(sizes))
 
 

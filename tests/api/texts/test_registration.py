@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 import pytest
+from decoders import decoder as with_places
 from support import Served, mlp
 from texts import classifier, decoder, tokenizer
 
@@ -84,6 +85,9 @@ def test_texts_are_as_long_as_the_positions_unless_somebody_says_how_long(
     longer = {"kind": "text", "max_tokens": positions + 1}
     refused = ask(served, decoder(64, positions=positions), name="longer", preprocess=longer)
     assert refused.status_code == 422
+    fed = with_places(64, positions=positions + 1, mask=True, places="position_ids")
+    by_places = ask(served, fed, name="fed", preprocess={"kind": "text"})
+    assert by_places.json()["preprocess"][0]["max_tokens"] == positions + 1
     far = ask(served, decoder(64, positions=200), name="far", preprocess={"kind": "text"})
     assert far.json()["preprocess"][0]["max_tokens"] == 128
 
