@@ -193,10 +193,9 @@ def _end_of_snooze(request: SnoozeRequest, now: Moment) -> datetime:
 
 def _verdict(observation: Observation) -> VerdictBody:
     snoozed_until = observation.asked_for.snoozed_until
-    return VerdictBody(
-        eligible=observation.verdict.eligible,
+    return VerdictBody.of(
+        observation.verdict,
         blocked_by=_blockers(observation.verdict.blocked_by),
-        since=observation.verdict.since,
         paused=observation.asked_for.paused,
         snoozed_until=snoozed_until if "snoozed" in observation.verdict.conditions else None,
     )
@@ -208,12 +207,10 @@ def _blockers(blockers: Iterable[Blocker]) -> list[BlockerBody]:
 
 def _signal(reading: Reading, now: Moment) -> SignalBody:
     value = reading.value
-    return SignalBody(
+    return SignalBody.of(
+        reading,
         value=value.isoformat() if isinstance(value, datetime) else value,
-        unit=reading.unit,
-        source=reading.source,
         age_seconds=round(reading.age_s(now), 3),
-        detail=reading.detail,
     )
 
 

@@ -20,7 +20,6 @@ from service.access.principal import Scope
 from service.daemon import Daemon
 from service.events import LOST, Happening, Reader, replay
 from storage.database.codec import dump
-from storage.database.transaction import Event
 
 router = APIRouter(prefix="/v1", tags=["events"], route_class=ScopedRoute)
 
@@ -98,7 +97,7 @@ def list_events(
         limit=limit + 1,
         before=after_id(cursor),
     )
-    return page(rows, limit, cursor=lambda row: row.id, show=_shown)
+    return page(rows, limit, cursor=lambda row: row.id, show=EventBody.of)
 
 
 class EventStream(Response):
@@ -153,12 +152,6 @@ class EventStream(Response):
             taken = await reader.take(timeout_s=self._daemon.settings.event_heartbeat_s)
             fresh = (each for each in taken if each.id is None or each.id > seen)
             await _send(send, _frames(fresh) or ": still here\n\n")
-
-
-def _shown(row: Event) -> EventBody:
-    return EventBody(
-        id=row.id, type=row.type, model=row.model, created_at=row.created_at, data=row.data
-    )
 
 
 async def _send(send: Send, text: str) -> None:

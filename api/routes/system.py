@@ -53,11 +53,8 @@ async def verify(daemon: TheDaemon) -> VerificationBody:
 
 async def _verification(daemon: Daemon) -> VerificationBody:
     progress = daemon.verification.progress
-    return VerificationBody(
-        running=progress.running,
-        read_bytes=progress.read_bytes,
-        total_bytes=progress.total_bytes,
-        error=progress.error,
+    return VerificationBody.of(
+        progress,
         verified_at=await asyncio.to_thread(daemon.store.verification.last),
         damaged=present.damage(await asyncio.to_thread(daemon.store.integrity.known)),
     )

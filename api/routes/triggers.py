@@ -122,14 +122,9 @@ def _shown(trigger: Trigger) -> dict[str, Any]:
 
 
 def _body(trigger: Trigger) -> TriggerBody:
-    return TriggerBody(
-        id=trigger.id,
-        model=trigger.model,
-        created_at=trigger.created_at,
+    return TriggerBody.of(
+        trigger,
         next_at=next_time(trigger, now=datetime.now(timezone.utc)),
         tried_at=trigger.tried_at if trigger.outcome else None,
-        fired_at=trigger.fired_at,
-        job_id=trigger.job_id,
-        outcome=trigger.outcome,
         **_shown(trigger),
     )
