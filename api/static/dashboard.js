@@ -3125,6 +3125,7 @@ var COLOURS = [
   [213, 94, 0],
   [204, 121, 167]
 ];
+var GROUND = [0, 0, 0];
 var STRENGTH = 150;
 var UNCOUNTED = 255;
 var SCALES = { 1: 255, 2: 85, 4: 17 };
@@ -3148,10 +3149,12 @@ async function decoded2(png) {
   for (let at = 0; at < data.length; at += 4) {
     const [red = 0, green = 0, blue = 0] = data.subarray(at, at + 3);
     const value = places === null ? red / scale : places.get(colourOf(red, green, blue)) ?? 0;
-    const colour = value === 0 ? [0, 0, 0] : value === UNCOUNTED ? [255, 255, 255] : COLOURS[(value - 1) % COLOURS.length] ?? [0, 0, 0];
-    data.set([...colour, value === 0 ? 0 : STRENGTH], at);
+    data.set([...value === UNCOUNTED ? [255, 255, 255] : classColour(value), value === 0 ? 0 : STRENGTH], at);
   }
   return pixels;
+}
+function classColour(index) {
+  return index > 0 ? COLOURS[(index - 1) % COLOURS.length] ?? GROUND : GROUND;
 }
 function paletteOf(bytes2) {
   const found2 = /* @__PURE__ */ new Map();
@@ -5267,8 +5270,8 @@ function tensorOf(nested) {
 function arrayView(name, nested, classes) {
   const { shape, values } = tensorOf(nested);
   const isMask2 = classes !== null && shape.length === 2;
-  const picture2 = isMask2 ? [1, ...shape] : shape;
-  const shown2 = { shape: [1, ...picture2], values: isMask2 ? values.map((value) => value / Math.max(1, classes - 1)) : values };
+  const picture2 = isMask2 ? [3, ...shape] : shape;
+  const shown2 = { shape: [1, ...picture2], values: isMask2 ? [0, 1, 2].flatMap((part) => values.map((value) => (classColour(value)[part] ?? 0) / 255)) : values };
   const isPicture = rasterOf(picture2) !== null;
   return h(
     "figure",

@@ -13,6 +13,7 @@ const COLOURS = [
   [213, 94, 0],
   [204, 121, 167],
 ] as const;
+const GROUND = [0, 0, 0] as const;
 const STRENGTH = 150;
 const UNCOUNTED = 255;
 /** What the browser multiplies gray of few bits by. */
@@ -47,10 +48,14 @@ async function decoded(png: Blob): Promise<ImageData> {
   for (let at = 0; at < data.length; at += 4) {
     const [red = 0, green = 0, blue = 0] = data.subarray(at, at + 3);
     const value = places === null ? red / scale : (places.get(colourOf(red, green, blue)) ?? 0);
-    const colour = value === 0 ? [0, 0, 0] : value === UNCOUNTED ? [255, 255, 255] : (COLOURS[(value - 1) % COLOURS.length] ?? [0, 0, 0]);
-    data.set([...colour, value === 0 ? 0 : STRENGTH], at);
+    data.set([...(value === UNCOUNTED ? [255, 255, 255] : classColour(value)), value === 0 ? 0 : STRENGTH], at);
   }
   return pixels;
+}
+
+/** What a class is painted with: black the first one, and then the colours in turn. */
+export function classColour(index: number): readonly [number, number, number] {
+  return index > 0 ? (COLOURS[(index - 1) % COLOURS.length] ?? GROUND) : GROUND;
 }
 
 /** The index of each colour of a PNG's palette: PNG specification, 11.2.3. */

@@ -2,6 +2,7 @@
 
 import type { App } from "../../app/app";
 import { sharesOf } from "../../app/labels";
+import { classColour } from "../../app/masks";
 import { rasterOf } from "../../app/pictures";
 import { staleOf } from "../../app/queries";
 import type { Tensor } from "../../daemon/npz";
@@ -74,12 +75,12 @@ function tensorOf(nested: unknown[]): Tensor {
   return { shape, values: (nested.flat(Infinity) as (number | null)[]).map((value) => value ?? NaN) };
 }
 
-/** A mask of so many classes in shades of gray; numbers as a picture, or as a line and in words. */
+/** A mask in the colours of its classes; numbers as a picture, or as a line and in words. */
 export function arrayView(name: string, nested: unknown[], classes: number | null): Child {
   const { shape, values } = tensorOf(nested);
   const isMask = classes !== null && shape.length === 2;
-  const picture = isMask ? [1, ...shape] : shape;
-  const shown = { shape: [1, ...picture], values: isMask ? values.map((value) => value / Math.max(1, classes - 1)) : values };
+  const picture = isMask ? [3, ...shape] : shape;
+  const shown = { shape: [1, ...picture], values: isMask ? [0, 1, 2].flatMap((part) => values.map((value) => (classColour(value)[part] ?? 0) / 255)) : values };
   const isPicture = rasterOf(picture) !== null;
   return h(
     "figure",
