@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from masks import CLASSES, mask_model, png, scene
+from masks import PREPROCESS as SCENES
 from pictures import PREPROCESS, image_model, photo
 from support import client, wait_until
 from vendors import Vendor
@@ -59,6 +61,8 @@ def use_all(http: Any) -> None:
         "classes": ["dark", "bright"],
     }
     url, model = "/v1/models/m", {"model": ("model.onnx", image_model())}
+    scenes = {**spec, "name": "scenes", "classes": CLASSES, "preprocess": SCENES}
+    shown, mask = map(png, scene(0))
     asked = [
         http.post("/v1/models", data={"spec": json.dumps(spec)}, files=model),
         http.post(
@@ -72,11 +76,22 @@ def use_all(http: Any) -> None:
         http.get("/openapi.json"),
         http.get("/v1/system"),
         http.put(f"{url}/follow", json=FOLLOWED),
+        http.post(
+            "/v1/models",
+            data={"spec": json.dumps(scenes)},
+            files={"model": ("model.onnx", mask_model())},
+        ),
+        http.post(
+            "/v1/models/scenes/samples",
+            files=[
+                (name, ("0.png", file, "image/png"))
+                for name, file in (("image", shown), ("mask", mask))
+            ],
+        ),
         http.post(f"{url}/jobs", json={"max_steps": 1, "ignore_policy": True}),
     ]
-    assert [each.status_code for each in asked] == [201, 201, 200, 200, 200, 200, 200, 200, 202], (
-        asked
-    )
+    codes = [each.status_code for each in asked]
+    assert codes == [201, 201, 200, 200, 200, 200, 200, 200, 201, 201, 202], asked
     job = asked[-1].headers["Location"]
     wait_until(lambda: http.get(job).json()["state"] == "succeeded", "the job to end")
     wait_until(lambda: http.get(f"{url}/follow").json()["error"], "the source to be asked")

@@ -96,6 +96,7 @@ GET /v1/models/{name}/samples/{sample_id} samples:read
 PATCH /v1/models/{name}/samples/{sample_id} samples:write
 DELETE /v1/models/{name}/samples/{sample_id} models:admin
 GET /v1/models/{name}/samples/{sample_id}/content samples:read
+GET /v1/models/{name}/samples/{sample_id}/mask samples:read
 GET /v1/models/{name}/samples/{sample_id}/thumbnail samples:read
 GET /v1/models/{name}/tokenizer.json models:read
 GET /v1/models/{name}/triggers models:read
