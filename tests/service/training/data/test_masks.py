@@ -7,13 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from masks import PREPROCESS, SIDE, png, scene
 from msgspec.structs import replace
+from onnx import TensorProto, helper
 
 from service.preprocess.image import Image
 from service.preprocess.masks.masks import Masks, masks_of
 from service.training.data.counting import class_counts, holding
+from service.training.data.features import Features, Prefix
 from service.training.data.files import LabelledFiles
 from service.training.data.masks import MaskLabels, decode_masks
 from storage.blobs.row_cache import RowCache
@@ -147,3 +150,42 @@ def test_an_epoch_moves_masks_and_photos_alike(index: SampleIndex) -> None:
         )
     assert moved == 4
     assert (files.labels_of(order).copy() == labelled[order]).all()
+
+
+def test_features_of_a_view_go_with_the_masks_of_that_view(
+    index: SampleIndex,
+    make_workshop: Callable[..., Any],
+    make_artifacts: Callable[..., Any],
+    tmp_path: Path,
+) -> None:
+    """The frozen part passes the photo on, so that its red rim shows where the mask has to be."""
+    passed = helper.make_graph(
+        [helper.make_node("Identity", ["image"], ["seen"])],
+        "frozen",
+        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])],
+        [helper.make_tensor_value_info("seen", TensorProto.FLOAT, ["n", 3, SIDE, SIDE])],
+    )
+    opset = [helper.make_opsetid("", 17)]
+    onnx.save(helper.make_model(passed, opset_imports=opset, ir_version=8), tmp_path / "frozen")
+    augment = {"flip": 0.5, "crop": 0.2}
+    index = index.only(np.arange(COUNT) < COUNT - 1)
+    labelled = MaskLabels(index, masks(augment=augment), None, ignored=None)
+    signature = Signature((SPEC,), TARGET)
+    files = LabelledFiles(index, signature, photos(augment=augment), None, labelled)
+    wanted = replace(make_workshop().task(make_artifacts()), signature=signature)
+    prefix = Prefix(tmp_path / "frozen", wanted, threads=1)
+    cache = RowCache.open(
+        tmp_path / "features", key="k", row_bytes=4 * prefix.row_bytes, max_bytes=1 << 24
+    )
+    features = Features(files, prefix, cache)
+    features.fill(lambda: None)
+
+    order, seen = np.array([3, 0, 4, 1, 2]), []
+    for epoch in range(4):
+        view = features.augmented(seed=9, epoch=epoch)
+        for (pictures,), truth in view.batches(order, batch_size=5):
+            red = pictures[:, 0] - pictures[:, 1] > 1.2
+            assert ((truth == 2) == red).mean() > 0.93
+            seen.append(truth.copy())
+    assert (seen[0] == labelled[order]).all()
+    assert all((seen[0] != each).any() for each in seen[1:])
