@@ -69,9 +69,9 @@ def open_backup(path: Path) -> zipfile.ZipFile:
     try:
         return zipfile.ZipFile(path)
     except ZIP_FAULTS as error:
-        raise _wrong("", f"{path} is no whole zip: {error}") from error
+        raise wrong("", f"{path} is no whole zip: {error}") from error
     except OSError as error:
-        raise _wrong("", f"cannot read {path}: {error.strerror}") from error
+        raise wrong("", f"cannot read {path}: {error.strerror}") from error
 
 
 def _complaints(
@@ -113,22 +113,23 @@ def _manifest(archive: zipfile.ZipFile) -> Contents:
     try:
         info = archive.getinfo(MANIFEST)
         if info.file_size > MAX_MANIFEST_BYTES:
-            raise _wrong(f"/{MANIFEST}", f"it has {info.file_size} bytes; that is no manifest")
+            raise wrong(f"/{MANIFEST}", f"it has {info.file_size} bytes; that is no manifest")
         text = archive.read(info)
         kind = json.decode(text, type=_Kind)
     except KeyError as error:
-        raise _wrong(f"/{MANIFEST}", "it is missing; this is no backup of Hone") from error
+        raise wrong(f"/{MANIFEST}", "it is missing; this is no backup of Hone") from error
     except (*ZIP_FAULTS, OSError) as error:
-        raise _wrong(f"/{MANIFEST}", f"it cannot be read: {error}") from error
+        raise wrong(f"/{MANIFEST}", f"it cannot be read: {error}") from error
     if kind.format != FORMAT:
-        raise _wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; this is no backup of Hone")
+        raise wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; this is no backup of Hone")
     if kind.version != VERSION:
-        raise _wrong(f"/{MANIFEST}", f"it has version {kind.version}, this Hone reads {VERSION}")
+        raise wrong(f"/{MANIFEST}", f"it has version {kind.version}, this Hone reads {VERSION}")
     try:
         return json.decode(text, type=Contents)
     except (DecodeError, UnicodeDecodeError) as error:
-        raise _wrong(f"/{MANIFEST}", f"it is not one that Hone wrote: {error}") from error
+        raise wrong(f"/{MANIFEST}", f"it is not one that Hone wrote: {error}") from error
 
 
-def _wrong(pointer: str, detail: str) -> InvalidInput:
+def wrong(pointer: str, detail: str) -> InvalidInput:
+    """The error for an archive that is no backup, or not a whole one."""
     return InvalidInput("the backup cannot be restored", problems=[Problem(pointer, detail)])

@@ -16,8 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.backup.backup import CHUNK_BYTES
-from service.backup.contents import BackupFile, Contents
-from service.errors import InvalidInput
+from service.backup.contents import BackupFile, Contents, wrong
 from service.zips import ZIP_FAULTS
 from storage.backup import swap
 from storage.backup.copies import check_copy
@@ -27,7 +26,7 @@ from storage.backup.snapshot import DATABASE
 from storage.database.schema import KNOWN
 from storage.disk.durable import create_private, file_faults, make_folder, sync_file, sync_folder
 from storage.disk.lock import DataDirLock
-from storage.errors import AlreadyExists, Problem, StorageFull, UnknownSchema
+from storage.errors import AlreadyExists, StorageFull, UnknownSchema
 from storage.records.jobs import JobState
 from storage.store import Store
 
@@ -143,11 +142,11 @@ def _copy(
                 target.write(chunk)
                 advance(len(chunk))
     except ZIP_FAULTS as error:
-        raise _wrong(f"/{entry.name}", f"it is damaged: {error}") from error
+        raise wrong(f"/{entry.name}", f"it is damaged: {error}") from error
     is_named_so = entry.name.startswith("files/")
     expected = {entry.sha256, Path(entry.name).name} if is_named_so else {entry.sha256}
     if expected != {digest.hexdigest()}:
-        raise _wrong(f"/{entry.name}", "its SHA-256 is not the one that the manifest gives")
+        raise wrong(f"/{entry.name}", "its SHA-256 is not the one that the manifest gives")
 
 
 def _prove(folder: Path, contents: Contents, now: datetime) -> Restored:
@@ -159,12 +158,12 @@ def _prove(folder: Path, contents: Contents, now: datetime) -> Restored:
         )
     # Before anything evaluates its constraints, as the check for damage does.
     if (foreign := foreign_contents(folder / DATABASE)) is not None:
-        raise _wrong(f"/{DATABASE}", foreign)
+        raise wrong(f"/{DATABASE}", foreign)
     check_copy(folder / DATABASE)
     try:
         return _count(folder, contents, now)
     except (ValueError, KeyError, TypeError) as error:
-        raise _wrong(f"/{DATABASE}", f"Hone did not write its rows: {error!r}") from error
+        raise wrong(f"/{DATABASE}", f"Hone did not write its rows: {error!r}") from error
 
 
 def _count(folder: Path, contents: Contents, now: datetime) -> Restored:
@@ -172,7 +171,7 @@ def _count(folder: Path, contents: Contents, now: datetime) -> Restored:
     try:
         lost = store.lost
         if lost != Lost() and not (contents.missing or contents.damaged):
-            raise _wrong(f"/{DATABASE}", UNTOLD.format(lost=lost))
+            raise wrong(f"/{DATABASE}", UNTOLD.format(lost=lost))
         models = samples = 0
         after: str | None = None
         while page := store.models.list(MODELS_AT_ONCE, after):
@@ -200,7 +199,3 @@ def _give_to_owner(folder: Path, data_dir: Path) -> None:
     with file_faults("cannot give what was unpacked to the data folder's owner"):
         for path in (folder, *folder.rglob("*")):
             os.chown(path, owner.st_uid, owner.st_gid, follow_symlinks=False)
-
-
-def _wrong(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput("the backup cannot be restored", problems=[Problem(pointer, detail)])
