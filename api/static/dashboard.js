@@ -3134,10 +3134,10 @@ var [CHUNKS, DEPTH, KIND] = [8, 24, 25];
 function isMask(label2) {
   return typeof label2 === "object" && label2 !== null && !Array.isArray(label2) && "size" in label2;
 }
-function mask(app, name, id) {
+function mask(app, name, id, { bytes: bytes2 }) {
   const path = modelPath(name, `/samples/${id}/mask`);
   const load = async (api, _, signal) => await decoded2(await api.bytes(path, signal));
-  return app.resources.read(path, load, true) ?? void 0;
+  return app.resources.read(`${path}#${bytes2}`, load, true) ?? void 0;
 }
 async function decoded2(png) {
   const bytes2 = new DataView(await png.arrayBuffer());
@@ -3637,7 +3637,8 @@ function tensorPicture(app, model2, id) {
 function pictureView(app, model2, sample2) {
   const shown2 = picture(app, model2.name, sample2);
   if (shown2 === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
-  const over2 = shown2 && isMask(sample2.label) ? mask(app, model2.name, sample2.id) : void 0;
+  const { id, label: label2 } = sample2;
+  const over2 = shown2 && isMask(label2) ? mask(app, model2.name, id, label2) : void 0;
   return canvasOf(shown2 && over2 ? overlaid(shown2, over2) : shown2 ?? null);
 }
 function soundView(app, model2, id) {

@@ -31,11 +31,11 @@ export function isMask(label: unknown): label is MaskLabel {
   return typeof label === "object" && label !== null && !Array.isArray(label) && "size" in label;
 }
 
-/** The mask of a sample in colours, clear where it has class 0; undefined until it is loaded. */
-export function mask(app: App, name: string, id: number): ImageData | undefined {
+/** The mask of a sample in colours, clear where it has class 0; undefined until it is loaded. A corrected one has another size. */
+export function mask(app: App, name: string, id: number, { bytes }: MaskLabel): ImageData | undefined {
   const path = modelPath(name, `/samples/${id}/mask`);
   const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageData> => await decoded(await api.bytes(path, signal));
-  return app.resources.read<ImageData>(path, load, true) ?? undefined;
+  return app.resources.read<ImageData>(`${path}#${bytes}`, load, true) ?? undefined;
 }
 
 async function decoded(png: Blob): Promise<ImageData> {

@@ -50,7 +50,8 @@ function tensorPicture(app: App, model: Model, id: number): HTMLElement {
 function pictureView(app: App, model: Model, sample: Shown): HTMLElement {
   const shown = picture(app, model.name, sample);
   if (shown === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
-  const over = shown && isMask(sample.label) ? mask(app, model.name, sample.id) : undefined;
+  const { id, label } = sample;
+  const over = shown && isMask(label) ? mask(app, model.name, id, label) : undefined;
   return canvasOf(shown && over ? overlaid(shown, over) : (shown ?? null));
 }
 
