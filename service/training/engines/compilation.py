@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from math import prod
 from pathlib import Path
 
@@ -52,8 +53,7 @@ def _count(model: onnx.ModelProto, rows: int) -> tuple[int, int]:
 
 
 def _shapes(model: onnx.ModelProto, rows: int) -> Shapes:
-    fixed = onnx.ModelProto()
-    fixed.CopyFrom(model)
+    fixed = deepcopy(model)
     for value in (*fixed.graph.input, *fixed.graph.output):
         for size in value.type.tensor_type.shape.dim:
             if not size.HasField("dim_value"):
@@ -217,8 +217,7 @@ def without(
     model: onnx.ModelProto, names: Sequence[str]
 ) -> tuple[onnx.ModelProto, dict[str, NDArray[np.float32]]]:
     """A copy without these initializers, and their values."""
-    skeleton = onnx.ModelProto()
-    skeleton.CopyFrom(model)
+    skeleton = deepcopy(model)
     values: dict[str, NDArray[np.float32]] = {}
     for each in model.graph.initializer:
         if each.name in names:

@@ -9,6 +9,7 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -46,8 +47,7 @@ def make(
 
 def attach(exported: onnx.ModelProto, fragment: onnx.ModelProto) -> onnx.ModelProto:
     """A copy of the exported model with the fragment's outputs, in their order."""
-    whole = onnx.ModelProto()
-    whole.CopyFrom(exported)
+    whole = deepcopy(exported)
     graph, taken = whole.graph, {node.name for node in whole.graph.node}
     declared = {value.name: value for value in exported.graph.output}
     for node in fragment.graph.node:

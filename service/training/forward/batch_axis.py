@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -35,8 +36,7 @@ def release(graph: Graph, notes: list[str]) -> None:
     if len(sizes) > 1:
         raise _refused(graph, f"the inputs have fixed batch sizes {sorted(sizes)}")
     size = sizes.pop()
-    original = onnx.ModelProto()
-    original.CopyFrom(graph.model)
+    original = deepcopy(graph.model)
     _name_axis(graph)
     _drop_zero_states(graph)
     _broadcast_equal_rows(graph, size)

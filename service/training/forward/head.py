@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -49,8 +50,7 @@ def describe(
 
     Raises GraphRefused if there is none whose rows can change.
     """
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     found = find(Graph(copy), output, len(ids))
     return ClassHead(
         weight=found.weight,
@@ -82,16 +82,14 @@ def change(
         return _changed(uploaded, name, ids, row_ids)
     except GraphRefused:
         # Exporters merge equal initializers, and hide layers in functions.
-        copy = onnx.ModelProto()
-        copy.CopyFrom(uploaded)
+        copy = deepcopy(uploaded)
         return _changed(normalize(copy, []).model, name, ids, row_ids)
 
 
 def _changed(
     model: onnx.ModelProto, output: str, ids: Sequence[int], row_ids: Sequence[int] | None
 ) -> tuple[onnx.ModelProto, Sequence[int]]:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     graph = Graph(copy)
     known = (graph.dims(output) or (None, None))[1]
     if known is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -166,8 +167,7 @@ def _axis(sizes: tuple[int, ...], known: Mapping[tuple[int, ...], str]) -> int |
 
 def inference_form(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy whose Dropout and BatchNormalization do not train."""
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
+    copy = deepcopy(model)
     for node in copy.graph.node:
         if trains(node, model.graph):
             _switch_off(node)

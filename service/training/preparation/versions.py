@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from pathlib import Path
 
 import onnx
@@ -135,8 +136,7 @@ def _base_model(
 def _with_output(model: onnx.ModelProto, whole: onnx.ModelProto, output: str) -> onnx.ModelProto:
     """A copy that also outputs an inner tensor; of `whole` if a function of the model hides it."""
     shows = any(output in node.output for node in model.graph.node)
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model if shows else whole)
+    copy = deepcopy(model if shows else whole)
     inner = onnx.helper.make_tensor_value_info(output, onnx.TensorProto.FLOAT, None)
     copy.graph.output.append(inner)
     return copy

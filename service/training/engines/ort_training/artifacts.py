@@ -8,6 +8,7 @@ and inputs are those of `onnxruntime.training.artifacts`.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def write(
     """
     tools = runtime.training_artifacts()
     directory.mkdir(parents=True, exist_ok=True)
-    training, evaluation = _copy(step.model), _copy(evaluation)
+    training, evaluation = deepcopy(step.model), deepcopy(evaluation)
     unshared = (*step.updated, *step.loss.label_tensors)
     shared = [*unshared, *_shared([training, evaluation], values, frozen)]
     for model in (training, evaluation):
@@ -246,9 +247,3 @@ def _replace(field: Any, items: Sequence[Any]) -> None:
     copies = [type(each).FromString(each.SerializeToString()) for each in items]
     del field[:]
     field.extend(copies)
-
-
-def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return copy

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import deepcopy
 
 import numpy as np
 import onnx
@@ -44,8 +45,7 @@ FEW_PLACES = 4
 
 def rewritten(model: onnx.ModelProto, layout: BlockLayout) -> Builder:
     """A builder on the model's graph. model: with types."""
-    bare = onnx.ModelProto()
-    bare.CopyFrom(model)
+    bare = deepcopy(model)
     del bare.graph.node[:]
     new = Builder(bare)
     new.layout = layout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from copy import deepcopy
 
 import onnx
 from onnx import helper, inliner
@@ -53,7 +54,7 @@ def prepare(
     BatchNormalization uses its stored statistics. Raises GraphRefused if the opset cannot be
     converted.
     """
-    model = inliner.inline_local_functions(model) if model.functions else _copy(model)
+    model = inliner.inline_local_functions(model) if model.functions else deepcopy(model)
     drop_listed_initializers(model)
     if output is not None:
         declared = [each for each in model.graph.output if each.name == output]
@@ -82,9 +83,3 @@ def prepare(
     pad_within_convolutions(model)
     prune(model.graph, [value.name for value in model.graph.output])
     return model
-
-
-def _copy(model: onnx.ModelProto) -> onnx.ModelProto:
-    copy = onnx.ModelProto()
-    copy.CopyFrom(model)
-    return copy

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from copy import deepcopy
 
 import onnx
 from msgspec import Struct, field
@@ -43,8 +44,7 @@ def read_model(model: onnx.ModelProto) -> Builder:
     pools = _pooled(model, graph)
     if not pools:
         return graph
-    bare = onnx.ModelProto()
-    bare.CopyFrom(model)
+    bare = deepcopy(model)
     del bare.graph.node[:]
     return _Rewriting(model, graph, Builder(bare), pools).run()
 
