@@ -45,12 +45,6 @@ async def home() -> Response:
     return RedirectResponse("/dashboard")
 
 
-@router.get("/dashboard")
-async def dashboard_page(request: Request) -> Response:
-    """The page. It contains no data: its script requests /v1 with the token that is entered."""
-    return _answer(request, "index.html", "text/html")
-
-
 @router.get("/dashboard/dashboard.js")
 async def dashboard_script(request: Request) -> Response:
     """Its script."""
@@ -64,8 +58,12 @@ async def dashboard_style(request: Request) -> Response:
 
 
 @router.get("/dashboard/{page:path}")
-async def dashboard_place(request: Request) -> Response:
-    """The page again: its script shows the place that the address names."""
+@router.get("/dashboard")
+async def dashboard_page(request: Request) -> Response:
+    """The page, whose script shows the place that the address names.
+
+    It contains no data: its script requests /v1 with the token that is entered.
+    """
     return _answer(request, "index.html", "text/html")
 
 
