@@ -284,3 +284,16 @@ def test_a_mask_in_black_and_white_gets_a_warning(served: Served) -> None:
     assert ["255 does not count" in each for each in as_white["warnings"]] == [True]
     for mask in (png(square), png(square * np.uint8(1))):
         assert send(served, url, masks={"0.png": mask}).json()["warnings"] == []
+
+
+def test_photos_with_good_masks_are_kept_beside_bad_ones_if_asked(served: Served, url: str) -> None:
+    files = [("file", (f"{n}.png", png(scene(n)[0]))) for n in range(3)]
+    masks = [png(scene(0)[1]), png(scene(1)[1][1:]), png(scene(2)[1])]
+    files += [("mask", (f"{n}.png", mask)) for n, mask in enumerate(masks)]
+    answer = served.http.post(f"{url}/samples", files=files, params={"on_error": "skip"})
+    assert answer.status_code == 201, answer.text
+    assert (answer.json()["accepted"], answer.json()["rejected"]) == (2, 1)
+    assert answer.json()["errors"][0]["pointer"] == "/files/1/label"
+    kept = served.http.get(f"{url}/samples").json()["items"]
+    for sample, mask in zip(kept, (masks[0], masks[2]), strict=True):
+        assert served.http.get(f"{url}/samples/{sample['id']}/mask").content == mask
