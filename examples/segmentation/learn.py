@@ -23,8 +23,8 @@ sys.path.append(str(Path(__file__).parents[1]))
 from asking import ask, honed
 
 NAME = "gardens"
-OLD, NEW, KEPT_BACK = 120, 60, 40
-OLD_EPOCHS, NEW_EPOCHS = 10, 40
+OLD, NEW, KEPT_BACK = 100, 60, 40
+OLD_EPOCHS, NEW_EPOCHS = 10, 30
 SHOWN = 4
 
 
