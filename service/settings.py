@@ -186,7 +186,7 @@ class Settings(BaseModel):
         4 * 2**30,
         ge=0,
         description="Maximum bytes of decoded images and recordings that are kept on disk for one "
-        "model; what does not fit is decoded in every epoch. 0 keeps none.",
+        "model, and of masks; what does not fit is decoded in every epoch. 0 keeps none.",
     )
     disk_reserve_bytes: int = Field(
         256 * 2**20,
