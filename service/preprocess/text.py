@@ -6,7 +6,7 @@ The daemon checks texts by it, and never tokenizes: children do, by tokens.py.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -267,15 +267,15 @@ class Text(FileKind):
         places = np.arange(ids.shape[1])
         is_there = places < counts[:, None]
         begin = seconds.astype(np.int64)[:, None]
-        made = {
-            "attention_mask": is_there,
-            "token_type_ids": is_there & (begin > 0) & (places >= begin),
-            "position_ids": np.where(is_there, places, 0),
+        make: dict[str, Callable[[], NDArray[Any]]] = {
+            "attention_mask": lambda: is_there,
+            "token_type_ids": lambda: is_there & (begin > 0) & (places >= begin),
+            "position_ids": lambda: np.where(is_there, places, 0),
         }
         feeds = self.feeds.items()
         return {
-            self.input: np.where(is_there, ids, self.pad_id).astype(self.dtype),
-            **{name: made[role].astype(self.dtypes[name]) for role, name in feeds},
+            self.input: np.where(is_there, ids, self.pad_id).astype(self.dtype, copy=False),
+            **{name: make[role]().astype(self.dtypes[name]) for role, name in feeds},
         }
 
     def tensors(self, files: Sequence[bytes]) -> dict[str, NDArray[Any]]:

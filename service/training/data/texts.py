@@ -104,11 +104,11 @@ class LabelledTexts(Batches):
         else:
             places = HEADER + start[:, None] + np.arange(width)
             ids = np.take_along_axis(table, np.minimum(places, table.shape[1] - 1), axis=1)
-        ids = np.where(np.arange(width) < counts[:, None], ids, self._kind.pad_id)
         labels = self.labels[chosen]
         if self._task is not None:
+            padded = np.where(np.arange(width) < counts[:, None], ids, self._kind.pad_id)
             words = self._kind.words(table, width)
-            ids, labels = self._labelled(self._task, chosen, ids.astype(np.int64), counts, words)
+            ids, labels = self._labelled(self._task, chosen, padded.astype(np.int64), counts, words)
         named = self._kind.arrays(ids, counts, table[:, 1])
         return tuple(named[name] for name in self._names), labels
 
