@@ -2,39 +2,26 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
-from pathlib import Path
 
 from support import DEADLINE_S, Served
 
 
 def test_a_keyboard_learns_a_new_author_and_keeps_the_old_one(
-    root: Path, serve: Callable[..., Served]
+    serve: Callable[..., Served], run: Callable[..., str]
 ) -> None:
     # As in `honed demo`: beside other tests a nice job gets little.
     served = serve(training_nice=0)
-    told = subprocess.run(
-        [sys.executable, root / "examples" / "keyboard" / "learn.py"],
-        env={**os.environ, "HONED_URL": served.url, "HONED_TOKEN": served.token},
-        capture_output=True,
-        text=True,
-        timeout=4 * DEADLINE_S,
-        check=False,
-    )
-
-    assert told.returncode == 0, told.stdout + told.stderr
+    told = run("keyboard/learn.py", served=served, timeout_s=4 * DEADLINE_S)
     before, after = (
         [float(number) for number in re.findall(r"\d+\.\d", line)]
-        for line in told.stdout.splitlines()
+        for line in told.splitlines()
         if line.startswith(("before", "after"))
     )
     old, new, near, saved = range(4)
-    assert after[new] <= 0.75 * before[new], told.stdout
-    assert after[near] >= before[near] + 6, told.stdout  # 8.9 when it was written
-    assert after[old] <= 1.1 * before[old], told.stdout
-    assert after[saved] > before[saved], told.stdout
-    assert "promoted: validation perplexity" in told.stdout
+    assert after[new] <= 0.75 * before[new], told
+    assert after[near] >= before[near] + 6, told  # 8.9 when it was written
+    assert after[old] <= 1.1 * before[old], told
+    assert after[saved] > before[saved], told
+    assert "promoted: validation perplexity" in told

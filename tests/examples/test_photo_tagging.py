@@ -1,15 +1,12 @@
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from support import DEADLINE_S, Served
+from support import Served
 
 from service.preprocess.image import Image
 from storage.records.signatures import TensorSpec
@@ -23,20 +20,11 @@ def folder(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_labels_that_come_late_teach_the_model_to_tag_photos(
-    folder: Path, serve: Callable[..., Served]
+    serve: Callable[..., Served], run: Callable[..., str]
 ) -> None:
     served = serve()
-    told = subprocess.run(
-        [sys.executable, folder / "tag.py"],
-        env={**os.environ, "HONED_URL": served.url, "HONED_TOKEN": served.token},
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-
-    assert told.returncode == 0, told.stdout + told.stderr
-    before, after = map(int, re.findall(r"(\d+)% (?:before|after)", told.stdout))
+    told = run("photo_tagging/tag.py", served=served)
+    before, after = map(int, re.findall(r"(\d+)% (?:before|after)", told))
     assert after >= 85
     assert after > before + 20
     counts = served.http.get("/v1/models/photo-tags").json()["samples"]
@@ -44,22 +32,13 @@ def test_labels_that_come_late_teach_the_model_to_tag_photos(
 
 
 def test_ten_labelled_photos_teach_a_camera_a_new_fruit_and_it_forgets_none(
-    folder: Path, serve: Callable[..., Served]
+    serve: Callable[..., Served], run: Callable[..., str]
 ) -> None:
     served = serve()
-    told = subprocess.run(
-        [sys.executable, folder / "new_fruit.py"],
-        env={**os.environ, "HONED_URL": served.url, "HONED_TOKEN": served.token},
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-
-    assert told.returncode == 0, told.stdout + told.stderr
-    before, after, learned = map(int, re.findall(r"(\d+)%", told.stdout))
-    assert learned >= 80, told.stdout
-    assert after >= before - 10, told.stdout
+    told = run("photo_tagging/new_fruit.py", served=served)
+    before, after, learned = map(int, re.findall(r"(\d+)%", told))
+    assert learned >= 80, told
+    assert after >= before - 10, told
     assert served.http.get("/v1/models/photo-tags").json()["target"]["classes"][-1] == "plum"
 
 

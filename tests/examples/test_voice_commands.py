@@ -1,34 +1,22 @@
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import onnx
-from support import DEADLINE_S, Served
+from support import Served
 
 
 def test_an_assistant_learns_commands_from_texts_beside_an_int8_base(
-    root: Path, serve: Callable[..., Served]
+    root: Path, serve: Callable[..., Served], run: Callable[..., str]
 ) -> None:
     served = serve()
     folder = root / "examples" / "voice_commands"
-    told = subprocess.run(
-        [sys.executable, folder / "teach.py"],
-        env={**os.environ, "HONED_URL": served.url, "HONED_TOKEN": served.token},
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE_S,
-        check=False,
-    )
-
-    assert told.returncode == 0, told.stdout + told.stderr
-    before, after = map(int, re.findall(r"(\d+)% (?:before|after)", told.stdout))
+    told = run("voice_commands/teach.py", served=served)
+    before, after = map(int, re.findall(r"(\d+)% (?:before|after)", told))
     assert before <= 30
-    assert after >= 75, told.stdout
+    assert after >= 75, told
     base = onnx.load(folder / "base.onnx").graph
     packed = {each.name for each in base.initializer if each.data_type == onnx.TensorProto.INT8}
     shown = served.http.get("/v1/models/commands").json()
