@@ -97,16 +97,23 @@ def test_what_others_have_named_is_text_on_every_page(
     for name in SHOWN[place]:
         page.get_by_text(f"{HOSTILE} {name}").first.wait_for(state="attached")
     assert page.evaluate(HURT) == ["undefined"]
-    for number in range(page.locator("main details").count()):
-        page.locator("main details > summary").nth(number).click()
     opening = page.locator("main button:enabled").filter(has_text="…")
+    unfold(page)
     for number in range(opening.count()):
+        unfold(page)
         opening.nth(number).click()
         page.get_by_role("dialog").wait_for()
         assert page.evaluate(HURT) == ["undefined"]
         page.keyboard.press("Escape")
         page.get_by_role("dialog").wait_for(state="detached")
     assert page.evaluate(HURT) == ["undefined"]
+
+
+def unfold(page: Any) -> None:
+    """Open all parts of the page: some come late, and a second click would close one."""
+    folded = page.locator("main details:not([open]) > summary")
+    while folded.count():
+        folded.first.click()
 
 
 def test_what_a_file_holds_and_is_called_is_text(

@@ -99,13 +99,14 @@ def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(
 ) -> None:
     register(served, name, model, **spec)
     assert send(served, name, TEXTS, [label(text) for text in TEXTS]).status_code == 201
-    long = RECIPE | {"epochs": 300}
+    long = RECIPE | {"epochs": 1000}  # seconds, so that the job is paused before its end
     calm = served.train(name, **long, **{"from": "base"})
 
     job = served.ask_for_job(name, **long, **{"from": "base"})["id"]
     wait_until(lambda: served.job(job)["progress"]["step"], "the first steps")
     assert served.http.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
     step = served.job(job)["progress"]["step"]
+    assert step < calm["progress"]["total_steps"]
     assert served.http.post(f"/v1/jobs/{job}/resume").status_code == 200
     wait_until(lambda: served.job(job)["progress"]["step"] > step, "the job to go on")
     pid = served.child_pid()

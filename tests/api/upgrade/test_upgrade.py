@@ -207,7 +207,7 @@ def test_an_upgrade_that_is_killed_asks_the_same_teacher_again(served: Served) -
     for number in range(48):
         upload_photo(served, number, split="train")
     served.train("pets", **QUICK)
-    asked = {"epochs": 3000, "batch_size": 8, "seed": 3, "distillation": 2}
+    asked = {"epochs": 6000, "batch_size": 8, "seed": 3, "distillation": 2}
     calm = upgraded(served, image_model(3, side=16), hyperparameters=asked)
     served.http.post("/v1/models/pets/rollback").raise_for_status()
     job = put(served, image_model(3, side=16), hyperparameters=asked).json()["id"]
@@ -215,6 +215,7 @@ def test_an_upgrade_that_is_killed_asks_the_same_teacher_again(served: Served) -
     assert served.http.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
     served.http.put("/v1/models/pets/aliases/latest", json={"version": 1}).raise_for_status()
     step = served.job(job)["progress"]["step"]
+    assert step < calm["progress"]["total_steps"]
     assert served.http.post(f"/v1/jobs/{job}/resume").status_code == 200
     wait_until(lambda: served.job(job)["progress"]["step"] > step, "the job to go on")
     os.kill(served.child_pid() or 0, signal.SIGKILL)
