@@ -196,6 +196,10 @@ var Resources = class {
       if (entry.isStale) await this.#load(entry);
     }));
   }
+  /** What is known of the addresses at or below this one, even if it was never to change. */
+  forget(place) {
+    for (const key of this.#entries.keys()) if (isBelow(key, place)) this.#entries.delete(key);
+  }
   /** Load from now on, beginning with all that the page needs. Resolves with whether that is there. */
   async open(fail) {
     this.#fail = fail;
@@ -425,6 +429,7 @@ var HANDLERS = [
   "onkeydown",
   "onpointermove",
   "onpointerdown",
+  "onlostpointercapture",
   "onpointerenter",
   "onpointerleave",
   "onfocus",
@@ -3115,128 +3120,6 @@ function endedRow(job2) {
   );
 }
 
-// src/app/masks.ts
-var COLOURS = [
-  [230, 159, 0],
-  [86, 180, 233],
-  [0, 158, 115],
-  [240, 228, 66],
-  [0, 114, 178],
-  [213, 94, 0],
-  [204, 121, 167]
-];
-var GROUND = [0, 0, 0];
-var STRENGTH = 150;
-var UNCOUNTED = 255;
-var SCALES = { 1: 255, 2: 85, 4: 17 };
-var PALETTE = 3;
-var [CHUNKS, DEPTH, KIND] = [8, 24, 25];
-function isMask(label2) {
-  return typeof label2 === "object" && label2 !== null && !Array.isArray(label2) && "size" in label2;
-}
-function mask(app, name, id, { bytes: bytes2 }) {
-  const path = modelPath(name, `/samples/${id}/mask`);
-  const load = async (api, _, signal) => await decoded2(await api.bytes(path, signal));
-  return app.resources.read(`${path}#${bytes2}`, load, true) ?? void 0;
-}
-async function decoded2(png) {
-  const bytes2 = new DataView(await png.arrayBuffer());
-  const picture2 = await createImageBitmap(png, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
-  const pixels = pixelsOf(picture2);
-  const places = bytes2.getUint8(KIND) === PALETTE ? paletteOf(bytes2) : null;
-  const scale = SCALES[bytes2.getUint8(DEPTH)] ?? 1;
-  const { data } = pixels;
-  for (let at = 0; at < data.length; at += 4) {
-    const [red = 0, green = 0, blue = 0] = data.subarray(at, at + 3);
-    const value = places === null ? red / scale : places.get(colourOf(red, green, blue)) ?? 0;
-    data.set([...value === UNCOUNTED ? [255, 255, 255] : classColour(value), value === 0 ? 0 : STRENGTH], at);
-  }
-  return pixels;
-}
-function classColour(index) {
-  return index > 0 ? COLOURS[(index - 1) % COLOURS.length] ?? GROUND : GROUND;
-}
-function paletteOf(bytes2) {
-  const found2 = /* @__PURE__ */ new Map();
-  for (let at = CHUNKS; at + 8 < bytes2.byteLength; at += 12 + bytes2.getUint32(at)) {
-    if (bytes2.getUint32(at + 4) !== 1347179589) continue;
-    for (let index = bytes2.getUint32(at) / 3 - 1; index >= 0; index -= 1) {
-      const [red, green, blue] = [0, 1, 2].map((part) => bytes2.getUint8(at + 8 + 3 * index + part));
-      found2.set(colourOf(red, green, blue), index);
-    }
-    break;
-  }
-  return found2;
-}
-function colourOf(red, green, blue) {
-  return red << 16 | green << 8 | blue;
-}
-function pixelsOf(picture2) {
-  const context = new OffscreenCanvas(picture2.width, picture2.height).getContext("2d");
-  if (context === null) throw new Error("no canvas");
-  context.drawImage(picture2, 0, 0);
-  return context.getImageData(0, 0, picture2.width, picture2.height);
-}
-var over = /* @__PURE__ */ new WeakMap();
-function overlaid(photo, painted2) {
-  const known = over.get(painted2);
-  if (known !== void 0) return known;
-  const sheet = new OffscreenCanvas(painted2.width, painted2.height);
-  sheet.getContext("2d")?.putImageData(painted2, 0, 0);
-  const context = new OffscreenCanvas(photo.width, photo.height).getContext("2d");
-  if (context === null) throw new Error("no canvas");
-  context.drawImage(photo, 0, 0);
-  context.imageSmoothingEnabled = false;
-  context.drawImage(sheet, 0, 0, photo.width, photo.height);
-  const made = context.getImageData(0, 0, photo.width, photo.height);
-  over.set(painted2, made);
-  return made;
-}
-
-// src/app/labels.ts
-var NUMBERS_SHOWN = 6;
-var LEAST_YES = 0.5;
-function classesOf({ target: { classes, num_classes: count2, shape } }) {
-  if (count2 === null || shape.length > 0) return [];
-  return classes ?? Array.from({ length: count2 }, (_, index) => String(index));
-}
-function likelyClassesOf(model2) {
-  return taskOf(model2.loss)?.hasClasses === true ? classesOf(model2) : [];
-}
-function severalOf({ target: { classes, num_classes: count2, span_types: types } }) {
-  return count2 === null && types === null ? classes : null;
-}
-function namesOf(model2) {
-  return severalOf(model2) ?? (model2.target.classes === null ? [] : classesOf(model2));
-}
-var written = /* @__PURE__ */ new WeakMap();
-function labelText(model2, value) {
-  if (value === void 0) return "–";
-  if (value === null) return "no label";
-  if (isMask(value)) return `mask ${value.size[1]}×${value.size[0]}`;
-  if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
-  const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : spansText(value));
-  written.set(value, text3);
-  return text3;
-}
-function spansText(spans) {
-  const counts = /* @__PURE__ */ new Map();
-  for (const { label: label2 } of spans) counts.set(label2, (counts.get(label2) ?? 0) + 1);
-  return [...counts].map(([label2, count2]) => count2 === 1 ? label2 : `${label2} ×${count2}`).join(", ") || "no spans";
-}
-function arrayText(model2, numbers) {
-  const { target } = model2;
-  const several = severalOf(model2);
-  if (several !== null) return several.filter((_, index) => (numbers[index] ?? 0) >= LEAST_YES).join(", ") || "none";
-  if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
-  return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
-}
-function sharesOf(indices) {
-  const counts = /* @__PURE__ */ new Map();
-  for (const index of indices) counts.set(index, (counts.get(index) ?? 0) + 1);
-  return [...counts].map(([index, count2]) => [index, count2 / indices.length]).sort((a, b) => b[1] - a[1]);
-}
-
 // src/daemon/npz.ts
 var END = 101010256;
 var ENTRY = 33639248;
@@ -3318,6 +3201,11 @@ function picture(app, name, { id, size_bytes: size }) {
   };
   return app.resources.read(path, load, true);
 }
+function photo(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+  return app.resources.read(`${path}?whole`, load, true);
+}
 function broken(error) {
   if (error instanceof DOMException && ["InvalidStateError", "EncodingError"].includes(error.name)) return null;
   throw error;
@@ -3359,7 +3247,7 @@ function showsPictures(model2) {
   return fileKind(model2) === "image" || fileKind(model2) === null && isPicture;
 }
 var drawn = /* @__PURE__ */ new WeakMap();
-function pixelsOf2(tensor, shape) {
+function pixelsOf(tensor, shape) {
   const known = drawn.get(tensor);
   if (known !== void 0) return known;
   const raster = rasterOf(shape);
@@ -3384,6 +3272,165 @@ function rangeOf(values) {
   if (low >= 0 && high <= 1) return [0, 1];
   if (low >= 0 && high <= 255) return [0, 255];
   return [low, high > low ? high : low + 1];
+}
+
+// src/app/masks.ts
+var COLOURS = [
+  [230, 159, 0],
+  [86, 180, 233],
+  [0, 158, 115],
+  [240, 228, 66],
+  [0, 114, 178],
+  [213, 94, 0],
+  [204, 121, 167]
+];
+var [GROUND, WHITE] = [[0, 0, 0], [255, 255, 255]];
+var STRENGTH = 150;
+var UNCOUNTED = 255;
+var SCALES = { 1: 255, 2: 85, 4: 17 };
+var PALETTE = 3;
+var [CHUNKS, DEPTH, KIND] = [8, 24, 25];
+function isMask(label2) {
+  return typeof label2 === "object" && label2 !== null && !Array.isArray(label2) && "size" in label2;
+}
+function takesMasks(model2) {
+  const { num_classes: classes, shape } = model2.target;
+  return fileKind(model2) === "image" && classes !== null && shape.length === 2;
+}
+function mask(app, name, id, { bytes: bytes2 }) {
+  const path = maskPath(name, id);
+  const load = async (api, _, signal) => await decoded2(await api.bytes(path, signal));
+  return app.resources.read(`${path}?bytes=${bytes2}`, load, true) ?? void 0;
+}
+function maskPath(name, id) {
+  return modelPath(name, `/samples/${id}/mask`);
+}
+async function decoded2(png) {
+  const bytes2 = new DataView(await png.arrayBuffer());
+  const picture2 = await createImageBitmap(png, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
+  const painted2 = pixelsOf2(picture2);
+  const places = bytes2.getUint8(KIND) === PALETTE ? paletteOf(bytes2) : null;
+  const scale = SCALES[bytes2.getUint8(DEPTH)] ?? 1;
+  const { data } = painted2;
+  const values = new Uint8Array(data.length / 4).map((_, at) => {
+    const [red, green, blue] = [data[4 * at] ?? 0, data[4 * at + 1] ?? 0, data[4 * at + 2] ?? 0];
+    return places === null ? red / scale : places.get(colourOf(red, green, blue)) ?? 0;
+  });
+  return coloured({ values, painted: painted2 });
+}
+function emptyMask({ width, height }) {
+  return { values: new Uint8Array(width * height), painted: new ImageData(width, height) };
+}
+function copied({ values, painted: { width, height } }) {
+  return coloured({ values: values.slice(), painted: new ImageData(width, height) });
+}
+function coloured(made) {
+  made.values.forEach((value, at) => made.painted.data.set(PAINTS[value] ?? [], 4 * at));
+  return made;
+}
+function paintLine({ values, painted: painted2 }, from, to2, radius, value) {
+  const { width, height } = painted2;
+  const edges = (one, other, size) => [
+    Math.max(0, Math.floor(Math.min(one, other) - radius)),
+    Math.min(size, Math.ceil(Math.max(one, other) + radius) + 1)
+  ];
+  const [left, right] = edges(from.x, to2.x, width);
+  const [top, bottom] = edges(from.y, to2.y, height);
+  const [dx, dy] = [to2.x - from.x, to2.y - from.y];
+  for (let y = top; y < bottom; y += 1) {
+    for (let x = left; x < right; x += 1) {
+      const [px, py] = [x + 0.5 - from.x, y + 0.5 - from.y];
+      const along = Math.min(1, Math.max(0, (px * dx + py * dy) / (dx * dx + dy * dy || 1)));
+      if (Math.hypot(px - along * dx, py - along * dy) > radius) continue;
+      values[y * width + x] = value;
+      painted2.data.set(PAINTS[value] ?? [], 4 * (y * width + x));
+    }
+  }
+  return [left, top, right - left, bottom - top];
+}
+function classColour(index) {
+  return index > 0 ? COLOURS[(index - 1) % COLOURS.length] ?? GROUND : GROUND;
+}
+var PAINTS = Array.from({ length: 256 }, (_, value) => [...value === UNCOUNTED ? WHITE : classColour(value), value === 0 ? 0 : STRENGTH]);
+function paletteOf(bytes2) {
+  const found2 = /* @__PURE__ */ new Map();
+  for (let at = CHUNKS; at + 8 < bytes2.byteLength; at += 12 + bytes2.getUint32(at)) {
+    if (bytes2.getUint32(at + 4) !== 1347179589) continue;
+    for (let index = bytes2.getUint32(at) / 3 - 1; index >= 0; index -= 1) {
+      const [red, green, blue] = [0, 1, 2].map((part) => bytes2.getUint8(at + 8 + 3 * index + part));
+      found2.set(colourOf(red, green, blue), index);
+    }
+    break;
+  }
+  return found2;
+}
+function colourOf(red, green, blue) {
+  return red << 16 | green << 8 | blue;
+}
+function pixelsOf2(picture2) {
+  const context = new OffscreenCanvas(picture2.width, picture2.height).getContext("2d");
+  if (context === null) throw new Error("no canvas");
+  context.drawImage(picture2, 0, 0);
+  return context.getImageData(0, 0, picture2.width, picture2.height);
+}
+var over = /* @__PURE__ */ new WeakMap();
+function overlaid(photo2, painted2) {
+  const known = over.get(painted2);
+  if (known !== void 0) return known;
+  const sheet = new OffscreenCanvas(painted2.width, painted2.height);
+  sheet.getContext("2d")?.putImageData(painted2, 0, 0);
+  const context = new OffscreenCanvas(photo2.width, photo2.height).getContext("2d");
+  if (context === null) throw new Error("no canvas");
+  context.drawImage(photo2, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(sheet, 0, 0, photo2.width, photo2.height);
+  const made = context.getImageData(0, 0, photo2.width, photo2.height);
+  over.set(painted2, made);
+  return made;
+}
+
+// src/app/labels.ts
+var NUMBERS_SHOWN = 6;
+var LEAST_YES = 0.5;
+function classesOf({ target: { classes, num_classes: count2, shape } }) {
+  if (count2 === null || shape.length > 0) return [];
+  return classes ?? Array.from({ length: count2 }, (_, index) => String(index));
+}
+function likelyClassesOf(model2) {
+  return taskOf(model2.loss)?.hasClasses === true ? classesOf(model2) : [];
+}
+function severalOf({ target: { classes, num_classes: count2, span_types: types } }) {
+  return count2 === null && types === null ? classes : null;
+}
+function namesOf(model2) {
+  return severalOf(model2) ?? (model2.target.classes === null ? [] : classesOf(model2));
+}
+var written = /* @__PURE__ */ new WeakMap();
+function labelText(model2, value) {
+  if (value === void 0) return "–";
+  if (value === null) return "no label";
+  if (isMask(value)) return `mask ${value.size[1]}×${value.size[0]}`;
+  if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
+  const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : spansText(value));
+  written.set(value, text3);
+  return text3;
+}
+function spansText(spans) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const { label: label2 } of spans) counts.set(label2, (counts.get(label2) ?? 0) + 1);
+  return [...counts].map(([label2, count2]) => count2 === 1 ? label2 : `${label2} ×${count2}`).join(", ") || "no spans";
+}
+function arrayText(model2, numbers) {
+  const { target } = model2;
+  const several = severalOf(model2);
+  if (several !== null) return several.filter((_, index) => (numbers[index] ?? 0) >= LEAST_YES).join(", ") || "none";
+  if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
+  return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
+}
+function sharesOf(indices) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const index of indices) counts.set(index, (counts.get(index) ?? 0) + 1);
+  return [...counts].map(([index, count2]) => [index, count2 / indices.length]).sort((a, b) => b[1] - a[1]);
 }
 
 // src/app/samples.ts
@@ -3455,10 +3502,10 @@ function loadMore(app, model2, listed) {
   work.pages += 1;
   app.resources.mark([listPath(app, model2.name)]);
 }
-async function label(app, model2, ids, value) {
+async function label(app, model2, ids, value, replaced) {
   const work = workOf(app, model2.name);
   const known = app.resources.peek(listPath(app, model2.name));
-  const before = ids.map((id) => ({ id, label: known?.items.find((each2) => each2.id === id)?.label ?? null }));
+  const before = ids.map((id) => ({ id, label: replaced !== void 0 ? replaced : known?.items.find((each2) => each2.id === id)?.label ?? null }));
   const changes = ids.map((id) => ({ id, label: value }));
   if (await inTurn(work, () => relabel(app, model2, changes))) work.undo.push(before);
 }
@@ -3480,6 +3527,7 @@ async function relabel(app, model2, changes) {
   return await app.act(`label:${model2.name}`, stale2, async () => {
     await each(changes, async ({ id, label: value }) => {
       const changed2 = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value });
+      app.resources.forget(maskPath(model2.name, id));
       app.resources.update(path, ({ items }) => {
         const listed = items.find((sample2) => sample2.id === id);
         if (listed) Object.assign(listed, { label: changed2.label, split: changed2.split });
@@ -3619,7 +3667,7 @@ function sampleView(app, model2, sample2) {
   if (fileKind(model2) === "text") return textView(app, model2, sample2);
   return showsPictures(model2) ? tensorPicture(app, model2, sample2.id) : valuesView(app, model2, sample2.id);
 }
-function canvasOf(shown2) {
+function canvasOf(shown2, id = null) {
   const draw = (canvas) => {
     if (!shown2 || painted.get(canvas) === shown2) return;
     painted.set(canvas, shown2);
@@ -3627,19 +3675,19 @@ function canvasOf(shown2) {
     if (shown2 instanceof ImageData) context?.putImageData(shown2, 0, 0);
     else context?.drawImage(shown2, 0, 0);
   };
-  return h("canvas", { class: `picture ${shown2 && shown2.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown2?.width ?? 1, height: shown2?.height ?? 1, onpaint: draw });
+  return h("canvas", { id, class: `picture ${shown2 && shown2.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown2?.width ?? 1, height: shown2?.height ?? 1, onpaint: draw });
 }
 function tensorPicture(app, model2, id) {
   const [input] = model2.inputs;
   const tensor = content(app, model2.name, id)?.get(input?.name ?? "");
-  return canvasOf(tensor && input ? pixelsOf2(tensor, input.shape) : null);
+  return canvasOf(tensor && input ? pixelsOf(tensor, input.shape) : null);
 }
 function pictureView(app, model2, sample2) {
   const shown2 = picture(app, model2.name, sample2);
   if (shown2 === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
   const { id, label: label2 } = sample2;
   const over2 = shown2 && isMask(label2) ? mask(app, model2.name, id, label2) : void 0;
-  return canvasOf(shown2 && over2 ? overlaid(shown2, over2) : shown2 ?? null);
+  return canvasOf(shown2 && over2 ? overlaid(shown2, over2.painted) : shown2 ?? null);
 }
 function soundView(app, model2, id) {
   const known = sound(app, model2.name, id);
@@ -3672,7 +3720,7 @@ function valuesView(app, model2, id) {
 }
 function tensorView(name, tensor) {
   const shape = tensor.shape.slice(1);
-  if (rasterOf(shape) !== null) return canvasOf(pixelsOf2(tensor, shape));
+  if (rasterOf(shape) !== null) return canvasOf(pixelsOf(tensor, shape));
   return tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor);
 }
 function text({ values }) {
@@ -4047,6 +4095,168 @@ function told2({ accepted: accepted2, duplicates, faults: faults2 }) {
   return `${plural(accepted2, "sample")} added${same2}${faults2.length > 0 ? `, ${plural(faults2.length, "problem")}` : ""}.`;
 }
 
+// src/app/png.ts
+var SIGNATURE = [137, 80, 78, 71, 13, 10, 26, 10];
+var POLYNOMIAL = 3988292384;
+var BITS = 8;
+async function grayPng(values, width) {
+  const height = values.length / width;
+  const rows = new Uint8Array((width + 1) * height);
+  for (let y = 0; y < height; y += 1) rows.set(values.subarray(y * width, (y + 1) * width), y * (width + 1) + 1);
+  const packed = new Blob([rows]).stream().pipeThrough(new CompressionStream("deflate"));
+  const header = new DataView(new ArrayBuffer(13));
+  header.setUint32(0, width);
+  header.setUint32(4, height);
+  header.setUint8(8, BITS);
+  const content2 = new Uint8Array(await new Response(packed).arrayBuffer());
+  const chunks = [chunk("IHDR", new Uint8Array(header.buffer)), chunk("IDAT", content2), chunk("IEND", new Uint8Array())];
+  return new Blob([new Uint8Array(SIGNATURE), ...chunks], { type: "image/png" });
+}
+function chunk(kind, content2) {
+  const bytes2 = new Uint8Array(content2.length + 12);
+  const view = new DataView(bytes2.buffer);
+  view.setUint32(0, content2.length);
+  bytes2.set(new TextEncoder().encode(kind), 4);
+  bytes2.set(content2, 8);
+  view.setUint32(8 + content2.length, checksum(bytes2.subarray(4, 8 + content2.length)));
+  return bytes2;
+}
+function checksum(bytes2) {
+  let sum = -1;
+  for (const byte of bytes2) {
+    sum ^= byte;
+    for (let bit = 0; bit < BITS; bit += 1) sum = sum >>> 1 ^ (sum & 1 ? POLYNOMIAL : 0);
+  }
+  return ~sum >>> 0;
+}
+
+// src/views/samples/surface.ts
+function surface({ width, height }, layers, marks, drawing3, attributes) {
+  const handlers = {
+    onpointerdown: (event) => {
+      if (event.button !== 0) return;
+      event.currentTarget.setPointerCapture(event.pointerId);
+      drawing3.begin(placeOf(event), event.target);
+    },
+    onpointermove: (event) => {
+      if (event.currentTarget.hasPointerCapture(event.pointerId)) drawing3.move(placeOf(event));
+    },
+    onlostpointercapture: () => drawing3.end()
+  };
+  return h(
+    "div",
+    { class: "surface", "data-key": "surface" },
+    layers,
+    s("svg", { class: "marks", viewBox: `0 0 ${width} ${height}`, "data-key": "marks", ...handlers, ...attributes }, marks)
+  );
+}
+function placeOf(event) {
+  const shown2 = event.currentTarget.getScreenCTM();
+  const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(shown2?.inverse());
+  return { x, y };
+}
+
+// src/views/samples/brush.ts
+var MASK_ID = "brush-mask";
+var CLASS_KEYS = "123456789";
+var WIDTHS = [0.01, 0.03, 0.1];
+var WIDTH_NAMES = ["Thin", "Medium", "Broad"];
+var MOVES = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+function brushView(app, model2, listed) {
+  const { active } = workOf(app, model2.name);
+  const known = listed?.items.find(({ id: id2 }) => id2 === active);
+  if (!takesMasks(model2) || known === void 0) return null;
+  const { id, label: value } = known;
+  const shown2 = photo(app, model2.name, id);
+  const stored = isMask(value) ? mask(app, model2.name, id, value) : null;
+  const begin2 = () => ({ sample: null, source: null, mask: null, kept: null, unsaved: 0, value: 1, width: 1, at: { x: 0, y: 0 } });
+  const brush = app.draft(`brush:${model2.name}`, begin2);
+  const isNew = brush.sample !== id;
+  if (shown2 && stored !== void 0 && (isNew || stored !== brush.source && brush.unsaved === 0)) {
+    const { width, height } = shown2;
+    const begun2 = stored === null ? emptyMask(shown2) : copied(stored);
+    Object.assign(brush, { sample: id, source: stored, mask: begun2, kept: stored === null ? null : written2(stored) });
+    if (isNew) brush.at = { x: width / 2, y: height / 2 };
+  }
+  if (!shown2 || brush.sample !== id || brush.mask === null) return null;
+  const press3 = (event) => {
+    const at = CLASS_KEYS.indexOf(event.key);
+    if (at < 0 || at >= (model2.target.num_classes ?? 0)) return;
+    brush.value = at;
+    app.draw();
+  };
+  return h("div", { class: "labelling", "data-key": `brush-${id}`, role: "group", "aria-label": `Mask of sample ${id}`, onkeydown: press3 }, paintedOn(app, model2, brush, shown2), tools(app, model2, brush));
+}
+function paintedOn(app, model2, brush, shown2) {
+  const radius = Math.max(0.5, (WIDTHS[brush.width] ?? 0) * shown2.width / 2);
+  const paint2 = (to2) => {
+    if (brush.mask === null) return;
+    const changed2 = paintLine(brush.mask, brush.at, to2, radius, brush.value);
+    element(MASK_ID, HTMLCanvasElement).getContext("2d")?.putImageData(brush.mask.painted, 0, 0, ...changed2);
+    brush.at = to2;
+  };
+  const drawing3 = {
+    begin: (at) => {
+      brush.unsaved += 1;
+      brush.at = at;
+      paint2(at);
+    },
+    move: paint2,
+    end: () => void save(app, model2, brush)
+  };
+  const press3 = (event) => {
+    const move = MOVES[event.key];
+    const { x, y } = brush.at;
+    if (move) brush.at = { x: Math.min(shown2.width, Math.max(0, x + move[0] * radius)), y: Math.min(shown2.height, Math.max(0, y + move[1] * radius)) };
+    else if (event.key === " ") {
+      drawing3.begin(brush.at);
+      drawing3.end();
+    } else return;
+    event.preventDefault();
+    app.draw();
+  };
+  const where = s("circle", { cx: brush.at.x, cy: brush.at.y, r: radius, class: "brush" });
+  return surface(shown2, [canvasOf(shown2), canvasOf(brush.mask?.painted ?? null, MASK_ID)], [where], drawing3, {
+    tabindex: 0,
+    role: "application",
+    "aria-label": `Photo of sample ${brush.sample}: arrows move the brush, space paints`,
+    onkeydown: press3
+  });
+}
+function tools(app, model2, brush) {
+  const count2 = model2.target.num_classes ?? 0;
+  const values = [...Array.from({ length: count2 }, (_, index) => index), UNCOUNTED];
+  const nameOf3 = (value) => value === UNCOUNTED ? "does not count" : model2.target.classes?.[value] ?? String(value);
+  const choose = (change3) => {
+    Object.assign(brush, change3);
+    app.draw();
+  };
+  return h(
+    "div",
+    { class: "toolbar" },
+    h("span", { class: "quiet" }, "Paint over the photo with:"),
+    values.map((value) => h("button", { type: "button", "data-key": `value-${value}`, "aria-pressed": String(brush.value === value), onclick: () => choose({ value }) }, value < CLASS_KEYS.length ? h("kbd", {}, String(value + 1)) : null, swatch(value), ` ${nameOf3(value)}`)),
+    WIDTH_NAMES.map((name, width) => h("button", { type: "button", "data-key": name, "aria-pressed": String(brush.width === width), onclick: () => choose({ width }) }, name))
+  );
+}
+function swatch(value) {
+  const [red, green, blue] = value === UNCOUNTED ? [255, 255, 255] : classColour(value);
+  return s("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, s("rect", { width: 1, height: 1, fill: `rgb(${red} ${green} ${blue})` }));
+}
+async function save(app, model2, brush) {
+  const { sample: sample2, mask: painted2, kept } = brush;
+  if (sample2 === null || painted2 === null) return;
+  const now = brush.kept = written2(painted2);
+  await label(app, model2, [sample2], await now, await kept);
+  brush.unsaved -= 1;
+  if (app.state.results.has(`label:${model2.name}`)) brush.sample = null;
+  app.draw();
+}
+async function written2({ values, painted: painted2 }) {
+  const bytes2 = new Uint8Array(await (await grayPng(values, painted2.width)).arrayBuffer());
+  return { png: btoa(Array.from(bytes2, (byte) => String.fromCharCode(byte)).join("")) };
+}
+
 // src/views/samples/deletion.ts
 function chosen2(app, model2) {
   const { selected, active } = workOf(app, model2.name);
@@ -4094,7 +4304,7 @@ var VALUES = { width: Infinity, height: 44, gap: 0 };
 var MOST_SHOWN = 200;
 var ROWS_BEYOND = 2;
 var ROWS_AHEAD = 10;
-var CLASS_KEYS = "1234567890";
+var CLASS_KEYS2 = "1234567890";
 function gridView(app, model2, listed) {
   const isImage = showsPictures(model2);
   const { items } = listed;
@@ -4190,7 +4400,7 @@ function press2(app, model2, items, columns, event) {
   const work = workOf(app, model2.name);
   const moves2 = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   const move = moves2[event.key];
-  const digit = CLASS_KEYS.indexOf(event.key);
+  const digit = CLASS_KEYS2.indexOf(event.key);
   if (event.altKey || event.ctrlKey && event.key !== "z") return;
   if (move !== void 0) step(app, model2, items, columns, move);
   else if (event.key === " " && work.active !== null) toggle(work.selected, work.active);
@@ -4222,7 +4432,7 @@ function reveal(id, top) {
 
 // src/views/parts/save.ts
 var KEPT_MS = 6e4;
-function save(file, name) {
+function save2(file, name) {
   const link = h("a", { href: URL.createObjectURL(file), download: name });
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), KEPT_MS);
@@ -4289,6 +4499,7 @@ function samplesTab(app, model2) {
     uploadView(app, model2),
     toolbar(app, model2, listed?.items ?? []),
     labellingView(app, model2, listed),
+    brushView(app, model2, listed),
     listed === void 0 ? loading() : listed === null || listed.items.length === 0 ? h("p", { class: "quiet", "data-key": "none" }, none(app)) : gridView(app, model2, listed)
   );
 }
@@ -4347,7 +4558,7 @@ function download(app, { name }) {
     label: "Download all",
     about: `samples of ${name}`,
     run: async () => {
-      save(await app.api.bytes(modelPath(name, "/samples/archive")), `${name}-samples.zip`);
+      save2(await app.api.bytes(modelPath(name, "/samples/archive")), `${name}-samples.zip`);
       return `Samples of ${name} downloaded.`;
     }
   });
@@ -5692,7 +5903,7 @@ function checkpointItem(app, model2, checkpoint) {
         label: "Download",
         about,
         run: async () => {
-          save(await app.api.bytes(`/v1/checkpoints/${id}/content`), `checkpoint-${id}`);
+          save2(await app.api.bytes(`/v1/checkpoints/${id}/content`), `checkpoint-${id}`);
           return null;
         }
       })
@@ -5869,7 +6080,7 @@ function variantItem(app, { name }, version, { variant, title, what, suffix }) {
       stale: [modelPath(name, "/versions")],
       run: async () => {
         const path = withQuery(modelPath(name, `/versions/${number2}/model.onnx`), { variant });
-        save(await app.api.bytes(path), `${name}-${number2}${suffix}`);
+        save2(await app.api.bytes(path), `${name}-${number2}${suffix}`);
         return `${title} of version ${number2} downloaded.`;
       }
     })
@@ -5959,7 +6170,7 @@ function moves(app, model2, version, isLatest) {
       about,
       run: async () => {
         const file = await app.api.bytes(modelPath(name, `/versions/${number2}/model.onnx`));
-        save(file, `${name}-${number2}.onnx`);
+        save2(file, `${name}-${number2}.onnx`);
         return null;
       }
     })
@@ -6493,7 +6704,7 @@ function dataView(app) {
         name: "backup",
         label: "Download a backup",
         run: async () => {
-          save(await app.api.bytes("/v1/backup"), `honed-${(/* @__PURE__ */ new Date()).toISOString().slice(0, 10)}.zip`);
+          save2(await app.api.bytes("/v1/backup"), `honed-${(/* @__PURE__ */ new Date()).toISOString().slice(0, 10)}.zip`);
           return "Backup downloaded. Restore it with honed restore.";
         }
       })

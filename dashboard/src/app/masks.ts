@@ -1,7 +1,9 @@
 /** Masks of samples: the class of each pixel of a photo, painted in colours. */
 
 import { type Api, modelPath } from "../daemon/api";
+import type { Model } from "../daemon/types";
 import type { App } from "./app";
+import { fileKind } from "./pictures";
 
 /** Okabe and Ito (2008), Color Universal Design, after class 0, which stays as it is. */
 const COLOURS = [
@@ -13,13 +15,19 @@ const COLOURS = [
   [213, 94, 0],
   [204, 121, 167],
 ] as const;
-const GROUND = [0, 0, 0] as const;
+const [GROUND, WHITE] = [[0, 0, 0], [255, 255, 255]] as const;
 const STRENGTH = 150;
-const UNCOUNTED = 255;
+export const UNCOUNTED = 255;
 /** What the browser multiplies gray of few bits by. */
 const SCALES: Record<number, number> = { 1: 255, 2: 85, 4: 17 };
 const PALETTE = 3;
 const [CHUNKS, DEPTH, KIND] = [8, 24, 25];
+
+/** In a photo's own pixels, from its upper left corner. */
+export interface Point {
+  x: number;
+  y: number;
+}
 
 /** What lists tell of a mask. */
 export interface MaskLabel {
@@ -31,32 +39,88 @@ export function isMask(label: unknown): label is MaskLabel {
   return typeof label === "object" && label !== null && !Array.isArray(label) && "size" in label;
 }
 
-/** The mask of a sample in colours, clear where it has class 0; undefined until it is loaded. A corrected one has another size. */
-export function mask(app: App, name: string, id: number, { bytes }: MaskLabel): ImageData | undefined {
-  const path = modelPath(name, `/samples/${id}/mask`);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageData> => await decoded(await api.bytes(path, signal));
-  return app.resources.read<ImageData>(`${path}#${bytes}`, load, true) ?? undefined;
+/** A class for each pixel, and the same in colours, clear where it is the first class. */
+export interface Mask {
+  values: Uint8Array<ArrayBuffer>;
+  painted: ImageData;
 }
 
-async function decoded(png: Blob): Promise<ImageData> {
+/** Whether a label gives each pixel of a photo a class. */
+export function takesMasks(model: Model): boolean {
+  const { num_classes: classes, shape } = model.target;
+  return fileKind(model) === "image" && classes !== null && shape.length === 2;
+}
+
+/** The mask of a sample; undefined until it is loaded. One that was corrected elsewhere has another size. */
+export function mask(app: App, name: string, id: number, { bytes }: MaskLabel): Mask | undefined {
+  const path = maskPath(name, id);
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Mask> => await decoded(await api.bytes(path, signal));
+  return app.resources.read<Mask>(`${path}?bytes=${bytes}`, load, true) ?? undefined;
+}
+
+export function maskPath(name: string, id: number): string {
+  return modelPath(name, `/samples/${id}/mask`);
+}
+
+/** A PNG whose values are classes: gray of 1 to 8 bits, or with a palette. */
+export async function decoded(png: Blob): Promise<Mask> {
   const bytes = new DataView(await png.arrayBuffer());
   const picture = await createImageBitmap(png, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
-  const pixels = pixelsOf(picture);
+  const painted = pixelsOf(picture);
   const places = bytes.getUint8(KIND) === PALETTE ? paletteOf(bytes) : null;
   const scale = SCALES[bytes.getUint8(DEPTH)] ?? 1;
-  const { data } = pixels;
-  for (let at = 0; at < data.length; at += 4) {
-    const [red = 0, green = 0, blue = 0] = data.subarray(at, at + 3);
-    const value = places === null ? red / scale : (places.get(colourOf(red, green, blue)) ?? 0);
-    data.set([...(value === UNCOUNTED ? [255, 255, 255] : classColour(value)), value === 0 ? 0 : STRENGTH], at);
+  const { data } = painted;
+  const values = new Uint8Array(data.length / 4).map((_, at) => {
+    const [red, green, blue] = [data[4 * at] ?? 0, data[4 * at + 1] ?? 0, data[4 * at + 2] ?? 0];
+    return places === null ? red / scale : (places.get(colourOf(red, green, blue)) ?? 0);
+  });
+  return coloured({ values, painted });
+}
+
+/** A mask whose pixels all have the first class. */
+export function emptyMask({ width, height }: { width: number; height: number }): Mask {
+  return { values: new Uint8Array(width * height), painted: new ImageData(width, height) };
+}
+
+/** A copy to paint on. */
+export function copied({ values, painted: { width, height } }: Mask): Mask {
+  return coloured({ values: values.slice(), painted: new ImageData(width, height) });
+}
+
+function coloured(made: Mask): Mask {
+  made.values.forEach((value, at) => made.painted.data.set(PAINTS[value] ?? [], 4 * at));
+  return made;
+}
+
+/** Gives a line, as wide as the brush, a class. Returns x, y, width and height of what may have changed. */
+export function paintLine({ values, painted }: Mask, from: Point, to: Point, radius: number, value: number): [number, number, number, number] {
+  const { width, height } = painted;
+  const edges = (one: number, other: number, size: number): [number, number] => [
+    Math.max(0, Math.floor(Math.min(one, other) - radius)),
+    Math.min(size, Math.ceil(Math.max(one, other) + radius) + 1),
+  ];
+  const [left, right] = edges(from.x, to.x, width);
+  const [top, bottom] = edges(from.y, to.y, height);
+  const [dx, dy] = [to.x - from.x, to.y - from.y];
+  for (let y = top; y < bottom; y += 1) {
+    for (let x = left; x < right; x += 1) {
+      const [px, py] = [x + 0.5 - from.x, y + 0.5 - from.y];
+      const along = Math.min(1, Math.max(0, (px * dx + py * dy) / (dx * dx + dy * dy || 1)));
+      if (Math.hypot(px - along * dx, py - along * dy) > radius) continue;
+      values[y * width + x] = value;
+      painted.data.set(PAINTS[value] ?? [], 4 * (y * width + x));
+    }
   }
-  return pixels;
+  return [left, top, right - left, bottom - top];
 }
 
 /** What a class is painted with: black the first one, and then the colours in turn. */
 export function classColour(index: number): readonly [number, number, number] {
   return index > 0 ? (COLOURS[(index - 1) % COLOURS.length] ?? GROUND) : GROUND;
 }
+
+/** By value: red, green, blue, and how strong. */
+const PAINTS = Array.from({ length: 256 }, (_, value) => [...(value === UNCOUNTED ? WHITE : classColour(value)), value === 0 ? 0 : STRENGTH]);
 
 /** The index of each colour of a PNG's palette: PNG specification, 11.2.3. */
 function paletteOf(bytes: DataView): Map<number, number> {

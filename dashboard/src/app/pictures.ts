@@ -42,6 +42,13 @@ export function picture(app: App, name: string, { id, size_bytes: size }: Pick<S
   return app.resources.read<ImageBitmap>(path, load, true);
 }
 
+/** The photo of a sample in its own pixels, undefined until it is loaded, null if there is none. */
+export function photo(app: App, name: string, id: number): ImageBitmap | null | undefined {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageBitmap | null> => await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+  return app.resources.read<ImageBitmap>(`${path}?whole`, load, true);
+}
+
 /** A sample that cannot be decoded has no picture, and no sound. */
 function broken(error: unknown): null {
   if (error instanceof DOMException && ["InvalidStateError", "EncodingError"].includes(error.name)) return null;

@@ -3,6 +3,7 @@
 import { type Api, modelPath, withQuery } from "../daemon/api";
 import type { App, Said } from "./app";
 import { likelyClassesOf } from "./labels";
+import { maskPath } from "./masks";
 import { plural } from "../page/format";
 import { to } from "./route";
 import { taskOf } from "../daemon/tasks";
@@ -118,11 +119,11 @@ export function loadMore(app: App, model: Model, listed: Listed): void {
   app.resources.mark([listPath(app, model.name)]);
 }
 
-/** Gives samples a label, null for none. Can be undone. */
-export async function label(app: App, model: Model, ids: number[], value: unknown): Promise<void> {
+/** Gives samples a label, null for none. Can be undone. replaced: what undoes it, for labels that lists do not tell as a whole. */
+export async function label(app: App, model: Model, ids: number[], value: unknown, replaced?: unknown): Promise<void> {
   const work = workOf(app, model.name);
   const known = app.resources.peek<Listed>(listPath(app, model.name));
-  const before = ids.map((id) => ({ id, label: known?.items.find((each) => each.id === id)?.label ?? null }));
+  const before = ids.map((id) => ({ id, label: replaced !== undefined ? replaced : (known?.items.find((each) => each.id === id)?.label ?? null) }));
   const changes = ids.map((id) => ({ id, label: value }));
   if (await inTurn(work, () => relabel(app, model, changes))) work.undo.push(before);
 }
@@ -148,6 +149,7 @@ async function relabel(app: App, model: Model, changes: { id: number; label: unk
   return await app.act(`label:${model.name}`, stale, async () => {
     await each(changes, async ({ id, label: value }) => {
       const changed = await app.api.patch<Sample>(modelPath(model.name, `/samples/${id}`), { label: value });
+      app.resources.forget(maskPath(model.name, id));
       app.resources.update<Listed>(path, ({ items }) => {
         const listed = items.find((sample) => sample.id === id);
         if (listed) Object.assign(listed, { label: changed.label, split: changed.split });

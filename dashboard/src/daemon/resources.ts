@@ -103,6 +103,11 @@ export class Resources {
     }));
   }
 
+  /** What is known of the addresses at or below this one, even if it was never to change. */
+  forget(place: string): void {
+    for (const key of this.#entries.keys()) if (isBelow(key, place)) this.#entries.delete(key);
+  }
+
   /** Load from now on, beginning with all that the page needs. Resolves with whether that is there. */
   async open(fail: (error: unknown) => void): Promise<boolean> {
     this.#fail = fail;

@@ -14,6 +14,7 @@ const HANDLERS = [
   "onkeydown",
   "onpointermove",
   "onpointerdown",
+  "onlostpointercapture",
   "onpointerenter",
   "onpointerleave",
   "onfocus",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
-from browser import Tab
+from browser import SERIOUS, Tab
 from masks import CLASSES, PREPROCESS, mask_model, png, scene
+from PIL import Image
 from support import Served, wait_until
 
 SIDE = 32
@@ -66,3 +68,47 @@ def test_a_stored_mask_is_shown_beside_the_predicted_one(
     answer = page.get_by_role("region", name="Prediction of version 1")
     answer.locator("figure[data-key=predicted] canvas").wait_for()
     answer.get_by_text(f"Sample {sample['id']}: mask 32\u00d732").wait_for()
+
+
+def stored(served: Served, sample: int) -> np.ndarray:
+    """The values of a sample's mask."""
+    content = served.http.get(f"/v1/models/painted/samples/{sample}/mask").content
+    with Image.open(io.BytesIO(content)) as opened:
+        return np.asarray(opened)
+
+
+def test_a_mask_is_corrected_with_a_brush_and_a_photo_without_gets_one(
+    tab: Callable[..., Tab], served: Served, masked: list[np.ndarray], axe: str
+) -> None:
+    first, _, bare = [
+        each["id"] for each in served.http.get("/v1/models/painted/samples").json()["items"]
+    ]
+    page = tab(served).open("/models/painted/samples")
+    page.locator(f"#sample-{first}").click()
+    editor = page.get_by_role("group", name=f"Mask of sample {first}")
+    editor.get_by_role("button", name="rim").click()
+    photo = editor.get_by_role("application")
+    room = photo.bounding_box()
+    pixel = room["height"] / SIDE
+    left = room["x"] + (room["width"] - room["height"]) / 2
+    page.mouse.move(left + 2.5 * pixel, room["y"] + 5.5 * pixel)
+    page.mouse.down()
+    page.mouse.move(left + 20.5 * pixel, room["y"] + 5.5 * pixel, steps=3)
+    page.mouse.up()
+    wanted = masked[0].copy()
+    wanted[5, 2:21] = 2
+    wait_until(lambda: np.array_equal(stored(served, first), wanted), "the stored stroke")
+    page.get_by_role("button", name="Undo").click()
+    wait_until(lambda: np.array_equal(stored(served, first), masked[0]), "the mask as it was")
+    page.evaluate(axe)
+    assert page.evaluate(SERIOUS) == []
+
+    page.locator(f"#sample-{bare}").click()
+    photo = page.get_by_role("group", name=f"Mask of sample {bare}").get_by_role("application")
+    photo.press("2")
+    for key in ("ArrowRight", "ArrowDown", "Space"):
+        photo.press(key)
+    page.get_by_role("option", name="mask 32\u00d732").nth(2).wait_for()
+    assert np.unique(stored(served, bare)).tolist() == [0, 1]
+    page.get_by_role("button", name="Undo").click()
+    page.locator(f"#sample-{bare}", has_text="no label").wait_for()

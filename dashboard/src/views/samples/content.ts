@@ -30,7 +30,7 @@ export function sampleView(app: App, model: Model, sample: Shown): Child {
   return showsPictures(model) ? tensorPicture(app, model, sample.id) : valuesView(app, model, sample.id);
 }
 
-function canvasOf(shown: ImageBitmap | ImageData | null): HTMLElement {
+export function canvasOf(shown: ImageBitmap | ImageData | null, id: string | null = null): HTMLElement {
   const draw = (canvas: HTMLCanvasElement): void => {
     if (!shown || painted.get(canvas) === shown) return;
     painted.set(canvas, shown);
@@ -38,7 +38,7 @@ function canvasOf(shown: ImageBitmap | ImageData | null): HTMLElement {
     if (shown instanceof ImageData) context?.putImageData(shown, 0, 0);
     else context?.drawImage(shown, 0, 0);
   };
-  return h("canvas", { class: `picture ${shown && shown.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown?.width ?? 1, height: shown?.height ?? 1, onpaint: draw });
+  return h("canvas", { id, class: `picture ${shown && shown.height <= PIXELS_TO ? "pixels" : ""}`, "aria-hidden": "true", width: shown?.width ?? 1, height: shown?.height ?? 1, onpaint: draw });
 }
 
 function tensorPicture(app: App, model: Model, id: number): HTMLElement {
@@ -52,7 +52,7 @@ function pictureView(app: App, model: Model, sample: Shown): HTMLElement {
   if (shown === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
   const { id, label } = sample;
   const over = shown && isMask(label) ? mask(app, model.name, id, label) : undefined;
-  return canvasOf(shown && over ? overlaid(shown, over) : (shown ?? null));
+  return canvasOf(shown && over ? overlaid(shown, over.painted) : (shown ?? null));
 }
 
 /** How loud a recording is over time, and its length. */
