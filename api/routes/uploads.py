@@ -87,6 +87,18 @@ ONE_TEXT = _one(
     text_pair={"type": "string", "description": "The second text, for a model of pairs."},
     spans={"type": ["array", "null"], "description": "A label that is spans, in place of label."},
 )
+RECORDING = {
+    "type": "object",
+    "required": ["recording"],
+    "additionalProperties": False,
+    "properties": {
+        "recording": {
+            "type": "array",
+            "items": {"type": "array"},
+            "description": "Rows of numbers, for a model with preprocess of kind windows.",
+        }
+    },
+}
 BINARY = {"schema": {"type": "string", "format": "binary"}}
 UPLOAD = body(
     {
@@ -95,6 +107,7 @@ UPLOAD = body(
                 "oneOf": [
                     ONE_SAMPLE,
                     ONE_TEXT,
+                    RECORDING,
                     {
                         "type": "object",
                         "required": ["samples"],

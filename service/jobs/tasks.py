@@ -118,6 +118,7 @@ def measurement(model: Model, store: Store, job: Job | None = None) -> Measureme
         simple=job is not None,
         ignore_index={**model.hyperparameters, **own}.get("ignore_index"),
         tokenizer=tokenizer_of(model, store),
+        features=model.features,
     )
 
 

@@ -13,9 +13,8 @@ from service import preprocess
 from service.errors import InvalidInput
 from service.models.hyperparameters import check_hyperparameters
 from service.preprocess.text_inputs import is_text
-from service.samples.ingest.csv_header import check_features
-from service.samples.ingest.csv_windows import row_signature
 from service.samples.ingest.require import require_names
+from service.samples.ingest.windows import check_channels
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from service.training.tasks import TASKS
 from storage.errors import Problem
@@ -118,8 +117,7 @@ def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
         spec.preprocess, prepared.signature, is_cut=is_cut, text=prepared.text
     )
     require_names(prepared.signature, preprocessing)
-    rows = row_signature(prepared.signature, preprocessing)
-    features = check_features(rows, spec.features, at="/spec/features")
+    features = check_channels(prepared.signature, preprocessing, spec.features, at="/spec/features")
     defaults = {k: v for k, v in spec.hyperparameters.items() if v is not None}
     new = NewModel(
         name=spec.name,

@@ -13,9 +13,8 @@ from service.federation.consent import merge_consent
 from service.models.hyperparameters import check_hyperparameters
 from service.models.promotion.policy import merge_gate
 from service.preprocess.text_inputs import LEAVE_OUT, is_text
-from service.samples.ingest.csv_header import check_features
-from service.samples.ingest.csv_windows import row_signature
 from service.samples.ingest.require import require_names
+from service.samples.ingest.windows import check_channels
 from service.training.tasks import TASKS
 from storage.errors import InUse, Problem
 from storage.records.jobs import JobState
@@ -163,8 +162,7 @@ def _checked(
         problems += error.problems
     try:
         given = None if isinstance(features, Unset) else features
-        rows = row_signature(model.signature, model.preprocess)
-        names = check_features(rows, given, at="/features")
+        names = check_channels(model.signature, model.preprocess, given, at="/features")
     except InvalidInput as error:
         problems += error.problems
     if problems:

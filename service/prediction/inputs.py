@@ -116,13 +116,14 @@ def _unfit(reader: TextReader, instance: Any, at: str) -> list[Problem]:
 
 
 def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
-    """One array per input, batch first; `label` and `key` are allowed.
+    """One array per input, batch first, or the rows of a recording to cut into windows; `label` and
+    `key` are allowed.
 
     Raises InvalidInput, TooLarge.
     """
     faults = Faults()
     with open_npz(io.BytesIO(body), max_bytes=max_bytes) as members:
-        batch = NpzBatch(model, members)
+        batch = NpzBatch(model, members, split=Split.TRAIN)
         chunks = [np.asarray(chunk.records) for chunk in batch.chunks(faults=faults)]
     _refuse(faults, batch.length)
     return Batch(np.concatenate(chunks))

@@ -176,6 +176,7 @@ def _parse_one(
         detail = f"a model that takes {chosen.things} has one input; send mixed inputs as tensors"
         raise WrongDescription("/kind", detail)
     parsed = chosen.parse_among({**description, "input": name}, specs)
+    parsed.check_target(signature.target)
     if parsed.augment is not None:
         labels_move = Pipeline((), {name: parsed}).masks(signature.target) is not None
         parsed.augment.check_model(signature, is_cut=is_cut, labels_move=labels_move)

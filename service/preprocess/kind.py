@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
-from storage.records.signatures import TensorSpec
+from storage.records.signatures import TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -59,6 +59,9 @@ class Kind(ABC):
     def mix(self) -> Mix | None:
         """The last step for batches in training."""
         return None if self.augment is None else self.augment.mix()
+
+    def check_target(self, target: TargetSpec) -> None:  # noqa: B027 - most make no labels
+        """Raises WrongDescription if labels that it makes are not those of the model."""
 
     @abstractmethod
     def describe(self) -> dict[str, Any]:

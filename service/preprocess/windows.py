@@ -1,34 +1,107 @@
 """Kind `windows`: sections of a sensor recording, standardized by channel.
 
-A CSV of many rows is cut into windows when it is uploaded (service/samples/ingest/csv_windows.py);
-tensors are already windows.
+A recording of many rows is cut into windows when it is uploaded
+(service/samples/ingest/windows.py); other tensors are already windows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from service.preprocess.augmentation.series import SeriesAugmentation
 from service.preprocess.checks import WrongDescription, refuse_unknown
 from service.preprocess.standardize import FIELDS as STANDARDIZE_FIELDS
 from service.preprocess.standardize import Standardize
-from storage.records.signatures import TensorSpec
+from storage.records.signatures import TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHOICES = {"layout": ("time_first", "channels_first"), "label": ("majority", "last")}
 """The choices; the first is the default."""
-FIELDS = (*STANDARDIZE_FIELDS, *CHOICES, "length", "stride")
+LONGEST = 1_000_000
+CHANNEL, HORIZON = "channel", "horizon"
+"""The fields of a forecast, whose horizon has at most so many rows."""
+FIELDS = (*STANDARDIZE_FIELDS, *CHOICES, "length", "stride", "forecast")
+
+
+class ForecastLabels(Struct, frozen=True):
+    """Labels that a recording holds itself: channels, some rows after a window.
+
+    channels: names of CSV columns, or their indices. horizon: the rows from a window's last one
+    to the last one that its label holds.
+    """
+
+    channels: tuple[str | int, ...]
+    horizon: int
+
+    @classmethod
+    def parse(cls, given: Any, channels: int) -> ForecastLabels | None:
+        """None if it is absent. channels: how many a row has. Raises WrongDescription."""
+        if given is None:
+            return None
+        if not isinstance(given, dict):
+            raise WrongDescription("/forecast", "a forecast has a channel and a horizon, in rows")
+        refuse_unknown(given, (CHANNEL, HORIZON))
+        horizon = given.get(HORIZON)
+        if type(horizon) is not int or not 1 <= horizon <= LONGEST:
+            detail = f"horizon is a whole number of rows from 1 to {LONGEST}"
+            raise WrongDescription("/forecast/horizon", detail)
+        channel = given.get(CHANNEL)
+        if channel is None:
+            channel = [*range(channels)]
+        listed = tuple(channel) if isinstance(channel, list | tuple) else (channel,)
+        known = all(type(each) in (str, int) for each in listed)
+        if not listed or not known or len(set(listed)) < len(listed):
+            detail = "channel is the name of a column, its index, or a list of different ones"
+            raise WrongDescription("/forecast/channel", detail)
+        beyond = [each for each in listed if isinstance(each, int) and not 0 <= each < channels]
+        if beyond:
+            detail = f"there is no channel {beyond[0]}; there are 0 to {channels - 1}"
+            raise WrongDescription("/forecast/channel", detail)
+        return cls(listed, horizon)
+
+    def describe(self) -> dict[str, Any]:
+        one = len(self.channels) == 1
+        return {CHANNEL: self.channels[0] if one else [*self.channels], HORIZON: self.horizon}
+
+    def steps(self, target: TargetSpec) -> int:
+        """How many rows a label holds: the last of the horizon, or all of it.
+
+        target: float32; of its shape, axes of 1 may be left out or added. Raises WrongDescription.
+        """
+        channels, shape = len(self.channels), tuple(size for size in target.shape if size > 1)
+        for steps in (1, self.horizon):
+            wanted = tuple(size for size in (steps, channels) if size > 1)
+            if (target.dtype, target.num_classes, shape) == ("float32", None, wanted):
+                return steps
+        held = "class indices" if target.num_classes else f"{target.dtype} {list(target.shape)}"
+        detail = (
+            f"the model's labels are {held}; a forecast of {channels} channels is float32 "
+            f"{[channels]}, or {[self.horizon, channels]} for each row up to the horizon"
+        )
+        raise WrongDescription("/forecast", detail)
+
+    def places(self, features: Sequence[str] | None) -> list[int]:
+        """The indices of the channels. features: the names of all. Raises WrongDescription."""
+        names = list(features or ())
+        for each in self.channels:
+            if isinstance(each, str) and each not in names:
+                known = f"there are {names[:20]}" if names else "the model has no features yet"
+                detail = f"there is no channel {each[:100]!r}; {known}"
+                raise WrongDescription("/forecast/channel", detail)
+        return [each if isinstance(each, int) else names.index(each) for each in self.channels]
 
 
 @dataclass(frozen=True)
 class Windows(Standardize):
     """layout: of the input. length, stride: in rows. label: of a window's rows, which counts.
+    forecast: what of the rows after it is its label instead.
 
     mean, std: one value per channel.
     """
@@ -40,6 +113,7 @@ class Windows(Standardize):
     channels: int = 0
     stride: int = 0
     label: str = "majority"
+    forecast: ForecastLabels | None = None
 
     @classmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Windows:
@@ -71,10 +145,17 @@ class Windows(Standardize):
             channels=channels,
             stride=stride,
             label=fields["label"],
+            forecast=ForecastLabels.parse(given.get("forecast"), channels),
         )
+
+    def check_target(self, target: TargetSpec) -> None:
+        if self.forecast is not None:
+            self.forecast.steps(target)
 
     def describe(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in (*CHOICES, "length", "stride")}
+        if self.forecast is not None:
+            own["forecast"] = self.forecast.describe()
         return {**super().describe(), **own}
 
     def apply(self, rows: NDArray[Any]) -> NDArray[Any]:

@@ -13,10 +13,10 @@ from service import allocator
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import Header, read_header, wrong_csv
 from service.samples.ingest.csv_lines import Row, in_groups, most_line_characters, read_lines
-from service.samples.ingest.csv_windows import Cutter, row_signature, windows_of
 from service.samples.ingest.intake import Faults, GoodSamples, IngestResult, Intake, UploadOptions
 from service.samples.ingest.labels import SHOWN_CHARACTERS, parse_columns, sent_columns
 from service.samples.ingest.texts import TextReader, reader_of
+from service.samples.ingest.windows import cutter_of, row_signature
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
 from storage.errors import Problem
@@ -69,12 +69,8 @@ class CsvSamples:
     ) -> None:
         self._texts = texts
         names = () if texts is None else texts.fields
-        kind = windows_of(model.signature, model.preprocess)
         rows = row_signature(model.signature, model.preprocess)
         self._model = replace(model, signature=rows)
-        self._cutter = (
-            None if kind is None else Cutter(model, kind, split=options.columns.get("split"))
-        )
         self._lines = read_lines(
             text, most_characters=most_line_characters(model, texts=len(names))
         )
@@ -86,9 +82,12 @@ class CsvSamples:
             ignore_columns=options.ignore_columns,
             texts=names,
         )
-        if kind is not None and "key" in self.columns.columns:
-            detail = "a window has many rows, and so no key; ignore_columns leaves the column out"
-            raise wrong_csv(Problem("/1", detail))
+        self._cutter = cutter_of(
+            model,
+            self.columns.columns,
+            split=options.columns.get("split"),
+            features=self.columns.features or model.features,
+        )
 
     def chunks(self, faults: Faults) -> Iterator[GoodSamples]:
         """Good samples, some at a time; the faults of others are added to `faults`."""
@@ -103,11 +102,11 @@ class CsvSamples:
         if self.total == 0:
             raise wrong_csv(Problem("/2", "there is no line behind the header"))
         if self._cutter is not None:
-            self._cutter.require_a_window()
+            yield from self._cutter.finish()
 
-    def warnings(self) -> tuple[str, ...]:
+    def warnings(self) -> Iterator[str]:
         """Warnings about the windows, for people."""
-        return () if self._cutter is None else self._cutter.warnings()
+        return iter(()) if self._cutter is None else self._cutter.warnings()
 
 
 def _learn_features(store: Store, model: Model, names: tuple[str, ...]) -> None:

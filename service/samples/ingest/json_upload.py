@@ -1,8 +1,11 @@
-"""Stores samples from JSON: one object, or `{"samples": [ … ]}`."""
+"""Stores samples from JSON: one object, `{"samples": [ … ]}`, or `{"recording": [ … ]}`."""
 
 from __future__ import annotations
 
 from typing import Any
+
+import numpy as np
+from msgspec.structs import replace
 
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
@@ -11,10 +14,13 @@ from service.samples.ingest.json_value import read_json
 from service.samples.ingest.labels import SENT, parse_columns, sent_columns
 from service.samples.ingest.spans import SPANS, SpanReader, with_label
 from service.samples.ingest.texts import TextReader, reader_of
+from service.samples.ingest.windows import cutter_of, row_signature
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.store import Store
 
+RECORDING = "recording"
+"""The field of a body that holds the rows of one, which are cut into windows."""
 ParsedSample = tuple[bytes, dict[str, Any]]
 """The record of a valid sample, and its columns."""
 
@@ -24,8 +30,11 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
 
     Raises InvalidInput with every bad sample.
     """
+    content = _parse_body(body)
+    if isinstance(content, dict) and RECORDING in content:
+        return _store_recording(store, model, content, options)
     parser = SampleParser(model, reader_of(model))
-    samples, prefix = _parse_body(body)
+    samples, prefix = _samples(content)
     with Intake(store, model, options) as intake:
         good: list[ParsedSample] = []
         for position, sample in enumerate(samples):
@@ -36,6 +45,38 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
                 good.append(parsed)
         intake.add(GoodSamples.of_parsed(good))
         return intake.commit(len(samples))
+
+
+def _store_recording(
+    store: Store, model: Model, content: dict[str, Any], options: UploadOptions
+) -> IngestResult:
+    """Cut its rows into windows. Raises InvalidInput with every bad row."""
+    cutter = cutter_of(model, (), split=options.columns.get("split"), features=model.features)
+    rows, others = content[RECORDING], sorted(set(content) - {RECORDING})
+    if cutter is None:
+        wanted = "a model with preprocess of kind windows takes recordings; send inputs"
+        raise _wrong_body(f"/{RECORDING}", wanted)
+    if others:
+        raise _wrong_body(f"/{others[0]}", f"{RECORDING} is the only field; ?split= names a split")
+    if not isinstance(rows, list):
+        raise _wrong_body(f"/{RECORDING}", "a recording is a list of rows, each a list of numbers")
+    (spec,) = row_signature(model.signature, model.preprocess).inputs
+    with Intake(store, model, options) as intake:
+        good: dict[int, bytes] = {}
+        for place, row in enumerate(rows):
+            record = tensors.parse(row, spec)
+            if isinstance(record, str):
+                intake.faults.sample([Problem(f"/{RECORDING}/{place}", f"row {place} {record}")])
+            else:
+                good[place] = record.tobytes()
+        records = np.frombuffer(b"".join(good.values()), np.uint8).reshape(
+            len(good), tensors.input_bytes(spec)
+        )
+        samples = GoodSamples(records, {"label": [None] * len(good)})
+        for windows in (*cutter.add(samples, [*good], len(rows)), *cutter.finish()):
+            intake.add(windows)
+        result = intake.commit(len(rows))
+        return replace(result, warnings=(*result.warnings, *cutter.warnings()))
 
 
 class SampleParser:
@@ -96,14 +137,17 @@ class SampleParser:
         return b"".join(parts)
 
 
-def _parse_body(body: bytes) -> tuple[list[Any], str]:
-    """The samples, and the JSON pointer of their list (empty for a single sample)."""
+def _parse_body(body: bytes) -> Any:
     try:
-        parsed = read_json(body)
+        return read_json(body)
     except ValueError as error:
         raise InvalidInput(
             "the body is not JSON", problems=[Problem("", f"{error}; send UTF-8 JSON")]
         ) from error
+
+
+def _samples(parsed: Any) -> tuple[list[Any], str]:
+    """The samples, and the JSON pointer of their list (empty for a single sample)."""
     if not isinstance(parsed, dict) or "samples" not in parsed:
         return [parsed], ""
     samples = parsed["samples"]

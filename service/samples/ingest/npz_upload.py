@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from service import allocator
 from service.errors import InvalidInput
@@ -15,8 +16,10 @@ from service.samples.ingest.intake import Faults, GoodSamples, IngestResult, Int
 from service.samples.ingest.labels import columns_of
 from service.samples.ingest.npz import Member, open_npz
 from service.samples.ingest.require import require_tensors
+from service.samples.ingest.windows import Cutter, cutter_of, row_signature
 from storage.errors import Problem
 from storage.records.models import Model
+from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
 from storage.store import Store
 
@@ -41,18 +44,29 @@ def store_npz(
             open_npz(path, max_bytes=max_bytes) as members,
             Intake(store, model, options) as intake,
         ):
-            batch = NpzBatch(model, members)
+            batch = NpzBatch(model, members, split=options.columns.get("split"))
             for chunk in batch.chunks(faults=intake.faults):
                 intake.add(chunk)
-            return intake.commit(batch.length)
+            result = intake.commit(batch.length)
+            return replace(result, warnings=(*result.warnings, *batch.warnings()))
     finally:
         allocator.trim()
 
 
 class NpzBatch:
-    """The arrays of one upload, checked against the model's signature."""
+    """The arrays of one upload, checked against the model's signature: samples, or the rows of a
+    recording to cut into windows. split: of those that name none.
+    """
 
-    def __init__(self, model: Model, members: dict[str, Member]) -> None:
+    def __init__(
+        self, model: Model, members: dict[str, Member], *, split: Split | None = None
+    ) -> None:
+        self._cutter: Cutter | None = None
+        rows = row_signature(model.signature, model.preprocess)
+        (first, *_), row = model.signature.inputs, rows.inputs[0]
+        if first.name in members and members[first.name].shape[1:] == row.shape != first.shape:
+            self._cutter = cutter_of(model, members, split=split, features=model.features)
+            model = replace(model, signature=rows)
         self._inputs = model.signature.inputs
         own = {spec.name for spec in self._inputs}
         self._readers = {
@@ -75,11 +89,21 @@ class NpzBatch:
             columns = self._columns(start, count, complaints)
             for row in sorted(complaints):
                 faults.sample(complaints[row])
+            good = [row for row in range(count) if row not in complaints]
             if complaints:
-                good = [row for row in range(count) if row not in complaints]
                 records = records[good]
                 columns = {name: [each[row] for row in good] for name, each in columns.items()}
-            yield GoodSamples(records, columns)
+            samples = GoodSamples(records, columns)
+            if self._cutter is None:
+                yield samples
+            else:
+                yield from self._cutter.add(samples, good, count)
+        if self._cutter is not None:
+            yield from self._cutter.finish()
+
+    def warnings(self) -> Iterator[str]:
+        """Warnings about the windows of a recording."""
+        return iter(()) if self._cutter is None else self._cutter.warnings()
 
     def _records(
         self, start: int, count: int, complaints: dict[int, list[Problem]]

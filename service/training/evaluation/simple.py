@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -72,18 +73,22 @@ def _mean_label(what: Measurement) -> Predict | None:
 
 
 def _last_value(what: Measurement, dataset: Batches) -> Predict | None:
-    """The last row of a window, if its channels are what a label has: that of a forecast."""
+    """The last row of a window, if its channels are what a label has: as a forecast says, or as the
+    label's last axis.
+    """
     inputs, label = what.signature.inputs, what.signature.target.shape
     kind = for_signature(what.signature, what.preprocess).kinds.get(inputs[0].name)
     if len(inputs) > 1 or not isinstance(kind, Windows) or not isinstance(dataset, Preprocessed):
         return None
-    if kind.channels > 1 and label[-1:] != (kind.channels,):
+    places = [*range(kind.channels)]
+    if kind.forecast is not None:
+        places = kind.forecast.places(what.features)
+    elif kind.channels > 1 and label[-1:] != (kind.channels,):
         return None
-    windows, stored = kind.by_time, dataset.stored
-    between = (1,) * (len(label) - 1) if label else ()
+    windows, stored, steps = kind.by_time, dataset.stored, prod(label) // len(places)
 
     def predict(batch: Indices) -> Array:
-        last: NDArray[Any] = windows(stored.inputs(batch)[0])[:, -1]
-        return last.reshape(len(batch), *between, *last.shape[1:]) if label else last[:, 0]
+        last: NDArray[Any] = windows(stored.inputs(batch)[0])[:, -1:, places]
+        return np.repeat(last, steps, axis=1).reshape(len(batch), *label)
 
     return predict

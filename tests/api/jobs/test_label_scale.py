@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from math import prod
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
+from series import series_model
 from support import Served, mlp
 
 LENGTH, TRAIN = 24, 600
@@ -34,20 +34,6 @@ def plain(outputs: int = 1) -> Rows:
     standard = (data["label"] - 50) / 10
     label = (standard * DEVIATIONS + MEANS)[:, :outputs].astype(np.float32)
     return {"x": (data["x"][:, :, 0] - 50) / 10, "label": label}
-
-
-def forecaster(window: Sequence[int] = (LENGTH, 1), label: Sequence[int] = (1,)) -> bytes:
-    """Windows → numbers."""
-    model = onnx.load_from_string(mlp(prod(window), 32, prod(label), inputs="flat"))
-    graph, shape = model.graph, np.array([-1, *label])
-    graph.node.insert(0, helper.make_node("Flatten", ["x"], ["flat"], name="flatten"))
-    graph.node.append(helper.make_node("Reshape", ["logits", "shape"], ["y"], name="reshape"))
-    graph.initializer.append(numpy_helper.from_array(shape, "shape"))
-    for info, name, dims in ((graph.input[0], "x", window), (graph.output[0], "y", label)):
-        value = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, ["batch", *dims])
-        info.CopyFrom(value)
-    content: bytes = model.SerializeToString()
-    return content
 
 
 def registered(served: Served, name: str, model: bytes, data: Rows, **spec: Any) -> str:
@@ -102,7 +88,9 @@ def test_a_forecast_is_learned_by_default_as_if_its_labels_had_been_scaled_by_ha
         ("forecast-unscaled", label, OFF),
     ):
         rows = {**data, "label": labels}
-        registered(served, name, forecaster(), rows, preprocess={"kind": "windows"})
+        registered(
+            served, name, series_model((LENGTH, 1), (1,)), rows, preprocess={"kind": "windows"}
+        )
         served.train(name, seed=1, **asked)
         found[name] = version(served, name)
     scores = {name: made["metrics"]["r2"] for name, made in found.items()}
@@ -142,7 +130,7 @@ def test_the_last_value_of_a_window_is_that_of_the_labels_channels(
     name = "-".join(["last", layout, *map(str, (*window, *label))])
     preprocess = {"kind": "windows", "layout": layout}
     rows = {"x": x + 5, "label": y + 5}
-    registered(served, name, forecaster(window, label), rows, preprocess=preprocess)
+    registered(served, name, series_model(window, label), rows, preprocess=preprocess)
     served.train(name, max_steps=1)
     verdict = version(served, name)["verdict"]
     truth = rows["label"][TRAIN:]

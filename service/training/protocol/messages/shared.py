@@ -32,7 +32,7 @@ class Measurement(Serialized, frozen=True):
     reference, base_set: whether to compare on these sets as well. preprocess, cache: as in Train.
     tokenizer: its path, if the model has one. own_loss: if loss is `output`. ignore_index: the
     class whose labels do not count. simple: whether the candidate is compared with simple
-    predictions, too.
+    predictions, too. features: of the model.
     """
 
     signature: Signature
@@ -50,6 +50,7 @@ class Measurement(Serialized, frozen=True):
     ignore_index: int | None = None
     simple: bool = False
     tokenizer: str | None = None
+    features: tuple[str, ...] | None = None
 
 
 class Artifacts(Serialized, frozen=True):

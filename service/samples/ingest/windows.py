@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
 
+from service.errors import InvalidInput
 from service.preprocess import Description, for_signature
+from service.preprocess.checks import WrongDescription
 from service.samples.ingest import tensors
-from service.samples.ingest.csv_header import wrong_csv
+from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.intake import GoodSamples
+from service.samples.ingest.labels import LabelReader, label_reader
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Label, Split
@@ -28,7 +31,7 @@ BYTES_AT_ONCE = 8 * 2**20
 PARTS = 10
 """One part in ten is for validation."""
 WINDOWS_A_PART = 4
-"""Length, in windows, of a part of a recording whose windows overlap."""
+"""Length, in windows and their labels' rows, of a part of a recording whose windows overlap."""
 
 
 def windows_of(signature: Signature, preprocess: Sequence[Description]) -> Windows | None:
@@ -49,6 +52,42 @@ def row_signature(signature: Signature, preprocess: Sequence[Description]) -> Si
     return replace(signature, inputs=(kind.row_spec(signature.inputs[0]),))
 
 
+def check_channels(
+    signature: Signature,
+    preprocess: Sequence[Description],
+    features: Sequence[str] | None,
+    *,
+    at: str,
+) -> tuple[str, ...] | None:
+    """As `check_features`, for a model that may cut recordings. Raises InvalidInput."""
+    names = check_features(row_signature(signature, preprocess), features, at=at)
+    kind = windows_of(signature, preprocess)
+    if names and kind is not None and kind.forecast is not None:
+        try:
+            kind.forecast.places(names)
+        except WrongDescription as error:
+            problems = [Problem(at, error.detail)]
+            raise InvalidInput("features and forecast differ", problems=problems) from error
+    return names
+
+
+def cutter_of(
+    model: Model, columns: Collection[str], *, split: Split | None, features: Sequence[str] | None
+) -> Cutter | None:
+    """Of a recording; None for a model with one sample per row.
+
+    columns: what it says of its rows. split, features: see `Cutter`. Raises InvalidInput.
+    """
+    kind = windows_of(model.signature, model.preprocess)
+    if kind is None:
+        return None
+    if "key" in columns:
+        raise _wrong("a window has many rows, and so no key; leave the column out")
+    if "label" in columns and kind.forecast is not None:
+        raise _wrong("labels are made of the recording's own rows; leave the column out")
+    return Cutter(model, kind, split=split, features=features)
+
+
 class Cutter:
     """Takes rows in order, and builds windows from them.
 
@@ -56,9 +95,22 @@ class Cutter:
     recording is divided into parts, and one in ten is for validation; the bytes of the first window
     choose the first of these. If single windows were split, nearly equal ones would be in both
     splits. Windows that cross from one split into the other are left out.
+
+    The label of a forecast is of the rows behind the window, which must be of its split, too.
+    Windows at the end whose label is still to come have none. features: names of the channels.
+    Raises InvalidInput.
     """
 
-    def __init__(self, model: Model, kind: Windows, *, split: Split | None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        kind: Windows,
+        *,
+        split: Split | None,
+        features: Sequence[str] | None,
+    ) -> None:
+        self._forecast = None if kind.forecast is None else _Labels(model, kind, features)
+        self._span = kind.length + (0 if kind.forecast is None else kind.forecast.horizon)
         self._spec: TensorSpec = kind.row_spec(model.signature.inputs[0])
         target = model.signature.target
         self._by_majority = kind.label == "majority" and target.num_classes and not target.shape
@@ -70,6 +122,7 @@ class Cutter:
         self._phase: int | None = None
         self.rows = 0
         self.left_out = 0
+        self._waiting = 0
 
     def add(self, rows: GoodSamples, good: Sequence[int], count: int) -> Iterator[GoodSamples]:
         """good: the positions of the rows among `count`; no window crosses a bad one."""
@@ -81,37 +134,49 @@ class Cutter:
             about[at] = dict(zip(rows.columns, values, strict=True))
         self._rows += about
         self.rows += count
-        yield from self._windows()
+        yield from self._windows(self._span)
 
-    def require_a_window(self) -> None:
-        """Raises InvalidInput if the recording has ended and was shorter than a window."""
+    def finish(self) -> Iterator[GoodSamples]:
+        """The windows whose label is still to come, once the recording has ended.
+
+        Raises InvalidInput if it was shorter than a window.
+        """
         length = self._kind.length
         if self.rows < length:
             detail = f"the recording has {self.rows} rows, and a window of this model {length}"
-            raise wrong_csv(
-                Problem("", f"{detail}; send a longer recording, each in a CSV of its own")
+            raise _wrong(f"{detail}; send a longer recording, each in a body of its own")
+        if self._forecast is not None and len(self._rows) >= length:
+            self._waiting = len(self._rows)
+            yield from self._windows(length)
+
+    def warnings(self) -> Iterator[str]:
+        """How many windows were left out, and how many rows those hold that wait for a label."""
+        if self.left_out:
+            yield (
+                f"{self.left_out} windows were left out: they reach from one split into the other,"
+                " or over a row that cannot be read"
+            )
+        if self._waiting:
+            yield (
+                "the windows at the end wait for their labels; begin the next recording with the"
+                f" last {self._waiting} rows of this one, and they get them"
             )
 
-    def warnings(self) -> tuple[str, ...]:
-        """How many windows were left out, if any were."""
-        if not self.left_out:
-            return ()
-        return (
-            f"{self.left_out} windows were left out: they reach from one split into the other, or"
-            " over a row that cannot be read",
-        )
-
-    def _windows(self) -> Iterator[GoodSamples]:
+    def _windows(self, span: int) -> Iterator[GoodSamples]:
+        """The next ones. span: how many rows each needs, with those of its label."""
         kind, length, stride = self._kind, self._kind.length, self._kind.stride
         whole = self._records.view(tensors.little_endian(self._spec.dtype))
-        starts = range(0, len(whole) - length + 1, stride)
+        starts = range(0, len(whole) - span + 1, stride)
         step = max(1, BYTES_AT_ONCE // (length * self._records.shape[1]))
         for first in range(0, len(starts), step):
             some = starts[first : first + step]
             kept = [at for at in some if self._is_kept(at, whole[at : at + length])]
-            windows = np.stack([whole[at : at + length] for at in kept]) if kept else whole[:0]
             if kept:
-                yield self._samples(kind.laid(windows), kept)
+                windows = np.stack([whole[at : at + length] for at in kept])
+                samples = self._samples(kind.laid(windows), kept)
+                if self._forecast is not None and span > length:
+                    samples.columns["label"] = self._forecast.of(whole, kept)
+                yield samples
         done = len(starts) * stride
         self._records, self._rows = self._records[done:], self._rows[done:]
         self._start += done
@@ -127,12 +192,12 @@ class Cutter:
         return samples
 
     def _is_kept(self, at: int, window: NDArray[np.generic]) -> bool:
-        rows = self._rows[at : at + self._kind.length]
+        rows = self._rows[at : at + self._span]
         if self._phase is None:
             digest = sha256(np.ascontiguousarray(window).tobytes()).digest()
             self._phase = digest[0] % PARTS
-        splits = {row["split"] for row in rows if row is not None}
-        ends = (self._start + at, self._start + at + self._kind.length - 1)
+        splits = {row.get("split") for row in rows if row is not None}
+        ends = (self._start + at, self._start + at + len(rows) - 1)
         named = self._split is not None or splits != {None}
         is_kept = None not in rows and len(splits) == 1
         if is_kept and not named and self._kind.stride < self._kind.length:
@@ -142,12 +207,13 @@ class Cutter:
 
     def _split_of(self, at: int) -> Split | None:
         row = self._rows[at]
-        named = self._split if row is None or row["split"] is None else row["split"]
+        own = None if row is None else row.get("split")
+        named = self._split if own is None else own
         overlap = self._kind.stride < self._kind.length
         return self._part_split(self._start + at) if named is None and overlap else named
 
     def _part_split(self, row: int) -> Split:
-        part = row // (WINDOWS_A_PART * self._kind.length)
+        part = row // (WINDOWS_A_PART * self._span)
         return Split.TRAIN if (part + (self._phase or 0)) % PARTS else Split.VALIDATION
 
     def _label(self, at: int) -> Label:
@@ -160,3 +226,32 @@ class Cutter:
         most = max(counts.values(), default=0)
         # Among equally frequent labels, the later one.
         return next((label for label in reversed(given) if counts[label] == most), None)
+
+
+class _Labels:
+    """The labels of a forecast. features: names of the channels. Raises InvalidInput."""
+
+    def __init__(self, model: Model, kind: Windows, features: Sequence[str] | None) -> None:
+        assert kind.forecast is not None
+        target, reader = model.signature.target, label_reader(model)
+        assert isinstance(reader, LabelReader)
+        self._reader, self._shape = reader, target.shape
+        try:
+            self._places = kind.forecast.places(features)
+        except WrongDescription as error:
+            raise _wrong(f"{error.detail}; the CSV's header or PATCH features names them") from None
+        steps, horizon = kind.forecast.steps(target), kind.forecast.horizon
+        self._behind = kind.length - 1 + np.arange(horizon + 1 - steps, horizon + 1)
+
+    def of(self, rows: NDArray[np.generic], starts: Sequence[int]) -> list[Label]:
+        """Of the windows at these rows. rows: (n, channels)."""
+        values = rows[np.array(starts)[:, None] + self._behind][..., self._places]
+        labels, wrong = self._reader.read(values.reshape(len(starts), *self._shape))
+        if wrong:
+            raise _wrong(next(iter(wrong.values())))
+        return labels
+
+
+def _wrong(detail: str) -> InvalidInput:
+    problems = [Problem("", detail)]
+    return InvalidInput("the recording cannot be cut into windows", problems=problems)
