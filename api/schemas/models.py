@@ -234,8 +234,9 @@ class InputBody(Body):
 class TargetBody(InputBody):
     """What a label is. num_classes: class indices run from 0 to num_classes - 1.
 
-    span_types: of the spans of a text, if these are its label. Else a shape that holds 0: the loss
-    takes no label.
+    span_types: of the spans of a text, if these are its label. box_classes: how many classes the
+    boxes of a photo have, if these are; at most shape[0]. Else a shape that holds 0: the loss takes
+    no label.
     """
 
 

@@ -121,14 +121,23 @@ class MaskBody(Body):
     counts: str
 
 
+class BoxBody(Body):
+    """x, y, width and height in the photo's own pixels. label: a class, by index if unnamed."""
+
+    box: tuple[float, float, float, float]
+    label: str | int
+    probability: float
+
+
 class PredictionBody(Body):
     """One instance; what JSON cannot say is null. docs/prediction.md.
 
     A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
     index; with a class for each of several positions `label` alone. Binary cross entropy:
-    `probabilities`. `supcon`: `embedding`. Texts of `token_classification`: `spans`. Else:
-    `values`. `?top=` replaces these by `top`; `?output=` replaces all but `label`, `probability`
-    and `spans` by `outputs`; `?masks=` replaces the `label` of a photo's pixels by `masks`.
+    `probabilities`. `supcon`: `embedding`. Texts of `token_classification`: `spans`. Photos of
+    `detection`: `boxes`. Else: `values`. `?top=` replaces these by `top`; `?output=` replaces all
+    but `label`, `probability`, `spans` and `boxes` by `outputs`; `?masks=` replaces the `label` of
+    a photo's pixels by `masks`.
     """
 
     label: Any = None
@@ -137,6 +146,7 @@ class PredictionBody(Body):
     embedding: list[Any] | None = None
     spans: list[SpanBody] | None = None
     masks: list[MaskBody] | None = None
+    boxes: list[BoxBody] | None = None
     values: list[Any] | None = None
     top: LikeliestBody | None = None
     outputs: dict[str, Any] | None = None

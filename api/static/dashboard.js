@@ -951,7 +951,8 @@ var TASKS = {
   supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
   causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] }
+  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] }
 };
 var METRICS = {
   accuracy: { higherIsBetter: true },
@@ -969,7 +970,9 @@ var METRICS = {
   top_3_token_accuracy: { higherIsBetter: true },
   top_5_token_accuracy: { higherIsBetter: true },
   span_f1: { higherIsBetter: true },
-  token_accuracy: { higherIsBetter: true }
+  token_accuracy: { higherIsBetter: true },
+  map_50: { higherIsBetter: true },
+  map: { higherIsBetter: true }
 };
 var METRICS_OF_OWN_LOSS = ["loss"];
 function taskOf(loss) {

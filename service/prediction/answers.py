@@ -47,7 +47,7 @@ def arrays_of(fields: Fields) -> Fields:
     """The fields that are arrays. Raises InvalidInput if none is."""
     found = {name: array for name, array in fields.items() if not array.dtype.hasobject}
     if not found:
-        detail = "spans are told as application/json; for an array name an output of the model"
+        detail = "spans and boxes are told as application/json; for an array name an output"
         raise InvalidInput("the answer is no array", problems=[Problem("/query/output", detail)])
     return found
 

@@ -52,7 +52,7 @@ class Serving(Struct, frozen=True):
 class Prediction(Struct, frozen=True):
     """Every output of the model by name, batch first, and the version that computed it.
 
-    sizes: height and width of the photos that masks are of, as they are seen.
+    sizes: height and width of the photos that masks or boxes are of, as they are seen.
     """
 
     serving: Serving

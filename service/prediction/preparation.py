@@ -35,7 +35,8 @@ def described(
     }
     if files:
         said["lengths"] = [len(file) for file in files]
-        said["masks"] = for_model(model).masks(model.signature.target) is not None
+        pipeline, target = for_model(model), model.signature.target
+        said["sizes"] = bool(pipeline.masks(target) or pipeline.boxes(target))
     return {"preprocess": said}
 
 
@@ -45,9 +46,9 @@ def as_tensor(files: Sequence[bytes]) -> Tensors:
 
 
 def sizes_of_photos(header: Mapping[str, Any], tensors: Tensors) -> list[tuple[int, int]]:
-    """Height and width of each photo as it is seen, where the model makes masks of them."""
+    """Height and width of each photo as it is seen, where the answer is about its pixels."""
     said = header.get("preprocess")
-    if said is None or not said.get("masks"):
+    if said is None or not said.get("sizes"):
         return []
     from service.preprocess.pictures import upright_size
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec import Struct
 
 from service.errors import InvalidInput
+from service.prediction.boxes import told_boxes
 from service.prediction.frames import Array, Tensors
 from service.preprocess.text_inputs import WORDS
 from service.training.tasks import TASKS, losses
@@ -24,11 +27,13 @@ class Wanted(Struct, frozen=True):
     outputs: tuple[str, ...] = ()
 
 
-def interpret(model: Model, outputs: Tensors, wanted: Wanted) -> dict[str, Array]:
+def interpret(
+    model: Model, outputs: Tensors, wanted: Wanted, sizes: Sequence[tuple[int, int]] = ()
+) -> dict[str, Array]:
     """Each field of the answer, batch first; `top/label` is the field `label` of `top`.
 
-    They are the task's, where `outputs/NAME` replace those of WHOLE; of texts with spans these, a
-    list of objects for each. Raises InvalidInput.
+    They are the task's, where `outputs/NAME` replace those of WHOLE; of texts with spans and of
+    photos with boxes these, a list of objects for each. sizes: of the photos. Raises InvalidInput.
     """
     problems = [
         Problem("/query/output", f"there is no output {name!r}; there are {_names(outputs)}")
@@ -45,6 +50,8 @@ def interpret(model: Model, outputs: Tensors, wanted: Wanted) -> dict[str, Array
     main = outputs[model.output] if model.output in outputs else next(iter(outputs.values()))
     if WORDS in outputs:
         fields = {"spans": _spans(model, main, outputs[WORDS])}
+    elif (found := task.boxes(main)) is not None:
+        fields = {"boxes": told_boxes(model, found, sizes)}
     else:
         fields = task.prediction(main, top=wanted.top)
     if wanted.outputs:

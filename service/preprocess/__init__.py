@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # the daemon's, not a child's
 
     from service.preprocess.augmentation.draws import Draws
     from service.preprocess.augmentation.mixing import Mix
+    from service.preprocess.boxes.boxes import Boxes
     from service.preprocess.masks.masks import Masks
     from storage.records.models import Model
 
@@ -78,6 +79,14 @@ class Pipeline(Struct, frozen=True):
         from service.preprocess.masks.masks import masks_of
 
         return masks_of(self.files, target)
+
+    def boxes(self, target: TargetSpec) -> Boxes | None:
+        """The form of labels that are boxes on an image; None for a model of others."""
+        if target.box_classes is None:
+            return None
+        from service.preprocess.boxes.boxes import boxes_of
+
+        return boxes_of(self.files, target)
 
     def augmented(self, place: int, rows: Array, *, ids: Sequence[int], draws: Draws) -> Array:
         """Preprocessed rows as training sees them. place: of their input. ids: of their samples."""
@@ -140,6 +149,9 @@ def parse(
     """
     listed = [given] if isinstance(given, Mapping) else list(given)
     problems: list[Problem] = []
+    if signature.target.box_classes and not any(each.get("kind") == "image" for each in listed):
+        detail = 'labels are boxes on photos; add {"kind": "image"}, which makes tensors of these'
+        problems.append(Problem("/spec/preprocess", detail))
     complete: list[dict[str, Any]] = []
     for position, description in enumerate(listed):
         at = "/spec/preprocess" + (
@@ -178,6 +190,7 @@ def _parse_one(
     parsed = chosen.parse_among({**description, "input": name}, specs)
     parsed.check_target(signature.target)
     if parsed.augment is not None:
-        labels_move = Pipeline((), {name: parsed}).masks(signature.target) is not None
+        alone, target = Pipeline((), {name: parsed}), signature.target
+        labels_move = bool(alone.masks(target) or alone.boxes(target))
         parsed.augment.check_model(signature, is_cut=is_cut, labels_move=labels_move)
     return parsed.describe()

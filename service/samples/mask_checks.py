@@ -1,4 +1,4 @@
-"""Has masks checked against their photos in a process: both may be malicious."""
+"""Has masks and boxes checked against their photos in a process: files may be malicious."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from service.errors import ChildDied
-from service.prediction.frames import SIZES, Frame, decode, encode
+from service.prediction.frames import SIZES, Array, Frame, decode, encode
 from service.processes.children import Children
 from service.processes.exits import ErrorTail, describe_exit
 from service.samples.columns import Unfitted, Value
@@ -51,7 +51,7 @@ class SentMask(Unfitted, frozen=True):
 
 
 class MaskCheck:
-    """Checks the masks of one request; its process starts with the first of them.
+    """Checks the masks or boxes of one request; its process starts with the first of them.
 
     warnings: what may be wrong with those that are stored, for people.
     """
@@ -75,6 +75,12 @@ class MaskCheck:
         if answer.header.get("black_and_white"):
             self.warnings = (BLACK_AND_WHITE,)
         return answer.tensors["png"].tobytes(), None
+
+    def size_of(self, photo: bytes) -> tuple[tuple[int, int] | None, str | None]:
+        """Height and width of a photo as it is seen, or what is wrong with it. Raises ChildDied."""
+        header = self._checks.wait(self._ask(Frame({}, {"photo": as_tensor(photo)}))).header
+        size, fault = header.get("size"), header.get("fault")
+        return size and (size[0], size[1]), fault
 
     async def _ask(self, question: Frame) -> Frame:
         if self._process is None:
@@ -110,8 +116,12 @@ class MaskCheck:
 def question_of(target: TargetSpec, sent: SentMask, photo: bytes) -> Frame:
     """What the process is asked. photo: the file that the mask is of."""
     header = {"runs": sent.runs, "classes": target.num_classes, "names": target.classes or ()}
-    files = {"photo": photo, "mask": sent.png}
-    return Frame(header, {name: np.frombuffer(data, np.uint8) for name, data in files.items()})
+    return Frame(header, {"photo": as_tensor(photo), "mask": as_tensor(sent.png)})
+
+
+def as_tensor(data: bytes) -> Array:
+    """The bytes of a file."""
+    return np.frombuffer(data, np.uint8)
 
 
 async def _exchange(process: asyncio.subprocess.Process, question: Frame) -> Frame:

@@ -11,6 +11,7 @@ import numpy as np
 
 from service.errors import InvalidInput
 from service.preprocess import for_model
+from service.preprocess.boxes.labels import shown_boxes
 from service.preprocess.masks.labels import PNG, size_of
 from service.preprocess.text_inputs import KIND
 from service.samples.columns import ASKED, Unfitted
@@ -64,6 +65,8 @@ def shown_label(model: Model, label: int | bytes | None) -> Any:
     target = model.signature.target
     if target.span_types is not None:
         return load(label.decode())
+    if target.box_classes:
+        return shown_boxes(label, target)
     return np.frombuffer(label, little_endian(target.dtype)).reshape(target.shape).tolist()
 
 

@@ -28,6 +28,8 @@ class TargetSpec(Struct, frozen=True):
     whatever its index and name become; None for 0, 1, … classes_made: how many ids were ever
     assigned, since none is reused; None for num_classes. may_ignore: whether positions may have the
     label IGNORED. span_types: if a label is spans of a text, of these types, stored as JSON.
+    box_classes: if a label is boxes on a photo, at most shape[0], each of one of so many classes,
+    stored as JSON.
     """
 
     name: str
@@ -39,6 +41,7 @@ class TargetSpec(Struct, frozen=True):
     classes_made: int | None = None
     may_ignore: bool = False
     span_types: tuple[str, ...] | None = None
+    box_classes: int | None = None
 
     @property
     def ids(self) -> tuple[int, ...]:

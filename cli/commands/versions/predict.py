@@ -88,13 +88,15 @@ def _echo(found: dict[str, Any]) -> None:
 
 
 def _answer(prediction: dict[str, Any]) -> str:
-    """The label, likeliest classes, spans or numbers; then the outputs that were asked for."""
+    """The label, likeliest classes, spans, boxes or numbers; then outputs that were asked for."""
     told = dict(prediction)
     if (top := told.pop("top", None)) is not None:
         ranked = zip(top["label"], top["probability"], strict=True)
         told["label"] = [f"{plain(label)} {plain(probability)}" for label, probability in ranked]
     if (spans := told.get("spans")) is not None:
         told["label"] = [_span(each) for each in spans]
+    if (boxes := told.get("boxes")) is not None:
+        told["label"] = [_box(each) for each in boxes]
     numbers = next(
         (told[name] for name in ("label", "values", "embedding", "probabilities") if name in told),
         None,
@@ -105,3 +107,7 @@ def _answer(prediction: dict[str, Any]) -> str:
 
 def _span(each: dict[str, Any]) -> str:
     return f"{each['label']} {each['start']}-{each['end']} {plain(each['score'])}"
+
+
+def _box(each: dict[str, Any]) -> str:
+    return f"{each['label']} {plain(each['box'])} {plain(each['probability'])}"

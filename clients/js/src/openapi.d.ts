@@ -9,6 +9,12 @@ export interface BlockerBody {
   detail: string;
 }
 
+export interface BoxBody {
+  box: Array<unknown>;
+  label: string | number;
+  probability: number;
+}
+
 export interface CompleteRequest {
   temperature?: number;
   top_p?: number;
@@ -40,7 +46,7 @@ export interface FaultBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "map_50" | "map";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -52,7 +58,7 @@ export interface GateBody {
 
 export interface GateSettings {
   mode?: "always" | "if_not_worse" | "manual" | null;
-  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | null;
+  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "map_50" | "map" | null;
   margin?: number | null;
   min_validation_samples?: number | null;
   min_per_class?: number | null;
@@ -227,7 +233,7 @@ export interface ModelBody {
   inputs: Array<InputBody>;
   target: TargetBody;
   base: number;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -285,7 +291,7 @@ export interface ModelHyperparameters {
 
 export interface ModelSpecBody {
   name: string;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | LossOutput;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   output?: string | null;
   trainable?: Array<unknown> | null;
@@ -343,6 +349,7 @@ export interface PredictionBody {
   embedding?: Array<unknown> | null;
   spans?: Array<SpanBody> | null;
   masks?: Array<MaskBody> | null;
+  boxes?: Array<BoxBody> | null;
   values?: Array<unknown> | null;
   top?: LikeliestBody | null;
   outputs?: Record<string, unknown> | null;
@@ -423,6 +430,7 @@ export interface TargetBody {
   num_classes: number | null;
   classes: Array<string> | null;
   span_types: Array<string> | null;
+  box_classes: number | null;
 }
 
 export interface TriggerBody {

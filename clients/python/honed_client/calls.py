@@ -23,6 +23,7 @@ class Prediction(TypedDict, total=False):
     probabilities: list[Any]
     embedding: list[Any]
     spans: list[dict[str, Any]]
+    boxes: list[dict[str, Any]]
     values: list[Any]
     top: dict[str, list[Any]]
     outputs: dict[str, Any]

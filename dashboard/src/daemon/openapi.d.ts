@@ -51,6 +51,12 @@ export interface BlockerBody {
   detail: string;
 }
 
+export interface BoxBody {
+  box: Array<unknown>;
+  label: string | number;
+  probability: number;
+}
+
 export interface ChangedSampleBody {
   id: number;
   label: unknown;
@@ -262,7 +268,7 @@ export interface FollowErrorBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "map_50" | "map";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -403,7 +409,7 @@ export interface ModelBody {
   inputs: Array<InputBody>;
   target: TargetBody;
   base: number;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -454,6 +460,7 @@ export interface PredictionBody {
   embedding?: Array<unknown> | null;
   spans?: Array<SpanBody> | null;
   masks?: Array<MaskBody> | null;
+  boxes?: Array<BoxBody> | null;
   values?: Array<unknown> | null;
   top?: LikeliestBody | null;
   outputs?: Record<string, unknown> | null;
@@ -583,7 +590,7 @@ export interface SpentBody {
 }
 
 export interface SuggestedBody {
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | LossOutput;
   because: string;
   output: string | null;
   classes: Array<string> | null;
@@ -604,6 +611,7 @@ export interface TargetBody {
   num_classes: number | null;
   classes: Array<string> | null;
   span_types: Array<string> | null;
+  box_classes: number | null;
 }
 
 export interface TensorBody {

@@ -25,6 +25,7 @@ export const TASKS: Readonly<Record<string, Task>> = {
   causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
 };
 
 /** Those of which more is better are shares of 1. */
@@ -45,6 +46,8 @@ export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = {
   top_5_token_accuracy: { higherIsBetter: true },
   span_f1: { higherIsBetter: true },
   token_accuracy: { higherIsBetter: true },
+  map_50: { higherIsBetter: true },
+  map: { higherIsBetter: true },
 };
 
 const METRICS_OF_OWN_LOSS: readonly string[] = ["loss"];

@@ -6,7 +6,7 @@ Imports Pillow late: the daemon only checks descriptions.
 from __future__ import annotations
 
 from math import ceil, cos, exp, log, radians, sin, sqrt, tan
-from typing import TYPE_CHECKING, Annotated, ClassVar, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -109,8 +109,23 @@ class ImageAugmentation(Family, frozen=True):
         moved: Pixels = self._moved(mask[None], draw, blends=False)[0]
         return moved
 
+    def moved_boxes(
+        self, boxes: NDArray[Any], draw: np.random.Generator, size: tuple[int, int]
+    ) -> NDArray[Any]:
+        """What holds boxes after `apply` moves their image by the same numbers.
+
+        boxes: (n, 4), left, top, right and bottom in pixels. size: height and width of the image.
+        """
+        if not self._moves:
+            return boxes
+        window = self._window(draw, height=size[0], width=size[1])
+        a, b, c, d, e, f = _affine(window, height=size[0], width=size[1])
+        corners = np.stack([boxes[:, [0, 2, 0, 2]] - c, boxes[:, [1, 1, 3, 3]] - f], axis=1)
+        moved = np.linalg.inv([[a, b], [d, e]]) @ corners
+        return np.concatenate([moved.min(axis=2), moved.max(axis=2)], axis=1)
+
     def _moved(self, planes: Pixels, draw: np.random.Generator, *, blends: bool = True) -> Pixels:
-        if not (self.crop or self.flip or self._resamples):
+        if not self._moves:
             return planes
         _, height, width = planes.shape
         window = self._window(draw, height=height, width=width)
@@ -119,6 +134,10 @@ class ImageAugmentation(Family, frozen=True):
         rows = _inside(np.arange(height) + int(window.dy), height)
         columns = _inside(np.arange(width) + int(window.dx), width)
         return planes[:, rows][:, :, columns[::-1] if window.width < 0 else columns]
+
+    @property
+    def _moves(self) -> bool:
+        return bool(self.crop or self.flip or self._resamples)
 
     @property
     def _resamples(self) -> bool:

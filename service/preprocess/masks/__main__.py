@@ -39,11 +39,15 @@ def main() -> int:
 
 
 def answer(question: Frame) -> Frame:
-    """`png`, the mask as it is stored, or `fault`, what is wrong with it."""
-    photo, label = (question.tensors[name].tobytes() for name in ("photo", "mask"))
-    classes, names = question.header["classes"], question.header["names"]
+    """`png`, the mask as it is stored, or `fault`, what is wrong with it. Without a mask: `size`,
+    height and width of the photo.
+    """
     try:
-        size = upright_size(photo)
+        size = upright_size(question.tensors["photo"].tobytes())
+        if "mask" not in question.tensors:
+            return Frame({"size": size})
+        label = question.tensors["mask"].tobytes()
+        classes, names = question.header["classes"], question.header["names"]
         if question.header["runs"] is None:
             held = _check(values_of(label), size, classes)
             is_bilevel = classes == 2 and bool(held[UNCOUNTED] and not held[1])

@@ -12,6 +12,7 @@ import numpy as np
 from service.preprocess import for_model
 from service.preprocess.masks.labels import MOST_BYTES
 from service.samples.columns import COLUMNS, Column, Unfitted, Value
+from service.samples.ingest.boxes import BoxReader
 from service.samples.ingest.json_value import read_json
 from service.samples.ingest.spans import SpanReader
 from service.samples.ingest.tensors import (
@@ -46,7 +47,7 @@ class LabelReader(Column):
 
     name = "label"
     schema: ClassVar = {
-        "description": "Class index, class name, list of numbers, spans of a text, mask, or null."
+        "description": "Class index or name, numbers, spans of a text, mask, boxes, or null."
     }
 
     def __init__(self, target: TargetSpec, task: LearningTask) -> None:
@@ -238,10 +239,12 @@ SENT: tuple[type[Column], ...] = (LabelReader, *(each for each in COLUMNS if eac
 
 
 def label_reader(model: Model, masks: MaskCheck | None = None) -> Column:
-    """A reader of the labels that the model's loss takes. masks: checks those that are masks."""
+    """A reader of the labels that the model's loss takes. masks: checks masks and boxes."""
     target = model.signature.target
     if target.span_types:
         return SpanReader(target)
+    if target.box_classes:
+        return BoxReader(target, masks)
     of_images = any(each["kind"] == "image" for each in model.preprocess)  # a CSV's rows are none
     if of_images and for_model(model).masks(target) is not None:
         return MaskReader(target, TASKS[model.loss], masks)

@@ -25,6 +25,7 @@ from storage.records.signatures import IGNORED, Signature, TargetSpec, TensorSpe
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from service.preprocess import Pipeline
     from service.preprocess.augmentation.mixing import Mix
 
 Self = TypeVar("Self", bound="Batches")
@@ -195,6 +196,36 @@ class Dataset(Batches):
         for pack in np.flatnonzero(np.bincount(packs)).tolist():
             where = np.flatnonzero(packs == pack)
             records[where] = self._packs[pack][rows[where]]
+
+
+class Preprocessed(Batches):
+    """Samples with the model's preprocessing applied to their inputs. stored: without."""
+
+    def __init__(self, samples: Batches, pipeline: Pipeline) -> None:
+        row_bytes = sum(map(size_bytes, pipeline.inputs))
+        super().__init__(
+            samples.ids,
+            samples.labels,
+            row_bytes=row_bytes,
+            weights=samples.weights,
+            mix=pipeline.mix,
+        )
+        self.stored = samples
+        self._pipeline = pipeline
+
+    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
+        stored = self.stored.inputs(chosen)
+        made = [
+            self._pipeline.apply(spec.name, rows)
+            for spec, rows in zip(self._pipeline.inputs, stored, strict=True)
+        ]
+        if self._draws is not None:
+            ids = self.ids[chosen].tolist()
+            made = [
+                self._pipeline.augmented(place, rows, ids=ids, draws=self._draws)
+                for place, rows in enumerate(made)
+            ]
+        return tuple(made)
 
 
 def split_records(records: Array, specs: Sequence[TensorSpec]) -> tuple[Array, ...]:

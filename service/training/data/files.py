@@ -6,7 +6,7 @@ normalizing a batch costs next to nothing compared with reading it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -19,15 +19,22 @@ from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature
 
 if TYPE_CHECKING:
-    from service.training.data.masks import MaskLabels
+    from service.preprocess.augmentation.draws import Draws
     from storage.blobs.row_cache import RowCache
+
+
+class PlacedLabels(Protocol):
+    """Labels of places on files, which indexing gives as other labels are."""
+
+    def augmented(self, chosen: Indices, draws: Draws | None) -> Array:
+        """Those at these positions, moved as their files are by the same draws."""
 
 
 class LabelledFiles(Batches):
     """Labelled files of one split; those that are not cached are decoded on demand.
 
-    Every file of the index must be readable: see `decode_all`. masks: their labels, if those are
-    masks. Raises SamplesInvalid if a label does not fit the signature.
+    Every file of the index must be readable: see `decode_all`. placed: their labels, if those are
+    moved as the files are. Raises SamplesInvalid if a label does not fit the signature.
     """
 
     def __init__(
@@ -36,15 +43,15 @@ class LabelledFiles(Batches):
         signature: Signature,
         kind: FileKind,
         cache: RowCache | None,
-        masks: MaskLabels | None = None,
+        placed: PlacedLabels | None = None,
     ) -> None:
-        if masks is None:
+        if placed is None:
             check_labels(index.ids, index.labels, signature.target)
         self._kind = kind
-        self._masks = masks
+        self._placed = placed
         super().__init__(
             index.ids,
-            index.labels if masks is None else masks,
+            index.labels if placed is None else placed,
             row_bytes=size_bytes(signature.inputs[0]),
             weights=index.weights,
             mix=kind.mix,
@@ -68,9 +75,9 @@ class LabelledFiles(Batches):
         return (tensors.astype(self._kind.dtype, copy=False),)
 
     def labels_of(self, chosen: Indices) -> Array:
-        if self._masks is None:
+        if self._placed is None:
             return super().labels_of(chosen)
-        return self._masks.augmented(chosen, self._draws)
+        return self._placed.augmented(chosen, self._draws)
 
     def _changed(self, row: Row, position: int) -> Row:
         if self._draws is None or self._kind.augment is None:

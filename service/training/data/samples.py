@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from service.preprocess import FileKind, Pipeline, for_signature
+from service.preprocess import FileKind, for_signature
 from service.preprocess.text import Text
-from service.training.data.batches import Batches, Dataset, Indices, size_bytes
+from service.training.data.batches import Batches, Dataset, Indices, Preprocessed
 from service.training.data.counting import only_counted
-from service.training.engine import Array
 from service.training.engines.sessions.crew import Crew
 from service.training.errors import NoSamples
 from service.training.protocol.messages.shared import Artifacts
@@ -39,6 +38,7 @@ from storage.records.samples import CHANGED, Split
 if TYPE_CHECKING:
     from service.preprocess.masks.masks import Masks
     from service.training.data.decoding import Decoding
+    from service.training.data.files import PlacedLabels
     from service.training.data.lookups import Lookups
     from service.training.data.masks import MaskLabels
     from service.training.protocol.messages.shared import Measurement
@@ -84,43 +84,13 @@ def base_positions(task: Train | Measurement, samples: Batches) -> Indices:
     return np.flatnonzero(np.isin(samples.ids, ids))
 
 
-class Preprocessed(Batches):
-    """Samples with the model's preprocessing applied to their inputs. stored: without."""
-
-    def __init__(self, samples: Batches, pipeline: Pipeline) -> None:
-        row_bytes = sum(map(size_bytes, pipeline.inputs))
-        super().__init__(
-            samples.ids,
-            samples.labels,
-            row_bytes=row_bytes,
-            weights=samples.weights,
-            mix=pipeline.mix,
-        )
-        self.stored = samples
-        self._pipeline = pipeline
-
-    def inputs(self, chosen: Indices) -> tuple[Array, ...]:
-        stored = self.stored.inputs(chosen)
-        made = [
-            self._pipeline.apply(spec.name, rows)
-            for spec, rows in zip(self._pipeline.inputs, stored, strict=True)
-        ]
-        if self._draws is not None:
-            ids = self.ids[chosen].tolist()
-            made = [
-                self._pipeline.augmented(place, rows, ids=ids, draws=self._draws)
-                for place, rows in enumerate(made)
-            ]
-        return tuple(made)
-
-
 class SampleReader:
     """Opens a task's samples, preprocessed for the model.
 
     tick: runs periodically while files are decoded and token ids are checked, and may raise. send:
     called with messages about unusable samples and decoded files; None to send none. model: path of
     the ONNX file that will be run, if the task does not name it. target: to read labels of an index
-    by; None for masks, which stay as they are stored.
+    by; None for masks and boxes, which stay as they are stored.
     """
 
     def __init__(
@@ -141,7 +111,8 @@ class SampleReader:
         tokenizer = task.artifacts.tokenizer if isinstance(task, Train) else task.tokenizer
         self._pipeline = for_signature(task.signature, task.preprocess, tokenizer)
         self._masks = self._pipeline.masks(task.signature.target)
-        self.target = None if self._masks else task.signature.target
+        self._boxes = self._pipeline.boxes(task.signature.target)
+        self.target = None if self._masks or self._boxes else task.signature.target
 
     def tell(self, message: Message) -> None:
         """Send a message to the parent, if wanted."""
@@ -233,6 +204,7 @@ class SampleReader:
 
     def _read_files(self, index: SampleIndex) -> Batches:
         # Late: few models need it.
+        from service.training.data.boxes import BoxLabels
         from service.training.data.decoding import decode_all
         from service.training.data.files import LabelledFiles
 
@@ -244,10 +216,12 @@ class SampleReader:
         outcome = decode_all(index, kind, cache, threads=self._threads, tick=self._tick)
         self._tell(index, outcome)
         index = index.without(list(outcome.unreadable))
-        if self._masks is None:
-            return LabelledFiles(index, self._task.signature, kind, cache)
-        index, masks = self._read_masks(index, self._masks)
-        return LabelledFiles(index, self._task.signature, kind, cache, masks)
+        labels: PlacedLabels | None = None
+        if self._masks is not None:
+            index, labels = self._read_masks(index, self._masks)
+        elif self._boxes is not None:
+            labels = BoxLabels(index, self._boxes)
+        return LabelledFiles(index, self._task.signature, kind, cache, labels)
 
     def _read_masks(self, index: SampleIndex, masks: Masks) -> tuple[SampleIndex, MaskLabels]:
         """The samples whose masks are readable and count, or that wait for one."""

@@ -146,8 +146,16 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
         batch_statistics=step.batch_statistics,
         work=workload(step.model),
         frozen=step.frozen,
+        target_shape=_target_shape(step),
         quantizes=any(node.op_type in QUANTIZES for node in step.model.graph.node),
     )
+
+
+def _target_shape(step: StepModel) -> tuple[int, ...]:
+    """Of one row; 0 for a size that is not fixed."""
+    fed = next((each for each in step.model.graph.input if each.name == step.target), None)
+    sizes = [] if fed is None else fed.type.tensor_type.shape.dim
+    return tuple(each.dim_value for each in sizes)[1:]
 
 
 def _optimize(step: StepModel, by_class: StepModel | None, files: Files) -> bool:

@@ -268,7 +268,8 @@ class ModelComparer:
     def _interval(self, ours: PerSample, theirs: PerSample) -> Interval | None:
         if not len(ours) or not np.isfinite(ours - theirs).all():
             return None
-        return paired_bootstrap(ours, theirs, self._metric.figure, tick=self.tick)
+        metric = self._metric
+        return paired_bootstrap(ours, theirs, metric.figure, metric.of_rows, tick=self.tick)
 
 
 def _samples(reader: SampleReader, what: Measurement) -> Batches:

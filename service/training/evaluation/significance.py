@@ -27,6 +27,7 @@ def paired_bootstrap(
     ours: PerSample,
     theirs: PerSample,
     figure: Callable[[NDArray[np.float64]], float] | None = None,
+    of_rows: Callable[[PerSample, PerSample], PerSample] | None = None,
     *,
     tick: Callable[[], None],
     resamples: int = RESAMPLES,
@@ -34,21 +35,19 @@ def paired_bootstrap(
     """95 % percentile interval and two-sided p-value of the difference of two models' figures.
 
     ours, theirs: (samples,) or (samples, …), finite, at least one. figure: of their mean over
-    samples, None for that mean. tick runs every so often, and may raise.
+    samples, None for that mean. of_rows: see `Metric`. tick runs every so often, and may raise.
     Source: Efron, Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 16.
     """
-
     count, differences = len(ours), ours - theirs
 
-    def means(scores: PerSample, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        of_sets: NDArray[np.float64] = weights @ scores.reshape(count, -1) / count
-        return of_sets.reshape(len(weights), *scores.shape[1:])
-
     def gains(chosen: NDArray[np.int64]) -> list[float]:
-        if figure is None:
+        if figure is None and of_rows is None:
             return [float(differences[each].mean()) for each in chosen]
         weights = np.array([np.bincount(each, minlength=count) for each in chosen], np.float64)
-        pairs = zip(means(ours, weights), means(theirs, weights), strict=True)
+        if of_rows is not None:
+            return list((of_rows(ours, weights) - of_rows(theirs, weights)).tolist())
+        assert figure is not None
+        pairs = zip(*(_means(scores, weights) for scores in (ours, theirs)), strict=True)
         return [figure(new) - figure(old) for new, old in pairs]
 
     generator = np.random.Generator(np.random.PCG64(SEED))
@@ -66,3 +65,9 @@ def paired_bootstrap(
         high=float(high),
         p_value=min(1.0, 2 * (beyond + 1) / (resamples + 1)),
     )
+
+
+def _means(scores: PerSample, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(sets, …). weights: (sets, samples), how often each sample is in a set."""
+    of_sets: NDArray[np.float64] = weights @ scores.reshape(len(scores), -1) / len(scores)
+    return of_sets.reshape(len(weights), *scores.shape[1:])

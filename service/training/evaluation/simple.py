@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from service.preprocess import for_signature
 from service.preprocess.windows import Windows
-from service.training.data.batches import Batches, Indices
-from service.training.data.samples import ALL_SAMPLES, Preprocessed
+from service.training.data.batches import Batches, Indices, Preprocessed
+from service.training.data.samples import ALL_SAMPLES
 from service.training.engine import Array
 from service.training.protocol.messages.comparison import SimpleName
 from service.training.protocol.messages.shared import Measurement

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from service.training.tasks.binary import BinaryCrossEntropy
 from service.training.tasks.causal_lm import CausalLM
 from service.training.tasks.cross_entropy import CrossEntropy
+from service.training.tasks.detection import Detection
 from service.training.tasks.masked_lm import MaskedLM
 from service.training.tasks.multilabel import Multilabel
 from service.training.tasks.numbers import AbsoluteError, Huber, SquaredError
@@ -21,7 +22,7 @@ TASKS: dict[str, LearningTask] = {
     for task in (
         *(CrossEntropy(), SquaredError(), BinaryCrossEntropy(), AbsoluteError(), Huber()),
         *(Multilabel(), SupervisedContrastive(), CausalLM(), MaskedLM()),
-        *(TokenClassification(), LossOfModel()),
+        *(TokenClassification(), Detection(), LossOfModel()),
     )
 }
 """By the name of the loss; of those that fit an output, the first is suggested."""

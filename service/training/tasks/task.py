@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from service.training.forward.graph import Graph
     from service.training.graph.tensor import Shape, Tensor
+    from service.training.tasks.boxes import FoundBoxes
 
 PerSample: TypeAlias = "NDArray[np.float64]"
 """(batch,)"""
@@ -36,7 +37,9 @@ class Metric(Struct, frozen=True):
     of_samples: from outputs and targets, batch axis first. higher_is_better: a share from 0 to 1,
     whose margins are differences; other metrics are errors, whose margins are shares of them.
     figure: computes it from the mean of several numbers that of_samples gives for each sample.
-    of_set: of_samples compares samples with each other, and takes all of them at once.
+    of_set: of_samples compares samples with each other, and takes all of them at once. of_rows:
+    computes it of several sets at once, (sets,), from what of_samples gives for each sample, and
+    from how often each sample is in a set, (sets, samples).
     """
 
     name: str
@@ -44,9 +47,12 @@ class Metric(Struct, frozen=True):
     higher_is_better: bool = False
     figure: Callable[[NDArray[np.float64]], float] | None = None
     of_set: bool = False
+    of_rows: Callable[[PerSample, PerSample], PerSample] | None = None
 
     def of_mean(self, scores: PerSample) -> float:
         """The figure of these samples, at least one."""
+        if self.of_rows is not None:
+            return float(self.of_rows(scores, np.ones((1, len(scores))))[0])
         mean = scores.mean(axis=0)
         return float(mean) if self.figure is None else self.figure(mean)
 
@@ -155,6 +161,11 @@ class LearningTask:
         del row
         return target
 
+    def fed(self, target: Array, shape: Sequence[int]) -> Array:
+        """What a step is fed of labels as batches have them. shape: of one row of what it takes."""
+        del shape
+        return target
+
     def name_count(self, target: TargetSpec) -> int:
         """How many class names it takes."""
         return target.num_classes or 0
@@ -190,6 +201,10 @@ class LearningTask:
     def prediction(self, output: Array, *, top: int | None) -> dict[str, Array]:
         """The fields of an answer, batch first. top: how many of the likeliest classes."""
         return {"values": output}
+
+    def boxes(self, output: Array) -> list[FoundBoxes] | None:
+        """The boxes of each photo of a batch; None if the task finds none."""
+        return None
 
     def output_shape(self, target: TargetSpec) -> tuple[int, ...]:
         """The shape of one row of the output; -1 for a size that labels do not tell."""

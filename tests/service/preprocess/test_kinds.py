@@ -15,8 +15,7 @@ from service.prediction.preparation import prepare
 from service.preprocess.checks import refuse_unknown
 from service.preprocess.kind import TensorKind
 from service.preprocess.kinds import KINDS
-from service.training.data.batches import Batches
-from service.training.data.samples import Preprocessed
+from service.training.data.batches import Batches, Preprocessed
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 ROWS = np.arange(8, dtype=np.float32).reshape(2, 4)

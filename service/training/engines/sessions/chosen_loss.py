@@ -26,6 +26,7 @@ class ChosenLoss:
         self._plain = self._trained = _loss(manifest)
         self.class_vectors: dict[str, NDArray[np.float32]] = {}
         self._classes, self._distills = manifest.classes, manifest.distills
+        self._target, self._target_shape = manifest.target, manifest.target_shape
         if replace(options, ignore_index=None) == PLAIN:  # every step leaves out what is ignored
             return
         if files.class_step_model is None or manifest.classes is None:
@@ -54,6 +55,12 @@ class ChosenLoss:
     def plain_scale(self, target: Array) -> float:
         """The same in evaluation, which knows no options."""
         return _scale(self._plain, target)
+
+    def labels(self, target: Array) -> dict[str, Array]:
+        """What any step is fed of the labels."""
+        if self._target is None:
+            return {}
+        return {self._target: TASKS[self._plain.name].fed(target, self._target_shape)}
 
     def feeds(self, target: Array, teacher: Array | None) -> dict[str, Array]:
         """The teacher's targets, rescaled to count by samples if classes have weights."""

@@ -314,7 +314,5 @@ class SessionsEngine:
             binding.read(name, array)
 
     def _feeds(self, inputs: Sequence[Array], target: Array) -> dict[str, Array]:
-        feeds = dict(zip(self._manifest.inputs, inputs, strict=True))
-        if self._manifest.target is not None:
-            feeds[self._manifest.target] = target
+        feeds = dict(zip(self._manifest.inputs, inputs, strict=True)) | self._loss.labels(target)
         return {name: np.ascontiguousarray(array) for name, array in feeds.items()}

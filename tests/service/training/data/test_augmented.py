@@ -17,10 +17,9 @@ from workshop import HIDDEN
 from service.preprocess import for_signature
 from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.image import Image
-from service.training.data.batches import Dataset
+from service.training.data.batches import Dataset, Preprocessed
 from service.training.data.features import ROWS, Features, Prefix
 from service.training.data.files import LabelledFiles
-from service.training.data.samples import Preprocessed
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.preparation import Prepare, Prepared

@@ -1,0 +1,44 @@
+"""Predicted boxes, in the pixels of their photos."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from service.prediction.frames import Array
+from service.preprocess import for_model
+from service.preprocess.boxes.labels import named
+from service.training.tasks.boxes import FoundBoxes
+from storage.records.models import Model
+
+DECIMALS = 2
+"""Of a pixel."""
+DIGITS = 5
+"""Of a probability."""
+
+
+def told_boxes(
+    model: Model, found: Sequence[FoundBoxes], sizes: Sequence[tuple[int, int]]
+) -> Array:
+    """(n,): of each photo a list of objects, likeliest first.
+
+    sizes: of the photos; without any, boxes are in pixels of the model's tensor.
+    """
+    target = model.signature.target
+    form = for_model(model).boxes(target)
+    assert form is not None
+    told = np.empty(len(found), object)
+    pairs = zip(found, sizes or repeat(form.size), strict=False)  # `repeat` has no end
+    for place, (each, size) in enumerate(pairs):
+        boxes = form.restored(each.boxes, (size[0], size[1])).round(DECIMALS).tolist()
+        told[place] = named(_objects(boxes, each), target)
+    return told
+
+
+def _objects(boxes: Sequence[list[float]], found: FoundBoxes) -> list[dict[str, Any]]:
+    labels, chances = found.classes.tolist(), found.probabilities.round(DIGITS).tolist()
+    each = zip(boxes, labels, chances, strict=True)
+    return [{"box": box, "label": label, "probability": chance} for box, label, chance in each]

@@ -1,0 +1,1 @@
+"""Boxes: labels that say where things are on a photo, and of which classes."""

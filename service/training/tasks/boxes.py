@@ -1,0 +1,130 @@
+"""Boxes as maps of a grid, and maps as boxes.
+
+A map has a value for each cell of the grid. Those of a photo are a logit of each class, and four of
+the box whose middle is near: how far its middle is right of and below the cell's, in cells, and the
+logarithms of its width and height in cells. Sources: Zhou et al. (2019), Objects as Points; Liu et
+al. (2020), Training-Time-Friendly Network for Real-Time Object Detection, 3.
+
+Boxes are as service/preprocess/boxes/boxes.py has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from msgspec import Struct
+
+from service.training.engine import Array
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MOST_BOXES = 1000
+"""Of a label."""
+SIDES = 4
+"""Maps that are of no class."""
+SPREAD = 0.54 / 6
+"""Standard deviation of the Gaussian around a middle, as a share of the box's sides: Liu et al."""
+FAINT = 0.01
+"""Values of the Gaussian below it are 0."""
+SMALLEST = 1e-3
+"""Of a box's sides, in cells."""
+LARGEST = 10.0
+"""Of the logarithm of a box's sides in cells."""
+LEAST_PROBABILITY = 0.05
+"""Of a box that is told: Tian et al. (2019), FCOS, 4."""
+MOST_CANDIDATES, MOST_FOUND = 1000, 100
+"""Boxes before and after suppression."""
+OVERLAP = 0.5
+"""Intersection over union with a likelier box of its class above which a box is suppressed."""
+
+
+class FoundBoxes(Struct, frozen=True):
+    """Boxes on one photo, likeliest first. boxes: (n, 4), x, y, width and height as shares of the
+    tensor's sides. classes, probabilities: (n,).
+    """
+
+    boxes: Floats
+    classes: NDArray[np.int64]
+    probabilities: Floats
+
+
+def assigned(boxes: Array, shape: Sequence[int]) -> NDArray[np.float32]:
+    """The maps that photos should have, (batch, *shape). Those of classes are 1 in the cell of a
+    middle, and fall to 0 around it; where several boxes are near, the map has the largest value,
+    and the sides are those of the nearest, the smaller one if they are equally near.
+
+    boxes: (batch, n, 5), with a class below 0 for none. shape: (classes + 4, height, width).
+    """
+    maps = np.zeros((len(boxes), *shape), np.float32)
+    for own, each in zip(maps, boxes.astype(np.float64), strict=True):
+        _assign(own, each[each[:, 4] >= 0])
+    return maps
+
+
+def _assign(maps: NDArray[np.float32], boxes: Floats) -> None:
+    heat, sides = maps[:-SIDES], maps[-SIDES:]
+    height, width = maps.shape[1:]
+    columns, rows = np.arange(width), np.arange(height)[:, None]
+    nearest = np.full((height, width), FAINT)
+    spans = np.maximum(boxes[:, 2:4] * (width, height), SMALLEST)
+    middles = (boxes[:, :2] + boxes[:, 2:4] / 2) * (width, height)
+    for at in np.argsort(-spans.prod(axis=1), kind="stable").tolist():
+        (x, y), (wide, high) = middles[at].tolist(), spans[at].tolist()
+        column, row = min(int(x), width - 1), min(int(y), height - 1)
+        across = ((columns - column) / (SPREAD * wide)) ** 2
+        near = np.exp(-(across + ((rows - row) / (SPREAD * high)) ** 2) / 2)
+        own = heat[int(boxes[at, 4])]
+        np.maximum(own, near, out=own, where=near >= FAINT, casting="same_kind")
+        mine = near >= nearest
+        np.copyto(nearest, near, where=mine)
+        told = (x - 0.5 - columns, y - 0.5 - rows, np.log(wide), np.log(high))
+        for part, value in zip(sides, told, strict=True):
+            np.copyto(part, value, where=mine, casting="same_kind")
+
+
+def found(output: Array) -> FoundBoxes:
+    """The boxes that the maps of one photo say. output: (classes + 4, height, width)."""
+    wide = output.astype(np.float64)
+    with np.errstate(over="ignore", invalid="ignore"):
+        chances = 1 / (1 + np.exp(-wide[:-SIDES]))
+    kinds, rows, columns = np.nonzero(chances >= LEAST_PROBABILITY)
+    chances = chances[kinds, rows, columns]
+    likely = np.argsort(-chances, kind="stable")[:MOST_CANDIDATES]
+    kinds, rows, columns = kinds[likely], rows[likely], columns[likely]
+    right, down, *logs = wide[-SIDES:, rows, columns]
+    spans = np.exp(np.clip(logs, -LARGEST, LARGEST))
+    middles = np.stack([columns + 0.5 + right, rows + 0.5 + down])
+    boxes = (
+        np.concatenate([middles - spans / 2, spans]) / np.tile(output.shape[:0:-1], 2)[:, None]
+    ).T
+    kept = suppressed(boxes, kinds)[:MOST_FOUND]
+    return FoundBoxes(boxes[kept], kinds[kept], chances[likely][kept])
+
+
+def suppressed(boxes: Floats, classes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The positions of boxes that stay beside likelier ones of their class. boxes: likeliest first;
+    those that are not finite go.
+    """
+    kept: list[int] = []
+    left = np.flatnonzero(np.isfinite(boxes).all(axis=1))
+    while len(left):
+        at, left = int(left[0]), left[1:]
+        kept.append(at)
+        shared = overlaps(boxes[at : at + 1], boxes[left])[0]
+        left = left[(shared <= OVERLAP) | (classes[left] != classes[at])]
+    return np.array(kept, np.int64)
+
+
+def overlaps(some: Floats, others: Floats) -> Floats:
+    """(n, m): intersection over union. some: (n, 4). others: (m, 4)."""
+    ends, far = some[:, :2] + some[:, 2:], others[:, :2] + others[:, 2:]
+    sides = np.minimum(ends[:, None], far) - np.maximum(some[:, None, :2], others[:, :2])
+    shared: Floats = sides.clip(0).prod(axis=2)
+    union = some[:, 2:].prod(axis=1)[:, None] + others[:, 2:].prod(axis=1) - shared
+    shares: Floats = np.divide(shared, union, out=np.zeros_like(shared), where=union > 0)
+    return shares
