@@ -11,6 +11,7 @@ from math import prod
 from service.training.errors import refusal, refuse
 from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.forward.weights import (
+    LINEAR,
     adopt_constants,
     first_reader,
     is_mask,
@@ -22,7 +23,7 @@ from service.training.forward.weights import (
 from service.training.graph.flow import reads
 from storage.errors import Problem
 
-LAYERS = ("Conv", "ConvTranspose", "Einsum", "GRU", "Gemm", "LSTM", "MatMul", "RNN")
+LAYERS = (*LINEAR, "DeformConv", "GRU", "LSTM", "RNN")
 """Operators that count as a layer; those after one, up to the next, belong to it."""
 
 

@@ -16,6 +16,7 @@ WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
     "BatchNormalization": (1, 2),
     "Conv": (1, 2),
     "ConvTranspose": (1, 2),
+    "DeformConv": (1, 3),
     "Einsum": (0, 1),
     "GRU": (1, 2, 3),
     "Gather": (0,),

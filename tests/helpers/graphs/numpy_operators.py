@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from numpy_recurrent import GRU, LSTM, RNN
-from numpy_sampling import AffineGrid, GridSample
+from numpy_sampling import AffineGrid, DeformConv, GridSample
 from onnx.reference.op_run import OpRun
 from onnx.reference.ops import op_scan
 
@@ -241,6 +241,7 @@ OPERATORS = [
     AffineGrid,
     Conv,
     ConvTranspose,
+    DeformConv,
     Erf,
     Gelu,
     GlobalLpPool,

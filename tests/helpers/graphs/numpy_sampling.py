@@ -1,8 +1,9 @@
-"""GridSample and AffineGrid in float64 for ONNX's reference evaluator, which has float32."""
+"""GridSample, DeformConv and AffineGrid in float64; ONNX's reference evaluator has float32."""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -28,13 +29,58 @@ class GridSample(OpRun):
                 _pixel(at, size, aligned=bool(align_corners), padding=padding_mode)
                 for at, size in zip(grid[(n, *where)][::-1], x.shape[2:], strict=True)
             ]
-            low = [int(np.floor(at)) for at in point]
-            for corner in itertools.product((0, 1), repeat=len(point)):
-                pixel = [a + c for a, c in zip(low, corner, strict=True)]
-                if all(0 <= a < size for a, size in zip(pixel, x.shape[2:], strict=True)):
-                    near = [1 - abs(at - a) for at, a in zip(point, pixel, strict=True)]
-                    y[(n, slice(None), *where)] += x[(n, slice(None), *pixel)] * np.prod(near)
+            y[(n, slice(None), *where)] = _between(x[n], point)
         return (y,)
+
+
+class DeformConv(OpRun):
+    def _run(
+        self,
+        x: Array,
+        weight: Array,
+        offset: Array,
+        bias: Array | None = None,
+        mask: Array | None = None,
+        dilations: list[int] | None = None,
+        group: int | None = None,
+        kernel_shape: list[int] | None = None,
+        offset_group: int | None = None,
+        pads: list[int] | None = None,
+        strides: list[int] | None = None,
+    ) -> tuple[Array]:
+        group, parts, counts = group or 1, offset_group or 1, offset.shape[2:]
+        kernel, rank = weight.shape[2:], len(counts)
+        strides, dilations, pads = (
+            strides or [1] * rank,
+            dilations or [1] * rank,
+            pads or [0] * rank,
+        )
+        offset = offset.reshape(len(x), parts, *kernel, rank, *counts)
+        shares = np.ones((len(x), parts, *kernel, *counts)) if mask is None else mask
+        shares = shares.reshape(len(x), parts, *kernel, *counts)
+        y = np.zeros((len(x), len(weight), *counts), x.dtype)
+        by_channel, by_output = x.shape[1] // parts, len(weight) // group
+        for n, c, *at in np.ndindex(x.shape[:2] + kernel + counts):
+            tap, where = at[:rank], at[rank:]
+            point = np.multiply(where, strides) - pads[:rank] + np.multiply(tap, dilations)
+            point = point + offset[(n, c // by_channel, *tap, slice(None), *where)]
+            read = _between(x[n, c : c + 1], point)[0] * shares[(n, c // by_channel, *at)]
+            first = c // weight.shape[1] * by_output
+            of_outputs = slice(first, first + by_output)
+            y[(n, of_outputs, *where)] += weight[(of_outputs, c % weight.shape[1], *tap)] * read
+        return (y if bias is None else y + bias.reshape(1, -1, *[1] * rank),)
+
+
+def _between(x: Array, point: Sequence[float]) -> Array:
+    """The channels of a picture at a point between its pixels, outside of which there are zeros."""
+    value = np.zeros(len(x), x.dtype)
+    low = [int(np.floor(at)) for at in point]
+    for corner in itertools.product((0, 1), repeat=len(low)):
+        pixel = [a + c for a, c in zip(low, corner, strict=True)]
+        if all(0 <= a < size for a, size in zip(pixel, x.shape[1:], strict=True)):
+            near = [1 - abs(at - a) for at, a in zip(point, pixel, strict=True)]
+            value += x[(slice(None), *pixel)] * np.prod(near)
+    return value
 
 
 def _pixel(at: float, size: int, *, aligned: bool, padding: str | None) -> float:

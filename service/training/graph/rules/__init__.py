@@ -4,6 +4,7 @@ from service.training.graph.node import GradientRule
 from service.training.graph.rules import (
     activation,
     convolution,
+    deformable,
     elementwise,
     fourier,
     indexing,
@@ -21,6 +22,7 @@ from service.training.graph.rules import (
 RULES: dict[str, GradientRule] = {
     **activation.RULES,
     **convolution.RULES,
+    **deformable.RULES,
     **elementwise.RULES,
     **fourier.RULES,
     **indexing.RULES,

@@ -5,6 +5,7 @@ Source: ONNX's operator pages, AffineGrid-20, GridSample-20 and Col2Im-18.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from math import prod
 
@@ -38,27 +39,53 @@ def grid_sample(node: Node, g: Tensor) -> Gradients:
         raise NotDifferentiable("its mode is cubic; export it with linear")
     axes = _axes(node, x, grid)
     image, g = (each.reshape(x.size(0), x.size(1), -1) for each in (x, g))
-    nearest = mode == "nearest"
-    first = [axis.at.op("Round" if nearest else "Floor") for axis in axes]
-    by_image, slopes = image.zeros(), [axis.at.zeros() for axis in axes]
-    for corner in product((0, 1), repeat=0 if nearest else len(axes)):
-        places = [at + c for at, c in zip(first, corner or (0,) * len(axes), strict=True)]
-        inside = _inside(axes, places)
-        shares = [_share(axis.at - at, c) for axis, at, c in zip(axes, first, corner, strict=False)]
-        index = _index(x, axes, places)
-        back = g * _row(_times([inside, *shares]))
-        by_image = by_image.op("ScatterElements", index, back, axis=2, reduction="add")
-        if node.wants(1) and not nearest:
-            read = (g * image.op("GatherElements", index, axis=2)).sum([1])
-            read = read.op("Reshape", inside.dims(), allowzero=1) * inside
-            for k, c in enumerate(corner):
-                others = _times([read, *shares[:k], *shares[k + 1 :]])
-                slopes[k] = slopes[k] + (others if c else -others)
+    by_image, slopes = by_sampling(image, axes, g, nearest=mode == "nearest", moves=node.wants(1))
     by_axis = [(s * axis.slope).unsqueeze(-1) for s, axis in zip(slopes, axes, strict=True)]
     return [
         by_image.op("Reshape", x.dims(), allowzero=1).known_like(x),
         g.graph.op("Concat", *by_axis, axis=-1).known_like(grid),
     ]
+
+
+class Corner(Struct, frozen=True):
+    """One of the pixels around each position, of 2 along each axis.
+
+    bits: whether it is the upper one, by axis. inside: 1 where the image has it. shares: its
+    weights, by axis. index: of the pixel within its channel, (N, C, L).
+    """
+
+    bits: tuple[int, ...]
+    inside: Tensor
+    shares: list[Tensor]
+    index: Tensor
+
+
+def corners(image: Tensor, axes: list[Axis], *, nearest: bool = False) -> Iterator[Corner]:
+    """image: (N, C, pixels). nearest: one corner only, of weight 1."""
+    first = [axis.at.op("Round" if nearest else "Floor") for axis in axes]
+    for bits in product((0, 1), repeat=0 if nearest else len(axes)):
+        places = [at + c for at, c in zip(first, bits or (0,) * len(axes), strict=True)]
+        shares = [_share(axis.at - at, c) for axis, at, c in zip(axes, first, bits, strict=False)]
+        yield Corner(bits, _inside(axes, places), shares, _index(image, axes, places))
+
+
+def by_sampling(
+    image: Tensor, axes: list[Axis], g: Tensor, *, nearest: bool = False, moves: bool = True
+) -> tuple[Tensor, list[Tensor]]:
+    """Gradients by the image, (N, C, pixels), and by the position along each axis. g: (N, C, L).
+    moves: whether the latter are wanted.
+    """
+    by_image, slopes = image.zeros(), [axis.at.zeros() for axis in axes]
+    for corner in corners(image, axes, nearest=nearest):
+        back = g * row(times([corner.inside, *corner.shares]))
+        by_image = by_image.op("ScatterElements", corner.index, back, axis=2, reduction="add")
+        if moves and not nearest:
+            read = (g * image.op("GatherElements", corner.index, axis=2)).sum([1])
+            read = read.op("Reshape", corner.inside.dims(), allowzero=1) * corner.inside
+            for k, c in enumerate(corner.bits):
+                others = times([read, *corner.shares[:k], *corner.shares[k + 1 :]])
+                slopes[k] = slopes[k] + (others if c else -others)
+    return by_image, slopes
 
 
 def _axes(node: Node, x: Tensor, grid: Tensor) -> list[Axis]:
@@ -114,16 +141,16 @@ def _index(x: Tensor, axes: list[Axis], places: list[Tensor]) -> Tensor:
     zero, number = graph.numbers(0, INT64), graph.numbers(0, INT64)
     for axis, at in zip(axes, places, strict=True):
         number = at.cast(INT64).op("Max", zero).op("Min", axis.size - 1) * axis.stride + number
-    row = _row(number)
-    return row.op("Expand", graph.vector(x.size(0), x.size(1), 1))
+    own = row(number)
+    return own.op("Expand", graph.vector(x.size(0), x.size(1), 1))
 
 
-def _row(each: Tensor) -> Tensor:
+def row(each: Tensor) -> Tensor:
     """(N, *counts) as (N, 1, L)."""
     return each.reshape(each.size(0), 1, -1)
 
 
-def _times(factors: list[Tensor]) -> Tensor:
+def times(factors: list[Tensor]) -> Tensor:
     result = factors[0]
     for factor in factors[1:]:
         result = result * factor
