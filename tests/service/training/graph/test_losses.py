@@ -14,6 +14,8 @@ from service.training.errors import GraphRefused
 from service.training.graph.step import build_evaluation, build_step
 from service.training.loss import TEACHER, Loss
 from service.training.tasks import TASKS
+from service.training.tasks.boxes import assigned
+from service.training.tasks.detection import detection_loss
 from service.training.teacher import softened
 from storage.records.signatures import IGNORED
 
@@ -122,6 +124,25 @@ def test_cross_entropy_is_that_of_pytorch(
     step = 1e-6 * normal(*shape, seed=4)
     high, low = (expected(x + w + s * step) for s in (1, -1))
     assert (gradient * step).sum() * 2 == pytest.approx(high - low, rel=1e-4)
+
+
+def test_the_loss_of_boxes_is_the_mean_over_photos_and_has_its_gradient() -> None:
+    """Against the same in numpy, which the gate measures. The last photo shows nothing."""
+    x, w = normal(3, 6, 4, 5, seed=1), normal(6, 4, 5, seed=2)
+    boxes = np.full((3, 2, 5), -1.0)
+    boxes[0] = [[0.1, 0.2, 0.6, 0.5, 1], [0.5, 0.5, 0.3, 0.3, 0]]
+    boxes[1, 0] = [0, 0, 0.9, 0.9, 0]
+    maps, loss = assigned(boxes, x.shape[1:]).astype(np.float64), Loss("detection")
+    for scale in (1 / 3, np.array([0.5, 2, 0])):
+        value, gradient = loss_and_gradient(loss, x, maps, w, scale)
+
+        def expected(w: Array, scale: float | Array = scale) -> float:
+            return float((detection_loss(x + w, boxes) * scale).sum())
+
+        assert value == pytest.approx(expected(w), rel=1e-6)
+        step = 1e-6 * normal(*w.shape, seed=4)
+        high, low = (expected(w + s * step) for s in (1, -1))
+        assert (gradient * step).sum() * 2 == pytest.approx(high - low, rel=1e-4)
 
 
 @pytest.mark.parametrize("name", ["cross_entropy", "mse"])
