@@ -15,6 +15,7 @@ import click
 import httpx
 import numpy as np
 import pytest
+from boxes import box_model
 from click.testing import CliRunner
 from masks import PREPROCESS as RGB
 from masks import mask_model, png, scene
@@ -29,6 +30,7 @@ from cli.reference import walk
 
 Operation = tuple[str, str]
 V2 = "the Open Inference Protocol, for its own clients; `honed predict` asks …/predict"
+VERSION_V2 = "/v2/models/{name}/versions/{number}"
 FEDERATION = "the program of a federation's server asks it; docs/federated.md"
 EDITS = """
 import pathlib, re, sys
@@ -47,15 +49,11 @@ WITHOUT_COMMAND: dict[Operation, str] = {
     ("DELETE", "/v1/rounds/{round_id}"): FEDERATION,
     ("GET", "/v1/rounds/{round_id}/update"): FEDERATION,
     ("POST", "/v1/completions"): "OpenAI's form of …/complete, for its own clients",
-    ("GET", "/v2"): V2,
-    ("GET", "/v2/health/live"): V2,
-    ("GET", "/v2/health/ready"): V2,
-    ("GET", "/v2/models/{name}"): V2,
-    ("GET", "/v2/models/{name}/ready"): V2,
-    ("GET", "/v2/models/{name}/versions/{number}"): V2,
-    ("GET", "/v2/models/{name}/versions/{number}/ready"): V2,
+    **{("GET", f"/v2{path}"): V2 for path in ("", "/health/live", "/health/ready")},
+    **{("GET", f"/v2/models/{{name}}{path}"): V2 for path in ("", "/ready")},
+    **{("GET", f"{VERSION_V2}{path}"): V2 for path in ("", "/ready")},
     ("POST", "/v2/models/{name}/infer"): V2,
-    ("POST", "/v2/models/{name}/versions/{number}/infer"): V2,
+    ("POST", f"{VERSION_V2}/infer"): V2,
 }
 """Operations that no command calls, and why."""
 
@@ -191,6 +189,8 @@ doctor --verify
 models add {out}/masked.onnx --loss cross_entropy --preprocess {rgb}
 samples add masked {out}/scenes
 samples show masked 303 --mask {out}/mask.png
+models add {out}/boxed.onnx --loss detection --preprocess {rgb}
+samples export boxed {out}/boxes --as coco
 models upgrade pets {base} --check
 models upgrade pets {base} --epochs 1 --running cancel
 models base pets
@@ -218,6 +218,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "vendor.key.pub").write_text(Vendor().pem)
     (folder / "photo.png").write_bytes(photo(60, 1, kind="PNG"))
     (folder / "masked.onnx").write_bytes(mask_model())
+    (folder / "boxed.onnx").write_bytes(box_model())
     for name, pixels in zip(("images", "masks"), scene(1), strict=True):
         (folder / "scenes" / name).mkdir(parents=True)
         (folder / "scenes" / name / "1.png").write_bytes(png(pixels))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -10,25 +10,27 @@ from typing import Any
 from msgspec import Struct
 
 from cli.client import Client
+from cli.commands.samples import coco, yolo
+from cli.commands.samples.coco import PHOTOS, Boxes
 from cli.errors import Failure
 from cli.progress import Advance, MeteredFile
 from storage.database.codec import dump
 
 TEXTS = (".txt",)
 ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp", *TEXTS)
-PHOTOS, MASKS = "images", "masks"
-"""Folders that make one of both: what is in the second are labels of what is in the first."""
+MASKS = "masks"
+"""The folder whose files are labels of the photos of the same names in the folder `images`."""
 BATCH_FILES = 200
 BATCH_BYTES = 256 * 2**20
 """The files of one request; each is open while it is sent."""
 
 
 class Media(Struct, frozen=True):
-    """A file. label: a class name; None for the request's label. mask: a file that is its label."""
+    """A file. label: a class or boxes; None for the request's. mask: a file that is its label."""
 
     path: Path
     size_bytes: int
-    label: str | None = None
+    label: Any = None
     mask: Path | None = None
 
     @property
@@ -51,9 +53,9 @@ def find(
     Raises Failure before anything is sent.
     """
     if not source.is_dir():
-        return [Media(source, source.stat().st_size)], []
-    if (source / PHOTOS).is_dir() and (source / MASKS).is_dir():
-        return _with_masks(source), []
+        return [Media(source, _size_of(source))], []
+    if (labelled := _with_labels(source, classes)) is not None:
+        return labelled, []
     endings = TEXTS if of_texts else [each for each in ENDINGS if each not in TEXTS]
     paths = sorted(path for path in source.rglob("*") if _is_media(path, endings))
     if not paths:
@@ -65,7 +67,7 @@ def find(
     for path in paths:
         label = _label(path, source, classes)
         if label is not None or classes is None:
-            found.append(Media(path, path.stat().st_size, label))
+            found.append(Media(path, _size_of(path), label))
             continue
         fault = _no_class(classes)
         if not skip:
@@ -76,17 +78,56 @@ def find(
     return found, faults
 
 
-def _with_masks(source: Path) -> list[Media]:
-    """Photos with masks of their names, by path; one without waits for it. Raises Failure."""
-    masks = {_place(path, source / MASKS): path for path in (source / MASKS).rglob("*.png")}
-    found = []
-    for path in sorted(path for path in (source / PHOTOS).rglob("*") if _is_media(path, ENDINGS)):
-        mask = masks.pop(_place(path, source / PHOTOS), None)
-        size_bytes = path.stat().st_size + (0 if mask is None else mask.stat().st_size)
-        found.append(Media(path, size_bytes, mask=mask))
-    if masks:
-        raise Failure(f"{min(masks.values())}: no photo in {source / PHOTOS} has its name")
-    return found
+def _with_labels(source: Path, classes: Sequence[str] | None) -> list[Media] | None:
+    """Photos with the masks or boxes that lie beside them, by path; None if none do.
+
+    One without waits for its label. Raises Failure.
+    """
+    if (source / PHOTOS).is_dir() and (source / MASKS).is_dir():
+        pairs = _pairs(source, MASKS, ".png")
+        return [Media(photo, _size_of(photo, mask), mask=mask) for photo, mask in pairs]
+    if files := coco.files_of(source):
+        found = [each for file in files for each in coco.read(file, source).items()]
+        return _with_boxes(found, classes)
+    if not (source / PHOTOS).is_dir() or not (source / yolo.LABELS).is_dir():
+        return None
+    names = yolo.names_of(source)
+    pairs = _pairs(source, yolo.LABELS, ".txt")
+    read = ((each, yolo.read(file, each, names) if file else None) for each, file in pairs)
+    return _with_boxes(read, classes)
+
+
+def _with_boxes(
+    found: Iterable[tuple[Path, Boxes | None]], classes: Sequence[str] | None
+) -> list[Media]:
+    """classes: that there may be; None for numbers. Raises Failure."""
+    labelled = []
+    for photo, boxes in sorted(found, key=lambda each: each[0]):
+        for each in boxes or ():
+            if classes is None and each["label"].isdecimal():
+                each["label"] = int(each["label"])
+            elif classes is not None and each["label"] not in classes:
+                known = ", ".join(classes)
+                told = f"a box of {each['label']!r:.100}; the model's classes are {known}"
+                raise Failure(f"{photo}: {told}")
+        label = None if boxes is None else {"boxes": boxes}
+        labelled.append(Media(photo, _size_of(photo), label))
+    return labelled
+
+
+def _size_of(*files: Path | None) -> int:
+    return sum(each.stat().st_size for each in files if each is not None)
+
+
+def _pairs(source: Path, folder: str, ending: str) -> list[tuple[Path, Path | None]]:
+    """Photos, by path, each with the file of its name in the folder. Raises Failure."""
+    found = (path for path in (source / folder).rglob(f"*{ending}") if path.name != yolo.NAMES[0])
+    beside = {_place(path, source / folder): path for path in found}
+    photos = sorted(path for path in (source / PHOTOS).rglob("*") if _is_media(path, ENDINGS))
+    pairs = [(photo, beside.pop(_place(photo, source / PHOTOS), None)) for photo in photos]
+    if beside:
+        raise Failure(f"{min(beside.values())}: no photo in {source / PHOTOS} has its name")
+    return pairs
 
 
 def _place(path: Path, folder: Path) -> Path:

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
+from cli.commands.samples.export import export
 from cli.commands.samples.upload import add
 from cli.download import save
 from cli.options import (
@@ -167,10 +168,11 @@ PAGE = 1000
 
 @click.group(cls=Group)
 def samples() -> None:
-    """Add, list, show, label and delete samples."""
+    """Add, list, show, label, export and delete samples."""
 
 
 samples.add_command(add)
+samples.add_command(export)
 samples.add_command(label)
 samples.add_command(delete)
 

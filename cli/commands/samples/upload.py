@@ -73,7 +73,8 @@ def add(
     .wav, .flac: a recording. .txt: a text. A folder: all images and recordings below it, or all
     texts, as the model takes; if the model has classes, the name of a file's folder is its label,
     and of the folders images and masks in one, each PNG in the second is the label of the image of
-    its name.
+    its name. Boxes come with a folder that has COCO's instances.json, or images, labels with a .txt
+    for each image, and data.yaml or classes.txt, as YOLO's tools have it.
     A request is stored whole or not at all. A file can be sent again without harm: samples with
     the same inputs and label are duplicates, which are counted and not stored.
     """

@@ -1,0 +1,69 @@
+"""`honed samples export`: photos and their boxes, as other programs read them."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePath
+from typing import Any
+
+import click
+
+from cli.client import Client, model_path
+from cli.commands.samples import coco, yolo
+from cli.errors import Failure
+from cli.options import filters, given, model_argument, with_client
+from cli.output import echo_done
+
+FORMS = {"coco": coco.write, "yolo": yolo.write}
+
+
+@click.command("export")
+@model_argument
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option(
+    "--as",
+    "form",
+    required=True,
+    type=click.Choice([*FORMS]),
+    help="COCO's JSON, or a text beside each photo as YOLO's tools have it.",
+)
+@filters
+@with_client
+def export(client: Client, /, model: str, folder: Path, *, form: str, **where: Any) -> None:
+    """Write the photos of MODEL that have boxes, and these, to FOLDER, a new one.
+
+    The options are conditions; all of them hold. `honed samples add` reads the folder. All samples
+    of a model, of whatever kind, as one file: honed archive export.
+    """
+    target = client.get(model_path(model))["target"]
+    if target["box_classes"] is None:
+        told = f"labels of {model} are no boxes; for samples of any kind: honed archive export"
+        raise Failure(told)
+    path = model_path(model, "samples")
+    photos: dict[PurePath, tuple[tuple[int, int], coco.Boxes]] = {}
+    try:
+        folder.mkdir(parents=True)
+        for sample in client.items(path, **given(where)):
+            if sample["label"] is not None:
+                place, size = _photo(client, f"{path}/{sample['id']}/content", folder, sample)
+                photos[place] = size, sample["label"]["boxes"]
+        FORMS[form](folder, photos, target["classes"] or range(target["box_classes"]))
+    except OSError as error:
+        raise Failure(f"cannot write {error.filename}: {error.strerror}") from error
+    echo_done(
+        f"{folder}: {len(photos):,} photos with boxes", output=str(folder), photos=len(photos)
+    )
+
+
+def _photo(
+    client: Client, path: str, folder: Path, sample: dict[str, Any]
+) -> tuple[PurePath, tuple[int, int]]:
+    """Write a photo; its place below `images`, and its height and width."""
+    from service.preprocess.pictures import upright_size
+
+    answer = client.request("GET", path)
+    kind = answer.headers["Content-Type"].rpartition("/")[2]
+    place = PurePath(sample["split"], f"{sample['id']}.{kind}")
+    file = folder / coco.PHOTOS / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(answer.content)
+    return place, upright_size(answer.content)
