@@ -18,6 +18,8 @@ export interface Task {
   title: string;
   /** Whether a label is an index of the output's classes. */
   hasClasses: boolean;
+  /** Whether a label may be a list of names. */
+  namesSeveral: boolean;
   /** Whether predictions tell how uncertain they are. */
   hasDoubt: boolean;
   /** Whether its models continue texts. */
@@ -64,6 +66,7 @@ def _fields(task: LearningTask) -> dict[str, Any]:
     return {
         "title": task.title,
         "hasClasses": task.has_classes,
+        "namesSeveral": task.names_several,
         "hasDoubt": task.has_doubt,
         "continuesTexts": task.continues_texts,
         "metrics": [metric.name for metric in task.metrics],

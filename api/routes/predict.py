@@ -204,7 +204,8 @@ Written = tuple[bytes, dict[str, str]]
 
 
 def _json(serving: Serving, fields: Fields, ids: list[int] | None) -> Written:
-    classes = serving.version.target.classes
+    target = serving.version.target
+    classes = target.classes
     about = {
         "model": serving.model.name,
         "version": serving.version.version,
@@ -214,7 +215,7 @@ def _json(serving: Serving, fields: Fields, ids: list[int] | None) -> Written:
         about["ids"] = ids
     if MASKS in fields:
         fields = {**fields, MASKS: as_runs(fields[MASKS], classes)}
-    return as_json(fields, names=classes, **about), {}
+    return as_json(fields, names=classes, of_values=target.number_names, **about), {}
 
 
 def _npz(_: Serving, fields: Fields, ids: list[int] | None) -> Written:

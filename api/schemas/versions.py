@@ -135,9 +135,9 @@ class PredictionBody(Body):
     A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
     index; with a class for each of several positions `label` alone. Binary cross entropy:
     `probabilities`. `supcon`: `embedding`. Texts of `token_classification`: `spans`. Photos of
-    `detection`: `boxes`. Else: `values`. `?top=` replaces these by `top`; `?output=` replaces all
-    but `label`, `probability`, `spans` and `boxes` by `outputs`; `?masks=` replaces the `label` of
-    a photo's pixels by `masks`.
+    `detection`: `boxes`. Else: `values`, by name if `classes` names a label's numbers. `?top=`
+    replaces these by `top`; `?output=` replaces all but `label`, `probability`, `spans` and `boxes`
+    by `outputs`; `?masks=` replaces the `label` of a photo's pixels by `masks`.
     """
 
     label: Any = None
@@ -147,7 +147,7 @@ class PredictionBody(Body):
     spans: list[SpanBody] | None = None
     masks: list[MaskBody] | None = None
     boxes: list[BoxBody] | None = None
-    values: list[Any] | None = None
+    values: list[Any] | dict[str, Any] | None = None
     top: LikeliestBody | None = None
     outputs: dict[str, Any] | None = None
 

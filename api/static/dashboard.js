@@ -942,17 +942,17 @@ function presetOf({ kind, channels }) {
 
 // src/daemon/tasks.ts
 var TASKS = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
-  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
-  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
-  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
-  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] }
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, namesSeveral: true, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] }
 };
 var METRICS = {
   accuracy: { higherIsBetter: true },
@@ -3402,8 +3402,12 @@ function classesOf({ target: { classes, num_classes: count2, shape } }) {
 function likelyClassesOf(model2) {
   return taskOf(model2.loss)?.hasClasses === true ? classesOf(model2) : [];
 }
-function severalOf({ target: { classes, num_classes: count2, span_types: types } }) {
-  return count2 === null && types === null ? classes : null;
+function severalOf({ loss, target: { classes } }) {
+  return taskOf(loss)?.namesSeveral === true ? classes : null;
+}
+function numbersOf(value) {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value)) return null;
+  return Object.entries(value);
 }
 function namesOf(model2) {
   return severalOf(model2) ?? (model2.target.classes === null ? [] : classesOf(model2));
@@ -3413,6 +3417,8 @@ function labelText(model2, value) {
   if (value === void 0) return "–";
   if (value === null) return "no label";
   if (isMask(value)) return `mask ${value.size[1]}×${value.size[0]}`;
+  const named = numbersOf(value);
+  if (named !== null) return named.map(([name, each2]) => `${name} ${each2 === null ? "?" : decimal(each2)}`).join(", ");
   if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
   const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : spansText(value));
   written.set(value, text3);
@@ -5468,6 +5474,8 @@ function predictedView(model2, { predictions: [prediction2] }, text3) {
   }
   if (Array.isArray(label2)) return arrayView("predicted", label2, target.num_classes);
   if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
+  const named = numbersOf(values);
+  if (named !== null) return h("dl", { "data-key": "predicted" }, named.map(([name, each2]) => [h("dt", {}, name), h("dd", { class: "number" }, each2 === null ? "–" : decimal(each2))]));
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
 }
 function takeSpans(app, model2, { predictions: [prediction2] }, { name, isTaken }, take2) {

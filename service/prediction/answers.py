@@ -11,7 +11,7 @@ import numpy as np
 from service.errors import InvalidInput
 from service.prediction.frames import Array
 from service.samples.ingest.tensors import little_endian
-from service.training.tasks.task import LABEL, TOP
+from service.training.tasks.task import LABEL, TOP, VALUES
 from storage.database.codec import encode
 from storage.errors import Problem
 
@@ -22,10 +22,13 @@ EXACT_POWERS = tuple(float(f"1e{places}") for places in range(23))
 """The powers of ten that float64 holds exactly."""
 
 
-def as_json(fields: Fields, *, names: Sequence[str] | None, **about: Any) -> bytes:
+def as_json(
+    fields: Fields, *, names: Sequence[str] | None, of_values: Sequence[str] = (), **about: Any
+) -> bytes:
     """`predictions`, an object for each instance, after `about`; what is not finite is null.
 
-    names: of the classes, which labels of one position have in place of indices.
+    names: of the classes, which labels of one position have in place of indices. of_values: names
+    of the numbers in `values`.
     """
     rows: list[dict[str, Any]] = [{} for _ in next(iter(fields.values()))]
     for path, array in fields.items():
@@ -35,6 +38,8 @@ def as_json(fields: Fields, *, names: Sequence[str] | None, **about: Any) -> byt
             values = [names[index] for index in values]
         elif names is not None and (path, array.ndim) == (f"{TOP}/{LABEL}", 2):
             values = [[names[index] for index in ranked] for ranked in values]
+        elif of_values and path == VALUES:
+            values = [dict(zip(of_values, row, strict=True)) for row in values]
         for row, value in zip(rows, values, strict=True):
             if inner:
                 row.setdefault(name, {})[inner] = value

@@ -152,7 +152,7 @@ def _require_same_indices(store: Store, model: Model) -> None:
 def _line(model: Model, sample: Sample) -> bytes:
     classes = model.signature.target.classes
     label = shown_label(model, sample.label)
-    if isinstance(label, dict) and "size" in label:
+    if isinstance(label, dict) and "size" in label and not model.signature.target.number_names:
         label = {"png": b64encode(cast("bytes", sample.label)).decode()}
     named = classes is not None and isinstance(label, int)
     fields = {

@@ -5,7 +5,8 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,11 +20,17 @@ from service.samples.ingest.labels import columns_of
 from service.samples.ingest.spans import with_label
 from service.samples.ingest.tensors import input_bytes, little_endian
 from service.samples.mask_checks import MaskCheck, MaskChecks
+from service.samples.named_numbers import NamedNumbers, or_none
+from service.training.tasks import TASKS
 from storage.database.codec import load
 from storage.errors import NotFound, Problem
 from storage.records.models import Model
 from storage.records.samples import SAMPLE_COLUMNS, Sample
+from storage.records.signatures import TargetSpec
 from storage.store import Store
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 
 def change_sample(
@@ -36,6 +43,7 @@ def change_sample(
     masks: MaskChecks,
 ) -> Sample:
     """Set columns of a sample, as JSON; None removes its label, and leaves other columns alone.
+    Numbers by name leave those alone that they do not name.
 
     owner: None for anybody's. Raises InvalidInput, NotFound, ChildDied.
     """
@@ -52,12 +60,17 @@ def change_sample(
                 raise InvalidInput(f"the {name} is wrong", problems=[problem])
             if value is not None or (is_label and name in given):
                 values[name] = value
-    target = model.signature.target
+    target, parts = model.signature.target, given.get("label")
+    if isinstance(parts, dict) and target.number_names:
+        numbers = NamedNumbers(target, are_yes_no=True)
+        values["label"] = partial(numbers.merged, parts)
     return store.samples.update(model.id, sample_id, owner=owner, target=target, **values)
 
 
 def shown_label(model: Model, label: int | bytes | None) -> Any:
-    """A stored label as apps sent it: an index, a list of numbers, or None; of a mask its size."""
+    """A stored label as apps sent it: an index, a list of numbers, these by name, or None; of a
+    mask its size.
+    """
     if not isinstance(label, bytes):
         return label
     if label.startswith(PNG) and for_model(model).masks(model.signature.target) is not None:
@@ -67,7 +80,16 @@ def shown_label(model: Model, label: int | bytes | None) -> Any:
         return load(label.decode())
     if target.box_classes:
         return shown_boxes(label, target)
-    return np.frombuffer(label, little_endian(target.dtype)).reshape(target.shape).tolist()
+    numbers = _numbers_of(target, label)
+    if not target.number_names:
+        return numbers.tolist()
+    shown = or_none(numbers)
+    several = TASKS[model.loss].names_several
+    return shown if several else dict(zip(target.number_names, shown, strict=True))
+
+
+def _numbers_of(target: TargetSpec, label: bytes) -> NDArray[Any]:
+    return np.frombuffer(label, little_endian(target.dtype)).reshape(target.shape)
 
 
 NPZ = "application/x-npz"
@@ -109,7 +131,10 @@ def _as_npz(model: Model, sample: Sample, record: bytes) -> bytes:
         arrays[spec.name] = flat.reshape(1, *spec.shape)
         start = end
     if sample.label is not None and not model.signature.target.is_empty:
-        arrays["label"] = np.array([shown_label(model, sample.label)])
+        target, label = model.signature.target, sample.label
+        arrays["label"] = np.array(
+            [_numbers_of(target, label) if isinstance(label, bytes) else label]
+        )
     for name in ASKED:
         value = getattr(sample, name)
         if value != SAMPLE_COLUMNS[name] and name not in arrays:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from service.preprocess.moments import mean_and_std
 from service.training.data.batches import Batches
+from service.training.data.counting import counts
 from service.training.engine import Array, Engine
 from service.training.engines import checkpoint
 from service.training.engines.manifest import read_manifest
@@ -84,7 +85,7 @@ def fitted(
     labels = samples.labels if samples.weights is None else samples.labels[samples.weights > 0]
     if not len(labels):
         return known
-    mean, deviation = mean_and_std(labels.reshape(-1, known.scale.size))
+    mean, deviation = known_mean_and_std(labels.reshape(-1, known.scale.size))
     deviation = np.where(deviation > FLAT * np.abs(mean), deviation, 1.0)
     some = np.unique(np.linspace(0, len(samples) - 1, SAMPLES).astype(np.int64))
     outputs = []
@@ -93,7 +94,9 @@ def fitted(
         tick()
     output, truth = columns(np.concatenate(outputs)), columns(samples.labels[some])
     with np.errstate(all="ignore"):  # an output that is not finite explains nothing
-        error, spread = (np.square(truth - each).mean(axis=0) for each in (output, mean))
+        error, spread = (
+            np.square(truth - each).sum(axis=0, where=counts(truth)) for each in (output, mean)
+        )
         explains = error <= (1 - KNOWN) * spread
         raw_mean, raw_deviation = mean_and_std((output - known.mean.ravel()) / known.scale.ravel())
     is_finite = np.isfinite(raw_mean) & np.isfinite(raw_deviation)
@@ -104,3 +107,12 @@ def fitted(
         np.where(explains.reshape(shape), known.scale, scale.reshape(shape)),
         np.where(explains.reshape(shape), known.mean, shift.reshape(shape)),
     )
+
+
+def known_mean_and_std(labels: Array) -> tuple[Doubles, Doubles]:
+    """Mean and deviation of each column's numbers that are known; 0 and 1 without any."""
+    mean, deviation = mean_and_std(labels)
+    for at in np.flatnonzero(np.isnan(mean)).tolist():
+        rows = labels[counts(labels[:, at]), at][:, None]
+        mean[at], deviation[at] = np.ravel(mean_and_std(rows)) if len(rows) else (0.0, 1.0)
+    return mean, deviation

@@ -28,7 +28,8 @@ class Loss(Struct, frozen=True):
     class_weights: of cross entropy, as in PyTorch. by_class: these two are fed, as the vectors of
     `class_vectors`, and so are a teacher's answers. distillation: the weight of these. delta: of
     huber, in target units. scales_labels: the output is scaled by LABEL_SCALE and LABEL_MEAN; the
-    value is in target units, the gradient that of standardized targets.
+    value is in target units, the gradient that of standardized targets. has_unknown: numbers of a
+    target may be NaN, which do not count.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Loss(Struct, frozen=True):
     tensor: str = ""
     target: str | None = None
     scales_labels: bool = False
+    has_unknown: bool = False
 
     @property
     def label_tensors(self) -> tuple[str, ...]:

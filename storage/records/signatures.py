@@ -24,12 +24,13 @@ class TargetSpec(Struct, frozen=True):
 
     dtype: `int64` (class indices, or what the model's own loss takes) or `float32`. shape: of
     one label, `()` for one class index. num_classes: for class indices, labels are in
-    [0, num_classes). classes: their names, or None. class_ids: a permanent id for each class,
-    whatever its index and name become; None for 0, 1, … classes_made: how many ids were ever
-    assigned, since none is reused; None for num_classes. may_ignore: whether positions may have the
-    label IGNORED. span_types: if a label is spans of a text, of these types, stored as JSON.
-    box_classes: if a label is boxes on a photo, at most shape[0], each of one of so many classes,
-    stored as JSON.
+    [0, num_classes). classes: their names, or None; for float32, names of the label's numbers.
+    class_ids: a permanent id for each class, whatever its index and name become; None for 0, 1, …
+    classes_made: how many ids were ever assigned, since none is reused; None for num_classes.
+    may_ignore: whether positions may have the label IGNORED, and numbers be NaN, which do not
+    count. span_types: if a label is spans of a text, of these types, stored as JSON. box_classes:
+    if a label is boxes on a photo, at most shape[0], each of one of so many classes, stored as
+    JSON.
     """
 
     name: str
@@ -47,6 +48,12 @@ class TargetSpec(Struct, frozen=True):
     def ids(self) -> tuple[int, ...]:
         """The id of each class, by its index."""
         return tuple(range(self.num_classes or 0)) if self.class_ids is None else self.class_ids
+
+    @property
+    def number_names(self) -> tuple[str, ...]:
+        """The names of a label's numbers; empty for other labels, and without names."""
+        are_names = self.dtype == "float32" and self.box_classes is None
+        return (self.classes or ()) if are_names else ()
 
     @property
     def is_empty(self) -> bool:

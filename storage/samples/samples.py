@@ -236,7 +236,8 @@ class Samples(Repository):
         target: TargetSpec | None = None,
         **values: Any,
     ) -> Sample:
-        """Set the label, None to remove it, or other columns of uploads. owner: None for any.
+        """Set the label, None to remove it, or other columns of uploads, each to a value or to what
+        a function makes of the stored one. owner: None for any.
 
         target: the one that the label was checked with. Raises NotFound, and StateConflict if the
         model's classes have changed since.
@@ -246,12 +247,13 @@ class Samples(Repository):
         def change(transaction: Transaction) -> Sample:
             if target is not None:
                 require_same_indices(transaction, model_id, target)
-            find_sample_row(transaction.connection, model_id, id, owner=owner)
+            row = find_sample_row(transaction.connection, model_id, id, owner=owner)
             if values:
                 changes = ", ".join(f"{name} = ?" for name in values)
+                new = [each(row[name]) if callable(each) else each for name, each in values.items()]
                 transaction.execute(
                     f"UPDATE samples SET {changes} WHERE id = ?",  # noqa: S608 - our own names
-                    (*values.values(), id),
+                    (*new, id),
                 )
             return to_sample(find_sample_row(transaction.connection, model_id, id))
 

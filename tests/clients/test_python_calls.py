@@ -123,6 +123,18 @@ def test_samples_of_several_names_are_added_as_arrays_and_as_lists(client: Any) 
     assert stored == [[1, 0, 0], [1, 0, 1], [0, 0, 0]] * 2 + np.eye(3).tolist()
 
 
+def test_numbers_by_name_are_added_as_they_become_known(client: Any) -> None:
+    name = f"numbered-{next(numbers)}"
+    model = client.register(name, mlp(4, 8, 3), loss="mse", classes=NAMES)
+    unknown = dict.fromkeys(NAMES)
+    assert model.add_all(rows(2, 1), [{"no": 0.5}, {"3": 2}])["accepted"] == 2
+    first, second = model.samples()
+    assert (first["label"], second["label"]) == (unknown | {"no": 0.5}, unknown | {"3": 2})
+    model.label(first["id"], {"3": 1})
+    assert next(iter(model.samples()))["label"] == unknown | {"no": 0.5, "3": 1}
+    assert list(model.predict(rows(1)[0])["values"]) == NAMES
+
+
 def test_one_output_is_asked_for_by_its_name(model: Any) -> None:
     assert len(model.predict(rows(1)[0], output="logits")["outputs"]["logits"]) == 3
     assert len(model.predict(rows(1)[0], output=["logits"])["outputs"]["logits"]) == 3

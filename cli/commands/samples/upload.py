@@ -122,7 +122,7 @@ def add_media(
     classes, of_texts = None, False
     if source.is_dir():
         known = client.get(model_path(model))
-        classes = None if "label" in params else known["target"]["classes"]
+        classes = None if "label" in params else _folder_names(known)
         of_texts = any(each["kind"] == "text" for each in known["preprocess"])
     path = model_path(model, to)
     found, faults = media.find(
@@ -136,6 +136,15 @@ def add_media(
     total["rejected"] += len(faults)
     total["errors"] += faults
     return total
+
+
+def _folder_names(known: dict[str, Any]) -> list[str] | None:
+    """The labels that a folder may name: classes, not numbers."""
+    from service.training.tasks import TASKS  # late: it loads numpy
+
+    target: dict[str, Any] = known["target"]
+    may_name = target["num_classes"] is not None or TASKS[known["loss"]].names_several
+    return target["classes"] if may_name else None
 
 
 def _query(

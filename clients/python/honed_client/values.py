@@ -111,9 +111,13 @@ def samples_body(inputs: Mapping[str, Any], about: Mapping[str, Sequence[Any]]) 
 
 
 def _fits_npz(column: Sequence[Any]) -> bool:
-    """Whether an array can hold it: every sample has a value, and none several names."""
+    """Whether an array can hold it: every sample has a value, and none several names, or numbers
+    by name.
+    """
     return not any(
-        each is None or (isinstance(each, (list, tuple)) and (not each or isinstance(each[0], str)))
+        each is None
+        or isinstance(each, Mapping)
+        or (isinstance(each, (list, tuple)) and (not each or isinstance(each[0], str)))
         for each in plain(column)
     )
 

@@ -21,8 +21,14 @@ export function likelyClassesOf(model: Model): string[] {
 }
 
 /** The names of several labels, of which a sample has any; null if labels are something else. */
-export function severalOf({ target: { classes, num_classes: count, span_types: types } }: Model): string[] | null {
-  return count === null && types === null ? classes : null;
+export function severalOf({ loss, target: { classes } }: Model): string[] | null {
+  return taskOf(loss)?.namesSeveral === true ? classes : null;
+}
+
+/** Numbers by name, as labels and predictions of a model that names its outputs have them; null for anything else. */
+export function numbersOf(value: unknown): [string, number | null][] | null {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value)) return null;
+  return Object.entries(value as Record<string, number | null>);
 }
 
 /** The names that a sample's label can be given by; empty if labels are numbers or positions. */
@@ -32,11 +38,13 @@ export function namesOf(model: Model): string[] {
 
 const written = new WeakMap<object, string>();
 
-/** A class, the names of several, a few numbers, the classes that a mask contains, the types of spans, or the size of a larger array. */
+/** A class, the names of several, a few numbers, with their names if they have some, the classes that a mask contains, the types of spans, or the size of a larger array. */
 export function labelText(model: Model, value: unknown): string {
   if (value === undefined) return "–";
   if (value === null) return "no label";
   if (isMask(value)) return `mask ${value.size[1]}\u00d7${value.size[0]}`;
+  const named = numbersOf(value);
+  if (named !== null) return named.map(([name, each]) => `${name} ${each === null ? "?" : decimal(each)}`).join(", ");
   if (!Array.isArray(value)) return model.target.classes?.[Number(value)] ?? String(value);
   const text = written.get(value) ?? (model.target.span_types === null ? arrayText(model, value.flat(Infinity) as number[]) : spansText(value));
   written.set(value, text);

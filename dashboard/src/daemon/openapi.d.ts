@@ -461,7 +461,7 @@ export interface PredictionBody {
   spans?: Array<SpanBody> | null;
   masks?: Array<MaskBody> | null;
   boxes?: Array<BoxBody> | null;
-  values?: Array<unknown> | null;
+  values?: Array<unknown> | Record<string, unknown> | null;
   top?: LikeliestBody | null;
   outputs?: Record<string, unknown> | null;
 }

@@ -4,6 +4,8 @@ export interface Task {
   title: string;
   /** Whether a label is an index of the output's classes. */
   hasClasses: boolean;
+  /** Whether a label may be a list of names. */
+  namesSeveral: boolean;
   /** Whether predictions tell how uncertain they are. */
   hasDoubt: boolean;
   /** Whether its models continue texts. */
@@ -15,17 +17,17 @@ export interface Task {
 type Loss = string | { output: string };
 
 export const TASKS: Readonly<Record<string, Task>> = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
-  mse: { title: "mean squared error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
-  l1: { title: "absolute error: numbers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
-  causal_lm: { title: "next token: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
-  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, namesSeveral: true, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
 };
 
 /** Those of which more is better are shares of 1. */

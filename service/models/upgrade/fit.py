@@ -175,7 +175,9 @@ def _target_problems(before: TargetSpec, new: TargetSpec) -> Iterator[Problem]:
             f"it tells apart {new.num_classes} classes, and the model {before.num_classes}; name"
             " the file's in the spec's classes",
         )
-    elif (before.dtype, before.shape, before.may_ignore) != (new.dtype, new.shape, new.may_ignore):
+    elif (before.dtype, before.shape) != (new.dtype, new.shape) or (
+        before.may_ignore and not new.may_ignore
+    ):
         yield Problem(
             "/model/graph/output",
             f"its labels are {new.dtype} {[*new.shape]}, and those of the samples"

@@ -81,7 +81,9 @@ def read_header(
 def _sample_columns(
     model: Model, at: Mapping[str, int], asked: Mapping[str, str]
 ) -> dict[str, tuple[int, ...]]:
-    """Where columns of samples are: those that the request names, and others of NAMED."""
+    """Where columns of samples are: those that the request names, others of NAMED, and without a
+    column `label` those of a label's numbers.
+    """
     columns: dict[str, tuple[int, ...]] = {}
     for name, text in asked.items():
         wanted = [each.strip() for each in text.split(",")] if name == LABEL else [text]
@@ -98,6 +100,9 @@ def _sample_columns(
         if problems:
             raise wrong_csv(*problems)
         columns[name] = tuple(at[each] for each in wanted)
+    names = model.signature.target.number_names
+    if names and LABEL not in {*at, *columns} and {*names} <= {*at} - {*(model.features or ())}:
+        columns[LABEL] = tuple(at[each] for each in names)
     label = columns.get(LABEL, ())
     for name in NAMED:
         if name in at and name not in columns and at[name] not in label:

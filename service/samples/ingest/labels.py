@@ -1,4 +1,4 @@
-"""Reads labels: class indices, class names, or vectors."""
+"""Reads labels: class indices, class names, vectors, or numbers by name."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from service.samples.ingest.tensors import (
     type_complaint,
 )
 from service.samples.mask_checks import MaskCheck, SentMask
+from service.samples.named_numbers import NamedNumbers, as_label
 from service.training.tasks import TASKS
 from service.training.tasks.task import LearningTask
 from storage.database.codec import dump
@@ -47,12 +48,15 @@ class LabelReader(Column):
 
     name = "label"
     schema: ClassVar = {
-        "description": "Class index or name, numbers, spans of a text, mask, boxes, or null."
+        "description": "Class index or name, numbers, maybe by name, spans of a text, mask, boxes, "
+        "or null."
     }
 
     def __init__(self, target: TargetSpec, task: LearningTask) -> None:
         self._target = target
         self._range = task.label_range
+        self._numbers = NamedNumbers(target, task.names_several) if target.number_names else None
+        self._may_lack_some = self._numbers is not None and self._numbers.may_lack_some
         self._names_several = task.names_several and target.classes is not None
         self._index = {name: i for i, name in enumerate(target.classes or ())}
         self._spec = TensorSpec(target.name, target.dtype, target.shape)
@@ -60,21 +64,38 @@ class LabelReader(Column):
         self._indices = range((self._is_index and target.num_classes) or 0)
 
     def parse(self, value: Any) -> Value:
-        """A class index, a name, several names, a number or nested lists of them."""
+        """A class index, a name, several names, numbers by name, a number or nested lists of them;
+        None is a number that is not known, if labels may lack some.
+        """
         if value is None or (type(value) is int and value in self._indices):
             return value, None
         if self._target.is_empty:
             return None, None if value == [] else NO_LABEL
         if isinstance(value, str) or self._are_names(value):
             return self._by_name(value)
-        if not isinstance(value, list) and self._target.shape == (1,):
-            value = [value]
-        array = parse(value, self._spec)
+        array = self._array(value)
         if isinstance(array, str):
             return None, f"label {array}"
         if complaint := self._complaint(array):
             return None, complaint
         return self._stored(array), None
+
+    def _array(self, value: Any) -> NDArray[Any] | str:
+        """Numbers as an array, NaN for those that are not known, or what is wrong with them."""
+        if isinstance(value, dict) and self._numbers is not None:
+            value = self._numbers.in_order(value)
+            if isinstance(value, str):
+                return value
+        if not isinstance(value, list) and self._target.shape == (1,):
+            value = [value]
+        unknown: list[int] = []
+        if self._may_lack_some and isinstance(value, list):
+            unknown = [at for at, each in enumerate(value) if each is None]
+            value = [0 if each is None else each for each in value]
+        array = parse(value, self._spec)
+        if unknown and not isinstance(array, str):
+            array[unknown] = np.nan
+        return array
 
     def parse_text(self, text: str) -> Value:
         """A class name, a number, or JSON; empty for no label."""
@@ -91,7 +112,8 @@ class LabelReader(Column):
         cells = [cell.strip() for cell in cells]
         if not any(cells):
             return None, None
-        text = cells[0] if len(cells) == 1 else f"[{','.join(cells)}]"
+        lacking = "null" if self._may_lack_some else ""
+        text = cells[0] if len(cells) == 1 else f"[{','.join(each or lacking for each in cells)}]"
         label, complaint = self.parse_text(text)
         if complaint and (whole := WHOLE.sub(r"\1", text)) != text:
             again, still = self.parse_text(whole)
@@ -125,6 +147,8 @@ class LabelReader(Column):
                 i: complaint for i, (_, complaint) in enumerate(named) if complaint
             }
         rows = self._rows(rows)
+        unknown = np.isnan(rows) if self._may_lack_some and rows.dtype.kind == "f" else None
+        rows = rows if unknown is None else np.where(unknown, 0, rows)
         converted, bad = convert(rows, self._target.dtype)
         bad = bad | self._out_of_range(converted)
         complaints = {
@@ -134,7 +158,9 @@ class LabelReader(Column):
         }
         if self._is_index:
             return converted.tolist(), complaints
-        return [row.tobytes() for row in converted], complaints
+        if unknown is not None:
+            converted[unknown] = np.nan
+        return [self._stored(row) for row in converted], complaints
 
     def _rows(self, array: NDArray[Any]) -> NDArray[Any]:
         return array[:, None] if array.ndim == 1 and self._target.shape == (1,) else array
@@ -154,6 +180,9 @@ class LabelReader(Column):
         shown = repr((name or names[0])[:SHOWN_CHARACTERS])
         if self._target.classes is None:
             return None, f"label {shown} is a name, but the model has no classes; send a number"
+        if self._numbers is not None and not self._names_several:
+            example = dump(dict.fromkeys(self._target.classes[:2], 0))
+            return None, f"label {shown} is no number; send numbers by name, such as {example}"
         known = ", ".join(map(repr, self._target.classes[:20]))
         return None, f"label {shown} is not one of the model's classes: {known}"
 
@@ -185,6 +214,8 @@ class LabelReader(Column):
     def _stored(self, label: NDArray[Any]) -> Label:
         if self._is_index:
             return int(label)
+        if self._may_lack_some:
+            return as_label(label)
         return label.astype(little_endian(self._target.dtype)).tobytes()
 
 

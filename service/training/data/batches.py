@@ -255,6 +255,7 @@ def check_labels(ids: Indices, labels: NDArray[Any], target: TargetSpec) -> None
         bad &= (labels != IGNORED) | (not target.may_ignore)
     else:
         bad, valid = ~np.isfinite(labels), "finite"
+        bad &= ~np.isnan(labels) | (not target.may_ignore)
     wrong = np.flatnonzero(bad.reshape(len(ids), prod(labels.shape[1:])).any(axis=1))
     if len(wrong):
         raise SamplesInvalid(

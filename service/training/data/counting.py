@@ -1,4 +1,6 @@
-"""Which labels count: neither those of an ignored class, nor positions with the label IGNORED."""
+"""Which labels count: neither those of an ignored class, positions with the label IGNORED, nor
+numbers that are not known.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,10 @@ def only_counted(
 
 
 def counts(labels: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether each class index counts. labels: of a target with classes."""
-    counted: NDArray[np.bool_] = labels != IGNORED
+    """Whether each class index, or each number, counts. labels: of any target."""
+    counted: NDArray[np.bool_] = (
+        ~np.isnan(labels) if labels.dtype.kind == "f" else labels != IGNORED
+    )
     return counted
 
 

@@ -37,7 +37,7 @@ def _of_labels(samples: Batches, signature: Signature, *, scales_labels: bool) -
         name = target.classes[label] if target.classes else label
         yield f"all {len(samples)} training samples are of class {name!r}"
     if samples.labels.dtype.kind == "f" and not scales_labels:
-        largest = float(np.abs(samples.labels).max(initial=0))
+        largest = float(np.fmax.reduce(np.abs(samples.labels), axis=None, initial=0))
         if largest > LARGE:
             yield (
                 f"labels are as large as {largest:g}; models train best on values of about 1: "

@@ -96,7 +96,15 @@ class Classification(PassMetrics):
         return [ratio(hits, count) for hits, count in pairs]
 
 
-class MultiLabel(PassMetrics):
+class OfNumbers(PassMetrics):
+    """Metrics of labels that are numbers, some of which may be unknown."""
+
+    def weights(self, target: Array) -> Floats:
+        shares: Floats = columns(counts(target)).mean(axis=1)
+        return shares
+
+
+class MultiLabel(OfNumbers):
     """Accuracy and macro F1 of independent yes-or-no outputs, given as logits.
 
     output, target: (batch, …), one column per output; yes is a logit > 0, and a target ≥ 0.5.
@@ -112,10 +120,11 @@ class MultiLabel(PassMetrics):
         self._hits: Counts = np.zeros(0, np.int64)
 
     def update(self, output: Array, target: Array) -> None:
+        known = columns(counts(target))
         truth = columns(target) >= 0.5
-        guess = columns(output) > 0
-        self._decisions += truth.size
-        self._right += int((truth == guess).sum())
+        guess = (columns(output) > 0) & known
+        self._decisions += int(known.sum())
+        self._right += int((known & (truth == guess)).sum())
         if self._true is None:
             self._true, self._predicted, self._hits = np.zeros((3, truth.shape[1]), np.int64)
         self._true += truth.sum(axis=0)
@@ -137,7 +146,7 @@ class MultiLabel(PassMetrics):
         return result
 
 
-class Regression(PassMetrics):
+class Regression(OfNumbers):
     """Mean absolute error, its quantiles, and R², the mean over the outputs whose truth varies.
 
     output, target: (batch, …), one column per output. r2 is None if no truth varies.
@@ -147,7 +156,7 @@ class Regression(PassMetrics):
     """
 
     def __init__(self) -> None:
-        self._samples = 0
+        self._count: Counts | int = 0
         self._mean: Floats | float = 0.0
         self._total: Floats | float = 0.0
         self._residual: Floats | float = 0.0
@@ -155,28 +164,31 @@ class Regression(PassMetrics):
         self._quantiles = Quantiles()
 
     def update(self, output: Array, target: Array) -> None:
-        truth = columns(target).astype(np.float64)
-        error = truth - columns(output)
-        added, samples = len(truth), self._samples + len(truth)
-        mean = truth.mean(axis=0)
+        known = columns(counts(target))
+        truth = np.where(known, columns(target), 0.0)
+        error = np.where(known, truth - columns(output), 0.0)
+        added, count = known.sum(axis=0), self._count + known.sum(axis=0)
+        mean = truth.sum(axis=0) / np.maximum(added, 1)
         shift = mean - self._mean
-        within = np.square(truth - mean).sum(axis=0)
-        self._total = self._total + within + shift**2 * (self._samples * added / samples)
-        self._mean = self._mean + shift * (added / samples)
+        within = np.square(known * (truth - mean)).sum(axis=0)
+        share = added / np.maximum(count, 1)
+        self._total = self._total + within + shift**2 * (self._count * share)
+        self._mean = self._mean + shift * share
         self._residual = self._residual + np.square(error).sum(axis=0)
         self._absolute = self._absolute + np.abs(error).sum(axis=0)
-        self._quantiles.update(np.abs(error))
-        self._samples = samples
+        self._quantiles.update(np.abs(error)[known])
+        self._count = count
 
     def result(self) -> dict[str, Any]:
-        if self._samples == 0:
+        count = int(np.sum(self._count))
+        if count == 0:
             return {"mae": None, "rmse": None, "r2": None, "error_quantiles": None}
         total, residual = np.atleast_1d(self._total), np.atleast_1d(self._residual)
         varies = total > 0
         r2 = float((1 - residual[varies] / total[varies]).mean()) if varies.any() else None
         return {
-            "mae": float(np.mean(self._absolute) / self._samples),
-            "rmse": float(np.sqrt(np.mean(residual) / self._samples)),
+            "mae": float(np.sum(self._absolute) / count),
+            "rmse": float(np.sqrt(np.sum(residual) / count)),
             "r2": r2,
             "error_quantiles": self._quantiles.result(),
         }

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from service.preprocess import for_signature
 from service.preprocess.windows import Windows
 from service.training.data.batches import Batches, Indices, Preprocessed
+from service.training.data.counting import counts
 from service.training.data.samples import ALL_SAMPLES
 from service.training.engine import Array
 from service.training.protocol.messages.comparison import SimpleName
@@ -68,7 +69,9 @@ def _mean_label(what: Measurement) -> Predict | None:
     )
     if not len(index.ids):
         return None
-    mean: NDArray[Any] = index.labels.mean(axis=0, dtype=np.float64)
+    known = counts(index.labels)
+    total = index.labels.sum(axis=0, dtype=np.float64, where=known)
+    mean: NDArray[Any] = total / np.maximum(known.sum(axis=0), 1)
     return lambda _: mean
 
 

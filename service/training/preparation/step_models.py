@@ -152,7 +152,9 @@ def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
     """The loss that training minimizes."""
     if forward.loss_output is None:
         scales_labels = TASKS[task.loss].scales_labels and is_scaled(forward)
-        return Loss(task.loss, scales_labels=scales_labels)
+        spec = forward.signature.target
+        has_unknown = spec.may_ignore and spec.num_classes is None
+        return Loss(task.loss, scales_labels=scales_labels, has_unknown=has_unknown)
     target = forward.signature.target.name or None
     return Loss(task.loss, tensor=forward.loss_output, target=target)
 

@@ -8,7 +8,15 @@ import numpy as np
 
 from service.training.engine import Array
 from service.training.loss import Loss
-from service.training.tasks.task import By, LearningTask, Metric, PassMetrics, PerSample, columns
+from service.training.tasks.task import (
+    By,
+    LearningTask,
+    Metric,
+    PassMetrics,
+    PerSample,
+    columns,
+    mean_of_known,
+)
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
@@ -21,14 +29,12 @@ if TYPE_CHECKING:
 def binary_cross_entropy(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs, which are logits; stable for large ones."""
     x, t = columns(output).astype(np.float64), columns(target)
-    loss: PerSample = (np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x)))).mean(axis=1)
-    return loss
+    return mean_of_known(np.maximum(x, 0) - x * t + np.log1p(np.exp(-np.abs(x))), target)
 
 
 def right_decisions(output: Array, target: Array) -> PerSample:
     """Share of a sample's yes-or-no outputs that are right."""
-    right: PerSample = ((columns(output) > 0) == (columns(target) >= 0.5)).mean(axis=1)
-    return right
+    return mean_of_known((columns(output) > 0) == (columns(target) >= 0.5), target)
 
 
 def sigmoid(logits: Array) -> Array:

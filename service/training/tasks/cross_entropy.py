@@ -24,6 +24,7 @@ from service.training.tasks.task import (
     Row,
     columns,
     likeliest,
+    mean_of_known,
 )
 from storage.records.signatures import IGNORED, TargetSpec
 
@@ -41,12 +42,12 @@ def cross_entropy(output: Array, target: Array) -> PerSample:
     logits -= logits.max(axis=1, keepdims=True)
     index = np.expand_dims(np.where(counts(target), target, 0), 1)
     chosen = np.take_along_axis(logits, index, axis=1).squeeze(1)
-    return _over_positions(np.log(np.exp(logits).sum(axis=1)) - chosen, target)
+    return mean_of_known(np.log(np.exp(logits).sum(axis=1)) - chosen, target)
 
 
 def right_classes(output: Array, target: Array) -> PerSample:
     """Share of a sample's positions that are right. output: (batch, classes, …)."""
-    return _over_positions(output.argmax(axis=1) == target, target)
+    return mean_of_known(output.argmax(axis=1) == target, target)
 
 
 def class_counts(output: Array, target: Array) -> PerSample:
@@ -65,12 +66,6 @@ def class_counts(output: Array, target: Array) -> PerSample:
 
     right = of_each(truth, share * (truth == guess))
     return in_columns(right, of_each(truth, share), of_each(guess, share))
-
-
-def _over_positions(values: NDArray[Any], target: Array) -> PerSample:
-    """Mean over the positions of each sample that count, at least one. values: (batch, …)."""
-    mean: PerSample = np.mean(columns(values), axis=1, where=columns(counts(target)), dtype=float)
-    return mean
 
 
 def softmax(logits: Array) -> Array:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.tasks.binary import (
@@ -22,9 +23,14 @@ from storage.records.signatures import TargetSpec
 
 
 def decision_counts(output: Array, target: Array) -> PerSample:
-    """(batch, 3 * labels): whether each label is rightly predicted, true, and predicted."""
-    truth, predicted = columns(target) >= 0.5, columns(output) > 0
-    return in_columns(truth & predicted, truth, predicted)
+    """(batch, 3 * labels): whether each label is rightly predicted, true, and predicted, as shares
+    of those that are known.
+    """
+    known = columns(counts(target))
+    truth, predicted = columns(target) >= 0.5, (columns(output) > 0) & known
+    counted: PerSample = in_columns(truth & predicted, truth, predicted)
+    counted /= known.mean(axis=1, keepdims=True)
+    return counted
 
 
 class Multilabel(BinaryCrossEntropy):
@@ -48,13 +54,7 @@ class Multilabel(BinaryCrossEntropy):
                 f"{self.name} takes logits (batch, labels), and a row of the output has the shape "
                 f"{list(output)}; choose bce_with_logits",
             )
-        if classes is not None and len(set(classes)) != output[0]:
-            detail = f"{len(set(classes))} different names, the output has {output[0]} logits"
-            raise refuse("/spec/classes", f"{detail}; name {output[0]} labels")
-        return TargetSpec("target", "float32", tuple(output), classes=classes)
-
-    def name_count(self, target: TargetSpec) -> int:
-        return target.shape[0]
+        return super().target_spec(output, classes)
 
     def pass_metrics(self, target: TargetSpec) -> PassMetrics:
         from service.training.evaluation.metrics import MultiLabel

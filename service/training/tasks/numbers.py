@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.loss import Loss
 from service.training.tasks.task import (
@@ -17,6 +18,7 @@ from service.training.tasks.task import (
     PerSample,
     Row,
     columns,
+    mean_of_known,
 )
 from storage.records.signatures import TargetSpec
 
@@ -30,27 +32,29 @@ if TYPE_CHECKING:
 
 def absolute_error(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs."""
-    error: PerSample = np.abs(_difference(output, target)).mean(axis=1)
-    return error
+    return mean_of_known(np.abs(_difference(output, target)), target)
 
 
 def squared_error(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs."""
-    error: PerSample = np.square(_difference(output, target)).mean(axis=1)
-    return error
+    return mean_of_known(np.square(_difference(output, target)), target)
 
 
 def explained(output: Array, target: Array) -> PerSample:
-    """(batch, 3 * outputs): squared error, label and squared label, less the mean of all labels."""
-    centred = columns(target) - columns(target).mean(axis=0, dtype=np.float64)
-    parts = [np.square(_difference(output, target)), centred, np.square(centred)]
-    return np.concatenate(parts, axis=1)
+    """(batch, 4 * outputs): squared error, label and squared label, less the mean of all labels,
+    and whether it is known; zeros where it is not.
+    """
+    known = columns(counts(target))
+    truth = np.where(known, columns(target), 0.0)
+    centred = known * (truth - truth.sum(axis=0) / np.maximum(known.sum(axis=0), 1))
+    error = np.where(known, np.square(_difference(output, target)), 0.0)
+    return np.concatenate([error, centred, np.square(centred), known], axis=1)
 
 
 def r2(means: NDArray[np.float64]) -> float:
     """Mean R² of the outputs whose label varies; 0 if none does. means: of `explained`."""
-    error, label, square = means.reshape(3, -1)
-    variance = square - label**2
+    error, label, square, known = means.reshape(4, -1)
+    variance = square - label**2 / np.where(known, known, 1.0)
     varies = variance > 0
     return float((1 - error[varies] / variance[varies]).mean()) if varies.any() else 0.0
 
@@ -64,8 +68,7 @@ def huber(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs; quadratic up to 1, linear beyond."""
     error = np.abs(_difference(output, target))
     near = np.minimum(error, 1.0)
-    loss: PerSample = (near * (error - near / 2)).mean(axis=1)
-    return loss
+    return mean_of_known(near * (error - near / 2), target)
 
 
 def _difference(output: Array, target: Array) -> PerSample:
@@ -83,7 +86,7 @@ IN_UNITS = (
 class Numbers(LearningTask):
     """Labels of the output's shape."""
 
-    scales_labels = True
+    scales_labels = takes_class_names = True
     options = frozenset({"standardize_labels"})
 
     def of_numbers(self, loss: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

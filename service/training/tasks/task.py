@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 import numpy as np
 from msgspec import Struct
 
+from service.training.data.counting import counts
 from service.training.engine import Array
+from service.training.errors import refuse
 from service.training.loss import Loss
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
 from storage.records.signatures import TargetSpec
@@ -25,6 +27,8 @@ PerSample: TypeAlias = "NDArray[np.float64]"
 """(batch,)"""
 LABEL, TOP = "label", "top"
 """Fields of predictions that hold indices of classes; `top/label` is the field `label` of `top`."""
+VALUES = "values"
+"""The field of a prediction that holds an output as it is."""
 By = Literal["class", "share", "absolute", "loss"]
 """How two versions are compared sample by sample; see `Compared`."""
 Row: TypeAlias = "tuple[int | None, ...]"
@@ -89,10 +93,10 @@ class LearningTask:
     that batches are not split. metrics: for the gate, the default first. figures_by_class: lists by
     class among the metrics of a pass, from 0 to 1. options: hyperparameters that only some tasks
     take. makes_labels: from a text's tokens, so that samples have none. has_classes: the output's
-    axis 1 holds classes, which a label is an index of. takes_class_names: whether a spec may name
-    classes. names_several: whether a label may be a list of these names. ranks_classes: whether
-    predictions take `top`. label_range: of a label's numbers, None for any. has_doubt: whether
-    `doubt` is defined. last_operators: those that the loss applies itself, with what they compute.
+    axis 1 holds classes, which a label is an index of. names_several: whether a label may be a list
+    of these names. ranks_classes: whether predictions take `top`. label_range: of a label's
+    numbers, None for any. has_doubt: whether `doubt` is defined. last_operators: those that the
+    loss applies itself, with what they compute.
     """
 
     name: ClassVar[str]
@@ -111,6 +115,7 @@ class LearningTask:
     scales_labels: ClassVar[bool] = False
     """Whether labels are numbers in any unit, which a job may standardize."""
     takes_class_names: ClassVar[bool] = False
+    """Of classes, or of the numbers of a label."""
     names_several: ClassVar[bool] = False
     ranks_classes: ClassVar[bool] = False
     continues_texts: ClassVar[bool] = False
@@ -129,6 +134,9 @@ class LearningTask:
         assert inputs.target is not None
         scale = by_position(inputs.scale, inputs.output, inputs.output.axes(None)[1:])
         value, slope = self.of_numbers(loss, inputs.output, inputs.target)
+        if loss.has_unknown:
+            unknown = inputs.target.op("IsNaN")
+            value, slope = (unknown.where(0.0, each) for each in (value, slope))
         if inputs.label_scale is not None:
             slope = slope / inputs.label_scale / self.label_unit(loss, inputs.label_scale)
         return LossAndGradient(total(value, scale), (slope * scale).known_like(inputs.output))
@@ -147,14 +155,22 @@ class LearningTask:
 
     def weight(self, loss: Loss, target: Array) -> float:
         """The divisor of the batch's losses, in samples: 1/weight is the scale to feed."""
-        return float(len(target))
+        return float(counts(target).sum() / target[0].size if loss.has_unknown else len(target))
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:
         """The label's description.
 
-        output: the shape of one row of the output. Raises GraphRefused if the loss does not fit.
+        output: the shape of one row of the output. classes: names of its numbers, of which labels
+        may then lack some. Raises GraphRefused if the loss does not fit.
         """
-        return TargetSpec("target", "float32", tuple(output))
+        if classes is not None and len(output) != 1:
+            detail = f"names are of the numbers of a vector; a row of the output is {list(output)}"
+            raise refuse("/spec/classes", f"{detail}, so leave them out")
+        if classes is not None and not len(classes) == len({*classes}) == output[0]:
+            detail = f"{len({*classes})} different names, the output has {output[0]} numbers"
+            raise refuse("/spec/classes", f"{detail}; name each once")
+        are_named = classes is not None
+        return TargetSpec("target", "float32", tuple(output), classes=classes, may_ignore=are_named)
 
     def fed_target(self, target: TargetSpec, row: Sequence[int]) -> TargetSpec:
         """What a step is fed as the label. row: the shape of one row of the output."""
@@ -168,7 +184,8 @@ class LearningTask:
 
     def name_count(self, target: TargetSpec) -> int:
         """How many class names it takes."""
-        return target.num_classes or 0
+        is_vector = self.takes_class_names and len(target.shape) == 1
+        return target.num_classes or (target.shape[0] if is_vector else 0)
 
     def notes(self, output: Sequence[int]) -> list[str]:
         """What to say of the output at registration. output: the shape of one row."""
@@ -200,7 +217,7 @@ class LearningTask:
 
     def prediction(self, output: Array, *, top: int | None) -> dict[str, Array]:
         """The fields of an answer, batch first. top: how many of the likeliest classes."""
-        return {"values": output}
+        return {VALUES: output}
 
     def boxes(self, output: Array) -> list[FoundBoxes] | None:
         """The boxes of each photo of a batch; None if the task finds none."""
@@ -209,6 +226,12 @@ class LearningTask:
     def output_shape(self, target: TargetSpec) -> tuple[int, ...]:
         """The shape of one row of the output; -1 for a size that labels do not tell."""
         return target.shape
+
+
+def mean_of_known(values: NDArray[Any], target: Array) -> PerSample:
+    """Mean over what of each sample's label counts, at least one. values: (batch, …)."""
+    mean: PerSample = np.mean(columns(values), axis=1, where=columns(counts(target)), dtype=float)
+    return mean
 
 
 def columns(values: Array) -> NDArray[Any]:

@@ -1,7 +1,7 @@
 /** What a version predicts: probabilities of classes, a mask, spans, numbers, or an embedding. */
 
 import type { App } from "../../app/app";
-import { sharesOf } from "../../app/labels";
+import { numbersOf, sharesOf } from "../../app/labels";
 import { classColour } from "../../app/masks";
 import { rasterOf } from "../../app/pictures";
 import { staleOf } from "../../app/queries";
@@ -55,6 +55,8 @@ export function predictedView(model: Model, { predictions: [prediction] }: Answe
   }
   if (Array.isArray(label)) return arrayView("predicted", label, target.num_classes);
   if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
+  const named = numbersOf(values);
+  if (named !== null) return h("dl", { "data-key": "predicted" }, named.map(([name, each]) => [h("dt", {}, name), h("dd", { class: "number" }, each === null ? "–" : decimal(each))]));
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
 }
 

@@ -221,7 +221,8 @@ def test_an_output_to_which_the_loss_would_apply_the_same_again_is_refused(
     [
         ({"loss": "cross_entropy"}, 1, "/spec/loss"),
         ({"loss": "cross_entropy", "classes": ("a", "a", "b")}, 3, "/spec/classes"),
-        ({"loss": "mse", "classes": ("a", "b", "c")}, 3, "/spec/classes"),
+        ({"loss": "mse", "classes": ("a", "b")}, 3, "/spec/classes"),
+        ({"loss": "bce_with_logits", "classes": ("a", "b", "c")}, 3, "/spec/classes"),
         ({"loss": "hinge"}, 3, "/spec/loss"),
         ({"optimizer": "lion"}, 3, "/spec/optimizer"),
     ],

@@ -82,6 +82,20 @@ def test_a_loss_of_numbers_is_their_mean_and_has_its_gradient(
     assert (gradient * step).sum() * 2 == pytest.approx(high - low, rel=1e-4)
 
 
+@pytest.mark.parametrize("name", REGRESSIONS)
+def test_a_number_that_is_not_known_has_neither_loss_nor_gradient(name: str) -> None:
+    x, w = normal(4, 3, seed=1), normal(3, seed=2)
+    target = np.random.default_rng(3).uniform(size=(4, 3))
+    target[[0, 1, 1], [2, 0, 2]] = np.nan
+    loss = Loss(name, delta=0.7, has_unknown=True)
+    scale = 1 / TASKS[name].weight(loss, target)
+    value, gradient = loss_and_gradient(loss, x, target, w, scale)
+    assert value == pytest.approx(np.nanmean(REGRESSIONS[name](x + w, target)), rel=1e-6)
+    step = 1e-6 * normal(3, seed=4)
+    high, low = (np.nanmean(REGRESSIONS[name](x + w + s * step, target)) for s in (1, -1))
+    assert (gradient * step).sum() * 2 == pytest.approx(high - low, rel=1e-4)
+
+
 def expected_cross_entropy(logits: Array, target: Array, loss: Loss) -> float:
     """torch.nn.functional.cross_entropy, in numpy. logits: classes last."""
     logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))

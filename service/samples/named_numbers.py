@@ -1,0 +1,70 @@
+"""Labels of several numbers with names, of which some may not be known: they are stored as NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from msgspec import Struct
+
+from storage.records.samples import Label
+from storage.records.signatures import TargetSpec
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+SHOWN_CHARACTERS, SHOWN_NAMES = 100, 20
+
+
+class NamedNumbers(Struct, frozen=True):
+    """How labels of one target are read by name. are_yes_no: whether true and false are numbers."""
+
+    target: TargetSpec
+    are_yes_no: bool
+
+    @property
+    def may_lack_some(self) -> bool:
+        """Whether a label may lack numbers: only if the model's loss leaves them out."""
+        return self.target.may_ignore
+
+    def in_order(self, parts: Mapping[str, Any]) -> list[Any] | str:
+        """The numbers in the order of their names, None for one that is not known; or what is wrong
+        with the names, and with what is no number.
+        """
+        names = self.target.number_names
+        for name, value in parts.items():
+            if name not in names:
+                known = ", ".join(map(repr, names[:SHOWN_NAMES]))
+                return f"names {name[:SHOWN_CHARACTERS]!r}, which is none of {known}"
+            kinds = (int, float, bool) if self.are_yes_no else (int, float)
+            if value is not None and type(value) not in kinds:
+                shown = str(value)[:SHOWN_CHARACTERS]
+                return f"says {shown!r} of {name!r}, which is no number"
+        lacking = [name for name in names if parts.get(name) is None]
+        if lacking and not self.may_lack_some:
+            return f"lacks {lacking[0]!r}; this model learns whole labels, so send all numbers"
+        given = map(parts.get, names)
+        return [int(each) if isinstance(each, bool) else each for each in given]
+
+    def merged(self, parts: Mapping[str, Any], stored: Label) -> Label:
+        """The stored label with these numbers, which are in order; None makes one unknown."""
+        numbers = np.full(self.target.shape, np.nan, "<f4")
+        if isinstance(stored, bytes):
+            numbers[:] = np.frombuffer(stored, "<f4")
+        for name, value in parts.items():
+            numbers[self.target.number_names.index(name)] = np.nan if value is None else value
+        return as_label(numbers)
+
+
+def as_label(numbers: NDArray[Any]) -> Label:
+    """The label of these numbers; none if none is known."""
+    return None if np.isnan(numbers).all() else numbers.astype("<f4").tobytes()
+
+
+def or_none(numbers: NDArray[Any]) -> list[Any]:
+    """The numbers, nested as they are, with None for one that is not known."""
+    known = numbers.astype(object)
+    known[np.isnan(numbers)] = None
+    shown: list[Any] = known.tolist()
+    return shown
