@@ -1505,8 +1505,8 @@ function tokenizerField(app, draft) {
 function lossChoices({ found: found2 }) {
   const loss = found2?.suggested?.loss ?? null;
   const numbers = (found2?.outputs ?? []).filter(({ dtype, shape }) => dtype === "float32" && !shape?.length);
-  const own = numbers.map(({ name }) => [`${OWN_LOSS}${name}`, `the model’s own: ${name}`]);
-  return [[...LOSSES, ...own], loss === null || typeof loss === "string" ? loss : `${OWN_LOSS}${loss.output}`];
+  const own2 = numbers.map(({ name }) => [`${OWN_LOSS}${name}`, `the model’s own: ${name}`]);
+  return [[...LOSSES, ...own2], loss === null || typeof loss === "string" ? loss : `${OWN_LOSS}${loss.output}`];
 }
 function others(app) {
   const result = app.state.results.get(NAME);
@@ -3123,6 +3123,21 @@ function endedRow(job2) {
   );
 }
 
+// src/app/boxes.ts
+var LEAST_SHOWN = 0.3;
+function takesBoxes(model2) {
+  return model2.target.box_classes !== null;
+}
+function boxesOf(label2) {
+  return typeof label2 === "object" && label2 !== null && "boxes" in label2 && Array.isArray(label2.boxes) ? label2.boxes : null;
+}
+function boxClasses({ target: { classes, box_classes: count2 } }) {
+  return classes ?? Array.from({ length: count2 ?? 0 }, (_, index) => index);
+}
+function isLikely({ probability }) {
+  return (probability ?? 1) >= LEAST_SHOWN;
+}
+
 // src/daemon/npz.ts
 var END = 101010256;
 var ENTRY = 33639248;
@@ -3194,13 +3209,19 @@ function texts(app, name, id) {
   const load = async (api, _, signal) => (await (await api.bytes(path, signal)).text()).split(BETWEEN_TEXTS);
   return app.resources.read(path, load, true);
 }
-function picture(app, name, { id, size_bytes: size }) {
-  const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
+var own = /* @__PURE__ */ new WeakMap();
+function ownSize(shown2) {
+  return own.get(shown2) ?? shown2;
+}
+function picture(app, name, { id, size_bytes: size }, isMeasured = false) {
+  const isSmall = isMeasured || size > 0 && size <= SMALL_PICTURE_BYTES;
   const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
   const load = async (api, _, signal) => {
     const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
     if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
-    return await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+    const shown2 = await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+    own.set(shown2, { width: whole.width, height: whole.height });
+    return shown2;
   };
   return app.resources.read(path, load, true);
 }
@@ -3354,6 +3375,10 @@ function paintLine({ values, painted: painted2 }, from, to2, radius, value) {
 function classColour(index) {
   return index > 0 ? COLOURS[(index - 1) % COLOURS.length] ?? GROUND : GROUND;
 }
+function paintText(index) {
+  const [red, green, blue] = index === UNCOUNTED ? WHITE : classColour(index);
+  return `rgb(${red} ${green} ${blue})`;
+}
 var PAINTS = Array.from({ length: 256 }, (_, value) => [...value === UNCOUNTED ? WHITE : classColour(value), value === 0 ? 0 : STRENGTH]);
 function paletteOf(bytes2) {
   const found2 = /* @__PURE__ */ new Map();
@@ -3406,7 +3431,7 @@ function severalOf({ loss, target: { classes } }) {
   return taskOf(loss)?.namesSeveral === true ? classes : null;
 }
 function numbersOf(value) {
-  if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value)) return null;
+  if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value) || boxesOf(value) !== null) return null;
   return Object.entries(value);
 }
 function namesOf(model2) {
@@ -3417,17 +3442,19 @@ function labelText(model2, value) {
   if (value === void 0) return "–";
   if (value === null) return "no label";
   if (isMask(value)) return `mask ${value.size[1]}×${value.size[0]}`;
+  const boxes = boxesOf(value);
+  if (boxes !== null) return countsText(boxes) || "no boxes";
   const named = numbersOf(value);
   if (named !== null) return named.map(([name, each2]) => `${name} ${each2 === null ? "?" : decimal(each2)}`).join(", ");
   if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
-  const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : spansText(value));
+  const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : countsText(value) || "no spans");
   written.set(value, text3);
   return text3;
 }
-function spansText(spans) {
+function countsText(parts) {
   const counts = /* @__PURE__ */ new Map();
-  for (const { label: label2 } of spans) counts.set(label2, (counts.get(label2) ?? 0) + 1);
-  return [...counts].map(([label2, count2]) => count2 === 1 ? label2 : `${label2} ×${count2}`).join(", ") || "no spans";
+  for (const { label: label2 } of parts) counts.set(label2, (counts.get(label2) ?? 0) + 1);
+  return [...counts].map(([label2, count2]) => count2 === 1 ? label2 : `${label2} ×${count2}`).join(", ");
 }
 function arrayText(model2, numbers) {
   const { target } = model2;
@@ -3692,11 +3719,27 @@ function tensorPicture(app, model2, id) {
   return canvasOf(tensor && input ? pixelsOf(tensor, input.shape) : null);
 }
 function pictureView(app, model2, sample2) {
-  const shown2 = picture(app, model2.name, sample2);
-  if (shown2 === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
   const { id, label: label2 } = sample2;
+  const boxes = boxesOf(label2);
+  const shown2 = picture(app, model2.name, sample2, boxes !== null);
+  if (shown2 === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
+  if (shown2 && boxes !== null) return boxedView(model2, shown2, boxes);
   const over2 = shown2 && isMask(label2) ? mask(app, model2.name, id, label2) : void 0;
   return canvasOf(shown2 && over2 ? overlaid(shown2, over2.painted) : shown2 ?? null);
+}
+function boxedView(model2, shown2, boxes, isNamed = false) {
+  const { width, height } = ownSize(shown2);
+  return h("span", { class: "boxed" }, canvasOf(shown2), s("svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, boxes.map((each2) => boxMark(model2, each2, isNamed ? height : null))));
+}
+function boxMark(model2, { box: [x, y, width, height], label: label2, probability }, named, attributes = {}) {
+  const stroke = paintText(boxClasses(model2).indexOf(label2) + 1);
+  const text3 = `${label2}${typeof probability === "number" ? ` ${percent(probability)}` : ""}`;
+  return s(
+    "g",
+    { ...attributes, class: `box ${attributes.class ?? ""}` },
+    s("rect", { x, y, width, height, stroke }),
+    named !== null && s("text", { x, y: y - named / 80, "font-size": named / 20 }, text3)
+  );
 }
 function soundView(app, model2, id) {
   const known = sound(app, model2.name, id);
@@ -4140,12 +4183,14 @@ function checksum(bytes2) {
 }
 
 // src/views/samples/surface.ts
+var REACH = 8;
 function surface({ width, height }, layers, marks, drawing3, attributes) {
   const handlers = {
     onpointerdown: (event) => {
       if (event.button !== 0) return;
-      event.currentTarget.setPointerCapture(event.pointerId);
-      drawing3.begin(placeOf(event), event.target);
+      const drawn2 = event.currentTarget;
+      drawn2.setPointerCapture(event.pointerId);
+      drawing3.begin(placeOf(event), REACH / (drawn2.getScreenCTM()?.a ?? 1), event.shiftKey);
     },
     onpointermove: (event) => {
       if (event.currentTarget.hasPointerCapture(event.pointerId)) drawing3.move(placeOf(event));
@@ -4249,8 +4294,7 @@ function tools(app, model2, brush) {
   );
 }
 function swatch(value) {
-  const [red, green, blue] = value === UNCOUNTED ? [255, 255, 255] : classColour(value);
-  return s("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, s("rect", { width: 1, height: 1, fill: `rgb(${red} ${green} ${blue})` }));
+  return s("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, s("rect", { width: 1, height: 1, fill: paintText(value) }));
 }
 async function save(app, model2, brush) {
   const { sample: sample2, mask: painted2, kept } = brush;
@@ -4264,6 +4308,198 @@ async function save(app, model2, brush) {
 async function written2({ values, painted: painted2 }) {
   const bytes2 = new Uint8Array(await (await grayPng(values, painted2.width)).arrayBuffer());
   return { png: btoa(Array.from(bytes2, (byte) => String.fromCharCode(byte)).join("")) };
+}
+
+// src/views/samples/boxes.ts
+var PARTS = 100;
+var KEY_SHARE = 0.01;
+var WHOLE2 = [1, 1, 1, 1];
+var CORNERS = [[1, 1, 0, 0], [0, 1, 1, 0], [0, 0, 1, 1], [1, 0, 0, 1]];
+function boxesView(app, model2, listed) {
+  const { active } = workOf(app, model2.name);
+  const known = listed?.items.find(({ id }) => id === active);
+  if (!takesBoxes(model2) || known === void 0) return null;
+  const shown2 = photo(app, model2.name, known.id);
+  if (!shown2) return null;
+  const draft = app.draft(`boxes:${model2.name}`, () => ({ sample: null, boxes: null, chosen: null, value: 0, grip: null }));
+  if (draft.sample !== known.id) Object.assign(draft, { sample: known.id, boxes: null, chosen: null, grip: null });
+  const boxes = draft.boxes ?? boxesOf(known.label) ?? [];
+  const editor = new Editor(app, model2, draft, shown2, boxes);
+  return h(
+    "div",
+    { class: "labelling", "data-key": `boxes-${known.id}`, role: "group", "aria-label": `Boxes of sample ${known.id}`, onkeydown: (event) => editor.press(event) },
+    surface(shown2, [canvasOf(shown2)], [boxes.map((each2, at) => editor.mark(each2, at)), editor.handles()], editor, { tabindex: -1, role: "group", "aria-label": `Photo of sample ${known.id}` }),
+    editor.tools()
+  );
+}
+var Editor = class {
+  constructor(app, model2, draft, size, boxes) {
+    this.app = app;
+    this.model = model2;
+    this.draft = draft;
+    this.size = size;
+    this.boxes = boxes;
+  }
+  app;
+  model;
+  draft;
+  size;
+  boxes;
+  /** The corner of the chosen box, the smallest box there, or else a new one. */
+  begin(at, reach, isShifted) {
+    const { draft, boxes } = this;
+    const held = draft.chosen === null ? void 0 : boxes[draft.chosen];
+    const edges = held && CORNERS.find((each2) => Math.hypot(cornerOf(held.box, each2).x - at.x, cornerOf(held.box, each2).y - at.y) <= reach);
+    if (held && edges) {
+      draft.grip = { edges, from: at, before: held.box, isNew: false };
+      return;
+    }
+    const areaAt = (place) => (boxes[place]?.box[2] ?? 0) * (boxes[place]?.box[3] ?? 0);
+    const there = boxes.flatMap(({ box }, place) => contains(box, at) ? [place] : []).sort((one, other) => areaAt(one) - areaAt(other));
+    const [nearest2] = isShifted ? [] : there;
+    if (nearest2 === void 0) {
+      draft.boxes = [...boxes, { box: [at.x, at.y, 0, 0], label: this.nameOf(draft.value) }];
+      draft.chosen = boxes.length;
+    } else draft.chosen = nearest2;
+    const before = (draft.boxes ?? boxes)[draft.chosen]?.box ?? [at.x, at.y, 0, 0];
+    draft.grip = { edges: nearest2 === void 0 ? [0, 0, 1, 1] : WHOLE2, from: at, before, isNew: nearest2 === void 0 };
+    this.app.draw();
+  }
+  move(at) {
+    const { draft } = this;
+    if (draft.grip === null || draft.chosen === null) return;
+    const { edges, from, before } = draft.grip;
+    this.change(draft.chosen, { box: this.moved(before, edges, at.x - from.x, at.y - from.y) });
+  }
+  end() {
+    const { draft } = this;
+    const { isNew } = draft.grip ?? { isNew: false };
+    const [, , width, height] = (draft.chosen === null ? void 0 : draft.boxes?.[draft.chosen]?.box) ?? [0, 0, 0, 0];
+    draft.grip = null;
+    if (draft.boxes === null) return;
+    if (width > 0 && height > 0) void this.save(draft.boxes);
+    else {
+      draft.boxes = null;
+      if (isNew) draft.chosen = null;
+      this.app.draw();
+    }
+  }
+  /** Arrows move, with Shift resize; digits give a class, Delete removes. */
+  press(event) {
+    const { draft, boxes } = this;
+    const held = draft.chosen === null ? void 0 : boxes[draft.chosen];
+    const move = MOVES[event.key];
+    const at = CLASS_KEYS.indexOf(event.key);
+    if (at >= 0 && at < boxClasses(this.model).length) this.choose(at);
+    else if (held === void 0 || draft.chosen === null) return;
+    else if (event.key === "Delete") this.remove();
+    else if (move) {
+      const step2 = event.ctrlKey ? 1 : KEY_SHARE * this.size.width;
+      this.change(draft.chosen, { box: this.moved(held.box, event.shiftKey ? [0, 0, 1, 1] : WHOLE2, move[0] * step2, move[1] * step2) });
+      void this.save(draft.boxes ?? boxes);
+    } else return;
+    event.preventDefault();
+  }
+  mark(box, at) {
+    const { draft, app } = this;
+    const isChosen = draft.chosen === at;
+    const choose = () => {
+      draft.chosen = at;
+      app.draw();
+    };
+    return boxMark(this.model, box, this.size.height, {
+      class: isChosen ? "chosen" : "",
+      "data-key": `box-${at}`,
+      tabindex: 0,
+      role: "button",
+      "aria-pressed": String(isChosen),
+      "aria-label": `${box.label} at ${box.box.slice(0, 2).join(", ")}, ${box.box.slice(2).join(" by ")}`,
+      onfocus: isChosen ? () => void 0 : choose
+    });
+  }
+  /** The corners of the chosen box. */
+  handles() {
+    const held = this.draft.chosen === null ? void 0 : this.boxes[this.draft.chosen];
+    if (held === void 0) return null;
+    return CORNERS.map((edges) => {
+      const { x, y } = cornerOf(held.box, edges);
+      return s("circle", { class: "handle", cx: x, cy: y, r: Math.max(this.size.width, this.size.height) / 100 });
+    });
+  }
+  tools() {
+    const { app, draft, boxes, size, model: model2 } = this;
+    const isBusy = app.state.pending.has(`label:${model2.name}`) || app.state.connection === "lost";
+    const add = () => {
+      const { width, height } = size;
+      draft.chosen = boxes.length;
+      void this.save([...boxes, { box: [width / 4, height / 4, width / 2, height / 2], label: this.nameOf(draft.value) }]);
+    };
+    return h(
+      "div",
+      { class: "toolbar" },
+      h("span", { class: "quiet" }, "Drag to draw a box, or to move one or its corners; with Shift, over another."),
+      boxClasses(model2).map(
+        (name, at) => h(
+          "button",
+          { type: "button", "data-key": `class-${at}`, "aria-pressed": String(draft.value === at), onclick: () => this.choose(at) },
+          at < CLASS_KEYS.length ? h("kbd", {}, CLASS_KEYS[at] ?? "") : null,
+          swatch(at + 1),
+          ` ${name}`
+        )
+      ),
+      opener("add", "Add a box", add),
+      h("button", { type: "button", "data-key": "remove", disabled: isBusy || draft.chosen === null, onclick: () => this.remove() }, "Remove box"),
+      h("button", { type: "button", "data-key": "none", disabled: isBusy, onclick: () => void this.save([]) }, "No boxes")
+    );
+  }
+  nameOf(value) {
+    return boxClasses(this.model)[value] ?? 0;
+  }
+  /** The class of new boxes, and of the chosen one. */
+  choose(value) {
+    const { draft } = this;
+    draft.value = value;
+    if (draft.chosen !== null && this.boxes[draft.chosen]) {
+      this.change(draft.chosen, { label: this.nameOf(value) });
+      void this.save(draft.boxes ?? this.boxes);
+    } else this.app.draw();
+  }
+  remove() {
+    const { draft } = this;
+    const left = this.boxes.filter((_, at) => at !== draft.chosen);
+    draft.chosen = null;
+    void this.save(left);
+  }
+  change(place, change3) {
+    this.draft.boxes = (this.draft.boxes ?? this.boxes).map((each2, at) => at === place ? { ...each2, ...change3 } : each2);
+    this.app.draw();
+  }
+  /** The sides once these edges have moved, within the photo. */
+  moved([x, y, width, height], edges, right, down) {
+    const ends = [[x, x + width, right, edges[0], edges[2], this.size.width], [y, y + height, down, edges[1], edges[3], this.size.height]];
+    const [across, along] = ends.map(([low, high, by, isLow, isHigh, most]) => {
+      const least = isLow && isHigh ? Math.min(most - high, Math.max(-low, by)) : by;
+      const both = [low + isLow * least, high + isHigh * least].map((end) => Math.round(Math.min(most, Math.max(0, end)) * PARTS) / PARTS);
+      return [Math.min(...both), Math.max(...both)];
+    });
+    const side = ([low, high]) => Math.round((high - low) * PARTS) / PARTS;
+    return [across[0], along[0], side(across), side(along)];
+  }
+  /** Shows them at once, and what the daemon has made of them then. */
+  async save(boxes) {
+    const { app, draft, model: model2 } = this;
+    if (draft.sample === null) return;
+    draft.boxes = boxes;
+    await label(app, model2, [draft.sample], { boxes: boxes.map(({ box, label: name }) => ({ box, label: name })) });
+    if (draft.boxes === boxes) draft.boxes = null;
+    app.draw();
+  }
+};
+function cornerOf([x, y, width, height], [left, top]) {
+  return { x: left ? x : x + width, y: top ? y : y + height };
+}
+function contains([x, y, width, height], at) {
+  return at.x >= x && at.x <= x + width && at.y >= y && at.y <= y + height;
 }
 
 // src/views/samples/deletion.ts
@@ -4509,6 +4745,7 @@ function samplesTab(app, model2) {
     toolbar(app, model2, listed?.items ?? []),
     labellingView(app, model2, listed),
     brushView(app, model2, listed),
+    boxesView(app, model2, listed),
     listed === void 0 ? loading() : listed === null || listed.items.length === 0 ? h("p", { class: "quiet", "data-key": "none" }, none(app)) : gridView(app, model2, listed)
   );
 }
@@ -5465,9 +5702,19 @@ function answerView(app, { classes, predictions: [prediction2] }, choice2) {
   const bars = probabilities.map((share, index) => ({ name: nameOf3(index), index, share: share ?? 0 }));
   return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice2);
 }
-function predictedView(model2, { predictions: [prediction2] }, text3) {
+function subjectOf(app, model2, known) {
+  if (fileKind(model2) === "text") return { text: texts(app, model2.name, known.id)?.[0] };
+  return takesBoxes(model2) ? { photo: picture(app, model2.name, known, true) } : {};
+}
+function predictedView(model2, { predictions: [prediction2] }, { text: text3, photo: photo2 }) {
   const { target } = model2;
-  const { label: label2, probabilities, values, embedding, spans } = prediction2 ?? {};
+  const { label: label2, probabilities, values, embedding, spans, boxes } = prediction2 ?? {};
+  if (boxes) {
+    const shown2 = boxes.filter(isLikely);
+    const [few, rest] = [plural(shown2.length, "box", "boxes"), boxes.length - shown2.length];
+    const caption = `${few} predicted${rest > 0 ? `, and ${count(rest)} of less than ${percent(LEAST_SHOWN)}` : ""}`;
+    return h("figure", { class: "tried", "data-key": "predicted" }, h("figcaption", { class: "quiet" }, caption), photo2 ? boxedView(model2, photo2, shown2, true) : null);
+  }
   if (spans) {
     const shown2 = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model2, text3 ?? "", spans))];
     return h("figure", { class: "tried", "data-key": "predicted" }, shown2);
@@ -5478,9 +5725,10 @@ function predictedView(model2, { predictions: [prediction2] }, text3) {
   if (named !== null) return h("dl", { "data-key": "predicted" }, named.map(([name, each2]) => [h("dt", {}, name), h("dd", { class: "number" }, each2 === null ? "–" : decimal(each2))]));
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
 }
-function takeSpans(app, model2, { predictions: [prediction2] }, { name, isTaken }, take2) {
-  const spans = prediction2?.spans?.map(({ start, end, label: label2 }) => ({ start, end, label: label2 }));
-  return spans === void 0 ? null : press(app, { name, label: "These spans are right", stale: staleOf(model2), disabled: isTaken, run: () => take2(spans) });
+function takeParts(app, model2, { predictions: [prediction2] }, { name, isTaken }, take2) {
+  const { spans, boxes } = prediction2 ?? {};
+  const [label2, what] = boxes ? [{ boxes: boxes.filter(isLikely).map(({ box, label: of }) => ({ box, label: of })) }, "boxes"] : [spans?.map(({ start, end, label: of }) => ({ start, end, label: of })), "spans"];
+  return label2 === void 0 ? null : press(app, { name, label: `These ${what} are right`, stale: staleOf(model2), disabled: isTaken, run: () => take2(label2, what) });
 }
 function isList(value) {
   return Array.isArray(value) && !Array.isArray(value[0]);
@@ -5745,18 +5993,18 @@ function trialAnswer(app, model2, trial) {
   return answered2(
     answer,
     classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Click the right class to save this as a training sample." : `Saved as a sample labelled ${classes[Number(kept)]}.`),
-    predictedView(model2, answer, text3),
-    takeSpans(app, model2, answer, { name: `keep:${model2.name}`, isTaken: kept !== null }, async (spans) => {
-      await keep(app, model2, body, spans);
-      trial.kept = spans;
-      return "Saved as a sample with these spans.";
+    predictedView(model2, answer, { text: text3, photo: trial.picture }),
+    takeParts(app, model2, answer, { name: `keep:${model2.name}`, isTaken: kept !== null }, async (parts, what) => {
+      await keep(app, model2, body, parts);
+      trial.kept = parts;
+      return `Saved as a sample with these ${what}.`;
     }),
     answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model2.name}`, chosen: null, stale: staleOf(model2), choose } : null)
   );
 }
 async function keep(app, model2, body, label2) {
   const path = modelPath(model2.name, "/samples");
-  if (body.type !== JSON_TYPE) await app.api.upload(withQuery(path, { label: String(label2) }), body);
+  if (body.type !== JSON_TYPE) await app.api.upload(withQuery(path, { label: typeof label2 === "object" ? JSON.stringify(label2) : String(label2) }), body);
   else await app.api.post(path, { ...JSON.parse(await body.text()), label: label2 });
 }
 function answered2({ version }, ...children) {
@@ -5780,11 +6028,11 @@ function storedAnswer(app, model2, id) {
       { class: "beside", "data-key": "sample" },
       h("div", { class: "tried" }, sampleView(app, model2, known)),
       Array.isArray(label2) && severalOf(model2) === null && model2.target.span_types === null && arrayView("label", label2, model2.target.num_classes),
-      predictedView(model2, answer, fileKind(model2) === "text" ? texts(app, model2.name, id)?.[0] : void 0)
+      predictedView(model2, answer, subjectOf(app, model2, known))
     ),
-    takeSpans(app, model2, answer, { name: `label-stored:${id}`, isTaken: false }, async (spans) => {
-      await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: spans });
-      return `Sample ${id} labelled with these spans.`;
+    takeParts(app, model2, answer, { name: `label-stored:${id}`, isTaken: false }, async (parts, what) => {
+      await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: parts });
+      return `Sample ${id} labelled with these ${what}.`;
     }),
     answerView(app, answer, likelyClassesOf(model2).length > 0 ? { name: `label-stored:${id}`, chosen: chosen3, stale: staleOf(model2), choose } : null)
   );

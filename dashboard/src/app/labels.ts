@@ -1,6 +1,7 @@
 /** Labels in words, and the classes that a label can be. */
 
 import { taskOf } from "../daemon/tasks";
+import { boxesOf } from "./boxes";
 import { isMask } from "./masks";
 import type { Model } from "../daemon/types";
 import { decimal } from "../page/format";
@@ -27,7 +28,7 @@ export function severalOf({ loss, target: { classes } }: Model): string[] | null
 
 /** Numbers by name, as labels and predictions of a model that names its outputs have them; null for anything else. */
 export function numbersOf(value: unknown): [string, number | null][] | null {
-  if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value)) return null;
+  if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value) || boxesOf(value) !== null) return null;
   return Object.entries(value as Record<string, number | null>);
 }
 
@@ -38,23 +39,26 @@ export function namesOf(model: Model): string[] {
 
 const written = new WeakMap<object, string>();
 
-/** A class, the names of several, a few numbers, with their names if they have some, the classes that a mask contains, the types of spans, or the size of a larger array. */
+/** A class, the names of several, a few numbers, with their names if they have some, the classes that a mask contains, those of spans or boxes, or the size of a larger array. */
 export function labelText(model: Model, value: unknown): string {
   if (value === undefined) return "–";
   if (value === null) return "no label";
   if (isMask(value)) return `mask ${value.size[1]}\u00d7${value.size[0]}`;
+  const boxes = boxesOf(value);
+  if (boxes !== null) return countsText(boxes) || "no boxes";
   const named = numbersOf(value);
   if (named !== null) return named.map(([name, each]) => `${name} ${each === null ? "?" : decimal(each)}`).join(", ");
   if (!Array.isArray(value)) return model.target.classes?.[Number(value)] ?? String(value);
-  const text = written.get(value) ?? (model.target.span_types === null ? arrayText(model, value.flat(Infinity) as number[]) : spansText(value));
+  const text = written.get(value) ?? (model.target.span_types === null ? arrayText(model, value.flat(Infinity) as number[]) : countsText(value) || "no spans");
   written.set(value, text);
   return text;
 }
 
-function spansText(spans: { label: string }[]): string {
-  const counts = new Map<string, number>();
-  for (const { label } of spans) counts.set(label, (counts.get(label) ?? 0) + 1);
-  return [...counts].map(([label, count]) => (count === 1 ? label : `${label} \u00d7${count}`)).join(", ") || "no spans";
+/** The labels, each once, with how often there is one. */
+function countsText(parts: readonly { label: string | number }[]): string {
+  const counts = new Map<string | number, number>();
+  for (const { label } of parts) counts.set(label, (counts.get(label) ?? 0) + 1);
+  return [...counts].map(([label, count]) => (count === 1 ? label : `${label} \u00d7${count}`)).join(", ");
 }
 
 function arrayText(model: Model, numbers: number[]): string {

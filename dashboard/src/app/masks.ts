@@ -119,6 +119,12 @@ export function classColour(index: number): readonly [number, number, number] {
   return index > 0 ? (COLOURS[(index - 1) % COLOURS.length] ?? GROUND) : GROUND;
 }
 
+/** The same in CSS; white for pixels that do not count. */
+export function paintText(index: number): string {
+  const [red, green, blue] = index === UNCOUNTED ? WHITE : classColour(index);
+  return `rgb(${red} ${green} ${blue})`;
+}
+
 /** By value: red, green, blue, and how strong. */
 const PAINTS = Array.from({ length: 256 }, (_, value) => [...(value === UNCOUNTED ? WHITE : classColour(value)), value === 0 ? 0 : STRENGTH]);
 

@@ -26,18 +26,34 @@ export function texts(app: App, name: string, id: number): string[] | null | und
   return app.resources.read<string[]>(path, load, true);
 }
 
+export interface Size {
+  width: number;
+  height: number;
+}
+
+/** The sizes of photos that are shown smaller. */
+const own = new WeakMap<ImageBitmap, Size>();
+
+/** The size of a photo in its own pixels. */
+export function ownSize(shown: ImageBitmap): Size {
+  return own.get(shown) ?? shown;
+}
+
 /**
  * A picture of a sample, undefined until it is loaded, null if there is none.
  *
  * A thumbnail takes the daemon half a second in a process; the browser decodes small files itself.
+ * isMeasured: large ones too, since a thumbnail does not tell the photo's own size.
  */
-export function picture(app: App, name: string, { id, size_bytes: size }: Pick<Sample, "id" | "size_bytes">): ImageBitmap | null | undefined {
-  const isSmall = size > 0 && size <= SMALL_PICTURE_BYTES;
+export function picture(app: App, name: string, { id, size_bytes: size }: Pick<Sample, "id" | "size_bytes">, isMeasured = false): ImageBitmap | null | undefined {
+  const isSmall = isMeasured || (size > 0 && size <= SMALL_PICTURE_BYTES);
   const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
   const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageBitmap | null> => {
     const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
     if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
-    return await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+    const shown = await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+    own.set(shown, { width: whole.width, height: whole.height });
+    return shown;
   };
   return app.resources.read<ImageBitmap>(path, load, true);
 }

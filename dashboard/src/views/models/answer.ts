@@ -1,16 +1,17 @@
-/** What a version predicts: probabilities of classes, a mask, spans, numbers, or an embedding. */
+/** What a version predicts: probabilities of classes, a mask, spans, boxes, numbers, or an embedding. */
 
 import type { App } from "../../app/app";
+import { type Box, isLikely, LEAST_SHOWN, takesBoxes } from "../../app/boxes";
 import { numbersOf, sharesOf } from "../../app/labels";
 import { classColour } from "../../app/masks";
-import { rasterOf } from "../../app/pictures";
+import { fileKind, picture, rasterOf, texts } from "../../app/pictures";
 import { staleOf } from "../../app/queries";
 import type { Tensor } from "../../daemon/npz";
-import type { Answer, Model } from "../../daemon/types";
+import type { Answer, Model, Sample } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent, plural } from "../../page/format";
 import { press } from "../parts/parts";
-import { tensorView } from "../samples/content";
+import { boxedView, tensorView } from "../samples/content";
 import { marked } from "../samples/spans";
 
 const BARS_SHOWN = 20;
@@ -45,10 +46,28 @@ export function answerView(app: App, { classes, predictions: [prediction] }: Ans
   return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice);
 }
 
-/** The predicted mask, spans, numbers or embedding; null for probabilities of classes. text: with the spans. */
-export function predictedView(model: Model, { predictions: [prediction] }: Answer, text: string | undefined): Child {
+/** What was predicted about. */
+export interface Subject {
+  text?: string | undefined;
+  photo?: ImageBitmap | null | undefined;
+}
+
+/** The same of a stored sample. */
+export function subjectOf(app: App, model: Model, known: Sample): Subject {
+  if (fileKind(model) === "text") return { text: texts(app, model.name, known.id)?.[0] };
+  return takesBoxes(model) ? { photo: picture(app, model.name, known, true) } : {};
+}
+
+/** The predicted mask, spans, boxes, numbers or embedding; null for probabilities of classes. */
+export function predictedView(model: Model, { predictions: [prediction] }: Answer, { text, photo }: Subject): Child {
   const { target } = model;
-  const { label, probabilities, values, embedding, spans } = prediction ?? {};
+  const { label, probabilities, values, embedding, spans, boxes } = prediction ?? {};
+  if (boxes) {
+    const shown = (boxes as Box[]).filter(isLikely);
+    const [few, rest] = [plural(shown.length, "box", "boxes"), boxes.length - shown.length];
+    const caption = `${few} predicted${rest > 0 ? `, and ${count(rest)} of less than ${percent(LEAST_SHOWN)}` : ""}`;
+    return h("figure", { class: "tried", "data-key": "predicted" }, h("figcaption", { class: "quiet" }, caption), photo ? boxedView(model, photo, shown, true) : null);
+  }
   if (spans) {
     const shown = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model, text ?? "", spans))];
     return h("figure", { class: "tried", "data-key": "predicted" }, shown);
@@ -60,10 +79,11 @@ export function predictedView(model: Model, { predictions: [prediction] }: Answe
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
 }
 
-/** The button that makes the predicted spans a label; null for other predictions. */
-export function takeSpans(app: App, model: Model, { predictions: [prediction] }: Answer, { name, isTaken }: { name: string; isTaken: boolean }, take: (spans: unknown[]) => Promise<string>): Child {
-  const spans = prediction?.spans?.map(({ start, end, label }) => ({ start, end, label }));
-  return spans === undefined ? null : press(app, { name, label: "These spans are right", stale: staleOf(model), disabled: isTaken, run: () => take(spans) });
+/** The button that makes the predicted spans or boxes a label; null for other predictions. */
+export function takeParts(app: App, model: Model, { predictions: [prediction] }: Answer, { name, isTaken }: { name: string; isTaken: boolean }, take: (label: unknown, what: string) => Promise<string>): Child {
+  const { spans, boxes } = prediction ?? {};
+  const [label, what] = boxes ? [{ boxes: (boxes as Box[]).filter(isLikely).map(({ box, label: of }) => ({ box, label: of })) }, "boxes"] : [spans?.map(({ start, end, label: of }) => ({ start, end, label: of })), "spans"];
+  return label === undefined ? null : press(app, { name, label: `These ${what} are right`, stale: staleOf(model), disabled: isTaken, run: () => take(label, what) });
 }
 
 function isList(value: unknown): value is (number | null)[] {

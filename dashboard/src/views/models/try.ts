@@ -2,7 +2,7 @@
 
 import type { App } from "../../app/app";
 import { labelText, likelyClassesOf, severalOf } from "../../app/labels";
-import { fileKind, texts } from "../../app/pictures";
+import { fileKind } from "../../app/pictures";
 import { prediction, sample, staleOf } from "../../app/queries";
 import { to } from "../../app/route";
 import { typed } from "../../app/uploads";
@@ -13,7 +13,7 @@ import { type Child, h } from "../../page/dom";
 import { choice, filters, moreButton, pagesOf } from "../parts/filters";
 import { fileButton, loading, outcome, section } from "../parts/parts";
 import { sampleView } from "../samples/content";
-import { answerView, arrayView, predictedView, takeSpans } from "./answer";
+import { answerView, arrayView, predictedView, subjectOf, takeParts } from "./answer";
 import { completionField } from "./complete";
 
 const STORED_SHOWN = 12;
@@ -164,11 +164,11 @@ function trialAnswer(app: App, model: Model, trial: Trial): Child {
   return answered(
     answer,
     classes.length > 0 && h("p", { class: "quiet" }, kept === null ? "Click the right class to save this as a training sample." : `Saved as a sample labelled ${classes[Number(kept)]}.`),
-    predictedView(model, answer, text),
-    takeSpans(app, model, answer, { name: `keep:${model.name}`, isTaken: kept !== null }, async (spans) => {
-      await keep(app, model, body, spans);
-      trial.kept = spans;
-      return "Saved as a sample with these spans.";
+    predictedView(model, answer, { text, photo: trial.picture }),
+    takeParts(app, model, answer, { name: `keep:${model.name}`, isTaken: kept !== null }, async (parts, what) => {
+      await keep(app, model, body, parts);
+      trial.kept = parts;
+      return `Saved as a sample with these ${what}.`;
     }),
     answerView(app, answer, classes.length > 0 && kept === null ? { name: `keep:${model.name}`, chosen: null, stale: staleOf(model), choose } : null),
   );
@@ -176,7 +176,7 @@ function trialAnswer(app: App, model: Model, trial: Trial): Child {
 
 async function keep(app: App, model: Model, body: Blob, label: unknown): Promise<void> {
   const path = modelPath(model.name, "/samples");
-  if (body.type !== JSON_TYPE) await app.api.upload<Accepted>(withQuery(path, { label: String(label) }), body);
+  if (body.type !== JSON_TYPE) await app.api.upload<Accepted>(withQuery(path, { label: typeof label === "object" ? JSON.stringify(label) : String(label) }), body);
   else await app.api.post<Accepted>(path, { ...(JSON.parse(await body.text()) as object), label });
 }
 
@@ -203,11 +203,11 @@ function storedAnswer(app: App, model: Model, id: number): HTMLElement {
       { class: "beside", "data-key": "sample" },
       h("div", { class: "tried" }, sampleView(app, model, known)),
       Array.isArray(label) && severalOf(model) === null && model.target.span_types === null && arrayView("label", label, model.target.num_classes),
-      predictedView(model, answer, fileKind(model) === "text" ? texts(app, model.name, id)?.[0] : undefined),
+      predictedView(model, answer, subjectOf(app, model, known)),
     ),
-    takeSpans(app, model, answer, { name: `label-stored:${id}`, isTaken: false }, async (spans) => {
-      await app.api.patch(modelPath(model.name, `/samples/${id}`), { label: spans });
-      return `Sample ${id} labelled with these spans.`;
+    takeParts(app, model, answer, { name: `label-stored:${id}`, isTaken: false }, async (parts, what) => {
+      await app.api.patch(modelPath(model.name, `/samples/${id}`), { label: parts });
+      return `Sample ${id} labelled with these ${what}.`;
     }),
     answerView(app, answer, likelyClassesOf(model).length > 0 ? { name: `label-stored:${id}`, chosen, stale: staleOf(model), choose } : null),
   );

@@ -1,7 +1,7 @@
 /** A mask of a photo, corrected with a brush: by the pointer, or by the arrow keys and the space bar. */
 
 import type { App } from "../../app/app";
-import { classColour, copied, emptyMask, isMask, type Mask, mask, paintLine, type Point, takesMasks, UNCOUNTED } from "../../app/masks";
+import { copied, emptyMask, isMask, type Mask, mask, paintLine, paintText, type Point, takesMasks, UNCOUNTED } from "../../app/masks";
 import { photo } from "../../app/pictures";
 import { grayPng } from "../../app/png";
 import { label, type Listed, workOf } from "../../app/samples";
@@ -11,11 +11,11 @@ import { canvasOf } from "./content";
 import { surface } from "./surface";
 
 const MASK_ID = "brush-mask";
-const CLASS_KEYS = "123456789";
+export const CLASS_KEYS = "123456789";
 /** Of the brush, as a share of the photo's width. */
 const WIDTHS = [0.01, 0.03, 0.1] as const;
 const WIDTH_NAMES = ["Thin", "Medium", "Broad"];
-const MOVES: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+export const MOVES: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /** What is stored as a label, of the mask before it is painted on. */
 type Kept = Promise<{ png: string }> | null;
@@ -114,9 +114,9 @@ function tools(app: App, model: Model, brush: Brush): HTMLElement {
   );
 }
 
-function swatch(value: number): SVGElement {
-  const [red, green, blue] = value === UNCOUNTED ? [255, 255, 255] : classColour(value);
-  return s("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, s("rect", { width: 1, height: 1, fill: `rgb(${red} ${green} ${blue})` }));
+/** The colour of a class. */
+export function swatch(value: number): SVGElement {
+  return s("svg", { class: "swatch", viewBox: "0 0 1 1", "aria-hidden": "true" }, s("rect", { width: 1, height: 1, fill: paintText(value) }));
 }
 
 /** Stores the mask as it is now. */

@@ -1,12 +1,13 @@
 /** The content of a sample for people. */
 
 import type { App } from "../../app/app";
-import { isMask, mask, overlaid } from "../../app/masks";
-import { content, fileKind, picture, pixelsOf, rasterOf, showsPictures, sound, texts } from "../../app/pictures";
+import { type Box, boxClasses, boxesOf } from "../../app/boxes";
+import { isMask, mask, overlaid, paintText } from "../../app/masks";
+import { content, fileKind, ownSize, picture, pixelsOf, rasterOf, showsPictures, sound, texts } from "../../app/pictures";
 import type { Tensor } from "../../daemon/npz";
 import type { Model, Sample } from "../../daemon/types";
-import { type Child, h } from "../../page/dom";
-import { decimal } from "../../page/format";
+import { type Attributes, type Child, h, s } from "../../page/dom";
+import { decimal, percent } from "../../page/format";
 import { linear } from "../../page/scale";
 import { sparkline } from "../parts/spark";
 import { marked, spansOf } from "./spans";
@@ -48,11 +49,31 @@ function tensorPicture(app: App, model: Model, id: number): HTMLElement {
 }
 
 function pictureView(app: App, model: Model, sample: Shown): HTMLElement {
-  const shown = picture(app, model.name, sample);
-  if (shown === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
   const { id, label } = sample;
+  const boxes = boxesOf(label);
+  const shown = picture(app, model.name, sample, boxes !== null);
+  if (shown === null) return h("span", { class: "picture quiet" }, "cannot be decoded");
+  if (shown && boxes !== null) return boxedView(model, shown, boxes);
   const over = shown && isMask(label) ? mask(app, model.name, id, label) : undefined;
   return canvasOf(shown && over ? overlaid(shown, over.painted) : (shown ?? null));
+}
+
+/** A photo with boxes over it. */
+export function boxedView(model: Model, shown: ImageBitmap, boxes: readonly Box[], isNamed = false): HTMLElement {
+  const { width, height } = ownSize(shown);
+  return h("span", { class: "boxed" }, canvasOf(shown), s("svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, boxes.map((each) => boxMark(model, each, isNamed ? height : null))));
+}
+
+/** A box in the colour of its class. height: of the photo, if the class is to be named. */
+export function boxMark(model: Model, { box: [x, y, width, height], label, probability }: Box, named: number | null, attributes: Attributes = {}): SVGElement {
+  const stroke = paintText(boxClasses(model).indexOf(label) + 1);
+  const text = `${label}${typeof probability === "number" ? ` ${percent(probability)}` : ""}`;
+  return s(
+    "g",
+    { ...attributes, class: `box ${attributes.class ?? ""}` },
+    s("rect", { x, y, width, height, stroke }),
+    named !== null && s("text", { x, y: y - named / 80, "font-size": named / 20 }, text),
+  );
 }
 
 /** How loud a recording is over time, and its length. */

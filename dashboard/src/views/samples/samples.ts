@@ -11,6 +11,7 @@ import { modelPath } from "../../daemon/api";
 import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
 import { dropped, send } from "../../app/uploads";
 import type { Model, Sample } from "../../daemon/types";
+import { boxesView } from "./boxes";
 import { brushView } from "./brush";
 import { askDelete, askDeleteAll, chosen } from "./deletion";
 import { gridView } from "./grid";
@@ -39,6 +40,7 @@ export function samplesTab(app: App, model: Model): HTMLElement {
     toolbar(app, model, listed?.items ?? []),
     labellingView(app, model, listed),
     brushView(app, model, listed),
+    boxesView(app, model, listed),
     listed === undefined
       ? loading()
       : listed === null || listed.items.length === 0

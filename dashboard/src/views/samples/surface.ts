@@ -3,9 +3,11 @@
 import type { Point } from "../../app/masks";
 import { type Attributes, type Child, h, s } from "../../page/dom";
 
+const REACH = 8;
+
 export interface Drawing {
-  /** target: the mark that was pressed, or the whole. */
-  begin: (at: Point, target: Element) => void;
+  /** reach: how near to something a finger is at it, in the same pixels. */
+  begin: (at: Point, reach: number, isShifted: boolean) => void;
   move: (at: Point) => void;
   end: () => void;
 }
@@ -15,8 +17,9 @@ export function surface({ width, height }: { width: number; height: number }, la
   const handlers = {
     onpointerdown: (event: PointerEvent) => {
       if (event.button !== 0) return;
-      (event.currentTarget as SVGSVGElement).setPointerCapture(event.pointerId);
-      drawing.begin(placeOf(event), event.target as Element);
+      const drawn = event.currentTarget as SVGSVGElement;
+      drawn.setPointerCapture(event.pointerId);
+      drawing.begin(placeOf(event), REACH / (drawn.getScreenCTM()?.a ?? 1), event.shiftKey);
     },
     onpointermove: (event: PointerEvent) => {
       if ((event.currentTarget as SVGSVGElement).hasPointerCapture(event.pointerId)) drawing.move(placeOf(event));
