@@ -8,15 +8,13 @@ from service.preprocess.augmentation.draws import Draws
 from service.preprocess.boxes.boxes import Boxes
 from service.training.data.batches import Indices
 from service.training.engine import Array
+from service.training.tasks.boxes import padded
 from storage.readonly.sample_index import SampleIndex
-
-NONE = -1.0
-"""The class of a row that is no box."""
 
 
 class BoxLabels:
-    """The boxes of an index, which indexing gives as other labels are: (n, most, 5) float32, see
-    service/preprocess/boxes/boxes.py, with the class NONE after the last of a photo.
+    """The boxes of an index, which indexing gives as other labels are: (n, most, 5), see `padded`
+    and service/preprocess/boxes/boxes.py.
     """
 
     dtype = np.dtype(object)  # the numbers are no quantities of their own
@@ -40,11 +38,7 @@ class BoxLabels:
             )
             for at in chosen.tolist()
         ]
-        most = max((len(each) for each in found), default=0)
-        made = np.full((len(found), max(1, most), 5), NONE, np.float32)
-        for row, boxes in zip(made, found, strict=True):
-            row[: len(boxes)] = boxes
-        return made
+        return padded(found, max([1, *map(len, found)]))
 
 
 NO_BOXES = np.empty((0, 5))

@@ -15,6 +15,7 @@ from service.training.engines.runtime import LOAD_ERRORS, open_session
 from service.training.engines.sessions.shares import LOSS, LOSS_SCALE, scale_rank
 from service.training.evaluation.inference import Unusable
 from service.training.protocol.messages.shared import OwnLoss
+from service.training.tasks import OWN, TASKS
 
 Values = dict[str, NDArray[np.float32]]
 
@@ -45,7 +46,7 @@ class LossModel:
         feeds: dict[str, Array] = {**self._fixed}
         feeds.update(zip(self._manifest.inputs, inputs, strict=True))
         if self._manifest.target is not None:
-            feeds[self._manifest.target] = target
+            feeds[self._manifest.target] = TASKS[OWN].fed(target, self._manifest.target_shape)
         try:
             return float(self._session.run([LOSS], feeds)[0])
         except (*LOAD_ERRORS, ValueError) as error:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import onnx
@@ -15,8 +16,15 @@ from service.training.graph.flow import duplicate, reads
 from service.training.graph.passes.simplify import prune
 from storage.records.signatures import NO_TARGET, TargetSpec, TensorSpec
 
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 PLACE = "/spec/loss/output"
 LABEL_DTYPES = ("float32", "int64")
+BOXES, CLASSES, COUNT = "boxes", "classes", "count"
+"""The inputs of a loss of boxes: (batch, most, 4), (batch, most), and if it is read (batch,)."""
+JOINED = "hone.boxes"
+"""The label that they are made of, (batch, most, 5); see service/preprocess/boxes/boxes.py."""
 
 
 def inputs_of(graph: onnx.GraphProto, output: str, *, shapes: bool = True) -> set[str]:
@@ -29,6 +37,13 @@ def inputs_of(graph: onnx.GraphProto, output: str, *, shapes: bool = True) -> se
         if needed.intersection(node.output) and (shapes or node.op_type != "Shape"):
             needed.update(reads(node))
     return needed
+
+
+def read_labels(graph: onnx.GraphProto, output: str, classes: int) -> None:
+    """Read no label for the output, and boxes from one input. classes: how many are named."""
+    count_rows_by_inputs(graph, output)
+    if classes:
+        join_boxes(graph, output, classes)
 
 
 def count_rows_by_inputs(graph: onnx.GraphProto, output: str) -> None:
@@ -73,6 +88,68 @@ def _shape(
     ]
 
 
+def join_boxes(graph: onnx.GraphProto, output: str, classes: int) -> None:
+    """Make the inputs of a loss of boxes of one label, if there are such that the loss alone reads.
+
+    A row of the label that is no box has a class below 0: 0 is what the loss reads there. classes:
+    their number.
+    """
+    given = {value.name: value for value in graph.input if value.name in (BOXES, CLASSES, COUNT)}
+    if not {BOXES, CLASSES} <= given.keys() or inputs_of(graph, output) & given.keys():
+        return
+    dims = {name: _dims(value)[1:] for name, value in given.items()}
+    most = dims[BOXES][0] if dims[BOXES] else None
+    if most is None or dims | {COUNT: []} != {BOXES: [most, 4], CLASSES: [most], COUNT: []}:
+        return
+    kinds = {name: value.type.tensor_type.elem_type for name, value in given.items()}
+    label = duplicate(given[BOXES])
+    label.name, label.type.tensor_type.shape.dim[2].dim_value = JOINED, 5
+    made, constants = _taken_apart(kinds, most, classes)
+    nodes = [duplicate(node) for node in graph.node]
+    inputs = [duplicate(value) for value in graph.input if value.name not in given]
+    graph.initializer.extend(constants)
+    for field, values in ((graph.node, [*made, *nodes]), (graph.input, [*inputs, label])):
+        del field[:]
+        field.extend(values)
+
+
+def _taken_apart(
+    kinds: Mapping[str, int], most: int, classes: int
+) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
+    """What makes the inputs, of these element types, of the label, and its constants."""
+    constants: dict[str, NDArray[Any]] = {
+        "sides": np.arange(4),
+        "class": np.array(4),
+        "none": np.array(0, np.float32),
+        "last": np.array(classes - 1, np.float32),
+        "half": np.array(0.5, np.float32),
+        "ones": np.ones(most, np.float32),
+    }
+    steps: list[tuple[str, tuple[str, ...], str, dict[str, Any]]] = [
+        ("Gather", (JOINED, "sides"), "all", {"axis": 2}),
+        ("Cast", ("all",), BOXES, {"to": kinds[BOXES]}),
+        ("Gather", (JOINED, "class"), "kind", {"axis": 2}),
+        ("Max", ("kind", "none"), "at_least", {}),
+        ("Min", ("at_least", "last"), "at_most", {}),
+        ("Cast", ("at_most",), CLASSES, {"to": kinds[CLASSES]}),
+        ("Add", ("kind", "half"), "above", {}),
+        ("Sign", ("above",), "sign", {}),
+        ("Relu", ("sign",), "there", {}),
+        ("MatMul", ("there", "ones"), "sum", {}),
+        ("Cast", ("sum",), COUNT, {"to": kinds.get(COUNT, onnx.TensorProto.INT64)}),
+    ]
+
+    def name_of(each: str) -> str:
+        return each if each in (JOINED, BOXES, CLASSES, COUNT) else f"{JOINED}/{each}"
+
+    nodes = [
+        onnx.helper.make_node(op, [*map(name_of, read)], [name_of(made)], **more)
+        for op, read, made, more in steps
+    ]
+    tensors = [onnx.numpy_helper.from_array(v, name_of(name)) for name, v in constants.items()]
+    return nodes, tensors
+
+
 def _dims(value: onnx.ValueInfoProto) -> list[int | None]:
     shape = value.type.tensor_type.shape
     return [each.dim_value if each.HasField("dim_value") else None for each in shape.dim]
@@ -83,12 +160,17 @@ def target_spec(specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) ->
 
     Raises GraphRefused.
     """
+    if [each.name for each in specs] == [JOINED]:
+        assert classes is not None
+        shape = specs[0].shape
+        return TargetSpec(JOINED, "float32", shape, classes=classes, box_classes=len(classes))
     if len(specs) > 1:
         shown = ", ".join(f'"{each.name}"' for each in specs)
         raise refuse(
             PLACE,
             f"{len(specs)} inputs are read by the loss alone: {shown}; a sample has one label, so"
-            " export them as one input, which the model takes apart",
+            " export them as one input, which the model takes apart, or for boxes on photos as"
+            f" {BOXES}, {CLASSES} and {COUNT}, with the names of classes in the spec",
         )
     if classes is not None and (not specs or specs[0].dtype != "int64" or specs[0].shape):
         raise refuse("/spec/classes", "the label is no class index, so leave the classes out")

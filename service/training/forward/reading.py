@@ -105,7 +105,7 @@ def read_forward(
     below the parameters. text: describes what texts feed. Raises GraphRefused with every cause.
     """
     notes: list[str] = []
-    graph, output = _open(uploaded, output, notes, loss_output=loss_output, text=text)
+    graph, output = _open(uploaded, output, notes, loss=(loss_output, classes), text=text)
     adapters = () if lora is None else add_adapters(graph, lora, notes)
     added = [name for each in adapters for name in (each.left, each.right)]
     wanted = _Wanted(loss, loss_output, output, patterns, classes, added)
@@ -138,10 +138,13 @@ def _open(
     output: str | None,
     notes: list[str],
     *,
-    loss_output: str | None,
+    loss: tuple[str | None, Sequence[str] | None],
     text: Mapping[str, Any] | None,
 ) -> tuple[Graph, str]:
-    """The normal form that computes the trained tensor, and that tensor's name."""
+    """The normal form that computes the trained tensor, and that tensor's name. loss: the tensor
+    that is the loss, if one is, and the names of classes.
+    """
+    loss_output, classes = loss
     graph = normalize(uploaded, notes)
     if text is not None:
         signature.free_lengths(graph, text)
@@ -149,7 +152,7 @@ def _open(
         notes.append(signature.FOR_TEXTS)
     output = select_output(graph, output, notes, loss=loss_output)
     if loss_output is not None:
-        own_loss.count_rows_by_inputs(graph.proto, output)
+        own_loss.read_labels(graph.proto, output, len(classes or ()))
         keep_outputs(graph, [output, loss_output], notes)  # an unread input is no label
     return graph, output
 

@@ -53,6 +53,15 @@ class FoundBoxes(Struct, frozen=True):
     probabilities: Floats
 
 
+def padded(photos: Sequence[Array] | Array, most: int) -> NDArray[np.float32]:
+    """(batch, most, 5): the boxes of each photo, then zeros of the class -1."""
+    made = np.zeros((len(photos), most, SIDES + 1), np.float32)
+    made[:, :, SIDES] = -1
+    for row, boxes in zip(made, photos, strict=True):
+        row[: len(boxes)] = boxes
+    return made
+
+
 def assigned(boxes: Array, shape: Sequence[int]) -> NDArray[np.float32]:
     """The maps that photos should have, (batch, *shape). Those of classes are 1 in the cell of a
     middle, and fall to 0 around it; where several boxes are near, the map has the largest value,

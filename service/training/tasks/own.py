@@ -5,9 +5,11 @@ service/training/forward/own_loss.py finds its label.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from service.training.loss import Loss
+from service.training.tasks.boxes import padded
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, total
 from service.training.tasks.task import LearningTask, Metric
 
@@ -37,6 +39,12 @@ class LossOfModel(LearningTask):
             scale = scale * rows.squeeze(0).cast_like(value)
             return LossAndGradient(value * scale, scale)
         return LossAndGradient(total(value, scale), scale.expand_like(value))
+
+    def fed(self, target: Array, shape: Sequence[int]) -> Array:
+        """Boxes are padded to as many as the model takes."""
+        if not shape or target.shape[1:] == (*shape,):
+            return target
+        return padded(target, shape[0])
 
     def target_shape(self, loss: Loss, output: Shape) -> None:
         """The graph has a label already, if it takes one."""

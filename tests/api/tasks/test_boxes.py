@@ -8,11 +8,17 @@ import re
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
-from boxes import CLASSES, PREPROCESS, box_model, street
+from boxes import CLASSES, PREPROCESS, SIDE, box_model, street
 from masks import png
+from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from support import Served
+
+from service.preprocess.boxes.boxes import Boxes
+from service.preprocess.boxes.labels import StoredBoxes
+from storage.database.codec import encode
 
 PHOTO, BOXES = street(1)
 HEIGHT, WIDTH = PHOTO.shape[:2]
@@ -183,3 +189,77 @@ def test_boxes_train_a_model_and_judge_it(served: Served) -> None:
 
 def far(some: dict[str, Any], other: dict[str, Any]) -> float:
     return float(np.abs(np.subtract(some["box"], other["box"])).max())
+
+
+def own_loss_model() -> bytes:
+    """`image` → `y`, a box; `loss`: how far it is from each box that is there, times class + 1."""
+    make, info = helper.make_node, helper.make_tensor_value_info
+    nodes = [
+        make("Flatten", ["image"], ["flat"]),
+        make("Gemm", ["flat", "w", "b"], ["y"]),
+        make("Unsqueeze", ["y", "one"], ["wide"]),
+        make("Sub", ["wide", "boxes"], ["error"]),
+        make("Abs", ["error"], ["size"]),
+        make("ReduceSum", ["size", "two"], ["of_boxes"], keepdims=0),
+        make("Unsqueeze", ["count", "one"], ["counts"]),
+        make("Less", ["places", "counts"], ["there"]),
+        make("Cast", ["there"], ["mask"], to=TensorProto.FLOAT),
+        make("Add", ["classes", "one"], ["next"]),
+        make("Cast", ["next"], ["factor"], to=TensorProto.FLOAT),
+        make("Mul", ["of_boxes", "mask"], ["masked"]),
+        make("Mul", ["masked", "factor"], ["weighted"]),
+        make("ReduceSum", ["weighted", "one"], ["loss"], keepdims=0),
+    ]
+    numbers = {
+        "w": np.zeros((3 * SIDE * SIDE, 4), np.float32),
+        "b": np.full(4, 0.25, np.float32),
+        "one": np.array([1]),
+        "two": np.array([2]),
+        "places": np.arange(3)[None],
+    }
+    inputs = [
+        info("image", TensorProto.FLOAT, ["n", 3, SIDE, SIDE]),
+        info("boxes", TensorProto.FLOAT, ["n", 3, 4]),
+        info("classes", TensorProto.INT64, ["n", 3]),
+        info("count", TensorProto.INT64, ["n"]),
+    ]
+    outputs = [info("y", TensorProto.FLOAT, ["n", 4]), info("loss", TensorProto.FLOAT, ["n"])]
+    constants = [numpy_helper.from_array(value, name) for name, value in numbers.items()]
+    graph = helper.make_graph(nodes, "own", inputs, outputs, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    content: bytes = model.SerializeToString()
+    return content
+
+
+def test_a_loss_of_the_model_takes_boxes_classes_and_their_count(served: Served) -> None:
+    spec = {"loss": {"output": "loss"}, "classes": CLASSES, "preprocess": PREPROCESS}
+    served.register("own-boxes", own_loss_model(), **spec)
+    url = "/v1/models/own-boxes"
+    told = served.http.get(url).json()
+    assert [each["name"] for each in told["inputs"]] == ["image"]
+    assert (told["target"]["shape"], told["target"]["box_classes"]) == ([3, 5], 2)
+    too_many = send(served, url, [{"boxes": BOXES[:1] * 4}])
+    assert "the most on a photo is 3" in too_many.json()["errors"][0]["detail"]
+
+    for split in ("train", "validation"):
+        first = 0 if split == "train" else 500
+        labels = [{"boxes": street(first + n)[1]} for n in range(10)]
+        send(served, url, labels, first=first, split=split).raise_for_status()
+    job = served.train("own-boxes", epochs=1, batch_size=4, learning_rate=1e-5)
+    boxes = Boxes((SIDE, SIDE), "cover", None)
+    expected = [
+        sum((np.abs(0.25 - box[:4]).sum()) * (box[4] + 1) for box in seen_of(boxes, 500 + n))
+        for n in range(10)
+    ]
+    assert job["metrics"]["baseline"]["loss"] == pytest.approx(np.mean(expected), rel=1e-4)
+    assert job["metrics"]["validation"]["loss"] < job["metrics"]["baseline"]["loss"]
+    version = served.http.get(f"{url}/versions/{job['version']}/model.onnx").content
+    names = [each.name for each in onnx.load_model_from_string(version).graph.input]
+    assert names == ["image"]
+
+
+def seen_of(boxes: Boxes, seed: int) -> np.ndarray:
+    """The boxes of a street in the model's tensor."""
+    _, label = street(seed)
+    stored = tuple((*each["box"], CLASSES.index(each["label"])) for each in label)
+    return boxes.seen(boxes.placed(encode(StoredBoxes((HEIGHT, WIDTH), stored))))
