@@ -34,15 +34,17 @@ def listed(value: Any) -> Any:
 
 
 class GuardSettings(Request):
-    """A floor that a candidate must hold on the validation samples, whatever `latest` does.
+    """A bound that a candidate must keep on the validation samples, whatever `latest` does.
 
-    metric: a share of the model's loss, or a figure of each class such as recall, which needs a
-    label: a class's name, or its index.
+    metric: one of the model's loss, or a figure of each class such as recall, which needs a
+    label: the name of a class or of a number, or its index. at_least: of what is better the more of
+    it there is; at_most: of errors.
     """
 
     metric: Text
     label: Text | Annotated[int, Field(ge=0, le=1_000_000)] | None = None
-    at_least: float = Field(ge=0, le=1, allow_inf_nan=False)
+    at_least: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
+    at_most: float | None = Field(None, ge=0, allow_inf_nan=False)
 
 
 class GateSettings(Request):
@@ -51,7 +53,7 @@ class GateSettings(Request):
     metric: one of those of the model's loss. margin: a drop by more than this counts as worse even
     within chance; a share of 1 for accuracy, F1 and recall, of the old value else. base_set:
     whether the base set counts too, where a drop of up to base_margin is allowed. hold_on_drift:
-    whether inputs that have drifted keep a version back. guard: floors that it must hold as well.
+    whether inputs that have drifted keep a version back. guard: bounds that it must keep as well.
     """
 
     mode: Literal["always", "if_not_worse", "manual"] | None = None

@@ -12,7 +12,7 @@ from cli.commands.versions.versions import find_version
 from cli.options import model_argument, version_argument, with_client
 from cli.output import echo, echo_table, echo_text
 
-PER_CLASS = ("precision", "recall")
+MATRIX = "confusion_matrix"
 SIDES = {
     "class": ("became wrong", "became right"),
     "share": ("are wrong in more places", "are wrong in fewer places"),
@@ -82,7 +82,8 @@ def _rows(
     ]
     of_classes = [
         (f"{name} of {classes[index] if classes else index}", old, new)
-        for name in PER_CLASS
+        for name in names
+        if isinstance(before.get(name) or after.get(name), list) and name != MATRIX
         for index, (old, new) in enumerate(
             zip(before.get(name) or (), after.get(name) or (), strict=True)
         )

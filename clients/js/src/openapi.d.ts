@@ -79,7 +79,8 @@ export interface GeneratedBody {
 export interface GuardSettings {
   metric: string;
   label?: string | number | null;
-  at_least: number;
+  at_least?: number | null;
+  at_most?: number | null;
 }
 
 export interface Head {

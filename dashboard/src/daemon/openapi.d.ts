@@ -281,7 +281,8 @@ export interface GateBody {
 export interface GuardSettings {
   metric: string;
   label: string | number | null;
-  at_least: number;
+  at_least: number | null;
+  at_most: number | null;
 }
 
 export interface HeadBody {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import exp, lgamma, log
 from typing import Any, Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from service.models.promotion.policy import SIGNIFICANCE, Floor, GatePolicy
@@ -71,21 +71,22 @@ def find_on_base_set(comparison: Comparison, policy: GatePolicy, *, baseline: st
 
 
 def find_floor(guard: Floor, candidate: dict[str, Any], classes: Sequence[str] | None) -> Finding:
-    """Whether the candidate holds a floor. candidate: its metrics. classes: their names."""
+    """Whether the candidate keeps a bound. candidate: its metrics. classes: their names."""
     figure, name = candidate.get(guard.metric), guard.metric
     if guard.label is not None:
         name = f"{guard.metric} of {guard.label!r}"
         place = guard.label if isinstance(guard.label, int) else _place(guard.label, classes)
-        by_class = figure or []
+        by_class = candidate.get(f"{guard.metric}_by_label", figure) or []
         figure = by_class[place] if place is not None and place < len(by_class) else None
-    figures = {"metric": guard.metric, "label": guard.label, "at_least": guard.at_least}
-    figures["candidate"] = figure
+    figures = {**to_builtins(guard), "candidate": figure}
     if figure is None:
         return Finding("too_few", f"no sample tells its {name}, which the gate guards", figures)
-    floor = _number(guard.at_least)
-    if figure < guard.at_least:
-        return Finding("worse", f"its {name} is {_number(figure)}, below {floor}", figures)
-    return Finding("same", f"its {name} is {_number(figure)}, at least {floor}", figures)
+    floor = guard.at_least
+    bound = (guard.at_most or 0.0) if floor is None else floor
+    holds = figure <= bound if floor is None else figure >= bound
+    words = ("above", "at most") if floor is None else ("below", "at least")
+    said = f"its {name} is {_number(figure)}, {words[holds]} {_number(bound)}"
+    return Finding("same" if holds else "worse", said, figures)
 
 
 def _place(label: str, classes: Sequence[str] | None) -> int | None:

@@ -19,17 +19,18 @@ SIGNIFICANCE = 0.05
 
 
 class Floor(Struct, frozen=True):
-    """A floor under a figure of the candidate. label: the class, for a figure by class: its name,
-    or its index.
+    """A bound that a figure of the candidate must keep: at_least, or for an error at_most. label:
+    the class, for a figure by class: its name, or its index.
     """
 
     metric: str
-    at_least: float
+    at_least: float | None = None
     label: str | int | None = None
+    at_most: float | None = None
 
 
 class GatePolicy(Struct, frozen=True):
-    """guard: floors that a candidate must hold besides. margin: see docs/promotion.md; in units of
+    """guard: bounds that a candidate must keep besides. margin: see docs/promotion.md; in units of
     the metric.
 
     base_set: whether to judge by the base set too. base_margin: like margin, the loss allowed
@@ -100,15 +101,28 @@ def _floor_problem(
     guard: Floor, task: LearningTask, classes: Collection[str] | None
 ) -> tuple[str, str] | None:
     """The field that is wrong, and what would be right."""
-    shares = [metric.name for metric in task.metrics if metric.higher_is_better]
-    if guard.metric not in (*shares, *task.figures_by_class):
-        figures = ", ".join([*shares, *task.figures_by_class]) or "nothing: it has no share"
-        return "metric", f"a floor of a model with loss {task.name} is under {figures}"
-    if guard.metric in shares:
-        if guard.label is not None:
-            return "label", f"{guard.metric} is of all classes together; leave the label out"
-    elif guard.label is None:
-        return "label", f"{guard.metric} is a figure of each class; name one"
-    elif isinstance(guard.label, str) and classes is not None and guard.label not in classes:
-        return "label", f"the model has no class {guard.label!r}"
+    figures = dict.fromkeys(task.figures_by_class, True)
+    figures |= {metric.name: metric.higher_is_better for metric in task.metrics}
+    if guard.metric not in figures:
+        return "metric", f"a bound of a model with loss {task.name} is of {', '.join(figures)}"
+    bounds = {"at_least": guard.at_least, "at_most": guard.at_most}
+    wanted = "at_least" if figures[guard.metric] else "at_most"
+    if [name for name, bound in bounds.items() if bound is not None] != [wanted]:
+        better = "more" if figures[guard.metric] else "less"
+        return wanted, f"{better} {guard.metric} is better, so say {wanted}, and that alone"
+    wrong = _label_problem(guard.metric, guard.label, task, classes)
+    return None if wrong is None else ("label", wrong)
+
+
+def _label_problem(
+    metric: str, label: str | int | None, task: LearningTask, classes: Collection[str] | None
+) -> str | None:
+    """What is wrong with the class that a figure is of."""
+    if label is None:
+        is_of_all = any(each.name == metric for each in task.metrics)
+        return None if is_of_all else f"{metric} is a figure of each class; name one"
+    if metric not in task.figures_by_class:
+        return f"{metric} is of all classes together; leave the label out"
+    if isinstance(label, str) and classes is not None and label not in classes:
+        return f"the model has no class {label!r}"
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -109,7 +111,8 @@ class MultiLabel(OfNumbers):
 
     output, target: (batch, …), one column per output; yes is a logit > 0, and a target ≥ 0.5.
     accuracy: share of single decisions that are right, not of samples right in all outputs.
-    by_label: micro_f1 and f1, that of each output, None if it was never yes, as well.
+    by_label: micro_f1 as well, and f1, precision and recall of each output, None if it was never
+    yes.
     """
 
     def __init__(self, *, by_label: bool = False) -> None:
@@ -142,7 +145,10 @@ class MultiLabel(OfNumbers):
             if self._decisions:  # as the gate has it, 0 where no label is true or given
                 result["macro_f1"] = result["macro_f1"] or 0.0
             result["micro_f1"] = ratio(int(hits.sum()), int(both.sum()) or self._decisions)
-            result["f1"] = [ratio(*each) for each in zip(hits.tolist(), both.tolist(), strict=True)]
+            of_each = {"f1": (hits, both), "precision": (self._hits, self._predicted)}
+            for name, (part, whole) in (of_each | {"recall": (self._hits, true)}).items():
+                pairs = zip(part.tolist(), whole.tolist(), strict=True)
+                result[name] = [ratio(*each) for each in pairs]
         return result
 
 
@@ -151,11 +157,14 @@ class Regression(OfNumbers):
 
     output, target: (batch, …), one column per output. r2 is None if no truth varies.
     error_quantiles: share of all numbers → the absolute error that they stay within.
+    by_label: mae_by_label, rmse_by_label and r2_by_label as well, those of each output; None where
+    no truth is known, or varies.
     The variance is merged batch by batch, which preserves precision if the mean is large.
     Source: Chan, Golub, LeVeque (1979), Updating formulae for computing sample variances.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, by_label: bool = False) -> None:
+        self._by_label = by_label
         self._count: Counts | int = 0
         self._mean: Floats | float = 0.0
         self._total: Floats | float = 0.0
@@ -191,6 +200,26 @@ class Regression(OfNumbers):
             "rmse": float(np.sqrt(np.sum(residual) / count)),
             "r2": r2,
             "error_quantiles": self._quantiles.result(),
+            **(self._of_labels(total, residual) if self._by_label else {}),
+        }
+
+    def _of_labels(self, total: Floats, residual: Floats) -> dict[str, list[float | None]]:
+        shares = {
+            "mae": (np.asarray(self._absolute), self._count),
+            "rmse": (residual, self._count),
+            "r2": (residual, total),
+        }
+        finish: dict[str, Callable[[float], float]] = {
+            "mae": float,
+            "rmse": math.sqrt,
+            "r2": lambda share: 1 - share,
+        }
+        return {
+            f"{name}_by_label": [
+                finish[name](part / whole) if whole > 0 else None
+                for part, whole in zip(parts.tolist(), np.asarray(wholes).tolist(), strict=True)
+            ]
+            for name, (parts, wholes) in shares.items()
         }
 
 

@@ -44,7 +44,7 @@ class Multilabel(BinaryCrossEntropy):
         Metric("accuracy", right_decisions, True),
         Metric("loss", binary_cross_entropy),
     )
-    figures_by_class = ("f1",)
+    figures_by_class = ("f1", "precision", "recall")
     takes_class_names = names_several = ranks_classes = True
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:

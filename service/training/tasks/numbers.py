@@ -87,6 +87,7 @@ class Numbers(LearningTask):
     """Labels of the output's shape."""
 
     scales_labels = takes_class_names = True
+    figures_by_class = ("mae", "rmse", "r2")
     options = frozenset({"standardize_labels"})
 
     def of_numbers(self, loss: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -109,7 +110,7 @@ class Numbers(LearningTask):
     def pass_metrics(self, target: TargetSpec) -> PassMetrics:
         from service.training.evaluation.metrics import Regression
 
-        return Regression()
+        return Regression(by_label=bool(target.number_names))
 
     def compared_by(self, target: TargetSpec) -> By:
         return "absolute"

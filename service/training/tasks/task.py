@@ -105,6 +105,7 @@ class LearningTask:
     compares_samples: ClassVar[bool] = False
     metrics: ClassVar[tuple[Metric, ...]]
     figures_by_class: ClassVar[tuple[str, ...]] = ()
+    """Of a name that is a metric's too, the list is called `NAME_by_label`."""
     options: ClassVar[frozenset[str]] = frozenset()
     labels_tokens: ClassVar[bool] = False
     """Whether it learns texts by a label of each token, made when they are tokenized."""

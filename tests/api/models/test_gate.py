@@ -286,7 +286,10 @@ def test_a_floor_that_no_sample_tells_is_not_held(served: Served) -> None:
 @pytest.mark.parametrize(
     ("floor", "pointer", "says"),
     [
-        ({"metric": "loss"}, "metric", "is under accuracy, balanced_accuracy, macro_f1, mean_iou"),
+        ({"metric": "mae"}, "metric", "is of recall, precision, iou, accuracy, balanced_accuracy"),
+        ({"metric": "loss"}, "at_most", "less loss is better, so say at_most, and that alone"),
+        ({"metric": "accuracy", "at_most": 1}, "at_least", "more accuracy is better, so say"),
+        ({"metric": "accuracy", "at_least": None}, "at_least", "more accuracy is better, so say"),
         ({"metric": "recall"}, "label", "is a figure of each class; name one"),
         ({"metric": "recall", "label": "flood"}, "label", "the model has no class 'flood'"),
         ({"metric": "accuracy", "label": "b"}, "label", "of all classes together"),

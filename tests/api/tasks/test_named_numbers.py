@@ -44,11 +44,33 @@ def test_a_model_learns_numbers_of_which_samples_know_some(greenhouse: Served) -
     assert version["metrics"]["r2"] > 0.9
     assert version["metrics"]["mae"] < 4
     assert version["verdict"]["mean_label"]["outcome"] == "better"
+    of_names = version["metrics"]["mae_by_label"]
+    assert of_names[0] < of_names[1]  # the unit of humidity is smaller
     asked = {"instances": [{"inputs": {"x": [at, -at, 0, 0, 0, 0, 0, 0]}} for at in (1, 0)]}
     told = greenhouse.http.post(f"{URL}/predict", json=asked).json()["predictions"]
     assert [list(each["values"]) for each in told] == [NAMES, NAMES]
     assert told[0]["values"]["temperature"] == pytest.approx(25, abs=3)
     assert told[0]["values"]["humidity"] == pytest.approx(40, abs=8)
+
+
+@pytest.mark.parametrize(("at_most", "word"), [(100, "at most 100"), (0.001, "above 0.001")])
+def test_the_error_of_a_number_may_be_bounded(
+    greenhouse: Served, at_most: float, word: str
+) -> None:
+    guard = {"metric": "mae", "label": "humidity", "at_most": at_most}
+    change = {"gate": {"guard": [guard]}}
+    kept = greenhouse.http.patch(URL, json=change).raise_for_status().json()["gate"]["guard"]
+    assert kept == [guard | {"at_least": None}]
+    number = greenhouse.train("greenhouse", max_steps=1, learning_rate=1e-6)["version"]
+    version = greenhouse.http.get(f"{URL}/versions/{number}").json()
+    figure = version["metrics"]["mae_by_label"][1]
+    assert f"its mae of 'humidity' is {figure:.4g}, {word}" in version["reason"]
+    assert version["promoted"] is (at_most > 1)
+    assert version["verdict"]["guard_0"] == kept[0] | {
+        "candidate": figure,
+        "outcome": "same" if at_most > 1 else "worse",
+    }
+    greenhouse.http.patch(URL, json={"gate": {"guard": None}}).raise_for_status()
 
 
 def label(answer: Any) -> Any:

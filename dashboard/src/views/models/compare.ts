@@ -144,9 +144,11 @@ function confusions(known: Comparison): Child {
 }
 
 function classesView(known: Comparison): Child {
-  const rows = ["recall", "precision", "iou", "f1"].flatMap((key) => {
-    const [then, now] = [known.before[key], known.after[key]] as (unknown[] | null)[];
-    return (then ?? []).map((value, index): [string, unknown, unknown, boolean] => [`${metricWords(key)} of ${known.classes?.[index] ?? index}`, value, now?.[index], true]);
+  const rows = Object.entries(known.before).flatMap(([key, then]) => {
+    if (!Array.isArray(then) || key === "confusion_matrix") return [];
+    const [metric, now] = [key.replace("_by_label", ""), known.after[key] as unknown[] | null];
+    const isOfOne = metric === key || isShare(metric);
+    return then.map((value: unknown, index): [string, unknown, unknown, boolean] => [`${metricWords(metric)} of ${known.classes?.[index] ?? index}`, value, now?.[index], isOfOne]);
   });
   return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("By class", known.versions, rows));
 }

@@ -14,6 +14,7 @@ from service.training.label_scale import known_mean_and_std
 from service.training.tasks import TASKS
 
 NAMES = ("a", "b", "c")
+UNNAMED = TASKS["huber"].target_spec((3,), None)
 RNG = np.random.default_rng(7)
 KNOWN = RNG.random((60, 3)) < [0.9, 0.5, 0.2]
 KNOWN[:, 0] |= ~KNOWN.any(axis=1)
@@ -44,7 +45,19 @@ def test_errors_are_of_the_known_numbers() -> None:
     assert found["rmse"] == pytest.approx(np.sqrt(np.nanmean(error**2)), rel=1e-6)
     r2 = of_columns(lambda o, t: 1 - ((t - o) ** 2).sum() / ((t - t.mean()) ** 2).sum())
     assert found["r2"] == pytest.approx(r2.mean(), rel=1e-6)
+    assert found["r2_by_label"] == pytest.approx(r2, rel=1e-6)
+    mae = of_columns(lambda o, t: np.abs(t - o).mean())
+    rmse = of_columns(lambda o, t: np.sqrt(((t - o) ** 2).mean()))
+    assert found["mae_by_label"] == pytest.approx(mae, rel=1e-6)
+    assert found["rmse_by_label"] == pytest.approx(rmse, rel=1e-6)
     assert found["error_quantiles"]["0.5"] == pytest.approx(np.nanmedian(np.abs(error)), rel=0.02)
+
+
+def test_a_number_that_no_sample_knows_has_no_figures() -> None:
+    some = np.c_[NUMBERS[:, :2], np.full(60, np.nan, np.float32)]
+    found = passed("huber", OUTPUT + 40, some)
+    assert [found[f"{name}_by_label"][2] for name in ("mae", "rmse", "r2")] == [None] * 3
+    assert "mae_by_label" not in TASKS["huber"].pass_metrics(UNNAMED).result()
 
 
 def test_decisions_are_of_the_known_labels() -> None:
@@ -52,6 +65,8 @@ def test_decisions_are_of_the_known_labels() -> None:
     assert found["accuracy"] == pytest.approx((given == yes)[KNOWN].mean())
     hits, both = (given & yes).sum(axis=0), given.sum(axis=0) + yes.sum(axis=0)
     assert found["f1"] == pytest.approx(2 * hits / both)
+    assert found["precision"] == pytest.approx(hits / given.sum(axis=0))
+    assert found["recall"] == pytest.approx(hits / yes.sum(axis=0))
     assert found["micro_f1"] == pytest.approx(2 * hits.sum() / both.sum())
 
 
