@@ -27,6 +27,8 @@ LONGEST = (
     "tests/dashboard/",
     "tests/examples/test_vibration_sensor.py",
     "tests/openapi/",
+    "tests/platforms/windows/test_kills.py",
+    "tests/platforms/windows/test_suites.py",
     "tests/storage/samples/test_samples_machine.py",
     "tests/storage/test_crash.py",
     "tests/storage/test_memory.py",

@@ -14,7 +14,6 @@ from support import Served
 from wine import PYTHON, Windows
 
 HERE = Path(__file__).parent
-SERVICE = r"HKLM\System\CurrentControlSet\Services\honed"
 ROOT = os.environ.get("HONE_WINDOWS", "")
 if not ROOT:
     collect_ignore_glob = ["test_*.py"]
@@ -24,10 +23,6 @@ if not ROOT:
 def windows() -> Iterator[Windows]:
     """The machine; whatever runs on it ends with the tests."""
     machine = Windows(Path(ROOT))
-    # What a run that was cut short has left.
-    shutil.rmtree(machine.drive / "ProgramData/Hone", ignore_errors=True)
-    machine.start("reg", "delete", SERVICE, "/f").wait()
-    machine.run("wineboot", "--kill")
     # Wine shuts down, services too, with the last program that is none.
     code = "import time; print('on', flush=True); time.sleep(86400)"
     awake = machine.start(PYTHON, "-c", code, stdout=subprocess.PIPE)

@@ -26,7 +26,7 @@ COUNTS = re.compile(r"(\d+) (passed|failed|skipped|errors?)\b")
 
 
 @pytest.mark.parametrize(
-    "folders", [["tests/storage"], ["tests/cli"], ["tests/service"]], ids=lambda each: each[0]
+    "folders", [["tests/service"], ["tests/storage"], ["tests/cli"]], ids=lambda each: each[0]
 )
 def test_every_test_passes_or_says_why_it_cannot_run_there(windows, folders):
     output = windows.run(

@@ -14,6 +14,7 @@ from support import wait_until
 ZIP = Path(os.environ.get("HONE_WINDOWS_ZIP", ""))
 INSTALL_S = 1200
 """Of compiling three thousand modules under Wine, on a machine that others use."""
+pytestmark = pytest.mark.xdist_group("zip")
 URL = "http://127.0.0.1:8471"
 IMPORT_ALL = """
 import ast, importlib, pkgutil
