@@ -1,0 +1,147 @@
+"""A conveyor gets another camera, and its network learns to find parcels with it from sixty photos.
+
+honed serve &
+HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/parcels/learn.py [PICTURE]
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from model import PREPROCESS, base_model
+from PIL import Image, ImageDraw
+from scenes import CLASSES, SIZE, Scene, draw, write
+
+sys.path.append(str(Path(__file__).parents[1]))
+
+from asking import ask, honed
+
+NAME = "parcels"
+OLD, NEW, KEPT_BACK = 90, 60, 40
+OLD_EPOCHS, NEW_EPOCHS = 12, 12
+OVERLAP = 0.5
+COLOURS = ((230, 159, 0), (86, 180, 233), (0, 200, 140))
+SHOWN, SHOWN_FROM = 4, 0.3
+"""Photos of the picture, and the least probability of a box that is drawn."""
+
+Boxes = list[dict[str, Any]]
+
+
+def register(folder: Path) -> None:
+    """An untrained network, whose versions are judged by mAP."""
+    model = folder / f"{NAME}.onnx"
+    model.write_bytes(base_model())
+    classes = [part for each in CLASSES for part in ("--class", each)]
+    preprocess = json.dumps(PREPROCESS)
+    honed("models", "add", model, "--loss", "detection", *classes, "--preprocess", preprocess)
+
+
+def upload(scenes: Sequence[Scene], folder: Path) -> None:
+    """Photos, and their boxes in COCO's JSON."""
+    write(scenes, folder)
+    print(honed("samples", "add", NAME, folder).splitlines()[0].rpartition("/")[2])
+
+
+def train(epochs: int) -> None:
+    """Wait for a job, whatever the device is doing."""
+    asked = ["--epochs", str(epochs), "--batch-size", "8", "--learning-rate", "0.003"]
+    told = honed("train", NAME, *asked, "--seed", "1", "--watch", "--now")
+    print(told.strip().splitlines()[-1])
+
+
+def predicted(scene: Scene) -> Boxes:
+    """What the version that is in use finds, in the photo's own pixels."""
+    headers = {"Content-Type": "image/jpeg"}
+    answer = ask("POST", f"{NAME}/predict", content=scene.photo, headers=headers).json()
+    boxes: Boxes = answer["predictions"][0]["boxes"]
+    return boxes
+
+
+def mean_precision(found: Sequence[Boxes], scenes: Sequence[Scene]) -> float:
+    """mAP@0.5: precision at 101 recalls, mean over the classes."""
+    return float(np.mean([_precision(found, scenes, kind) for kind in CLASSES]))
+
+
+def _precision(found: Sequence[Boxes], scenes: Sequence[Scene], kind: str) -> float:
+    true = [[each["box"] for each in scene.boxes if each["label"] == kind] for scene in scenes]
+    count = sum(map(len, true))
+    claims = [
+        (each["probability"], place, each["box"])
+        for place, boxes in enumerate(found)
+        for each in boxes
+        if each["label"] == kind
+    ]
+    hits = []
+    for _, place, box in sorted(claims, key=lambda claim: -claim[0]):
+        best = max(true[place], key=lambda other: _overlap(box, other), default=None)
+        is_hit = best is not None and _overlap(box, best) >= OVERLAP
+        if is_hit:
+            true[place].remove(best)
+        hits.append(is_hit)
+    right = np.cumsum(hits)
+    recalls, precisions = right / count, right / np.arange(1, len(hits) + 1)
+    return float(
+        np.mean([precisions[recalls >= at].max(initial=0) for at in np.linspace(0, 1, 101)])
+    )
+
+
+def _overlap(some: Sequence[float], other: Sequence[float]) -> float:
+    """Intersection over union."""
+    (x, y, width, height), (ox, oy, owidth, oheight) = some, other
+    across = max(0.0, min(x + width, ox + owidth) - max(x, ox))
+    down = max(0.0, min(y + height, oy + oheight) - max(y, oy))
+    return across * down / (width * height + owidth * oheight - across * down)
+
+
+def drawn(scene: Scene, boxes: Boxes) -> Image.Image:
+    """The photo, twice as large, with boxes in the colours of their classes."""
+    made = Image.open(io.BytesIO(scene.photo)).convert("RGB").resize((2 * SIZE[0], 2 * SIZE[1]))
+    pen = ImageDraw.Draw(made)
+    for each in boxes:
+        if each.get("probability", 1) >= SHOWN_FROM:
+            x, y, width, height = (2 * side for side in each["box"])
+            colour = COLOURS[CLASSES.index(each["label"])]
+            pen.rectangle((x, y, x + width, y + height), outline=colour, width=2)
+    return made
+
+
+def picture(rows: Sequence[Sequence[Image.Image]]) -> Image.Image:
+    """Pictures of one size beside and below each other."""
+    width, height = 2 * SIZE[0] + 6, 2 * SIZE[1] + 6
+    made = Image.new("RGB", (width * len(rows[0]) - 6, height * len(rows) - 6), "white")
+    for y, row in enumerate(rows):
+        for x, each in enumerate(row):
+            made.paste(each, (x * width, y * height))
+    return made
+
+
+def main() -> None:
+    """The whole story, told as it goes; with PICTURE, also shown."""
+    kept_back = draw(KEPT_BACK, seed=9, camera="new")
+    with tempfile.TemporaryDirectory() as folder:
+        register(Path(folder))
+        upload(draw(OLD, seed=1, camera="old"), Path(folder) / "old")
+        train(OLD_EPOCHS)
+        before = [predicted(scene) for scene in kept_back]
+        upload(draw(NEW, seed=2, camera="new"), Path(folder) / "new")
+        train(NEW_EPOCHS)
+    after = [predicted(scene) for scene in kept_back]
+    print(
+        f"mAP@0.5 on {KEPT_BACK} scenes of the new camera: {mean_precision(before, kept_back):.2f} "
+        f"before, {mean_precision(after, kept_back):.2f} after {NEW} photos of it"
+    )
+    if sys.argv[1:]:
+        true = [scene.boxes for scene in kept_back]
+        pairs = [zip(kept_back[:SHOWN], each, strict=False) for each in (before, after, true)]
+        picture([[drawn(*each) for each in pair] for pair in pairs]).save(sys.argv[1])
+
+
+if __name__ == "__main__":
+    main()
