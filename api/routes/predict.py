@@ -142,7 +142,7 @@ async def predict(
     prediction, store = await _predict(request, daemon, model, principal.owner, keep=keep)
     serving, outputs = prediction.serving, prediction.outputs
     size = 8 * sum(array.nbytes for array in outputs.values())
-    told = await near(size, interpret, serving.model, outputs, wanted, prediction.sizes)
+    told = await near(size, interpret, prediction, wanted)
     if masks or form == MASK_TYPE:
         asked = "/query/masks" if masks else "/header/accept"
         told = await near(size, with_masks, serving.model, told, prediction.sizes, pointer=asked)

@@ -134,10 +134,12 @@ class PredictionBody(Body):
 
     A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
     index; with a class for each of several positions `label` alone. Binary cross entropy:
-    `probabilities`. `supcon`: `embedding`. Texts of `token_classification`: `spans`. Photos of
-    `detection`: `boxes`. Else: `values`, by name if `classes` names a label's numbers. `?top=`
-    replaces these by `top`; `?output=` replaces all but `label`, `probability`, `spans` and `boxes`
-    by `outputs`; `?masks=` replaces the `label` of a photo's pixels by `masks`.
+    `probabilities`. `supcon`: `embedding`. `reconstruction`: `score`, the version's `threshold`,
+    null if it has none, and whether the score is above it, `anomaly`. Texts of
+    `token_classification`: `spans`. Photos of `detection`: `boxes`. Else: `values`, by name if
+    `classes` names a label's numbers. `?top=` replaces these by `top`; `?output=` replaces
+    `probabilities`, `values` and `embedding` by `outputs`; `?masks=` replaces the `label` of a
+    photo's pixels by `masks`.
     """
 
     label: Any = None
@@ -145,6 +147,9 @@ class PredictionBody(Body):
     probabilities: list[Any] | None = None
     embedding: list[Any] | None = None
     spans: list[SpanBody] | None = None
+    score: float | None = None
+    threshold: float | None = None
+    anomaly: bool | None = None
     masks: list[MaskBody] | None = None
     boxes: list[BoxBody] | None = None
     values: list[Any] | dict[str, Any] | None = None

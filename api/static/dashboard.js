@@ -952,7 +952,8 @@ var TASKS = {
   causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
-  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] }
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
+  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["auroc", "loss"] }
 };
 var METRICS = {
   accuracy: { higherIsBetter: true },
@@ -972,7 +973,8 @@ var METRICS = {
   span_f1: { higherIsBetter: true },
   token_accuracy: { higherIsBetter: true },
   map_50: { higherIsBetter: true },
-  map: { higherIsBetter: true }
+  map: { higherIsBetter: true },
+  auroc: { higherIsBetter: true }
 };
 var METRICS_OF_OWN_LOSS = ["loss"];
 function taskOf(loss) {
@@ -5710,7 +5712,8 @@ function subjectOf(app, model2, known) {
 }
 function predictedView(model2, { predictions: [prediction2] }, { text: text3, photo: photo2 }) {
   const { target } = model2;
-  const { label: label2, probabilities, values, embedding, spans, boxes } = prediction2 ?? {};
+  const { label: label2, probabilities, values, embedding, spans, boxes, score } = prediction2 ?? {};
+  if (typeof score === "number") return scoreView(score, prediction2?.threshold ?? null);
   if (boxes) {
     const shown2 = boxes.filter(isLikely);
     const [few, rest] = [plural(shown2.length, "box", "boxes"), boxes.length - shown2.length];
@@ -5726,6 +5729,15 @@ function predictedView(model2, { predictions: [prediction2] }, { text: text3, ph
   const named = numbersOf(values);
   if (named !== null) return h("dl", { "data-key": "predicted" }, named.map(([name, each2]) => [h("dt", {}, name), h("dd", { class: "number" }, each2 === null ? "–" : decimal(each2))]));
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
+}
+function scoreView(score, threshold) {
+  return h(
+    "figure",
+    { class: "tried", "data-key": "predicted" },
+    h("figcaption", { class: "quiet" }, threshold === null ? "no threshold before a job has made a version" : score > threshold ? badge("held", "anomaly") : badge("latest", "normal")),
+    h("p", { class: "number" }, `score ${decimal(score)}`, threshold !== null && `, threshold ${decimal(threshold)}`),
+    threshold !== null && h("meter", { min: 0, max: 2 * threshold, high: threshold, optimum: 0, value: Math.min(score, 2 * threshold), "aria-label": "Score, up to twice the threshold" })
+  );
 }
 function takeParts(app, model2, { predictions: [prediction2] }, { name, isTaken }, take2) {
   const { spans, boxes } = prediction2 ?? {};

@@ -77,13 +77,13 @@ def rank_task(model: Model, version: Version, store: Store, *, newest: int, what
     )
 
 
-def drift_task(model: Model, version: Version, store: Store) -> Drift:
+def drift_task(version: Version, store: Store) -> Drift:
     """The task to compare the newest samples with those that a version was trained on."""
     watermark = _seen_up_to(version, store)
     assert watermark is not None
     return Drift(
         model=str(store.integrity.file(version.file.sha256)),
-        measurement=measurement(model, store),
+        measurement=measurement(store.models.of_version(version), store),
         watermark=watermark,
     )
 

@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 from service.completion.messages import COMPLETE
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, encode, read
-from service.prediction.preparation import prepare, sizes_of_photos
+from service.prediction.preparation import prepare, scores_of, sizes_of_photos
 from service.preprocess.text_inputs import WORDS
 from service.processes import sandbox
 
@@ -75,7 +75,9 @@ def _answer(question: Frame, models: LoadedModels, completers: Callable[[], Comp
     if not inputs:
         return Frame({})
     sizes = sizes_of_photos(header, question.tensors)
-    return Frame({"sizes": sizes}, {**held.run(inputs), **beside})
+    outputs = held.run(inputs)
+    beside |= scores_of(header, inputs, outputs)
+    return Frame({"sizes": sizes}, {**outputs, **beside})
 
 
 def _completers(threads: int) -> Completers:

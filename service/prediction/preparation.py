@@ -16,17 +16,22 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 FILES = "files"
 """The tensor with the concatenated bytes of files, in questions about files."""
+SCORES = "hone.scores"
+"""Of a question, the output that is compared with the input; of the answer, how far each is off."""
 
 
 def described(
     model: Model, files: Sequence[bytes] = (), tokenizer: str | None = None
 ) -> dict[str, Any]:
-    """The header's fields; empty for a model without preprocessing.
+    """The header's fields; none for a model without preprocessing whose predictions are no scores.
 
     tokenizer: path of the model's, if it takes texts.
     """
+    from service.training.tasks import TASKS  # late: the predictor's process asks for none
+
+    scored = {SCORES: model.output} if TASKS[model.loss].compares_inputs else {}
     if not model.preprocess:
-        return {}
+        return scored
     said: dict[str, Any] = {
         "descriptions": list(model.preprocess),
         "inputs": [asdict(spec) for spec in model.signature.inputs],
@@ -37,7 +42,7 @@ def described(
         said["lengths"] = [len(file) for file in files]
         pipeline, target = for_model(model), model.signature.target
         said["sizes"] = bool(pipeline.masks(target) or pipeline.boxes(target))
-    return {"preprocess": said}
+    return {"preprocess": said, **scored}
 
 
 def as_tensor(files: Sequence[bytes]) -> Tensors:
@@ -75,6 +80,18 @@ def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
         return pipeline.tensors(_files(said, tensors))
     except Unreadable as error:
         raise PredictionFailed(f"{error}") from error
+
+
+def scores_of(header: Mapping[str, Any], inputs: Tensors, outputs: Tensors) -> Tensors:
+    """The mean squared error of each reconstruction, (n,), if that is asked for and there is one.
+
+    As service/training/tasks/reconstruction.py has it, which this process would load for it alone.
+    """
+    made, (given, *_) = outputs.get(header.get(SCORES, "")), inputs.values()
+    if made is None or made.shape != given.shape:
+        return {}
+    error = np.square(made.astype(np.float64) - given)
+    return {SCORES: error.reshape(len(error), -1).mean(axis=1)}
 
 
 def _files(said: Mapping[str, Any], tensors: Tensors) -> list[bytes]:

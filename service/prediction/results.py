@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.prediction.boxes import told_boxes
 from service.prediction.frames import Array, Tensors
+from service.prediction.predictor import Prediction
+from service.prediction.preparation import SCORES
 from service.preprocess.text_inputs import WORDS
 from service.training.tasks import TASKS, losses
+from service.training.tasks.reconstruction import scored
 from service.training.tasks.token_classification import predicted_spans
 from storage.errors import Problem
 from storage.records.models import Model
@@ -27,14 +28,13 @@ class Wanted(Struct, frozen=True):
     outputs: tuple[str, ...] = ()
 
 
-def interpret(
-    model: Model, outputs: Tensors, wanted: Wanted, sizes: Sequence[tuple[int, int]] = ()
-) -> dict[str, Array]:
+def interpret(prediction: Prediction, wanted: Wanted) -> dict[str, Array]:
     """Each field of the answer, batch first; `top/label` is the field `label` of `top`.
 
     They are the task's, where `outputs/NAME` replace those of WHOLE; of texts with spans and of
-    photos with boxes these, a list of objects for each. sizes: of the photos. Raises InvalidInput.
+    photos with boxes these, a list of objects for each. Raises InvalidInput.
     """
+    model, outputs = prediction.serving.model, prediction.outputs
     problems = [
         Problem("/query/output", f"there is no output {name!r}; there are {_names(outputs)}")
         for name in wanted.outputs
@@ -51,7 +51,10 @@ def interpret(
     if WORDS in outputs:
         fields = {"spans": _spans(model, main, outputs[WORDS])}
     elif (found := task.boxes(main)) is not None:
-        fields = {"boxes": told_boxes(model, found, sizes)}
+        fields = {"boxes": told_boxes(model, found, prediction.sizes)}
+    elif SCORES in outputs:
+        threshold = prediction.serving.version.provenance.get("threshold")
+        fields = scored(outputs[SCORES], threshold)
     else:
         fields = task.prediction(main, top=wanted.top)
     if wanted.outputs:
@@ -60,7 +63,7 @@ def interpret(
 
 
 def _names(outputs: Tensors) -> list[str]:
-    return [name for name in outputs if name != WORDS]
+    return [name for name in outputs if name not in (WORDS, SCORES)]
 
 
 def _spans(model: Model, logits: Array, words: Array) -> Array:

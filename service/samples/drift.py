@@ -69,7 +69,7 @@ class DriftWatch:
 
         async def compare() -> DriftReport:
             before = self._reports.newest(model.id)
-            found = await self._compare(model, version)
+            found = await self._compare(version)
             report = DriftReport(version.version, newest, found)
             await asyncio.to_thread(self._tell_of_crossing, model, report, before)
             return report
@@ -100,10 +100,10 @@ class DriftWatch:
             seen = max(seen, before.newest)
         return len(self._store.samples.list(model.id, limit=NEWS, after=seen)) == NEWS
 
-    async def _compare(self, model: Model, version: Version) -> Drifted | None:
+    async def _compare(self, version: Version) -> Drifted | None:
         if version.job_id is None:
             return None
-        task = await asyncio.to_thread(drift_task, model, version, self._store)
+        task = await asyncio.to_thread(drift_task, version, self._store)
         failure = "the samples cannot be compared"
         return await self._short_tasks.ask(task, Drifted, failure=failure)
 

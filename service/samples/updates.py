@@ -42,12 +42,13 @@ def change_sample(
     owner: str | None = None,
     masks: MaskChecks,
 ) -> Sample:
-    """Set columns of a sample, as JSON; None removes its label, and leaves other columns alone.
-    Numbers by name leave those alone that they do not name.
+    """Set columns of a sample, as JSON; None removes its label, so that the sample counts as one
+    that came without, and leaves other columns alone. Numbers by name leave those alone that they
+    do not name.
 
     owner: None for anybody's. Raises InvalidInput, NotFound, ChildDied.
     """
-    values = {}
+    values: dict[str, Any] = {}
     given, label, wrong = with_label(model.signature.target, changes)
     with closing(MaskCheck(masks, model)) as check:
         for name, reader in columns_of(model, check).items():
@@ -58,7 +59,9 @@ def change_sample(
             if complaint := (wrong if is_label and wrong else complaint):
                 problem = Problem(f"/{label if is_label else name}", complaint)
                 raise InvalidInput(f"the {name} is wrong", problems=[problem])
-            if value is not None or (is_label and name in given):
+            if value is None and is_label and name in given:
+                values[name] = TASKS[model.loss].trains_on
+            elif value is not None:
                 values[name] = value
     target, parts = model.signature.target, given.get("label")
     if isinstance(parts, dict) and target.number_names:

@@ -132,6 +132,15 @@ class Hyperparameters(OptimizerOptions, frozen=True):
             "undo, unless it already explains a tenth of their variance."
         ),
     ] = True
+    false_alarm_rate: Annotated[
+        float,
+        About(
+            "Share of normal samples that a version takes for anomalies: sets its threshold.",
+            gt=0,
+            lt=1,
+            heads=ALL_HEADS,
+        ),
+    ] = 0.01
     seed: Annotated[
         int,
         About(

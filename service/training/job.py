@@ -200,8 +200,9 @@ def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> 
         calibration = calibrate(engine, datasets.validation, tick=lambda: callbacks.tick(state))
         engine, metrics = calibration.engine, metrics | calibration.metrics
         warnings = (*warnings, *calibration.warnings)
+    threshold, more = threshold_of(task, engine, datasets, tick=lambda: callbacks.tick(state))
     path = Path(task.work_dir) / f"model-{state.step}-{secrets.token_hex(4)}.onnx"
-    provenance = provenance_of(task, engine, state, datasets)
+    provenance = {**provenance_of(task, engine, state, datasets), **threshold}
     export(
         engine,
         path,
@@ -215,13 +216,25 @@ def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> 
         step=state.step,
         epoch=state.epoch,
         train_loss=state.loss_sum / state.loss_count if state.loss_count else None,
-        validation=metrics,
+        validation=metrics | threshold,
         baseline=state.baseline,
         reason=reason,
         provenance=provenance,
-        warnings=warnings,
+        warnings=(*warnings, *more),
         recipe=recipe_beside(path),
     )
+
+
+def threshold_of(
+    task: Train, engine: Engine, datasets: Datasets, *, tick: Callable[[], None]
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The threshold of a model whose predictions are scores, see `ScoreThreshold`, and warnings."""
+    if not TASKS[task.loss].compares_inputs:
+        return {}, ()
+    from service.training.evaluation.anomalies import calibrate_on
+
+    rate = task.hyperparameters.false_alarm_rate
+    return calibrate_on(engine, datasets.validation, rate, tick=tick)
 
 
 def recipe_beside(path: Path) -> str | None:

@@ -97,6 +97,9 @@ def _answer(prediction: dict[str, Any]) -> str:
         told["label"] = [_span(each) for each in spans]
     if (boxes := told.get("boxes")) is not None:
         told["label"] = [_box(each) for each in boxes]
+    if (score := told.get("score")) is not None:
+        said = {True: "anomaly, score", False: "normal, score", None: "score"}[told["anomaly"]]
+        told["label"] = f"{said} {plain(score)}"
     numbers = next(
         (told[name] for name in ("label", "values", "embedding", "probabilities") if name in told),
         None,

@@ -46,7 +46,7 @@ export interface FaultBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "map_50" | "map";
+  metric: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "map_50" | "map" | "auroc";
   margin: number;
   min_validation_samples: number;
   min_per_class: number;
@@ -58,7 +58,7 @@ export interface GateBody {
 
 export interface GateSettings {
   mode?: "always" | "if_not_worse" | "manual" | null;
-  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "map_50" | "map" | null;
+  metric?: "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "map_50" | "map" | "auroc" | null;
   margin?: number | null;
   min_validation_samples?: number | null;
   min_per_class?: number | null;
@@ -138,6 +138,7 @@ export interface JobHyperparameters {
   sampling?: "shuffled" | "balanced" | null;
   calibrate?: boolean | null;
   standardize_labels?: boolean | null;
+  false_alarm_rate?: number | null;
   seed?: number | null;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion" | null;
   momentum?: number | null;
@@ -174,6 +175,7 @@ export interface JobRequest {
   sampling?: "shuffled" | "balanced" | null;
   calibrate?: boolean | null;
   standardize_labels?: boolean | null;
+  false_alarm_rate?: number | null;
   seed?: number | null;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion" | null;
   momentum?: number | null;
@@ -234,7 +236,7 @@ export interface ModelBody {
   inputs: Array<InputBody>;
   target: TargetBody;
   base: number;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | "reconstruction" | LossOutput;
   optimizer: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   engine: "sessions" | "ort_training";
   output: string;
@@ -269,6 +271,7 @@ export interface ModelHyperparameters {
   sampling?: "shuffled" | "balanced" | null;
   calibrate?: boolean | null;
   standardize_labels?: boolean | null;
+  false_alarm_rate?: number | null;
   seed?: number | null;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion" | null;
   momentum?: number | null;
@@ -292,7 +295,7 @@ export interface ModelHyperparameters {
 
 export interface ModelSpecBody {
   name: string;
-  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | LossOutput;
+  loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | "reconstruction" | LossOutput;
   optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
   output?: string | null;
   trainable?: Array<unknown> | null;
@@ -349,6 +352,9 @@ export interface PredictionBody {
   probabilities?: Array<unknown> | null;
   embedding?: Array<unknown> | null;
   spans?: Array<SpanBody> | null;
+  score?: number | null;
+  threshold?: number | null;
+  anomaly?: boolean | null;
   masks?: Array<MaskBody> | null;
   boxes?: Array<BoxBody> | null;
   values?: Array<unknown> | Record<string, unknown> | null;

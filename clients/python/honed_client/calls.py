@@ -25,6 +25,9 @@ class Prediction(TypedDict, total=False):
     spans: list[dict[str, Any]]
     boxes: list[dict[str, Any]]
     values: list[Any]
+    score: float
+    threshold: float | None
+    anomaly: bool | None
     top: dict[str, list[Any]]
     outputs: dict[str, Any]
     version: int

@@ -28,6 +28,7 @@ export const TASKS: Readonly<Record<string, Task>> = {
   masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
   detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
+  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["auroc", "loss"] },
 };
 
 /** Those of which more is better are shares of 1. */
@@ -50,6 +51,7 @@ export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = {
   token_accuracy: { higherIsBetter: true },
   map_50: { higherIsBetter: true },
   map: { higherIsBetter: true },
+  auroc: { higherIsBetter: true },
 };
 
 const METRICS_OF_OWN_LOSS: readonly string[] = ["loss"];

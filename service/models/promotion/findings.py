@@ -100,7 +100,7 @@ def find_drift(drifted: Drifted, *, baseline: str) -> Finding:
         few = f"{drifted.recent_samples} samples after {baseline} are too few to tell drift by"
         return Finding("too_few", few, figures, needed=False)
     worst = drifted.features[0]
-    named = f"{worst.input!r}, feature {worst.feature}: PSI {worst.psi:.2f}"
+    named = f"{worst.input!r}, {worst.figure or f'feature {worst.feature}'}: PSI {worst.psi:.2f}"
     if drifted.drifted == 0:
         return Finding("same", f"inputs are as {baseline} knew them ({named})", figures)
     return Finding(
@@ -123,6 +123,7 @@ def find(
 
     tolerated: a loss, measured like the margin, that is accepted even if it is beyond chance.
     """
+    policy = replace(policy, metric=comparison.metric or policy.metric)
     figures: dict[str, Any] = {"samples": comparison.samples}
     shortage = _shortage(comparison, policy, where)
     if shortage is not None:

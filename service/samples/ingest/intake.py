@@ -17,6 +17,7 @@ from service.samples.ingest import tensors
 from service.samples.ingest.require import takes_files
 from service.samples.ingest.statistics import Statistics, balance_warnings
 from service.samples.mask_checks import MaskCheck, MaskChecks
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import SAMPLE_COLUMNS, Split
@@ -176,6 +177,8 @@ class Intake:
             return
         if self._model.signature.target.is_empty:
             labels = [b""] * len(labels)  # the loss takes no labels, so all count as labelled
+        if (usual := TASKS[self._model.loss].trains_on) is not None:
+            labels = [usual if each is None else each for each in labels]
         columns = self._completed(good.columns, len(labels))
         if self._owner is not None:
             _require_evictable(columns)

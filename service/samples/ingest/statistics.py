@@ -10,6 +10,7 @@ import numpy as np
 from service.preprocess import for_model
 from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments, mean_and_std
 from service.samples.ingest import tensors
+from service.training.tasks import TASKS
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
@@ -146,6 +147,8 @@ def balance_warnings(store: Store, model: Model) -> Iterator[str]:
         )
     target = model.signature.target
     if target.num_classes is None or target.num_classes < 2 or target.shape:
+        return
+    if TASKS[model.loss].trains_on is not None:
         return
     found = {label for split, label, _ in labels if label is not None and split is Split.TRAIN}
     if len(found) == 1 and counts.train >= MIN_ROWS:

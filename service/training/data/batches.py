@@ -7,7 +7,7 @@ several small batches, so that they share the cost of sorting samples by pack.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from itertools import islice
 from math import prod
@@ -45,7 +45,8 @@ class Batches(ABC):
 
     labels: an array, (samples, …), or what gives parts of one when it is indexed. row_bytes: of one
     sample's inputs. weights: factors on their losses, None if all are 1. mix: applied to training
-    batches. teacher: (samples, …), the targets of distillation, if any.
+    batches. teacher: (samples, …), the targets of distillation, if any. with_inputs: makes targets
+    of labels and inputs, for a loss that compares these.
     lengths: (samples,), if batches are only as long as their longest sample. most_rows: of a batch
     in measuring, for the memory of its predictions.
     """
@@ -67,6 +68,7 @@ class Batches(ABC):
         self.weights = weights
         self.mix = mix
         self.teacher: Array | None = None
+        self.with_inputs: Callable[[Array, Sequence[Array]], Array] | None = None
         self._row_bytes = row_bytes
         self._draws: Draws | None = None
 
@@ -89,7 +91,8 @@ class Batches(ABC):
 
     def targets(self, chosen: Indices) -> Array:
         """What their predictions are compared with, batch axis first."""
-        return self.labels_of(chosen)
+        labels = self.labels_of(chosen)
+        return labels if self.with_inputs is None else self._targets(labels, self.inputs(chosen))
 
     def augmented(self: Self, *, seed: int, epoch: int) -> Self:
         """The samples as an epoch of training sees them: augmented if the model's preprocessing
@@ -126,8 +129,8 @@ class Batches(ABC):
         for chosen, inputs, targets in self._windows(order, batch_size=batch_size):
             for at in range(0, len(chosen), batch_size):
                 part = slice(at, at + batch_size)
-                batch = tuple([each[part] for each in inputs])
-                yield self._mixed(batch, chosen[part]), targets[part]
+                batch = self._mixed(tuple([each[part] for each in inputs]), chosen[part])
+                yield batch, self._targets(targets[part], batch)
 
     def stretches(self, order: Indices, *, batch_size: int, steps: int) -> Iterator[Batch]:
         """Consecutive batches in one array each, at most `steps` of them.
@@ -137,7 +140,8 @@ class Batches(ABC):
         rows = steps * batch_size
         for chosen, inputs, targets in self._windows(order, batch_size=batch_size):
             for at in range(0, len(chosen), rows):
-                yield tuple([each[at : at + rows] for each in inputs]), targets[at : at + rows]
+                batch = tuple([each[at : at + rows] for each in inputs])
+                yield batch, self._targets(targets[at : at + rows], batch)
 
     @property
     def are_plain(self) -> bool:
@@ -151,6 +155,9 @@ class Batches(ABC):
         for start in range(0, len(order), window):
             chosen = order[start : start + window]
             yield chosen, self.inputs(chosen), self.labels_of(chosen)
+
+    def _targets(self, labels: Array, inputs: Sequence[Array]) -> Array:
+        return labels if self.with_inputs is None else self.with_inputs(labels, inputs)
 
     def _mixed(self, inputs: tuple[Array, ...], chosen: Indices) -> tuple[Array, ...]:
         if self.mix is None or self._draws is None:

@@ -103,7 +103,7 @@ class SampleReader:
         model: str | None = None,
     ) -> None:
         self._task = task
-        self._threads = threads
+        self.threads = threads
         self._crew = Crew()
         self._tick = tick
         self._send = send
@@ -143,7 +143,10 @@ class SampleReader:
             base=base,
         )
         counted = only_counted(index, self.target, ignore_index=_ignored_class(task))
-        return self.open(counted, features)
+        only = TASKS[task.loss].trains_on if split is Split.TRAIN else None
+        return self.open(
+            counted if only is None else counted.only(counted.labels == only), features
+        )
 
     def open(self, index: SampleIndex, features: RowCache | None = None) -> Batches:
         """The samples of an index whose bytes are intact. Raises SamplesInvalid.
@@ -161,15 +164,21 @@ class SampleReader:
             self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
             index = index.without(damaged)
         if self._pipeline.files is not None:
-            return self._read_files(index)
+            return self._compared(self._read_files(index))
         samples = self._read_tensors(index)
         if reasons := self._bad_lookups(samples):
             self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
             samples = self._read_tensors(index.without(list(reasons)))
+        return self._compared(samples)
+
+    def _compared(self, samples: Batches) -> Batches:
+        """With the targets of a loss that compares inputs."""
+        task = TASKS[self._task.loss]
+        samples.with_inputs = task.targets if task.compares_inputs else None
         return samples
 
     def _damaged(self, index: SampleIndex, among: NDArray[np.bool_] | None = None) -> list[int]:
-        run, threads = self._crew.run, self._threads
+        run, threads = self._crew.run, self.threads
         return damaged_positions(
             index, tick=self._tick, among=among, in_parallel=run, threads=threads
         )
@@ -213,7 +222,7 @@ class SampleReader:
         cache = None if self._task.cache is None else self._decoded(kind)
         if isinstance(kind, Text):
             return self._read_texts(index, kind, cache)
-        outcome = decode_all(index, kind, cache, threads=self._threads, tick=self._tick)
+        outcome = decode_all(index, kind, cache, threads=self.threads, tick=self._tick)
         self._tell(index, outcome)
         index = index.without(list(outcome.unreadable))
         labels: PlacedLabels | None = None
@@ -228,7 +237,7 @@ class SampleReader:
         from service.training.data.masks import counted_masks, decode_masks
 
         cache = None if self._task.cache is None else self._decoded(masks, MASKS)
-        decoded = decode_masks(index, masks, cache, threads=self._threads, tick=self._tick)
+        decoded = decode_masks(index, masks, cache, threads=self.threads, tick=self._tick)
         self._quarantine(index, decoded)
         index, ignored = index.without(list(decoded.unreadable)), _ignored_class(self._task)
         return counted_masks(index, masks, cache, ignored=ignored)
@@ -236,7 +245,7 @@ class SampleReader:
     def _read_texts(self, index: SampleIndex, kind: Text, cache: RowCache | None) -> Batches:
         from service.training.data.texts import LabelledTexts, encode_all
 
-        outcome, counts = encode_all(index, kind, cache, threads=self._threads, tick=self._tick)
+        outcome, counts = encode_all(index, kind, cache, threads=self.threads, tick=self._tick)
         self._tell(index, outcome)
         return LabelledTexts(
             index.without(list(outcome.unreadable)),

@@ -31,7 +31,7 @@ def training_warnings(
 
 def _of_labels(samples: Batches, signature: Signature, *, scales_labels: bool) -> Iterator[str]:
     target = signature.target
-    is_class = target.num_classes is not None and not target.shape
+    is_class = target.num_classes is not None and not target.shape and samples.with_inputs is None
     if is_class and samples.labels.min() == samples.labels.max():
         label = int(samples.labels[0])
         name = target.classes[label] if target.classes else label

@@ -101,6 +101,7 @@ def answers(
     by = learned.compared_by(what.signature.target)
     loss_of, error_of = (learned.metric(name).of_samples for name in ("loss", _METRIC[by]))
     metrics, errors = learned.pass_metrics(what.signature.target), [np.empty(0)]
+    metrics.read(model.metadata)
     loss, counted = 0.0, 0.0
     wrong, told = [np.empty(0, bool)], []
     for inputs, truth in comparer.batches(chosen, side):

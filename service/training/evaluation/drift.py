@@ -6,6 +6,7 @@ from collections.abc import Collection
 from math import prod
 from pathlib import Path
 from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,8 +18,12 @@ from service.training.engine import Array
 from service.training.protocol.messages.comparison import Drift, Drifted, FeatureDrift
 from service.training.protocol.messages.shared import Measurement
 from service.training.protocol.pipe import Heartbeat, Pipe
-from storage.readonly.sample_index import SampleIndex, read_newest, read_sample_index
+from service.training.tasks import TASKS
+from storage.readonly.sample_index import read_newest, read_sample_index
 from storage.records.samples import Split
+
+if TYPE_CHECKING:
+    from service.training.evaluation.anomalies import Alarms
 
 TRAINING, RECENT = 1000, 300
 """Number of samples compared: training samples, evenly spread, and the newest samples since."""
@@ -41,13 +46,15 @@ def drift(task: Drift, pipe: Pipe) -> Drifted:
     tick = Heartbeat(pipe)
     what = task.measurement
     reader = SampleReader(what, threads=task.limits.threads, tick=tick, model=task.model)
-    return drift_of(what, reader, watermark=task.watermark, tick=tick)
+    return drift_of(what, reader, watermark=task.watermark, tick=tick, version=task.model)
 
 
 def drift_of(
-    what: Measurement, reader: SampleReader, *, watermark: int, tick: Heartbeat
+    what: Measurement, reader: SampleReader, *, watermark: int, tick: Heartbeat, version: str | None
 ) -> Drifted:
-    """watermark: of the job that made the version; later samples are recent."""
+    """watermark: of the job that made the version; later samples are recent. version: its file,
+    None if it is of another base, so that its scores are not compared.
+    """
     database, packs = Path(what.database), Path(what.packs)
     target = reader.target
     seen = read_sample_index(
@@ -59,7 +66,8 @@ def drift_of(
         target=target,
     )
     spread = np.unique(np.linspace(0, max(0, len(seen.ids) - 1), TRAINING).astype(np.int64))
-    training = _figures(reader, seen.only(np.isin(np.arange(len(seen.ids)), spread)), what, tick)
+    chosen = reader.open(seen.only(np.isin(np.arange(len(seen.ids)), spread)))
+    training = _figures(chosen, what, tick)
     both = [
         read_newest(
             database,
@@ -72,18 +80,28 @@ def drift_of(
         for labelled in (True, False)
     ]
     after = np.sort(np.concatenate([index.ids[index.ids > watermark] for index in both]))[-RECENT:]
-    parts = [_figures(reader, each.only(np.isin(each.ids, after)), what, tick) for each in both]
+    opened = [reader.open(each.only(np.isin(each.ids, after))) for each in both]
+    parts = [_figures(samples, what, tick) for samples in opened]
     recent = {name: np.concatenate([part[name] for part in parts]) for name in training}
     summed_up = [spec.name for spec in what.signature.inputs if prod(spec.shape) > MAX_FEATURES]
-    return compare(training, recent, summed_up)
+    if version is None or not TASKS[what.loss].compares_inputs:
+        return compare(training, recent, summed_up)
+    from service.training.evaluation.anomalies import alarms_of
+
+    alarms = alarms_of(version, what, opened, threads=reader.threads, tick=tick)
+    return compare(training, recent, summed_up, alarms)
 
 
 def compare(
-    training: dict[str, Values], recent: dict[str, Values], summed_up: Collection[str] = ()
+    training: dict[str, Values],
+    recent: dict[str, Values],
+    summed_up: Collection[str] = (),
+    alarms: Alarms | None = None,
 ) -> Drifted:
     """training, recent: figures of each input by its name, (samples, features).
 
-    summed_up: inputs of too many numbers, of which FIGURES are compared.
+    summed_up: inputs of too many numbers, of which FIGURES are compared. alarms: of a model whose
+    predictions are scores.
     """
     before, now = (len(next(iter(each.values()))) for each in (training, recent))
     counts = Drifted(training_samples=before, recent_samples=now, features=())
@@ -102,25 +120,47 @@ def compare(
         for name, values in training.items()
         for feature in range(values.shape[1])
     ]
+    if alarms is not None:
+        found.append(_of_threshold(alarms, features=total))
     found.sort(key=lambda each: each.psi / each.limit, reverse=True)
     drifted = sum(each.psi > each.limit for each in found)
-    return replace(counts, features=tuple(found[:TOLD]), compared=total, drifted=drifted)
+    return replace(counts, features=tuple(found[:TOLD]), compared=len(found), drifted=drifted)
 
 
 def _compared(
     name: str, feature: int, before: Values, now: Values, *, features: int, figure: str | None
 ) -> FeatureDrift:
     index, bins = psi(before, now)
-    chance = chi_squared(bins - 1, CHANCE / features) * (1 / len(before) + 1 / len(now))
     return FeatureDrift(
         input=name,
         feature=feature,
         figure=figure,
         psi=index,
-        limit=max(THRESHOLD, chance),
+        limit=_limit(bins, (len(before), len(now)), features),
         training_mean=float(before.mean()),
         recent_mean=float(now.mean()),
     )
+
+
+def _of_threshold(alarms: Alarms, *, features: int) -> FeatureDrift:
+    """The share of recent scores above the version's threshold, beside the declared one."""
+    rate, count = alarms.version.false_alarm_rate, alarms.version.threshold_samples
+    expected, above = np.array([1 - rate, rate]) * count, alarms.is_above
+    return FeatureDrift(
+        input="score",
+        feature=0,
+        figure="above the threshold",
+        psi=stability(expected, np.bincount(above, minlength=2)),
+        limit=_limit(2, (count, len(above)), features),
+        training_mean=rate,
+        recent_mean=float(above.mean()),
+    )
+
+
+def _limit(bins: int, samples: tuple[int, int], features: int) -> float:
+    """What an index exceeds by a large shift alone, and hardly ever by chance."""
+    chance = chi_squared(bins - 1, CHANCE / features) * sum(1 / each for each in samples)
+    return max(THRESHOLD, chance)
 
 
 def psi(before: Values, now: Values) -> tuple[float, int]:
@@ -134,12 +174,17 @@ def psi(before: Values, now: Values) -> tuple[float, int]:
     ends = before.min(), np.nextafter(before.max(), np.inf)
     edges = np.unique([*ends, *deciles])
     bins = len(edges) + 1
-    shares = []
-    for values in (before, now):
-        counts = np.bincount(np.searchsorted(edges, values, side="right"), minlength=bins) + 0.5
-        shares.append(counts / counts.sum())
-    expected, actual = shares
-    return float(((actual - expected) * np.log(actual / expected)).sum()), bins
+    counts = [
+        np.bincount(np.searchsorted(edges, values, side="right"), minlength=bins)
+        for values in (before, now)
+    ]
+    return stability(*counts), bins
+
+
+def stability(before: NDArray[Any], now: NDArray[Any]) -> float:
+    """The index of these counts by bin."""
+    expected, actual = ((counts + 0.5) / (counts + 0.5).sum() for counts in (before, now))
+    return float(((actual - expected) * np.log(actual / expected)).sum())
 
 
 def chi_squared(freedom: int, p: float) -> float:
@@ -148,10 +193,7 @@ def chi_squared(freedom: int, p: float) -> float:
     return float(freedom * (1 - ninth + NormalDist().inv_cdf(1 - p) * ninth**0.5) ** 3)
 
 
-def _figures(
-    reader: SampleReader, index: SampleIndex, what: Measurement, tick: Heartbeat
-) -> dict[str, Values]:
-    samples: Batches = reader.open(index)
+def _figures(samples: Batches, what: Measurement, tick: Heartbeat) -> dict[str, Values]:
     found: list[list[Values]] = [[] for _ in what.signature.inputs]
     for start in range(0, len(samples), BATCH_SIZE):
         chosen = np.arange(start, min(start + BATCH_SIZE, len(samples)))

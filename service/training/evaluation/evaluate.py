@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -56,7 +57,9 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
         found = comparer.compare_everywhere(task.candidate, task.baseline)
         if task.seen_up_to is None:
             return found
-        drift = drift_of(task.measurement, comparer.reader, watermark=task.seen_up_to, tick=tick)
+        what, since = task.measurement, task.seen_up_to
+        version = task.baseline if task.baseline_measurement is None else None
+        drift = drift_of(what, comparer.reader, watermark=since, tick=tick, version=version)
         return replace(found, drift=drift)
     except Unusable as error:
         raise ExportMismatch(f"the exported model is of no use: {error}") from error
@@ -149,7 +152,8 @@ class ModelComparer:
         Raises Unusable if the candidate cannot be run.
         """
         known = chosen[self._is_known[chosen]]
-        ours = self.measure(candidate, known, self.ours)
+        metric = self._metric_on(known)
+        ours = self.measure(candidate, known, self.ours, metric.name)
         alone = Comparison(
             samples=len(known),
             class_counts=self._count(chosen),
@@ -157,24 +161,27 @@ class ModelComparer:
             baseline=None,
             left_out=len(chosen) - len(known),
             ignored=self._measurement.ignore_index,
-            simple=self._beside_simple(known, ours.per_sample) if simple else (),
+            simple=self._beside_simple(known, ours.per_sample, metric) if simple else (),
+            metric=metric.name,
         )
         try:
-            theirs = self.measure(baseline, known, self.theirs)
+            theirs = self.measure(baseline, known, self.theirs, metric.name)
         except Unusable as error:
             return replace(alone, fault=str(error))
-        single = self._decides_once
+        single = self._decides_once(metric)
         return replace(
             alone,
             baseline=theirs.metrics,
             discordant=discordant(ours.per_sample, theirs.per_sample) if single else None,
-            interval=None if single else self._interval(ours.per_sample, theirs.per_sample),
+            interval=None if single else self._interval(metric, ours.per_sample, theirs.per_sample),
         )
 
-    def _beside_simple(self, chosen: Indices, ours: PerSample) -> tuple[SimpleComparison, ...]:
+    def _beside_simple(
+        self, chosen: Indices, ours: PerSample, metric: Metric
+    ) -> tuple[SimpleComparison, ...]:
         scores = simple_scores(self._measurement, self.dataset, chosen, tick=self.tick)
         return tuple(
-            SimpleComparison(name, self._metric.of_mean(theirs), self._interval(ours, theirs))
+            SimpleComparison(name, metric.of_mean(theirs), self._interval(metric, ours, theirs))
             for name, theirs in scores.items()
         )
 
@@ -196,15 +203,17 @@ class ModelComparer:
             return chosen
         return np.flatnonzero(np.isin(side.dataset.ids, self.dataset.ids[chosen]))
 
-    def measure(self, path: str, chosen: Indices, side: Side | None = None) -> ModelMetrics:
-        """chosen: positions in `dataset`. Raises Unusable if the model cannot be run."""
-        side = side or self.ours
+    def measure(self, path: str, chosen: Indices, side: Side, name: str) -> ModelMetrics:
+        """chosen: positions in `dataset`. name: of the metric that is wanted of each sample.
+
+        Raises Unusable if the model cannot be run.
+        """
         measurement = side.measurement
         if measurement.own_loss is not None:
             return self._measure_own_loss(measurement.own_loss, path, chosen, side)
         task = TASKS[measurement.loss]
         loss_of = task.metric("loss").of_samples
-        metric = task.metric(self._measurement.metric, measurement.signature.target)
+        metric = task.metric(name, measurement.signature.target)
         model = InferenceModel(
             Path(path),
             signature=measurement.signature,
@@ -213,20 +222,20 @@ class ModelComparer:
             classes=side.classes,
         )
         metrics = task.pass_metrics(measurement.signature.target)
-        found, scores, outputs = [np.empty((2, 0))], [np.empty(0)], []
+        metrics.read(model.metadata)
+        found, kept = [np.empty((2, 0))], []
         for inputs, truth in self.batches(chosen, side):
             output = model.run(inputs)
             metrics.update(output, truth)
             found.append(np.array([metrics.weights(truth), loss_of(output, truth)]))
-            if metric.of_set:
-                outputs.append(output)
-            else:
-                scores.append(metric.of_samples(output, truth))
+            each = (output, truth.copy()) if metric.of_set else (metric.of_samples(output, truth),)
+            kept.append(each)
             self.tick(len(truth))
         weights, losses = np.concatenate(found, axis=1)
         if not len(weights):
-            return ModelMetrics({}, scores[0])
+            return ModelMetrics({}, np.empty(0))
         ids = side.dataset.ids[self._places(chosen, side)]
+        parts = [np.concatenate(each) for each in zip(*kept, strict=True)]
         mean = {
             "samples": len(np.unique(ids)),
             "loss": float(by_sample(ids, weights, losses).mean()),
@@ -234,9 +243,7 @@ class ModelComparer:
         return ModelMetrics(
             metrics={k: finite_or_none(v) for k, v in {**mean, **metrics.result()}.items()},
             per_sample=(
-                metric.of_samples(np.concatenate(outputs), self.dataset.labels[chosen])
-                if metric.of_set
-                else by_sample(ids, weights, np.concatenate(scores[1:]))
+                metric.of_samples(*parts) if metric.of_set else by_sample(ids, weights, parts[0])
             ),
         )
 
@@ -253,22 +260,20 @@ class ModelComparer:
         result = {"samples": len(found), "loss": mean} if len(found) else {}
         return ModelMetrics(metrics=result, per_sample=found)
 
-    @property
-    def _decides_once(self) -> bool:
+    def _decides_once(self, metric: Metric) -> bool:
         """Whether each sample is either right or wrong."""
         shape = self._measurement.signature.target.shape
-        metric = self._metric
         return metric.higher_is_better and metric.figure is None and int(np.prod(shape)) == 1
 
-    @property
-    def _metric(self) -> Metric:
+    def _metric_on(self, chosen: Indices) -> Metric:
+        """The gate's, or another that these samples tell. chosen: positions in `dataset`."""
         what = self._measurement
-        return TASKS[what.loss].metric(what.metric, what.signature.target)
+        count = partial(self._count, chosen)
+        return TASKS[what.loss].metric_on(count, what.metric, what.signature.target)
 
-    def _interval(self, ours: PerSample, theirs: PerSample) -> Interval | None:
+    def _interval(self, metric: Metric, ours: PerSample, theirs: PerSample) -> Interval | None:
         if not len(ours) or not np.isfinite(ours - theirs).all():
             return None
-        metric = self._metric
         return paired_bootstrap(ours, theirs, metric.figure, metric.of_rows, tick=self.tick)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from service.training.engine import Array
+from service.training.engines.manifest import METADATA_PREFIX
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
 from storage.records.signatures import Signature
 
@@ -52,6 +53,12 @@ class InferenceModel:
             filled = [np.resize(each, (self._rows, *each.shape[1:])) for each in part]
             parts.append(self._run(filled)[: len(part[0])])
         return np.concatenate(parts)
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the file says of itself, by the names of its version's provenance."""
+        found = self._session.get_modelmeta().custom_metadata_map
+        return {name.removeprefix(METADATA_PREFIX): value for name, value in found.items()}
 
     def _run(self, inputs: Sequence[Array]) -> Array:
         try:

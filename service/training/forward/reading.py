@@ -215,7 +215,7 @@ def _signature(
 ) -> tuple[tuple[TensorSpec, ...], TargetSpec]:
     """The inputs that apps send, and the label. fed: all inputs. Raises GraphRefused."""
     if wanted.loss_output is None:
-        return fed, signature.target_spec(wanted.loss, row, wanted.classes)
+        return fed, signature.target_spec(wanted.loss, row, wanted.classes, fed)
     leading = own_loss.inputs_of(graph.proto, wanted.output)
     labels = [each for each in fed if each.name not in leading]
     target = own_loss.target_spec(labels, wanted.classes)

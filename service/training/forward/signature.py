@@ -148,16 +148,21 @@ def _input_problems(graph: Graph, name: str) -> list[Problem]:
 
 
 def target_spec(
-    loss: str, output_shape: Sequence[int], classes: tuple[str, ...] | None
+    loss: str,
+    output_shape: Sequence[int],
+    classes: tuple[str, ...] | None,
+    inputs: Sequence[TensorSpec] = (),
 ) -> TargetSpec:
     """The label's description.
 
-    output_shape: of one row. Raises GraphRefused if the loss does not fit.
+    output_shape: of one row. inputs: of the forward model. Raises GraphRefused if the loss does not
+    fit.
     """
     task = TASKS[loss]
     if classes is not None and not task.takes_class_names:
         others = losses(lambda each: each.takes_class_names)
         raise refuse("/spec/classes", f"loss {loss} has no classes; drop them or train {others}")
+    task.check_inputs([each.shape for each in inputs], tuple(output_shape))
     return task.target_spec(output_shape, classes)
 
 

@@ -130,8 +130,10 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
         patterns=task.trainable,
         lora=task.lora,
         classes=task.classes,
-        # Features do not include the label.
-        divide=task.divide and task.loss_output is None and not TASKS[task.loss].labels_tokens,
+        # Features include neither the label nor what it is compared with.
+        divide=task.divide
+        and task.loss_output is None
+        and not (TASKS[task.loss].labels_tokens or TASKS[task.loss].compares_inputs),
         text=task.text,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -79,6 +79,9 @@ class PassMetrics:
         """(batch,): the share of each sample's label that counts, the weight of its mean."""
         return np.ones(len(target))
 
+    def read(self, metadata: Mapping[str, str]) -> None:
+        """Take what an exported model's file says of itself, before any update."""
+
     def update(self, output: Array, target: Array) -> None:
         """output: as the engine returns it, batch axis first."""
 
@@ -103,6 +106,11 @@ class LearningTask:
     title: ClassVar[str]
     label_dtype: ClassVar[str] = "float32"
     compares_samples: ClassVar[bool] = False
+    compares_inputs: ClassVar[bool] = False
+    """Whether `targets` holds the inputs, so that these are no features; and predictions scores."""
+    trains_on: ClassVar[int | None] = None
+    """The only class whose samples are trained on, if there is one; samples without a label are of
+    it, too."""
     metrics: ClassVar[tuple[Metric, ...]]
     figures_by_class: ClassVar[tuple[str, ...]] = ()
     """Of a name that is a metric's too, the list is called `NAME_by_label`."""
@@ -129,6 +137,24 @@ class LearningTask:
         """The metric of this name. target: of the labels, for those that depend on its classes."""
         del target
         return next(each for each in self.metrics if each.name == name)
+
+    def metric_on(
+        self, count: Callable[[], Sequence[int]], name: str, target: TargetSpec
+    ) -> Metric:
+        """The metric of this name, or another one if the samples do not tell it.
+
+        count: counts them by class, which may take long.
+        """
+        del count
+        return self.metric(name, target)
+
+    def targets(self, labels: Array, inputs: Sequence[Array]) -> Array:
+        """What predictions of a batch are compared with. inputs: as the model takes them."""
+        del inputs
+        return labels
+
+    def check_inputs(self, inputs: Sequence[Row], output: Row) -> None:
+        """Raises GraphRefused if the loss does not fit rows of these shapes."""
 
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
         """Write the loss and its gradient into the graph of the inputs."""

@@ -1,4 +1,4 @@
-/** What a version predicts: probabilities of classes, a mask, spans, boxes, numbers, or an embedding. */
+/** What a version predicts: probabilities of classes, a mask, spans, boxes, numbers, a score, or an embedding. */
 
 import type { App } from "../../app/app";
 import { type Box, isLikely, LEAST_SHOWN, takesBoxes } from "../../app/boxes";
@@ -10,7 +10,7 @@ import type { Tensor } from "../../daemon/npz";
 import type { Answer, Model, Sample } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent, plural } from "../../page/format";
-import { press } from "../parts/parts";
+import { badge, press } from "../parts/parts";
 import { boxedView, tensorView } from "../samples/content";
 import { marked } from "../samples/spans";
 
@@ -58,10 +58,11 @@ export function subjectOf(app: App, model: Model, known: Sample): Subject {
   return takesBoxes(model) ? { photo: picture(app, model.name, known, true) } : {};
 }
 
-/** The predicted mask, spans, boxes, numbers or embedding; null for probabilities of classes. */
+/** The predicted mask, spans, boxes, numbers, score or embedding; null for probabilities of classes. */
 export function predictedView(model: Model, { predictions: [prediction] }: Answer, { text, photo }: Subject): Child {
   const { target } = model;
-  const { label, probabilities, values, embedding, spans, boxes } = prediction ?? {};
+  const { label, probabilities, values, embedding, spans, boxes, score } = prediction ?? {};
+  if (typeof score === "number") return scoreView(score, prediction?.threshold ?? null);
   if (boxes) {
     const shown = (boxes as Box[]).filter(isLikely);
     const [few, rest] = [plural(shown.length, "box", "boxes"), boxes.length - shown.length];
@@ -77,6 +78,17 @@ export function predictedView(model: Model, { predictions: [prediction] }: Answe
   const named = numbersOf(values);
   if (named !== null) return h("dl", { "data-key": "predicted" }, named.map(([name, each]) => [h("dt", {}, name), h("dd", { class: "number" }, each === null ? "–" : decimal(each))]));
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
+}
+
+/** threshold: null for a version that no job has made. */
+function scoreView(score: number, threshold: number | null): HTMLElement {
+  return h(
+    "figure",
+    { class: "tried", "data-key": "predicted" },
+    h("figcaption", { class: "quiet" }, threshold === null ? "no threshold before a job has made a version" : score > threshold ? badge("held", "anomaly") : badge("latest", "normal")),
+    h("p", { class: "number" }, `score ${decimal(score)}`, threshold !== null && `, threshold ${decimal(threshold)}`),
+    threshold !== null && h("meter", { min: 0, max: 2 * threshold, high: threshold, optimum: 0, value: Math.min(score, 2 * threshold), "aria-label": "Score, up to twice the threshold" }),
+  );
 }
 
 /** The button that makes the predicted spans or boxes a label; null for other predictions. */

@@ -117,7 +117,7 @@ class Comparison(Serialized, frozen=True):
     discordant: how often only the baseline was right, and only the candidate, if each sample is
     either right or wrong. interval: if not. left_out: further samples, of classes that the baseline
     does not know; class_counts includes them. ignored: the class whose labels do not count.
-    simple: for models of numbers, if wanted.
+    simple: for models of numbers, if wanted. metric: what was compared, None for the gate's.
     """
 
     samples: int
@@ -130,6 +130,7 @@ class Comparison(Serialized, frozen=True):
     left_out: int = 0
     ignored: int | None = None
     simple: tuple[SimpleComparison, ...] = ()
+    metric: str | None = None
 
 
 class FeatureDrift(Serialized, frozen=True):

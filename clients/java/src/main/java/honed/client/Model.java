@@ -34,11 +34,12 @@ public final class Model {
      * What a version says of one instance; docs/prediction.md.
      *
      * @param label a class's name or number; JSON's null for regression
+     * @param score of a model that tells anomalies, whose threshold is null before a job has set one
      * @param id of the sample, if it was kept
      */
     public record Prediction(
         JsonElement label, Double probability, JsonElement probabilities, JsonElement embedding, JsonElement values,
-        int version, Long id) {}
+        Double score, Double threshold, Boolean anomaly, int version, Long id) {}
 
     /** A stored sample, without its content. */
     public record Sample(long id, String key, String split, JsonElement label) {}
@@ -81,7 +82,7 @@ public final class Model {
         Long id = found.ids() == null ? null : found.ids().get(0);
         return new Prediction(
             first.label(), first.probability(), first.probabilities(), first.embedding(), first.values(),
-            found.version(), id);
+            first.score(), first.threshold(), first.anomaly(), found.version(), id);
     }
 
     /**
