@@ -952,7 +952,7 @@ var TASKS = {
   causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
-  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
   reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["auroc", "loss"] }
 };
 var METRICS = {

@@ -10,6 +10,7 @@ import numpy as np
 
 from service.errors import InvalidInput
 from service.prediction.frames import Array
+from service.preprocess.boxes.labels import BOXES, named
 from service.samples.ingest.tensors import little_endian
 from service.training.tasks.task import LABEL, TOP, VALUES
 from storage.database.codec import encode
@@ -38,6 +39,8 @@ def as_json(
             values = [names[index] for index in values]
         elif names is not None and (path, array.ndim) == (f"{TOP}/{LABEL}", 2):
             values = [[names[index] for index in ranked] for ranked in values]
+        elif names is not None and path == BOXES:
+            values = [named(boxes, names) for boxes in values]
         elif of_values and path == VALUES:
             values = [dict(zip(of_values, row, strict=True)) for row in values]
         for row, value in zip(rows, values, strict=True):

@@ -10,7 +10,6 @@ import numpy as np
 
 from service.prediction.frames import Array
 from service.preprocess import for_model
-from service.preprocess.boxes.labels import named
 from service.training.tasks.boxes import FoundBoxes
 from storage.records.models import Model
 
@@ -23,18 +22,17 @@ DIGITS = 5
 def told_boxes(
     model: Model, found: Sequence[FoundBoxes], sizes: Sequence[tuple[int, int]]
 ) -> Array:
-    """(n,): of each photo a list of objects, likeliest first.
+    """(n,): of each photo a list of objects, likeliest first, whose labels are indices of classes.
 
     sizes: of the photos; without any, boxes are in pixels of the model's tensor.
     """
-    target = model.signature.target
-    form = for_model(model).boxes(target)
+    form = for_model(model).boxes(model.signature.target)
     assert form is not None
     told = np.empty(len(found), object)
     pairs = zip(found, sizes or repeat(form.size), strict=False)  # `repeat` has no end
     for place, (each, size) in enumerate(pairs):
         boxes = form.restored(each.boxes, (size[0], size[1])).round(DECIMALS).tolist()
-        told[place] = named(_objects(boxes, each), target)
+        told[place] = _objects(boxes, each)
     return told
 
 

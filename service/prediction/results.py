@@ -10,6 +10,7 @@ from service.prediction.boxes import told_boxes
 from service.prediction.frames import Array, Tensors
 from service.prediction.predictor import Prediction
 from service.prediction.preparation import SCORES
+from service.preprocess.boxes.labels import BOXES
 from service.preprocess.text_inputs import WORDS
 from service.training.tasks import TASKS, losses
 from service.training.tasks.reconstruction import scored
@@ -51,7 +52,7 @@ def interpret(prediction: Prediction, wanted: Wanted) -> dict[str, Array]:
     if WORDS in outputs:
         fields = {"spans": _spans(model, main, outputs[WORDS])}
     elif (found := task.boxes(main)) is not None:
-        fields = {"boxes": told_boxes(model, found, prediction.sizes)}
+        fields = {BOXES: told_boxes(model, found, prediction.sizes)}
     elif SCORES in outputs:
         threshold = prediction.serving.version.provenance.get("threshold")
         fields = scored(outputs[SCORES], threshold)

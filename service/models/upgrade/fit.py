@@ -60,7 +60,7 @@ def upgrade_task(
     target, rows = model.signature.target, _row_ids(model, spec)
     is_same = rows is None or rows == target.ids == tuple(range(len(target.ids)))
     # Without names, so that other numbers of classes are told with all else.
-    if is_same and target.span_types is None:
+    if is_same and target.span_types is None and model.loss_output is None:
         known = replace(known, classes=None)
     task = prepare_task(known, source, "forward", work_dir=work_dir, tokenizer=tokenizer)
     return task if is_same else replace(task, class_ids=target.ids, row_ids=rows)
@@ -169,12 +169,11 @@ def _input_problems(model: Model, new: Signature) -> Iterator[Problem]:
 
 
 def _target_problems(before: TargetSpec, new: TargetSpec) -> Iterator[Problem]:
-    if before.num_classes != new.num_classes and before.shape == new.shape:
-        yield Problem(
-            "/model/graph/output",
-            f"it tells apart {new.num_classes} classes, and the model {before.num_classes}; name"
-            " the file's in the spec's classes",
-        )
+    then, now = (each.box_classes or each.num_classes for each in (before, new))
+    if then != now and before.shape == new.shape:
+        advice = "" if before.box_classes else "; name the file's in the spec's classes"
+        detail = f"it tells apart {now} classes, and the model {then}{advice}"
+        yield Problem("/model/graph/output", detail)
     elif (before.dtype, before.shape) != (new.dtype, new.shape) or (
         before.may_ignore and not new.may_ignore
     ):

@@ -41,10 +41,9 @@ def beyond_photo(box: Box, size: tuple[int, int]) -> str | None:
 def shown_boxes(label: bytes, target: TargetSpec) -> dict[str, Any]:
     """A stored label as apps send it."""
     boxes = [{"box": [*sides], "label": index} for *sides, index in read_boxes(label).boxes]
-    return {BOXES: named(boxes, target)}
+    return {BOXES: boxes if target.classes is None else named(boxes, target.classes)}
 
 
-def named(boxes: Sequence[dict[str, Any]], target: TargetSpec) -> list[dict[str, Any]]:
-    """Boxes with the names of their classes in place of indices, if these have names."""
-    names = target.classes
-    return [{**each, "label": names[each["label"]] if names else each["label"]} for each in boxes]
+def named(boxes: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    """Boxes with the names of their classes in place of indices."""
+    return [{**each, "label": names[each["label"]]} for each in boxes]

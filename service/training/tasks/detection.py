@@ -26,6 +26,8 @@ from service.training.tasks.task import LearningTask, Metric, PassMetrics, PerSa
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from service.training.graph.tensor import Tensor
 
 
@@ -57,7 +59,7 @@ class Detection(LearningTask):
         Metric("loss", detection_loss),
     )
     figures_by_class = ("ap",)
-    takes_class_names = True
+    takes_class_names = has_doubt = True
     last_operators = (("Sigmoid", "the probabilities of classes"),)
 
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
@@ -110,6 +112,14 @@ class Detection(LearningTask):
     def pass_metrics(self, target: TargetSpec) -> PassMetrics:
         return BoxMetrics()
 
+    def doubt(self, output: Array, target: Array) -> PerSample:
+        """The sum of the entropies of its boxes, in nats: whether each is there.
+
+        Source of the sum: Brust et al. (2019), Active Learning for Deep Object Detection.
+        """
+        del target
+        return np.array([_entropy(each.probabilities).sum() for each in self.boxes(output)])
+
     def boxes(self, output: Array) -> list[FoundBoxes]:
         return [found(each) for each in output]
 
@@ -129,6 +139,13 @@ def _focal(x: Tensor, heat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     cells = -middle.where(q * q * log_p, away * p * p * log_q)
     slope = middle.where(q * q * (p * log_p * 2 - q), away * p * p * (p - q * log_q * 2))
     return cells, slope, middle.cast_like(x)
+
+
+def _entropy(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """In nats, of yes and no. p: of yes, above 0."""
+    q = np.maximum(1 - p, np.finfo(np.float64).tiny)
+    found: NDArray[np.float64] = -(p * np.log(p) + q * np.log(q))
+    return found
 
 
 def _at_least_one(count: Tensor) -> Tensor:

@@ -191,6 +191,33 @@ def far(some: dict[str, Any], other: dict[str, Any]) -> float:
     return float(np.abs(np.subtract(some["box"], other["box"])).max())
 
 
+def test_predicted_boxes_have_the_names_that_their_version_knows(served: Served, url: str) -> None:
+    sample = f"{url}/samples/{send(served, url, [{'boxes': BOXES}]).json()['ids'][0]}"
+    served.http.patch(url, json={"classes": ["box", "rod"]}).raise_for_status()
+    label = served.http.get(sample).json()["label"]
+    assert {each["label"] for each in label["boxes"]} <= {"box", "rod"}
+    answer = served.http.post(f"{url}/predict", content=png(PHOTO), headers=PNG).json()
+    assert {each["label"] for each in answer["predictions"][0]["boxes"]} == set(CLASSES)
+
+
+def test_photos_whose_boxes_are_least_certain_are_listed_first(served: Served, url: str) -> None:
+    send(served, url, [None, None, {"boxes": BOXES}]).raise_for_status()
+    asked = {"unlabelled": True, "order": "uncertainty"}
+    listed = served.http.get(f"{url}/samples", params=asked).json()["items"]
+    doubts = [each["uncertainty"] for each in listed]
+    assert len(doubts) == 2
+    assert doubts == sorted(doubts, reverse=True)
+    assert doubts[0] > 0
+
+
+def test_an_upgrade_with_other_classes_is_refused(served: Served, url: str) -> None:
+    files = {"spec": (None, "{}", "application/json"), "model": ("m.onnx", box_model(3))}
+    answer = served.http.put(f"{url}/base", files=files, params={"check": True})
+    assert answer.status_code == 422, answer.text
+    (problem,) = answer.json()["errors"]
+    assert problem["detail"] == "it tells apart 3 classes, and the model 2"
+
+
 def own_loss_model() -> bytes:
     """`image` → `y`, a box; `loss`: how far it is from each box that is there, times class + 1."""
     make, info = helper.make_node, helper.make_tensor_value_info

@@ -183,6 +183,13 @@ def test_the_loss_is_lowest_where_the_maps_are_right() -> None:
         assert (detection_loss(change, truth)[:2] > detection_loss(right, truth)[:2]).all()
 
 
+def test_the_doubt_about_a_photo_is_the_entropy_of_its_boxes() -> None:
+    output = logits_of(assigned(padded(TRUTH, TRUTH, TRUTH[:0]), SHAPE))
+    output[1, 1, output[1, 1] > 0] = 0  # the bar may be there or not
+    doubts = TASKS["detection"].doubt(output, padded(TRUTH))
+    assert doubts == pytest.approx([0, np.log(2), 0], abs=1e-4)
+
+
 def test_overlaps_are_shares_of_what_two_boxes_cover() -> None:
     some = np.array([[0.0, 0, 2, 2], [0, 0, 0, 0]])
     others = np.array([[1.0, 0, 2, 2], [0, 0, 2, 2], [5, 5, 1, 1], [0, 0, 0, 0]])
