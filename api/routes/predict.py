@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from api import threads
@@ -34,6 +34,7 @@ from service.samples.ingest.require import require_tensors, takes_files
 from service.samples.ingest.texts import texts_of
 from storage.errors import Problem
 from storage.records.models import Model
+from storage.records.versions import Version
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
@@ -98,6 +99,23 @@ ANSWER: dict[int | str, dict[str, Any]] = {
 }
 
 
+async def asked_version(
+    name: str,
+    daemon: TheDaemon,
+    version: Annotated[
+        int | None, Query(ge=1, lt=2**63, description="This version, promoted or not.")
+    ] = None,
+) -> Version | None:
+    """The version to predict with; None for that which apps fetch."""
+    if version is None:
+        return None
+    model = (await daemon.latest.get(name)).model
+    return await asyncio.to_thread(daemon.store.versions.get, model.id, version)
+
+
+AskedVersion = Annotated[Version | None, Depends(asked_version)]
+
+
 @router.post(
     "/predict",
     summary="Predict",
@@ -111,6 +129,7 @@ async def predict(
     request: Request,
     daemon: TheDaemon,
     principal: ThePrincipal,
+    version: AskedVersion,
     keep: Annotated[
         bool, Query(description="Store the inputs as unlabelled samples and return their ids.")
     ] = False,
@@ -118,8 +137,7 @@ async def predict(
         int | None, Query(ge=1, le=2**31, description="Only this many of the likeliest classes.")
     ] = None,
     output: Annotated[
-        tuple[str, ...],
-        Query(description="An output of the model, as it is; may be repeated."),
+        tuple[str, ...], Query(description="An output of the model, as it is; may be repeated.")
     ] = (),
     masks: Annotated[
         bool, Query(description="Of a model of masks: run lengths in the photo's own pixels.")
@@ -139,7 +157,7 @@ async def predict(
     if form in (OCTETS, MASK_TYPE):
         _require_one_array(wanted, form, keep=keep)
     model = (await daemon.latest.get(name)).model
-    prediction, store = await _predict(request, daemon, model, principal.owner, keep=keep)
+    prediction, store = await _predict(request, daemon, model, version, principal.owner, keep=keep)
     serving, outputs = prediction.serving, prediction.outputs
     size = 8 * sum(array.nbytes for array in outputs.values())
     told = await near(size, interpret, prediction, wanted)
@@ -154,7 +172,13 @@ async def predict(
 
 
 async def _predict(
-    request: Request, daemon: Daemon, model: Model, owner: str | None, *, keep: bool
+    request: Request,
+    daemon: Daemon,
+    model: Model,
+    version: Version | None,
+    owner: str | None,
+    *,
+    keep: bool,
 ) -> tuple[Prediction, Callable[[], list[int]]]:
     """The model's outputs for a body, and what stores its inputs as samples."""
     given = require_media_type(request, *READERS, *(files_of(model) if takes_files(model) else ()))
@@ -162,7 +186,7 @@ async def _predict(
     content = await read_body(request, max_bytes=max_bytes)
     files = await _files(model, given, content)
     if files is not None:
-        prediction = await daemon.predictor.predict_files(model.name, files)
+        prediction = await daemon.predictor.predict_files(model.name, files, version)
         return prediction, partial(bodies.keep_files, daemon.store, model, files, owner)
     if keep:
         require_tensors(model)
@@ -170,7 +194,7 @@ async def _predict(
     async with threads.reading(request, 0 if given == NPZ else len(content)):
         batch = await near(size, READERS[given], model, content, max_bytes)
     inputs = batch.tensors(model.signature.inputs)
-    prediction = await daemon.predictor.predict(model.name, inputs)
+    prediction = await daemon.predictor.predict(model.name, inputs, version)
     return prediction, partial(bodies.keep, daemon.store, model, batch, owner)
 
 

@@ -85,19 +85,23 @@ class Predictor:
         self._swaps: dict[str, asyncio.Task[None]] = {}
         feed.listen(self._on_event)
 
-    async def predict(self, model: str, inputs: Tensors) -> Prediction:
+    async def predict(
+        self, model: str, inputs: Tensors, version: Version | None = None
+    ) -> Prediction:
         """Predict with the promoted version; while a new one is loading, with the previous one.
 
-        inputs: as in the signature, batch first. Raises NotFound, ModelNotLoadable,
-        Damaged, PredictionFailed, PredictionTimeout, ChildDied, Busy.
+        inputs: as in the signature, batch first. version: to predict with, promoted or not. Raises
+        NotFound, ModelNotLoadable, Damaged, PredictionFailed, PredictionTimeout, ChildDied, Busy.
         """
-        serving = await self.serving_now(model)
+        serving = await self._serving_with(model, version)
         said = described(serving.model)
         return Prediction(serving, (await self._ask(serving.version, inputs, said)).tensors)
 
-    async def predict_files(self, model: str, files: Sequence[bytes]) -> Prediction:
+    async def predict_files(
+        self, model: str, files: Sequence[bytes], version: Version | None = None
+    ) -> Prediction:
         """Like `predict`, for a model that takes files; the process decodes them."""
-        serving = await self.serving_now(model)
+        serving = await self._serving_with(model, version)
         tokenizer = await asyncio.to_thread(tokenizer_of, serving.model, self._store)
         said = described(serving.model, files, tokenizer)
         answer = await self._ask(serving.version, as_tensor(files), said)
@@ -106,6 +110,11 @@ class Predictor:
     async def predict_with(self, version: Version, inputs: Tensors, *, of: Model) -> Tensors:
         """Predict with a given version, whatever is promoted. Raises as `predict` does."""
         return (await self._ask(version, inputs, described(of))).tensors
+
+    async def _serving_with(self, model: str, version: Version | None) -> Serving:
+        if version is None:
+            return await self.serving_now(model)
+        return Serving(await asyncio.to_thread(self._store.models.of_version, version), version)
 
     async def serving_now(self, model: str) -> Serving:
         """The version that answers, loaded if it was not. Raises as `predict` does."""

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import model_argument, with_client
+from cli.options import given, model_argument, with_client
 from cli.output import echo, echo_table, echo_text, plain
 
 KINDS = {
@@ -37,6 +37,7 @@ STDIN = Path("-")
 @click.option(
     "--output", multiple=True, metavar="NAME", help="An output of the model; may be repeated."
 )
+@click.option("--version", type=click.IntRange(1), help="Use this version, promoted or not.")
 @click.option(
     "--mask",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -51,9 +52,10 @@ def predict(
     keep: bool,
     top: int | None,
     output: tuple[str, ...],
+    version: int | None,
     mask: Path | None,
 ) -> None:
-    """Have the daemon predict with the promoted version of MODEL.
+    """Have the daemon predict with the promoted version of MODEL, or with another.
 
     INPUTS is a file. .json: {"inputs": {NAME: VALUES}}, or {"instances": [...]} of these; - reads
     it from stdin. .npz: one array per input, batch first. .csv: a header line, then one row of
@@ -66,7 +68,7 @@ def predict(
     answer = client.request(
         "POST",
         model_path(model, "predict"),
-        params={"keep": keep, "output": output, **({"top": top} if top else {})},
+        params={"keep": keep, "output": output, **given({"top": top, "version": version})},
         content=sys.stdin.buffer.read() if inputs == STDIN else inputs.read_bytes(),
         headers={"Content-Type": kind, "Accept": KINDS[".png" if mask else ".json"]},
     )
