@@ -33,6 +33,10 @@ def listed(value: Any) -> Any:
     return [value] if isinstance(value, str | dict) else value
 
 
+ClassLabel = Text | Annotated[int, Field(ge=0, le=1_000_000)] | None
+"""The name of a class or of a number, or its index."""
+
+
 class GuardSettings(Request):
     """A bound that a candidate must keep on the validation samples, whatever `latest` does.
 
@@ -42,7 +46,7 @@ class GuardSettings(Request):
     """
 
     metric: Text
-    label: Text | Annotated[int, Field(ge=0, le=1_000_000)] | None = None
+    label: ClassLabel = None
     at_least: float | None = Field(None, ge=0, le=1, allow_inf_nan=False)
     at_most: float | None = Field(None, ge=0, allow_inf_nan=False)
 
@@ -50,7 +54,8 @@ class GuardSettings(Request):
 class GateSettings(Request):
     """When a job's version becomes `latest`; docs/promotion.md has the rules.
 
-    metric: one of those of the model's loss. margin: a drop by more than this counts as worse even
+    metric: one of those of the model's loss; label: the class that it is of, if it is a figure of
+    each, by name or index. margin: a drop by more than this counts as worse even
     within chance; a share of 1 for accuracy, F1 and recall, of the old value else. base_set:
     whether the base set counts too, where a drop of up to base_margin is allowed. hold_on_drift:
     whether inputs that have drifted keep a version back. guard: bounds that it must keep as well.
@@ -58,6 +63,7 @@ class GateSettings(Request):
 
     mode: Literal["always", "if_not_worse", "manual"] | None = None
     metric: MetricName | None = None
+    label: ClassLabel = None
     margin: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
     min_validation_samples: int | None = Field(None, ge=0, le=1_000_000_000)
     min_per_class: int | None = Field(None, ge=0, le=1_000_000_000)
@@ -260,6 +266,7 @@ class GateBody(Body):
 
     mode: Literal["always", "if_not_worse", "manual"]
     metric: MetricName
+    label: ClassLabel
     margin: float
     min_validation_samples: int
     min_per_class: int

@@ -956,6 +956,9 @@ var TASKS = {
   reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["auroc", "loss"] }
 };
 var METRICS = {
+  recall: { higherIsBetter: true },
+  precision: { higherIsBetter: true },
+  iou: { higherIsBetter: true },
   accuracy: { higherIsBetter: true },
   balanced_accuracy: { higherIsBetter: true },
   macro_f1: { higherIsBetter: true },
@@ -964,6 +967,7 @@ var METRICS = {
   mae: { higherIsBetter: false },
   rmse: { higherIsBetter: false },
   r2: { higherIsBetter: true },
+  f1: { higherIsBetter: true },
   micro_f1: { higherIsBetter: true },
   recall_at_1: { higherIsBetter: true },
   perplexity: { higherIsBetter: false },

@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 
 from service.models.prepared import NO_ARTIFACTS, tokenizer_of
-from service.models.promotion.policy import gate_policy, judges_by_base_set
+from service.models.promotion.policy import gate_policy, judges_by_base_set, measured_by
 from service.settings import Settings, default_threads
 from service.training.protocol.messages.comparison import (
     AdaptedFiles,
@@ -102,6 +102,7 @@ def classes_known(model: Model, version: Version) -> tuple[int, ...] | None:
 def measurement(model: Model, store: Store, job: Job | None = None) -> Measurement:
     """How a model's versions are measured, or what a job made: what it ignores does not count."""
     own = {} if job is None else job.hyperparameters
+    metric, metric_class = measured_by(model)
     return Measurement(
         signature=model.signature,
         loss=model.loss,
@@ -109,7 +110,8 @@ def measurement(model: Model, store: Store, job: Job | None = None) -> Measureme
         database=str(store.database),
         packs=str(store.packs_dir),
         model_id=model.id,
-        metric=gate_policy(model).metric,
+        metric=metric,
+        metric_class=metric_class,
         reference=model.reference_frozen_at is not None,
         base_set=judges_by_base_set(model),
         preprocess=model.preprocess,

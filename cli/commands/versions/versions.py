@@ -115,8 +115,7 @@ def judged(version: dict[str, Any]) -> tuple[str | None, str | None, str | None,
     decision = "promoted" if version["promoted"] else "not promoted"
     if found.get("candidate") is None:
         return None, None, None, decision if version["job_id"] else version["reason"]
-    metric = version["verdict"]["policy"]["metric"]
-    measured = f"{metric} {plain(found['candidate'])}"
+    measured = f"{_metric(version)} {plain(found['candidate'])}"
     said = f"{decision}, {found['outcome']}" + _if_forgotten(version["verdict"])
     return measured, plain(found["baseline"]), on_base_set(version), said
 
@@ -132,11 +131,16 @@ def on_base_set(version: dict[str, Any]) -> str | None:
     found = version["verdict"].get("base_set") or {}
     if found.get("candidate") is None:
         return None
-    metric = version["verdict"]["policy"]["metric"]
     before = found["baseline"]
-    return f"{metric} {plain(found['candidate'])}" + (
+    return f"{_metric(version)} {plain(found['candidate'])}" + (
         "" if before is None else f", before {plain(before)}"
     )
+
+
+def _metric(version: dict[str, Any]) -> str:
+    policy = version["verdict"]["policy"]
+    label = policy.get("label")
+    return str(policy["metric"]) if label is None else f"{policy['metric']} of {label}"
 
 
 def find_version(client: Client, model: str, which: str | int) -> dict[str, Any]:

@@ -33,6 +33,9 @@ export const TASKS: Readonly<Record<string, Task>> = {
 
 /** Those of which more is better are shares of 1. */
 export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = {
+  recall: { higherIsBetter: true },
+  precision: { higherIsBetter: true },
+  iou: { higherIsBetter: true },
   accuracy: { higherIsBetter: true },
   balanced_accuracy: { higherIsBetter: true },
   macro_f1: { higherIsBetter: true },
@@ -41,6 +44,7 @@ export const METRICS: Readonly<Record<string, { higherIsBetter: boolean }>> = {
   mae: { higherIsBetter: false },
   rmse: { higherIsBetter: false },
   r2: { higherIsBetter: true },
+  f1: { higherIsBetter: true },
   micro_f1: { higherIsBetter: true },
   recall_at_1: { higherIsBetter: true },
   perplexity: { higherIsBetter: false },

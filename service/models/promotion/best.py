@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from service.models.promotion.policy import GatePolicy, gate_policy
+from service.models.promotion.policy import GatePolicy, gate_policy, place_of
 from service.training.tasks import METRICS
+from service.training.tasks.task import figure_of
 from storage.records.models import Model
+from storage.records.signatures import TargetSpec
 from storage.records.versions import Version
 from storage.store import Store
 
@@ -43,15 +45,20 @@ def _scores(versions: list[Version], policy: GatePolicy, *, on_base_set: bool) -
     scores: dict[int, float] = {}
     for version in versions:
         number = version.verdict.get("baseline_version")
-        _note(scores, number, measured(version.baseline), policy)
+        _note(scores, number, measured(version.baseline), policy, version.target)
     for version in versions:
-        _note(scores, version.version, measured(version.metrics), policy)
+        _note(scores, version.version, measured(version.metrics), policy, version.target)
     return scores
 
 
 def _note(
-    scores: dict[int, float], number: int | None, metrics: dict[str, Any], policy: GatePolicy
+    scores: dict[int, float],
+    number: int | None,
+    metrics: dict[str, Any],
+    policy: GatePolicy,
+    target: TargetSpec,
 ) -> None:
-    figure = metrics.get(policy.metric)
+    """target: of the model when they were measured."""
+    figure = figure_of(metrics, policy.metric, place_of(policy.label, target.classes))
     if number is not None and figure is not None:
         scores[number] = METRICS[policy.metric].gain(0.0, figure)

@@ -9,13 +9,20 @@ from typing import Any, Literal
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from service.models.promotion.policy import SIGNIFICANCE, Floor, GatePolicy
+from service.models.promotion.policy import (
+    SIGNIFICANCE,
+    Floor,
+    GatePolicy,
+    named,
+    place_of,
+)
 from service.training.protocol.messages.comparison import (
     Comparison,
     Drifted,
     SimpleName,
 )
 from service.training.tasks import METRICS
+from service.training.tasks.task import figure_of
 
 Outcome = Literal["better", "same", "worse", "too_few", "not_comparable"]
 SMALLEST_SHOWN = 0.001
@@ -47,37 +54,52 @@ SIMPLE: dict[SimpleName, str] = {
 }
 
 
-def find_beside_simple(comparison: Comparison, policy: GatePolicy) -> dict[str, Finding]:
+def find_beside_simple(
+    comparison: Comparison, policy: GatePolicy, classes: Sequence[str] | None
+) -> dict[str, Finding]:
     """How the candidate does beside predictions without a model; said unless it is better."""
     findings: dict[str, Finding] = {}
+    ours = figure_of(comparison.candidate, policy.metric, place_of(policy.label, classes))
     for simple in comparison.simple:
         baseline, name = {policy.metric: simple.figure}, SIMPLE[simple.name]
-        beside = replace(comparison, baseline=baseline, interval=simple.interval)
-        finding = find(beside, policy, where="validation", baseline=name)
+        beside = replace(
+            comparison,
+            candidate=comparison.candidate | {policy.metric: ours},
+            baseline=baseline,
+            interval=simple.interval,
+        )
+        finding = find(beside, replace(policy, label=None), where="validation", baseline=name)
         word = {"worse": "worse", "same": "no better"}.get(finding.outcome)
-        figure = f"validation {policy.metric} is {_number(simple.figure)}"
+        figure = f"validation {named(policy)} is {_number(simple.figure)}"
         said = f"it is {word} than {name}, whose {figure}" if word else ""
         findings[simple.name] = replace(finding, sentence=said)
     return findings
 
 
-def find_on_base_set(comparison: Comparison, policy: GatePolicy, *, baseline: str) -> Finding:
+def find_on_base_set(
+    comparison: Comparison,
+    policy: GatePolicy,
+    *,
+    baseline: str,
+    classes: Sequence[str] | None = None,
+) -> Finding:
     """The finding on the base set. Too few samples in it block no version."""
     policy = replace(policy, min_per_class=0)
     found = find(
-        comparison, policy, where="base set", baseline=baseline, tolerated=policy.base_margin
+        comparison,
+        policy,
+        where="base set",
+        baseline=baseline,
+        classes=classes,
+        tolerated=policy.base_margin,
     )
     return replace(found, needed=False)
 
 
 def find_floor(guard: Floor, candidate: dict[str, Any], classes: Sequence[str] | None) -> Finding:
     """Whether the candidate keeps a bound. candidate: its metrics. classes: their names."""
-    figure, name = candidate.get(guard.metric), guard.metric
-    if guard.label is not None:
-        name = f"{guard.metric} of {guard.label!r}"
-        place = guard.label if isinstance(guard.label, int) else _place(guard.label, classes)
-        by_class = candidate.get(f"{guard.metric}_by_label", figure) or []
-        figure = by_class[place] if place is not None and place < len(by_class) else None
+    figure = figure_of(candidate, guard.metric, place_of(guard.label, classes))
+    name = named(guard)
     figures = {**to_builtins(guard), "candidate": figure}
     if figure is None:
         return Finding("too_few", f"no sample tells its {name}, which the gate guards", figures)
@@ -87,10 +109,6 @@ def find_floor(guard: Floor, candidate: dict[str, Any], classes: Sequence[str] |
     words = ("above", "at most") if floor is None else ("below", "at least")
     said = f"its {name} is {_number(figure)}, {words[holds]} {_number(bound)}"
     return Finding("same" if holds else "worse", said, figures)
-
-
-def _place(label: str, classes: Sequence[str] | None) -> int | None:
-    return list(classes).index(label) if classes and label in classes else None
 
 
 def find_drift(drifted: Drifted, *, baseline: str) -> Finding:
@@ -117,23 +135,26 @@ def find(
     *,
     where: str,
     baseline: str,
+    classes: Sequence[str] | None = None,
     tolerated: float = 0.0,
 ) -> Finding:
-    """where: the sample set's name. baseline: the other model's name.
+    """where: the sample set's name. baseline: the other model's name. classes: their names.
 
     tolerated: a loss, measured like the margin, that is accepted even if it is beyond chance.
     """
-    policy = replace(policy, metric=comparison.metric or policy.metric)
+    if policy.label is None:
+        policy = replace(policy, metric=comparison.metric or policy.metric)
     figures: dict[str, Any] = {"samples": comparison.samples}
     shortage = _shortage(comparison, policy, where)
     if shortage is not None:
         return Finding("too_few", shortage, figures)
-    after = comparison.candidate.get(policy.metric)
-    before = (comparison.baseline or {}).get(policy.metric)
+    place = place_of(policy.label, classes)
+    after = figure_of(comparison.candidate, policy.metric, place)
+    before = figure_of(comparison.baseline or {}, policy.metric, place)
     figures |= {"candidate": after, "baseline": before}
-    name = f"{where} {policy.metric}"
+    name = f"{where} {named(policy)}"
     if after is None and before is None and _are_measured(comparison):
-        sentence = f"nothing in the {where} samples tells its {policy.metric}"
+        sentence = f"nothing in the {where} samples tells its {named(policy)}"
         return Finding("too_few", sentence, figures)
     if after is None:
         return Finding("worse", f"its {name} is not a finite number", figures)

@@ -55,16 +55,18 @@ def decide(
     findings = findings_of(policy, evaluated, baseline=baseline, classes=classes)
     if best is not None and findings["validation"].outcome != "too_few":
         name = BEST.format(best.version)
-        findings["best"] = find(best.comparison, policy, where="validation", baseline=name)
+        findings["best"] = find(
+            best.comparison, policy, where="validation", baseline=name, classes=classes
+        )
     if best_on_base_set is not None:
         name = BEST.format(best_on_base_set.version)
         findings["best_on_base_set"] = find_on_base_set(
-            best_on_base_set.comparison, policy, baseline=name
+            best_on_base_set.comparison, policy, baseline=name, classes=classes
         )
     if evaluated.drift is not None:
         findings["drift"] = find_drift(evaluated.drift, baseline=baseline)
     promoted = passes(policy, findings)
-    findings |= find_beside_simple(evaluated.validation, policy)
+    findings |= find_beside_simple(evaluated.validation, policy, classes)
     said = "; ".join(filter(None, (finding.sentence for finding in findings.values())))
     if policy.mode == "always":
         reason = f"promoted: the gate is always open; {said}"
@@ -98,11 +100,12 @@ def findings_of(
 
     baseline: its name. classes: their names.
     """
-    found = {"validation": find(answer.validation, policy, where="validation", baseline=baseline)}
+    about: Any = {"baseline": baseline, "classes": classes}
+    found = {"validation": find(answer.validation, policy, where="validation", **about)}
     if answer.reference is not None:
-        found["reference"] = find(answer.reference, policy, where="reference", baseline=baseline)
+        found["reference"] = find(answer.reference, policy, where="reference", **about)
     if answer.base_set is not None:
-        found["base_set"] = find_on_base_set(answer.base_set, policy, baseline=baseline)
+        found["base_set"] = find_on_base_set(answer.base_set, policy, **about)
     if found["validation"].outcome != "too_few":
         metrics = answer.validation.candidate
         for at, guard in enumerate(policy.guard):

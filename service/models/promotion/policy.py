@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, convert
@@ -30,8 +30,8 @@ class Floor(Struct, frozen=True):
 
 
 class GatePolicy(Struct, frozen=True):
-    """guard: bounds that a candidate must keep besides. margin: see docs/promotion.md; in units of
-    the metric.
+    """label: the class that the metric is of, by name or index. guard: bounds that a candidate must
+    keep besides. margin: see docs/promotion.md; in units of the metric.
 
     base_set: whether to judge by the base set too. base_margin: like margin, the loss allowed
     there. hold_on_drift: whether drifted inputs hold a version back.
@@ -41,6 +41,7 @@ class GatePolicy(Struct, frozen=True):
     """
 
     metric: str
+    label: str | int | None = None
     mode: Mode = "if_not_worse"
     margin: float = 0.1
     min_validation_samples: int = 6
@@ -52,6 +53,29 @@ class GatePolicy(Struct, frozen=True):
 
 
 FIELDS = GatePolicy.__struct_fields__
+UNKNOWN = -1
+"""The place of a class that the model does not have."""
+
+
+def place_of(label: str | int | None, classes: Sequence[str] | None) -> int | None:
+    """The place of a class among the figures by class; None for no class."""
+    if label is None or isinstance(label, int):
+        return label
+    return [*classes].index(label) if classes and label in classes else UNKNOWN
+
+
+def named(figure: GatePolicy | Floor) -> str:
+    """The metric, and the class that it is of, in words."""
+    return figure.metric if figure.label is None else f"{figure.metric} of {figure.label!r}"
+
+
+def measured_by(model: Model) -> tuple[str, int | None]:
+    """The gate's metric, and the place of its class; the default where the model lacks that."""
+    policy, target = gate_policy(model), model.signature.target
+    place = place_of(policy.label, target.classes)
+    if place is None or place in range(TASKS[model.loss].name_count(target)):
+        return policy.metric, place
+    return TASKS[model.loss].metrics[0].name, None
 
 
 def gate_policy(model: Model) -> GatePolicy:
@@ -82,16 +106,18 @@ def merge_gate(
     this loss does not have, and a label that it does not know.
     """
     merged = {name: value for name, value in {**own, **change}.items() if value is not None}
-    metric = merged.get("metric")
-    known = [each.name for each in TASKS[loss].metrics]
-    problems = []
-    if metric is not None and metric not in known:
+    task, problems = TASKS[loss], []
+    known = dict.fromkeys(each.name for each in (*task.metrics, *task.by_class))
+    metric = merged.get("metric", next(iter(known)))
+    if metric not in known:
         detail = f"a model with loss {loss} is measured by {' or '.join(known)}"
         problems.append(Problem("/gate/metric", detail))
+    elif wrong := _label_problem(metric, merged.get("label"), task, classes):
+        problems.append(Problem("/gate/label", wrong))
     for at, guard in enumerate(change.get("guard") or ()):
-        wrong = _floor_problem(convert(guard, Floor), TASKS[loss], classes)
-        if wrong is not None:
-            problems.append(Problem(f"/gate/guard/{at}/{wrong[0]}", wrong[1]))
+        unfit = _floor_problem(convert(guard, Floor), task, classes)
+        if unfit is not None:
+            problems.append(Problem(f"/gate/guard/{at}/{unfit[0]}", unfit[1]))
     if problems:
         raise InvalidInput("the gate does not fit the model", problems=problems)
     return merged
@@ -118,11 +144,13 @@ def _label_problem(
     metric: str, label: str | int | None, task: LearningTask, classes: Collection[str] | None
 ) -> str | None:
     """What is wrong with the class that a figure is of."""
+    is_of_all = any(each.name == metric for each in task.metrics)
     if label is None:
-        is_of_all = any(each.name == metric for each in task.metrics)
         return None if is_of_all else f"{metric} is a figure of each class; name one"
     if metric not in task.figures_by_class:
         return f"{metric} is of all classes together; leave the label out"
+    if classes is None and is_of_all:
+        return f"{metric} of one number needs names; give them in classes"
     if isinstance(label, str) and classes is not None and label not in classes:
         return f"the model has no class {label!r}"
     return None

@@ -153,7 +153,7 @@ class ModelComparer:
         """
         known = chosen[self._is_known[chosen]]
         metric = self._metric_on(known)
-        ours = self.measure(candidate, known, self.ours, metric.name)
+        ours = self.measure(candidate, known, self.ours, metric)
         alone = Comparison(
             samples=len(known),
             class_counts=self._count(chosen),
@@ -165,7 +165,7 @@ class ModelComparer:
             metric=metric.name,
         )
         try:
-            theirs = self.measure(baseline, known, self.theirs, metric.name)
+            theirs = self.measure(baseline, known, self.theirs, metric)
         except Unusable as error:
             return replace(alone, fault=str(error))
         single = self._decides_once(metric)
@@ -179,7 +179,16 @@ class ModelComparer:
     def _beside_simple(
         self, chosen: Indices, ours: PerSample, metric: Metric
     ) -> tuple[SimpleComparison, ...]:
-        scores = simple_scores(self._measurement, self.dataset, chosen, tick=self.tick)
+        what = self._measurement
+        found = simple_scores(what, self.dataset, chosen, metric=metric, tick=self.tick)
+        if not found:
+            return ()
+        labels, ids = self.dataset.labels[chosen], self.dataset.ids[chosen]
+        weights = TASKS[what.loss].pass_metrics(what.signature.target).weights(labels)
+        scores = {
+            name: each if metric.of_set else by_sample(ids, weights, each)
+            for name, each in found.items()
+        }
         return tuple(
             SimpleComparison(name, metric.of_mean(theirs), self._interval(metric, ours, theirs))
             for name, theirs in scores.items()
@@ -203,8 +212,8 @@ class ModelComparer:
             return chosen
         return np.flatnonzero(np.isin(side.dataset.ids, self.dataset.ids[chosen]))
 
-    def measure(self, path: str, chosen: Indices, side: Side, name: str) -> ModelMetrics:
-        """chosen: positions in `dataset`. name: of the metric that is wanted of each sample.
+    def measure(self, path: str, chosen: Indices, side: Side, metric: Metric) -> ModelMetrics:
+        """chosen: positions in `dataset`. metric: wanted of each sample.
 
         Raises Unusable if the model cannot be run.
         """
@@ -213,7 +222,6 @@ class ModelComparer:
             return self._measure_own_loss(measurement.own_loss, path, chosen, side)
         task = TASKS[measurement.loss]
         loss_of = task.metric("loss").of_samples
-        metric = task.metric(name, measurement.signature.target)
         model = InferenceModel(
             Path(path),
             signature=measurement.signature,
@@ -268,6 +276,8 @@ class ModelComparer:
     def _metric_on(self, chosen: Indices) -> Metric:
         """The gate's, or another that these samples tell. chosen: positions in `dataset`."""
         what = self._measurement
+        if what.metric_class is not None:
+            return TASKS[what.loss].metric(what.metric, what.signature.target, what.metric_class)
         count = partial(self._count, chosen)
         return TASKS[what.loss].metric_on(count, what.metric, what.signature.target)
 

@@ -19,7 +19,7 @@ from service.training.engine import Array
 from service.training.protocol.messages.comparison import SimpleName
 from service.training.protocol.messages.shared import Measurement
 from service.training.tasks import TASKS
-from service.training.tasks.task import PerSample
+from service.training.tasks.task import Metric, PerSample
 from storage.readonly.sample_index import read_sample_index
 from storage.records.samples import Split
 
@@ -30,9 +30,14 @@ Predict = Callable[[Indices], Array]
 
 
 def simple_scores(
-    what: Measurement, dataset: Batches, chosen: Indices, *, tick: Callable[[], None]
+    what: Measurement,
+    dataset: Batches,
+    chosen: Indices,
+    *,
+    metric: Metric,
+    tick: Callable[[], None],
 ) -> Mapping[SimpleName, PerSample]:
-    """The gate's metric of each chosen sample, by what predicts them; empty for other losses.
+    """The metric of each chosen sample, by what predicts them; empty for other losses.
 
     tick runs between batches.
     """
@@ -42,7 +47,6 @@ def simple_scores(
         "mean_label": _mean_label(what),
         "last_value": _last_value(what, dataset),
     }
-    metric = TASKS[what.loss].metric(what.metric)
     scores: dict[SimpleName, PerSample] = {}
     for name, predict in predictors.items():
         if predict is None:

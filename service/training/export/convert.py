@@ -20,6 +20,7 @@ from service.training.export.quantize import quantized_forms
 from service.training.protocol.messages.comparison import Comparison, Convert, Converted
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.tasks import METRICS
+from service.training.tasks.task import figure_of
 from storage.records.versions import VariantName
 
 
@@ -59,10 +60,11 @@ def convert(task: Convert, pipe: Pipe) -> Converted:
 
 def quality(comparison: Comparison, task: Convert) -> float:
     """The metric that the gate uses, higher is better; in a tie the first is taken."""
-    value = comparison.candidate.get(task.measurement.metric)
+    what = task.measurement
+    value = figure_of(comparison.candidate, what.metric, what.metric_class)
     if value is None:
         return 0.0 if comparison.samples == 0 else -np.inf
-    return METRICS[task.measurement.metric].gain(0.0, float(value))
+    return METRICS[what.metric].gain(0.0, float(value))
 
 
 def ort_form(task: Convert, _: Callable[[], None]) -> Iterator[MadeForm]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -47,6 +48,29 @@ def mean_iou(means: Counts) -> float:
     union = true + predicted - right
     occurs = union > 0
     return float((right[occurs] / union[occurs]).mean()) if occurs.any() else 0.0
+
+
+def share_of(part: int, *whole: int) -> Callable[[Counts, int], float]:
+    """A figure of one class: its counts at `part`, as a share of the mean of those at `whole`; 0
+    without any. Places are those of `in_columns`.
+    """
+
+    def of_class(means: Counts, place: int) -> float:
+        found = means.reshape(3, -1)[:, place]
+        count = found[list(whole)].mean()
+        return float(found[part] / count) if count else 0.0
+
+    return of_class
+
+
+RECALL, PRECISION, F1 = share_of(0, 1), share_of(0, 2), share_of(0, 1, 2)
+
+
+def iou(means: Counts, place: int) -> float:
+    """Intersection over union of one class; 0 where it is neither true nor predicted."""
+    right, true, predicted = means.reshape(3, -1)[:, place]
+    union = true + predicted - right
+    return float(right / union) if union else 0.0
 
 
 def balanced_accuracy(means: Counts) -> float:

@@ -12,7 +12,15 @@ from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.loss import TEMPERATURE, Loss
-from service.training.tasks.by_class import balanced_accuracy, in_columns, macro_f1, mean_iou
+from service.training.tasks.by_class import (
+    PRECISION,
+    RECALL,
+    balanced_accuracy,
+    in_columns,
+    iou,
+    macro_f1,
+    mean_iou,
+)
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
 from service.training.tasks.task import (
     LABEL,
@@ -100,7 +108,11 @@ class CrossEntropy(LearningTask):
         Metric("mean_iou", class_counts, True, mean_iou),
         Metric("loss", cross_entropy),
     )
-    figures_by_class = ("recall", "precision", "iou")
+    by_class = (
+        Metric("recall", class_counts, True, of_class=RECALL),
+        Metric("precision", class_counts, True, of_class=PRECISION),
+        Metric("iou", class_counts, True, of_class=iou),
+    )
     options = frozenset(
         {
             *("label_smoothing", "class_weights", "ignore_index", "distillation"),

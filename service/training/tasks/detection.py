@@ -58,7 +58,7 @@ class Detection(LearningTask):
         Metric("map", rows_of, True, of_rows=mean_precision),
         Metric("loss", detection_loss),
     )
-    figures_by_class = ("ap",)
+    lists_by_class = ("ap",)
     takes_class_names = has_doubt = True
     last_operators = (("Sigmoid", "the probabilities of classes"),)
 

@@ -17,7 +17,14 @@ from service.training.tasks.binary import (
     right_decisions,
     sigmoid,
 )
-from service.training.tasks.by_class import in_columns, macro_f1, micro_f1
+from service.training.tasks.by_class import (
+    F1,
+    PRECISION,
+    RECALL,
+    in_columns,
+    macro_f1,
+    micro_f1,
+)
 from service.training.tasks.task import Metric, PassMetrics, PerSample, columns, likeliest
 from storage.records.signatures import TargetSpec
 
@@ -44,7 +51,11 @@ class Multilabel(BinaryCrossEntropy):
         Metric("accuracy", right_decisions, True),
         Metric("loss", binary_cross_entropy),
     )
-    figures_by_class = ("f1", "precision", "recall")
+    by_class = (
+        Metric("f1", decision_counts, True, of_class=F1),
+        Metric("precision", decision_counts, True, of_class=PRECISION),
+        Metric("recall", decision_counts, True, of_class=RECALL),
+    )
     takes_class_names = names_several = ranks_classes = True
 
     def target_spec(self, output: Sequence[int], classes: tuple[str, ...] | None) -> TargetSpec:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import sqrt
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,6 +60,37 @@ def r2(means: NDArray[np.float64]) -> float:
     return float((1 - error[varies] / variance[varies]).mean()) if varies.any() else 0.0
 
 
+def r2_of(means: NDArray[np.float64], place: int) -> float:
+    """The R² of one output; 0 if its label does not vary."""
+    return r2(means.reshape(4, -1)[:, place])
+
+
+def absolute_errors(output: Array, target: Array) -> PerSample:
+    """(batch, 2 * outputs), see `of_known`."""
+    return of_known(np.abs(_difference(output, target)), target)
+
+
+def squared_errors(output: Array, target: Array) -> PerSample:
+    """(batch, 2 * outputs), see `of_known`."""
+    return of_known(np.square(_difference(output, target)), target)
+
+
+def of_known(errors: PerSample, target: Array) -> PerSample:
+    """(batch, 2 * outputs): the errors that are known, and whether each is, as shares of a sample's
+    known numbers, by which samples weigh.
+    """
+    known = columns(counts(target))
+    parts = np.concatenate([np.where(known, errors, 0.0), known], axis=1)
+    shares: PerSample = parts / known.mean(axis=1, keepdims=True)
+    return shares
+
+
+def mean_of(means: NDArray[np.float64], place: int) -> float:
+    """The mean error of one output; 0 if no label is known. means: of `of_known`."""
+    error, known = means.reshape(2, -1)[:, place]
+    return float(error / known) if known else 0.0
+
+
 def root(mean: NDArray[np.float64]) -> float:
     """Of a mean squared error, in the unit of the labels."""
     return float(np.sqrt(mean))
@@ -87,7 +119,11 @@ class Numbers(LearningTask):
     """Labels of the output's shape."""
 
     scales_labels = takes_class_names = True
-    figures_by_class = ("mae", "rmse", "r2")
+    by_class = (
+        Metric("mae", absolute_errors, of_class=mean_of),
+        Metric("rmse", squared_errors, of_class=lambda means, place: sqrt(mean_of(means, place))),
+        Metric("r2", explained, True, of_set=True, of_class=r2_of),
+    )
     options = frozenset({"standardize_labels"})
 
     def of_numbers(self, loss: Loss, output: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
+from msgspec.structs import replace
 
 from service.training.data.counting import counts
 from service.training.engine import Array
@@ -43,7 +44,8 @@ class Metric(Struct, frozen=True):
     figure: computes it from the mean of several numbers that of_samples gives for each sample.
     of_set: of_samples compares samples with each other, and takes all of them at once. of_rows:
     computes it of several sets at once, (sets,), from what of_samples gives for each sample, and
-    from how often each sample is in a set, (sets, samples).
+    from how often each sample is in a set, (sets, samples). of_class: as `figure`, that of one
+    class, by its place.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Metric(Struct, frozen=True):
     figure: Callable[[NDArray[np.float64]], float] | None = None
     of_set: bool = False
     of_rows: Callable[[PerSample, PerSample], PerSample] | None = None
+    of_class: Callable[[NDArray[np.float64], int], float] | None = None
 
     def of_mean(self, scores: PerSample) -> float:
         """The figure of these samples, at least one."""
@@ -93,13 +96,14 @@ class LearningTask:
     """What a model learns, with the loss of this name.
 
     title: for people. label_dtype: of the target of the loss. compares_samples: with each other, so
-    that batches are not split. metrics: for the gate, the default first. figures_by_class: lists by
-    class among the metrics of a pass, from 0 to 1. options: hyperparameters that only some tasks
-    take. makes_labels: from a text's tokens, so that samples have none. has_classes: the output's
-    axis 1 holds classes, which a label is an index of. names_several: whether a label may be a list
-    of these names. ranks_classes: whether predictions take `top`. label_range: of a label's
-    numbers, None for any. has_doubt: whether `doubt` is defined. last_operators: those that the
-    loss applies itself, with what they compute.
+    that batches are not split. metrics: for the gate, the default first. by_class: figures that are
+    lists by class among the metrics of a pass. lists_by_class: names of further ones, which guards
+    know alone. options: hyperparameters that only some tasks take. makes_labels: from a text's
+    tokens, so that samples have none. has_classes: the output's axis 1 holds classes, which a label
+    is an index of. names_several: whether a label may be a list of these names. ranks_classes:
+    whether predictions take `top`. label_range: of a label's numbers, None for any. has_doubt:
+    whether `doubt` is defined. last_operators: those that the loss applies itself, with what they
+    compute.
     """
 
     name: ClassVar[str]
@@ -112,8 +116,8 @@ class LearningTask:
     """The only class whose samples are trained on, if there is one; samples without a label are of
     it, too."""
     metrics: ClassVar[tuple[Metric, ...]]
-    figures_by_class: ClassVar[tuple[str, ...]] = ()
-    """Of a name that is a metric's too, the list is called `NAME_by_label`."""
+    by_class: ClassVar[tuple[Metric, ...]] = ()
+    lists_by_class: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[frozenset[str]] = frozenset()
     labels_tokens: ClassVar[bool] = False
     """Whether it learns texts by a label of each token, made when they are tokenized."""
@@ -133,10 +137,24 @@ class LearningTask:
     has_doubt: ClassVar[bool] = False
     last_operators: ClassVar[tuple[tuple[str, str], ...]] = ()
 
-    def metric(self, name: str, target: TargetSpec | None = None) -> Metric:
-        """The metric of this name. target: of the labels, for those that depend on its classes."""
+    @property
+    def figures_by_class(self) -> tuple[str, ...]:
+        """The names of all lists by class."""
+        return (*(each.name for each in self.by_class), *self.lists_by_class)
+
+    def metric(
+        self, name: str, target: TargetSpec | None = None, place: int | None = None
+    ) -> Metric:
+        """The metric of this name. target: of the labels, for those that depend on its classes.
+        place: of one class.
+        """
         del target
-        return next(each for each in self.metrics if each.name == name)
+        if place is None:
+            return next(each for each in self.metrics if each.name == name)
+        found = next(each for each in self.by_class if each.name == name)
+        of_class = found.of_class
+        assert of_class is not None
+        return replace(found, figure=lambda means: of_class(means, place))
 
     def metric_on(
         self, count: Callable[[], Sequence[int]], name: str, target: TargetSpec
@@ -259,6 +277,16 @@ def mean_of_known(values: NDArray[Any], target: Array) -> PerSample:
     """Mean over what of each sample's label counts, at least one. values: (batch, …)."""
     mean: PerSample = np.mean(columns(values), axis=1, where=columns(counts(target)), dtype=float)
     return mean
+
+
+def figure_of(metrics: Mapping[str, Any], name: str, place: int | None = None) -> Any:
+    """A figure among the metrics of a pass, None if it is not there. place: of a class. If a figure
+    of all has the same name, those of each are called `NAME_by_label`.
+    """
+    if place is None:
+        return metrics.get(name)
+    found = metrics.get(f"{name}_by_label", metrics.get(name))
+    return found[place] if isinstance(found, list) and 0 <= place < len(found) else None
 
 
 def columns(values: Array) -> NDArray[Any]:

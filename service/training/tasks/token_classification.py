@@ -105,14 +105,16 @@ class TokenClassification(TokenTask):
         Metric("token_accuracy", right_tokens, True),
         Metric("loss", token_losses),
     )
-    figures_by_class = ("f1",)
+    lists_by_class = ("f1",)
     last_operators = (
         ("Softmax", "the probabilities of classes"),
         ("LogSoftmax", "the logarithms of probabilities of classes"),
     )
 
-    def metric(self, name: str, target: TargetSpec | None = None) -> Metric:
-        found = super().metric(name)
+    def metric(
+        self, name: str, target: TargetSpec | None = None, place: int | None = None
+    ) -> Metric:
+        found = super().metric(name, place=place)
         if found.of_samples is not _unbound:
             return found
         assert target is not None

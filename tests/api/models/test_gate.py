@@ -126,6 +126,7 @@ def test_the_gate_of_a_model_is_shown_changed_and_checked(served: Served) -> Non
     assert shown["gate"] == {
         "mode": "if_not_worse",
         "metric": "accuracy",
+        "label": None,
         "margin": 0.02,
         "min_validation_samples": 6,
         "min_per_class": 0,
@@ -239,79 +240,3 @@ def test_an_alias_has_a_name_that_is_safe_everywhere(served: Served, wrong: str)
     answer = served.http.put(f"/v1/models/names/aliases/{wrong}", json={"version": 1})
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["pointer"] == "/path/alias"
-
-
-def guarded(served: Served, name: str, **floor: object) -> dict[str, Any]:
-    """What the gate says of a version that has a floor to hold."""
-    classes = ["smoke", "fire", "fog"]
-    name = register(served, name, classes=classes, gate={"guard": [floor]})
-    job = served.train(name, **GOOD)
-    return version(served, name, job["version"])
-
-
-def test_a_floor_under_the_recall_of_a_class_keeps_a_better_version_back(served: Served) -> None:
-    held = guarded(served, "unsafe", metric="recall", label="fire", at_least=1)
-    recall = held["metrics"]["recall"][1]
-    assert recall < 1
-    assert held["verdict"]["validation"]["outcome"] == "better"
-    assert held["promoted"] is False
-    assert f"its recall of 'fire' is {recall:.4g}, below 1" in held["reason"]
-    assert held["verdict"]["guard_0"]["outcome"] == "worse"
-
-
-def test_a_version_that_holds_the_floor_is_promoted_and_says_so(served: Served) -> None:
-    held = guarded(served, "safe", metric="recall", label="fire", at_least=0.5)
-    assert held["promoted"] is True
-    assert "its recall of 'fire' is 0." in held["reason"]
-
-
-def test_a_floor_that_no_sample_tells_is_not_held(served: Served) -> None:
-    name = register(
-        served, "unknown", gate={"guard": [{"metric": "recall", "label": 2, "at_least": 0}]}
-    )
-    ids = [
-        each["id"]
-        for each in served.http.get(
-            f"/v1/models/{name}/samples?split=validation&label=2&limit=1000"
-        ).json()["items"]
-    ]
-    for each in ids:
-        assert served.http.delete(f"/v1/models/{name}/samples/{each}").status_code == 204
-    job = served.train(name, **GOOD)
-    held = version(served, name, job["version"])
-    assert held["promoted"] is False
-    assert "no sample tells its recall of 2, which the gate guards" in held["reason"]
-
-
-@pytest.mark.parametrize(
-    ("floor", "pointer", "says"),
-    [
-        ({"metric": "mae"}, "metric", "is of recall, precision, iou, accuracy, balanced_accuracy"),
-        ({"metric": "loss"}, "at_most", "less loss is better, so say at_most, and that alone"),
-        ({"metric": "accuracy", "at_most": 1}, "at_least", "more accuracy is better, so say"),
-        ({"metric": "accuracy", "at_least": None}, "at_least", "more accuracy is better, so say"),
-        ({"metric": "recall"}, "label", "is a figure of each class; name one"),
-        ({"metric": "recall", "label": "flood"}, "label", "the model has no class 'flood'"),
-        ({"metric": "accuracy", "label": "b"}, "label", "of all classes together"),
-    ],
-)
-def test_a_floor_that_does_not_fit_the_model_is_refused(
-    served: Served, floor: dict[str, Any], pointer: str, says: str
-) -> None:
-    if not served.http.get("/v1/models/floors").is_success:
-        served.register("floors", mlp(8, 16, 3), classes=["a", "b", "c"])
-    change = {"gate": {"guard": [{"at_least": 0.5, **floor}]}}
-    answer = served.http.patch("/v1/models/floors", json=change)
-    assert answer.status_code == 422
-    (problem,) = answer.json()["errors"]
-    assert problem["pointer"] == f"/gate/guard/0/{pointer}"
-    assert says in problem["detail"]
-
-
-@pytest.mark.parametrize("metric", ["balanced_accuracy", "macro_f1", "mean_iou"])
-def test_a_figure_of_classes_decides_by_a_paired_bootstrap(served: Served, metric: str) -> None:
-    name = register(served, metric.replace("_", "-"), gate={"metric": metric})
-    made = version(served, name, served.train(name, **GOOD)["version"])
-    assert made["reason"].startswith(f"promoted: validation {metric} went from 0.")
-    assert made["verdict"]["validation"]["test"] == "bootstrap"
-    assert made["verdict"]["validation"]["candidate"] == made["metrics"][metric]

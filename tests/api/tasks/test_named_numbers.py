@@ -73,6 +73,28 @@ def test_the_error_of_a_number_may_be_bounded(
     greenhouse.http.patch(URL, json={"gate": {"guard": None}}).raise_for_status()
 
 
+@pytest.mark.parametrize("metric", ["mae", "r2"])
+def test_the_gate_may_judge_by_one_number(greenhouse: Served, metric: str) -> None:
+    gate = {"metric": metric, "label": "humidity"}
+    greenhouse.http.patch(URL, json={"gate": gate}).raise_for_status()
+    number = greenhouse.train("greenhouse", max_steps=1, learning_rate=1e-6)["version"]
+    version = greenhouse.http.get(f"{URL}/versions/{number}").json()
+    found = version["verdict"]["validation"]
+    assert found["candidate"] == version["metrics"][f"{metric}_by_label"][1]
+    assert f"validation {metric} of 'humidity' went from" in version["reason"]
+    beside = version["verdict"]["mean_label"]
+    assert (beside["outcome"], beside["candidate"]) == ("better", found["candidate"])
+    greenhouse.http.patch(URL, json={"gate": {"metric": None, "label": None}}).raise_for_status()
+
+
+def test_a_number_without_a_name_is_not_judged_by(served: Served) -> None:
+    served.register("numberless", mlp(8, 2), loss="l1")
+    change = {"gate": {"metric": "mae", "label": 0}}
+    answer = served.http.patch("/v1/models/numberless", json=change)
+    (problem,) = answer.json()["errors"]
+    assert problem["detail"] == "mae of one number needs names; give them in classes"
+
+
 def label(answer: Any) -> Any:
     return answer.raise_for_status().json()["label"]
 

@@ -27,7 +27,8 @@ class OwnLoss(Serialized, frozen=True):
 
 
 class Measurement(Serialized, frozen=True):
-    """How models are measured: samples and metric. metric: of the task.
+    """How models are measured: samples and metric. metric: of the task. metric_class: the place of
+    the class that it is of.
 
     reference, base_set: whether to compare on these sets as well. preprocess, cache: as in Train.
     tokenizer: its path, if the model has one. own_loss: if loss is `output`. ignore_index: the
@@ -42,6 +43,7 @@ class Measurement(Serialized, frozen=True):
     packs: str
     model_id: int
     metric: str
+    metric_class: int | None = None
     reference: bool = False
     base_set: bool = False
     preprocess: tuple[dict[str, Any], ...] = ()

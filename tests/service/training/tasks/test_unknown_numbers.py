@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from service.preprocess.moments import mean_and_std
 from service.training.evaluation.evaluate import by_sample
 from service.training.label_scale import known_mean_and_std
 from service.training.tasks import TASKS
+from service.training.tasks.task import figure_of
 
 NAMES = ("a", "b", "c")
 UNNAMED = TASKS["huber"].target_spec((3,), None)
@@ -84,6 +86,13 @@ def test_what_the_gate_makes_of_single_samples_is_the_figure_of_all(
             scores = by_sample(np.arange(60), weights, scores)
         if metric.name != "loss":
             assert metric.of_mean(scores) == pytest.approx(found[metric.name], rel=1e-6)
+    for metric, place in product(task.by_class, range(3)):
+        of_one = task.metric(metric.name, place=place)
+        scores = metric.of_samples(output, target)
+        if not metric.of_set:
+            scores = by_sample(np.arange(60), weights, scores)
+        told = figure_of(found, metric.name, place)
+        assert of_one.of_mean(scores) == pytest.approx(told, rel=1e-6)
 
 
 def test_labels_are_standardized_by_the_known_numbers() -> None:
