@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from service.training.engines.ort_training import proof
 from service.training.engines.ort_training.artifacts import OptimizerChoice, write
 from service.training.preparation.step_models import build_models, read
 from service.training.preparation.versions import describe
 from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.tasks import TASKS
 
 
 def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
@@ -28,5 +31,7 @@ def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
         optimizer=OptimizerChoice(task.optimizer, task.weight_decay, task.max_grad_norm),
         directory=Path(task.work_dir),
     )
-    proof.prove(artifacts, forward.signature, forward.trainable, check_gradients=False)
+    target = TASKS[task.loss].fed_target(forward.signature.target, forward.row)
+    fed = replace(forward.signature, target=target)
+    proof.prove(artifacts, fed, forward.trainable, check_gradients=False)
     return describe(model_path, forward, artifacts, exported=forward.inference)

@@ -11,7 +11,8 @@ Boxes are as service/preprocess/boxes/boxes.py has them.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from math import log
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from msgspec import Struct
@@ -35,8 +36,8 @@ SMALLEST = 1e-3
 """Of a box's sides, in cells."""
 LARGEST = 10.0
 """Of the logarithm of a box's sides in cells."""
-LEAST_PROBABILITY = 0.05
-"""Of a box that is told: Tian et al. (2019), FCOS, 4."""
+LEAST_LOGIT = log(0.05 / 0.95)
+"""Of a box that is told, of a probability of 0.05: Tian et al. (2019), FCOS, 4."""
 MOST_CANDIDATES, MOST_FOUND = 1000, 100
 """Boxes before and after suppression."""
 OVERLAP = 0.5
@@ -96,32 +97,29 @@ def _assign(maps: NDArray[np.float32], boxes: Floats) -> None:
             np.copyto(part, value, where=mine, casting="same_kind")
 
 
-def found(output: Array) -> FoundBoxes:
+def found(output: NDArray[Any]) -> FoundBoxes:
     """The boxes that the maps of one photo say. output: (classes + 4, height, width)."""
-    wide = output.astype(np.float64)
-    with np.errstate(over="ignore", invalid="ignore"):
-        chances = 1 / (1 + np.exp(-wide[:-SIDES]))
-    kinds, rows, columns = np.nonzero(chances >= LEAST_PROBABILITY)
-    chances = chances[kinds, rows, columns]
-    likely = np.argsort(-chances, kind="stable")[:MOST_CANDIDATES]
+    kinds, rows, columns = np.nonzero(output[:-SIDES] >= LEAST_LOGIT)
+    logits = output[kinds, rows, columns].astype(np.float64)
+    likely = np.argsort(-logits, kind="stable")[:MOST_CANDIDATES]
     kinds, rows, columns = kinds[likely], rows[likely], columns[likely]
-    right, down, *logs = wide[-SIDES:, rows, columns]
+    right, down, *logs = output[-SIDES:, rows, columns].astype(np.float64)
     spans = np.exp(np.clip(logs, -LARGEST, LARGEST))
     middles = np.stack([columns + 0.5 + right, rows + 0.5 + down])
     boxes = (
         np.concatenate([middles - spans / 2, spans]) / np.tile(output.shape[:0:-1], 2)[:, None]
     ).T
-    kept = suppressed(boxes, kinds)[:MOST_FOUND]
-    return FoundBoxes(boxes[kept], kinds[kept], chances[likely][kept])
+    kept = suppressed(boxes, kinds)
+    return FoundBoxes(boxes[kept], kinds[kept], 1 / (1 + np.exp(-logits[likely][kept])))
 
 
 def suppressed(boxes: Floats, classes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The positions of boxes that stay beside likelier ones of their class. boxes: likeliest first;
-    those that are not finite go.
+    """The positions of the first boxes that stay beside likelier ones of their class. boxes:
+    likeliest first; those that are not finite go.
     """
     kept: list[int] = []
     left = np.flatnonzero(np.isfinite(boxes).all(axis=1))
-    while len(left):
+    while len(left) and len(kept) < MOST_FOUND:
         at, left = int(left[0]), left[1:]
         kept.append(at)
         shared = overlaps(boxes[at : at + 1], boxes[left])[0]

@@ -105,6 +105,9 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
     inputs = _inputs(eval_model, found)
     row = _row(eval_model, output)
     target = signature.target_spec(found.loss, row, task.classes)
+    if TASKS[found.loss].fed_target(target, row) != target:
+        detail = f"labels of {found.loss} are made ready only for forward models; send that instead"
+        raise refuse("/spec/loss", detail)
     read = Signature(inputs, replace(target, may_ignore=False))  # this engine reads out of bounds
     trainable = tuple(
         value.name

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from boxes import box_model
 from onnx import helper, numpy_helper
 
 from service.training.engines.ort_training import proof, runtime
@@ -102,6 +103,15 @@ def test_our_own_artifacts_are_taken_again(
         again = accept(path.replace(tmp_path / "again.zip"), form="artifacts", loss=loss)
         assert again.signature == made.signature
         assert (again.output, again.trainable) == (made.output, made.trainable)
+
+
+def test_artifacts_for_boxes_are_made_for_apps_that_feed_maps(
+    accept: Callable[..., Prepared], refuse: Refuse
+) -> None:
+    made = accept(box_model(), loss="detection")
+    path = pack(Path(made.artifacts.checkpoint).parent)
+    problems = refuse(path, form="artifacts", loss="detection")
+    assert "only for forward models" in problems["/spec/loss"]
 
 
 def test_another_loss_or_optimizer_than_ordered_is_refused(
