@@ -21,32 +21,35 @@ Array = NDArray[np.float64]
 RATE = 400
 """Rows a second."""
 CHANNELS = ("x", "y", "z")
-CLASSES = ("calm", "bearing", "mount")
+FAULTS = ("bearing", "mount")
 FAULT_S = (1.0, 2.0)
 CALM_S = (20.0, 40.0)
 """How long a fault lasts, and how long it is calm before the next."""
 
 
-def record(seconds: float, *, seed: int, shaft_hertz: float = 24.0) -> tuple[Array, list[str]]:
-    """Vibration (rows, 3) in milli-g, and the state of each row."""
+def record(seconds: float, *, seed: int, breaks: bool = True) -> tuple[Array, NDArray[np.bool_]]:
+    """Vibration (rows, 3) in milli-g, and whether there is a fault in each row.
+
+    breaks: whether there is ever one.
+    """
     generator = np.random.default_rng(seed)
     count = round(seconds * RATE)
     times = np.arange(count) / RATE
-    speed = shaft_hertz * (1 + 0.03 * np.sin(2 * np.pi * times / 37 + generator.uniform(0, 6)))
+    speed = 24.0 * (1 + 0.03 * np.sin(2 * np.pi * times / 37 + generator.uniform(0, 6)))
     turns = np.cumsum(speed) / RATE
     loudness = np.array([100.0, 60.0, 30.0])
     hum = np.sin(2 * np.pi * (turns[:, None] + generator.uniform(0, 1, 3)))
     hum += 0.4 * np.sin(4 * np.pi * (turns[:, None] + generator.uniform(0, 1, 3)))
     signal = loudness * (hum + 0.5 * generator.standard_normal((count, 3)))
-    states = ["calm"] * count
+    has_fault = np.zeros(count, bool)
     at = generator.uniform(*CALM_S) / 2
-    while at < seconds - FAULT_S[1]:
-        fault = CLASSES[1 + int(generator.integers(2))]
+    while breaks and at < seconds - FAULT_S[1]:
+        fault = FAULTS[int(generator.integers(2))]
         rows = slice(round(at * RATE), round((at + generator.uniform(*FAULT_S)) * RATE))
         signal[rows] += _fault(fault, turns[rows], times[rows], generator)
-        states[rows] = [fault] * (rows.stop - rows.start)
+        has_fault[rows] = True
         at = rows.stop / RATE + generator.uniform(*CALM_S)
-    return signal, states
+    return signal, has_fault
 
 
 def _fault(fault: str, turns: Array, times: Array, generator: np.random.Generator) -> Array:
@@ -59,13 +62,15 @@ def _fault(fault: str, turns: Array, times: Array, generator: np.random.Generato
     return ring[:, None] * np.array([1.0, 0.6, 0.8])
 
 
-def as_csv(signal: Array, states: list[str]) -> str:
-    """A row a moment, as a logger writes it; the state is what the technician noted."""
-    rows = [
-        f"{x:.1f},{y:.1f},{z:.1f},{state}"
-        for (x, y, z), state in zip(signal.tolist(), states, strict=True)
-    ]
-    return "\n".join([f"{','.join(CHANNELS)},label", *rows]) + "\n"
+def as_csv(signal: Array, has_fault: NDArray[np.bool_] | None = None) -> str:
+    """A row a moment, as a logger writes it; with what a technician noted of each, if anything."""
+    rows = [",".join(f"{each:.1f}" for each in row) for row in signal.tolist()]
+    header = ",".join(CHANNELS)
+    if has_fault is not None:
+        header += ",label"
+        noted = np.where(has_fault, "anomalous", "normal")
+        rows = [f"{row},{each}" for row, each in zip(rows, noted, strict=True)]
+    return "\n".join([header, *rows]) + "\n"
 
 
 def main() -> None:
