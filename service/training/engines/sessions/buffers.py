@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -76,6 +76,11 @@ class Buffers:
         np.multiply(self._earlier, np.float32(1 / batches), out=self.gradients[0])
         for each in (*self.gradients[1:], self._earlier):
             each.fill(0)
+
+    def free(self, kept: Collection[str]) -> None:
+        """Keep the parameters and these slots alone."""
+        self.slots = {name: slot for name, slot in self.slots.items() if name in kept}
+        self.gradients, self._earlier, self._further = [], None, {}
 
 
 def aligned(size: int) -> Vector:

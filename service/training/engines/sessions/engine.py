@@ -256,6 +256,7 @@ class SessionsEngine:
         for name in ("_training", "_optimizer"):  # not opened if the engine never steps
             vars(self).pop(name, None)
         self._series = None
+        self._state.end_training()
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._state.export(self._files.inference_model, path, metadata)

@@ -55,6 +55,10 @@ class State:
         parameters = self.parameters if average is None else self.buffers.views(average)
         return {**parameters, **self.statistics}
 
+    def end_training(self) -> None:
+        """Free what only steps and checkpoints need."""
+        self.buffers.free({EMA})
+
     def save(self, path: Path) -> None:
         classes = None if self._head is None else self._head.classes
         head = CheckpointHead(ENGINE, self.steps, self._options, classes, self._fresh, self.rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import weakref
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.errors import ArtifactsUnreadable
 from service.training.optimizer.options import LossOptions, OptimizerOptions
+from service.training.optimizer.rules import EMA
 
 OpenEngine = Callable[..., SessionsEngine]
 SGD = OptimizerOptions("sgd")
@@ -300,3 +302,18 @@ def test_inputs_need_not_lie_in_one_piece(open_engine: OpenEngine) -> None:
     scattered = np.asfortranarray(x)
     assert scattered.shape == (8, FEATURES)
     assert open_engine().train_batch([scattered], labels) == open_engine().train_batch([x], labels)
+
+
+def test_what_only_steps_need_is_freed_before_the_export(open_engine: OpenEngine) -> None:
+    engine = open_engine(OptimizerOptions("adamw", ema_decay=0.5), threads=2)
+    inputs, labels = batch(9)
+    engine.train_batch(inputs, labels)
+    engine.step(0.1)
+    before = engine.evaluate(inputs, labels)[0]
+    buffers = engine._state.buffers
+    needed = [*buffers.gradients, *(buffers.slots[name] for name in buffers.slots if name != EMA)]
+    gone = [weakref.ref(each) for each in needed]
+    del needed
+    engine.end_training()
+    assert not any(each() is not None for each in gone)
+    assert engine.evaluate(inputs, labels)[0] == before
