@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from base64 import b64encode
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from cli.options import (
     yes_option,
 )
 from cli.output import (
+    Columns,
     echo,
     echo_done,
     echo_fields,
@@ -147,7 +149,7 @@ def _value(text: str) -> Any:
 
 
 def _echo_changed(sample: dict[str, Any]) -> None:
-    told = [f"label {plain(sample['label'])}", sample["split"]]
+    told = [f"label {plain(_label(sample['label']))}", sample["split"]]
     told += (f"{name} {plain(sample[name])}" for name in ASKED)
     told += ["pinned"] if sample["pinned"] else []
     echo_text(f"sample {sample['id']}: {', '.join(told)}")
@@ -265,15 +267,33 @@ def _first(client: Client, model: str, limit: int, **where: Any) -> list[dict[st
     return list(islice(client.items(path, limit=min(limit, PAGE), **where), limit))
 
 
-def _columns(*extra: str) -> dict[str, str]:
+def _columns(*extra: str) -> Columns:
     columns = (*COLUMNS[:3], *extra, *COLUMNS[3:])
-    return {column.removesuffix("_at").upper(): column for column in columns}
+    named = {column.removesuffix("_at").upper(): column for column in columns}
+    return {**named, "LABEL": lambda sample: _label(sample["label"])}
+
+
+def _label(label: Any) -> Any:
+    """Of boxes, how many there are of each class."""
+    if (boxes := _boxes(label)) is None:
+        return label
+    counts = Counter(str(each["label"]) for each in boxes)
+    return [f"{count} {name}" for name, count in counts.items()] or "no box"
+
+
+def _boxes(label: Any) -> list[dict[str, Any]] | None:
+    """If a label is boxes."""
+    return label.get("boxes") if isinstance(label, dict) else None
 
 
 def _echo_sample(sample: dict[str, Any]) -> None:
     echo_fields(
         [
-            *((name.removesuffix("_at"), sample[name]) for name in COLUMNS),
+            *((name.removesuffix("_at"), _label(sample[name])) for name in COLUMNS),
+            *(
+                ("box", f"{each['label']} {plain(each['box'])}")
+                for each in _boxes(sample["label"]) or ()
+            ),
             ("size", file_size(sample["size_bytes"])),
             ("sha-256", sample["sha256"]),
         ]

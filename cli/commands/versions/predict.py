@@ -82,23 +82,31 @@ def _echo(found: dict[str, Any]) -> None:
     echo_text(f"version {found['version']} of {found['model']}:")
     ids = found.get("ids") or [None] * len(found["predictions"])
     rows = [
-        (_answer(each), each.get("probability"), sample)
+        (*row, sample)
         for each, sample in zip(found["predictions"], ids, strict=True)
+        for row in _rows(each)
     ]
     columns = 3 if found.get("ids") else 2
     echo_table(("PREDICTION", "PROBABILITY", "SAMPLE")[:columns], (row[:columns] for row in rows))
 
 
+def _rows(prediction: dict[str, Any]) -> list[tuple[str, float | None]]:
+    """The answer and its probability; of a photo one for each box, then what was asked for."""
+    if (boxes := prediction.get("boxes")) is None:
+        return [(_answer(prediction), prediction.get("probability"))]
+    rows = [(f"{each['label']} {plain(each['box'])}", each["probability"]) for each in boxes]
+    outputs = prediction.get("outputs")
+    return (rows or [("no box", None)]) + ([] if outputs is None else [(plain(outputs), None)])
+
+
 def _answer(prediction: dict[str, Any]) -> str:
-    """The label, likeliest classes, spans, boxes or numbers; then outputs that were asked for."""
+    """The label, likeliest classes, spans or numbers; then the outputs that were asked for."""
     told = dict(prediction)
     if (top := told.pop("top", None)) is not None:
         ranked = zip(top["label"], top["probability"], strict=True)
         told["label"] = [f"{plain(label)} {plain(probability)}" for label, probability in ranked]
     if (spans := told.get("spans")) is not None:
         told["label"] = [_span(each) for each in spans]
-    if (boxes := told.get("boxes")) is not None:
-        told["label"] = [_box(each) for each in boxes]
     if (score := told.get("score")) is not None:
         said = {True: "anomaly, score", False: "normal, score", None: "score"}[told["anomaly"]]
         told["label"] = f"{said} {plain(score)}"
@@ -112,7 +120,3 @@ def _answer(prediction: dict[str, Any]) -> str:
 
 def _span(each: dict[str, Any]) -> str:
     return f"{each['label']} {each['start']}-{each['end']} {plain(each['score'])}"
-
-
-def _box(each: dict[str, Any]) -> str:
-    return f"{each['label']} {plain(each['box'])} {plain(each['probability'])}"

@@ -75,6 +75,15 @@ def test_boxes_come_from_a_folder_and_go_to_another(
         assert "0 accepted, 3 duplicates" in again.stdout, again.stderr
     labels = [each["label"] for each in client.items(model_path(name, "samples"))]
     assert labels == [{"boxes": boxes} for _, boxes in photos.values()]
+    listed = honed("samples", "list", name).stdout
+    assert "2 square" in listed
+    (first, *_) = client.items(model_path(name, "samples"))
+    assert "box      square 51, 0, 12, 12\n" in honed("samples", "show", name, first["id"]).stdout
+    asked = ("predict", name, tmp_path / "given/images/train/1.png")
+    told = json.loads(honed(*asked, "--json").stdout)["predictions"][0]["boxes"]
+    rows = honed(*asked).stdout.splitlines()[2:]
+    assert len(rows) == len(told)
+    assert rows[0].startswith(f"{told[0]['label']} {told[0]['box'][0]:.4g}, ")
     twice = honed("samples", "export", name, tmp_path / "coco", "--as", "coco")
     assert "coco: File exists" in twice.stderr
 
