@@ -24,6 +24,8 @@ export interface Task {
   hasDoubt: boolean;
   /** Whether its models continue texts. */
   continuesTexts: boolean;
+  /** What a gate may compare of one class or number. */
+  byClass: readonly string[];
   /** What a gate may compare, the default first. */
   metrics: readonly string[];
 }
@@ -69,6 +71,7 @@ def _fields(task: LearningTask) -> dict[str, Any]:
         "namesSeveral": task.names_several,
         "hasDoubt": task.has_doubt,
         "continuesTexts": task.continues_texts,
+        "byClass": [metric.name for metric in task.by_class],
         "metrics": [metric.name for metric in task.metrics],
     }
 

@@ -942,18 +942,18 @@ function presetOf({ kind, channels }) {
 
 // src/daemon/tasks.ts
 var TASKS = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
-  mse: { title: "mean squared error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
-  l1: { title: "absolute error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, namesSeveral: true, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
-  causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
-  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
-  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["auroc", "loss"] }
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["recall", "precision", "iou"], metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, namesSeveral: true, hasDoubt: true, continuesTexts: false, byClass: ["f1", "precision", "recall"], metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["span_f1", "token_accuracy", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["map_50", "map", "loss"] },
+  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] }
 };
 var METRICS = {
   recall: { higherIsBetter: true },
@@ -3436,6 +3436,9 @@ function likelyClassesOf(model2) {
 function severalOf({ loss, target: { classes } }) {
   return taskOf(loss)?.namesSeveral === true ? classes : null;
 }
+function numberNamesOf({ loss, target: { classes, dtype, box_classes: boxes } }) {
+  return dtype === "float32" && boxes === null && taskOf(loss)?.namesSeveral !== true ? classes ?? [] : [];
+}
 function numbersOf(value) {
   if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value) || boxesOf(value) !== null) return null;
   return Object.entries(value);
@@ -4843,6 +4846,7 @@ function toolbar(app, model2, items) {
       )
     ),
     classes.length > KEYED_CLASSES ? otherClasses(classes, isBusy || ids.length === 0, give) : null,
+    numberForm(model2, isBusy || ids.length === 0, give),
     h(
       "button",
       { type: "button", "data-key": "unlabel", disabled: isBusy || ids.length === 0, onclick: () => give(null) },
@@ -4872,6 +4876,23 @@ function otherClasses(classes, disabled, give) {
     { "aria-label": "Another class", disabled, onchange: choose },
     h("option", { value: "" }, "another class"),
     classes.slice(KEYED_CLASSES).map((name, index) => h("option", { value: index + KEYED_CLASSES }, name))
+  );
+}
+function numberForm(model2, disabled, give) {
+  const names = numberNamesOf(model2);
+  if (names.length === 0) return null;
+  const send2 = (event) => {
+    event.preventDefault();
+    const form = event.currentTarget;
+    const filled3 = [...new FormData(form)].filter(([, value]) => value !== "");
+    if (filled3.length > 0) give(Object.fromEntries(filled3.map(([name, value]) => [name, Number(value)])));
+    form.reset();
+  };
+  return h(
+    "form",
+    { class: "toolbar", "data-key": "numbers", "aria-label": "Numbers of the label", onsubmit: send2 },
+    names.map((name) => h("label", { "data-key": name }, name, " ", h("input", { name, type: "number", step: "any", size: 6 }))),
+    h("button", { disabled }, "Set")
   );
 }
 function selectAll(app, model2, items) {
@@ -5483,7 +5504,8 @@ function gateOf({ loss }) {
     title: "Gate",
     settings: [
       { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "only by hand"]] },
-      { name: "metric", title: "Metric", kind: "choice", options: metricsOf(loss).map((name) => [name, metricWords(name)]) },
+      { name: "metric", title: "Metric", kind: "choice", options: [.../* @__PURE__ */ new Set([...metricsOf(loss), ...taskOf(loss)?.byClass ?? []])].map((name) => [name, metricWords(name)]) },
+      { name: "label", title: "Only of the class or number", kind: "text", placeholder: "all" },
       { name: "margin", title: "Largest drop accepted as chance", kind: "number" },
       { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
       { name: "min_per_class", title: "Minimum validation samples per class", kind: "number" },
@@ -5731,7 +5753,7 @@ function predictedView(model2, { predictions: [prediction2] }, { text: text3, ph
   if (Array.isArray(label2)) return arrayView("predicted", label2, target.num_classes);
   if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
   const named = numbersOf(values);
-  if (named !== null) return h("dl", { "data-key": "predicted" }, named.map(([name, each2]) => [h("dt", {}, name), h("dd", { class: "number" }, each2 === null ? "–" : decimal(each2))]));
+  if (named !== null) return h("dl", { class: "facts", "data-key": "predicted" }, named.map(([name, each2]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", { class: "number" }, each2 === null ? "–" : decimal(each2)))));
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
 }
 function scoreView(score, threshold) {

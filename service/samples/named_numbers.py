@@ -63,8 +63,5 @@ def as_label(numbers: NDArray[Any]) -> Label:
 
 
 def or_none(numbers: NDArray[Any]) -> list[Any]:
-    """The numbers, nested as they are, with None for one that is not known."""
-    known = numbers.astype(object)
-    known[np.isnan(numbers)] = None
-    shown: list[Any] = known.tolist()
-    return shown
+    """The numbers in the fewest digits that give them back, None for one that is not known."""
+    return [None if np.isnan(each) else float(str(each)) for each in numbers]

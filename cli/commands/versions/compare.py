@@ -81,7 +81,7 @@ def _rows(
         for share, old in (before.get("error_quantiles") or {}).items()
     ]
     of_classes = [
-        (f"{name} of {classes[index] if classes else index}", old, new)
+        (f"{name.removesuffix('_by_label')} of {classes[index] if classes else index}", old, new)
         for name in names
         if isinstance(before.get(name) or after.get(name), list) and name != MATRIX
         for index, (old, new) in enumerate(

@@ -26,6 +26,11 @@ export function severalOf({ loss, target: { classes } }: Model): string[] | null
   return taskOf(loss)?.namesSeveral === true ? classes : null;
 }
 
+/** The names of a label's numbers; empty without. */
+export function numberNamesOf({ loss, target: { classes, dtype, box_classes: boxes } }: Model): string[] {
+  return dtype === "float32" && boxes === null && taskOf(loss)?.namesSeveral !== true ? (classes ?? []) : [];
+}
+
 /** Numbers by name, as labels and predictions of a model that names its outputs have them; null for anything else. */
 export function numbersOf(value: unknown): [string, number | null][] | null {
   if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value) || boxesOf(value) !== null) return null;

@@ -10,6 +10,8 @@ export interface Task {
   hasDoubt: boolean;
   /** Whether its models continue texts. */
   continuesTexts: boolean;
+  /** What a gate may compare of one class or number. */
+  byClass: readonly string[];
   /** What a gate may compare, the default first. */
   metrics: readonly string[];
 }
@@ -17,18 +19,18 @@ export interface Task {
 type Loss = string | { output: string };
 
 export const TASKS: Readonly<Record<string, Task>> = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
-  mse: { title: "mean squared error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["accuracy", "loss"] },
-  l1: { title: "absolute error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["mae", "rmse", "r2", "loss"] },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, namesSeveral: true, hasDoubt: true, continuesTexts: false, metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["recall_at_1", "loss"] },
-  causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["span_f1", "token_accuracy", "loss"] },
-  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["map_50", "map", "loss"] },
-  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, metrics: ["auroc", "loss"] },
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["recall", "precision", "iou"], metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, namesSeveral: true, hasDoubt: true, continuesTexts: false, byClass: ["f1", "precision", "recall"], metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["span_f1", "token_accuracy", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["map_50", "map", "loss"] },
+  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] },
 };
 
 /** Those of which more is better are shares of 1. */

@@ -76,7 +76,7 @@ export function predictedView(model: Model, { predictions: [prediction] }: Answe
   if (Array.isArray(label)) return arrayView("predicted", label, target.num_classes);
   if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
   const named = numbersOf(values);
-  if (named !== null) return h("dl", { "data-key": "predicted" }, named.map(([name, each]) => [h("dt", {}, name), h("dd", { class: "number" }, each === null ? "–" : decimal(each))]));
+  if (named !== null) return h("dl", { class: "facts", "data-key": "predicted" }, named.map(([name, each]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", { class: "number" }, each === null ? "–" : decimal(each)))));
   return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
 }
 

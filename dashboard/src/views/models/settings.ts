@@ -1,7 +1,7 @@
 /** A model's settings, and what it is made of. */
 
 import { modelPath } from "../../daemon/api";
-import { metricsOf } from "../../daemon/tasks";
+import { metricsOf, taskOf } from "../../daemon/tasks";
 import type { App } from "../../app/app";
 import { staleOf } from "../../app/queries";
 import { h } from "../../page/dom";
@@ -49,7 +49,8 @@ function gateOf({ loss }: Model): Part {
     title: "Gate",
     settings: [
       { name: "mode", title: "A new version becomes latest", kind: "choice", options: [["if_not_worse", "if it is not worse"], ["always", "always"], ["manual", "only by hand"]] },
-      { name: "metric", title: "Metric", kind: "choice", options: metricsOf(loss).map((name) => [name, metricWords(name)]) },
+      { name: "metric", title: "Metric", kind: "choice", options: [...new Set([...metricsOf(loss), ...(taskOf(loss)?.byClass ?? [])])].map((name) => [name, metricWords(name)]) },
+      { name: "label", title: "Only of the class or number", kind: "text", placeholder: "all" },
       { name: "margin", title: "Largest drop accepted as chance", kind: "number" },
       { name: "min_validation_samples", title: "Minimum validation samples", kind: "number" },
       { name: "min_per_class", title: "Minimum validation samples per class", kind: "number" },

@@ -3,7 +3,7 @@
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, plural } from "../../page/format";
-import { classesOf } from "../../app/labels";
+import { classesOf, numberNamesOf } from "../../app/labels";
 import { fileKind, play } from "../../app/pictures";
 import { stats } from "../../app/queries";
 import { to } from "../../app/route";
@@ -142,6 +142,7 @@ function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
       ),
     ),
     classes.length > KEYED_CLASSES ? otherClasses(classes, isBusy || ids.length === 0, give) : null,
+    numberForm(model, isBusy || ids.length === 0, give),
     h(
       "button",
       { type: "button", "data-key": "unlabel", disabled: isBusy || ids.length === 0, onclick: () => give(null) },
@@ -172,6 +173,25 @@ function otherClasses(classes: string[], disabled: boolean, give: (value: unknow
     { "aria-label": "Another class", disabled, onchange: choose },
     h("option", { value: "" }, "another class"),
     classes.slice(KEYED_CLASSES).map((name, index) => h("option", { value: index + KEYED_CLASSES }, name)),
+  );
+}
+
+/** Numbers by name; those that are left empty stay as they are. null for a model whose labels have none. */
+function numberForm(model: Model, disabled: boolean, give: (value: unknown) => void): Child {
+  const names = numberNamesOf(model);
+  if (names.length === 0) return null;
+  const send = (event: SubmitEvent): void => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const filled = [...new FormData(form)].filter(([, value]) => value !== "");
+    if (filled.length > 0) give(Object.fromEntries(filled.map(([name, value]) => [name, Number(value)])));
+    form.reset();
+  };
+  return h(
+    "form",
+    { class: "toolbar", "data-key": "numbers", "aria-label": "Numbers of the label", onsubmit: send },
+    names.map((name) => h("label", { "data-key": name }, name, " ", h("input", { name, type: "number", step: "any", size: 6 }))),
+    h("button", { disabled }, "Set"),
   );
 }
 
