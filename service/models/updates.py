@@ -150,7 +150,7 @@ def _checked(
     problems: list[Problem] = []
     target = model.signature.target
     names_taken = TASKS[model.loss].name_count(target)
-    if classes is not None and len(set(classes)) != names_taken:
+    if classes is not None and not len(set(classes)) == len(classes) == names_taken:
         wanted = f"{names_taken} different names" if names_taken else "no names"
         detail = f"{len(classes)} names given, the model takes {wanted}"
         problems.append(Problem("/classes", detail))

@@ -13,8 +13,6 @@ from service.preprocess import for_model
 from service.training.tasks.boxes import FoundBoxes
 from storage.records.models import Model
 
-DECIMALS = 2
-"""Of a pixel."""
 DIGITS = 5
 """Of a probability."""
 
@@ -31,7 +29,7 @@ def told_boxes(
     told = np.empty(len(found), object)
     pairs = zip(found, sizes or repeat(form.size), strict=False)  # `repeat` has no end
     for place, (each, size) in enumerate(pairs):
-        boxes = form.restored(each.boxes, (size[0], size[1])).round(DECIMALS).tolist()
+        boxes = form.restored(each.boxes, (size[0], size[1])).tolist()
         told[place] = _objects(boxes, each)
     return told
 
@@ -39,4 +37,8 @@ def told_boxes(
 def _objects(boxes: Sequence[list[float]], found: FoundBoxes) -> list[dict[str, Any]]:
     labels, chances = found.classes.tolist(), found.probabilities.round(DIGITS).tolist()
     each = zip(boxes, labels, chances, strict=True)
-    return [{"box": box, "label": label, "probability": chance} for box, label, chance in each]
+    return [
+        {"box": box, "label": label, "probability": chance}
+        for box, label, chance in each
+        if box[2] * box[3] > 0
+    ]

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     Numbers = NDArray[np.floating[Any]]
 
+DECIMALS = 2
+"""Of a pixel, of predicted boxes."""
 LEAST_SHARE = 0.25
 """Of a box's area: one of which less is left in the tensor is dropped."""
 
@@ -61,7 +63,8 @@ class Boxes(Struct, frozen=True):
         return seen
 
     def restored(self, boxes: Numbers, size: tuple[int, int]) -> Numbers:
-        """Boxes of the tensor in pixels of a photo of this size, cut off at its borders.
+        """Boxes of the tensor in pixels of a photo of this size, cut off at its borders, to the
+        hundredth; those that are beyond it have no area.
 
         boxes: (n, 4), x, y, width and height as shares. size: height and width.
         """
@@ -69,8 +72,8 @@ class Boxes(Struct, frozen=True):
         sides = np.array(self.size[::-1], np.float64)
         begin = (boxes[:, :2] * sides - offset) / scale
         end = begin + boxes[:, 2:] * sides / scale
-        begin, end = (each.clip(0, size[::-1]) for each in (begin, end))
-        return np.concatenate([begin, end - begin], axis=1)
+        begin, end = (each.clip(0, size[::-1]).round(DECIMALS) for each in (begin, end))
+        return np.concatenate([begin, (end - begin).round(DECIMALS)], axis=1)
 
     def _fit(self, size: tuple[int, int]) -> tuple[Numbers, Numbers]:
         """What multiplies and what shifts x and y from a photo to the tensor; see pictures.fit."""

@@ -46,7 +46,7 @@ OVERLAP = 0.5
 
 class FoundBoxes(Struct, frozen=True):
     """Boxes on one photo, likeliest first. boxes: (n, 4), x, y, width and height as shares of the
-    tensor's sides. classes, probabilities: (n,).
+    tensor's sides, within it. classes, probabilities: (n,).
     """
 
     boxes: Floats
@@ -106,19 +106,19 @@ def found(output: NDArray[Any]) -> FoundBoxes:
     right, down, *logs = output[-SIDES:, rows, columns].astype(np.float64)
     spans = np.exp(np.clip(logs, -LARGEST, LARGEST))
     middles = np.stack([columns + 0.5 + right, rows + 0.5 + down])
-    boxes = (
-        np.concatenate([middles - spans / 2, spans]) / np.tile(output.shape[:0:-1], 2)[:, None]
-    ).T
+    grid = np.array(output.shape[:0:-1])[:, None]
+    begin, end = ((middles + at * spans).clip(0, grid) / grid for at in (-0.5, 0.5))
+    boxes = np.concatenate([begin, end - begin]).T
     kept = suppressed(boxes, kinds)
     return FoundBoxes(boxes[kept], kinds[kept], 1 / (1 + np.exp(-logits[likely][kept])))
 
 
 def suppressed(boxes: Floats, classes: NDArray[np.int64]) -> NDArray[np.int64]:
     """The positions of the first boxes that stay beside likelier ones of their class. boxes:
-    likeliest first; those that are not finite go.
+    likeliest first; those without area, or that are not finite, go.
     """
     kept: list[int] = []
-    left = np.flatnonzero(np.isfinite(boxes).all(axis=1))
+    left = np.flatnonzero(boxes[:, 2:].prod(axis=1) > 0)
     while len(left) and len(kept) < MOST_FOUND:
         at, left = int(left[0]), left[1:]
         kept.append(at)

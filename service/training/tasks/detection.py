@@ -96,9 +96,9 @@ class Detection(LearningTask):
                 f"or more, and a row of the output has the shape {list(output)}",
             )
         count = output[0] - SIDES
-        if classes is not None and len(set(classes)) != count:
-            detail = f"{len(set(classes))} different names, the output has maps of {count} classes"
-            raise refuse("/spec/classes", f"{detail}; name {count}")
+        if classes is not None and not len(set(classes)) == len(classes) == count:
+            detail = f"{len(classes)} names given, the output has maps of {count} classes"
+            raise refuse("/spec/classes", f"{detail}; give {count} different names")
         shape = (MOST_BOXES, SIDES + 1)
         return TargetSpec("boxes", "float32", shape, classes=classes, box_classes=count)
 

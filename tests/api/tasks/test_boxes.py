@@ -157,6 +157,15 @@ def test_a_model_of_boxes_takes_photos_and_a_name_for_each_class(
     assert problem["pointer"] == f"/spec/{without}"
 
 
+def test_a_name_stands_for_one_class(served: Served, url: str) -> None:
+    answer = served.http.patch(url, json={"classes": ["one", "one", "two"]})
+    assert answer.json()["errors"][0]["pointer"] == "/classes"
+    body = json.dumps({"name": "twice", "loss": "detection", "classes": ["one", "one", "two"]})
+    files = {"spec": (None, body, "application/json"), "model": ("m.onnx", box_model())}
+    problems = served.http.post("/v1/models", files=files).json()["errors"]
+    assert [each["pointer"] for each in problems] == ["/spec/classes"]
+
+
 def test_boxes_train_a_model_and_judge_it(served: Served) -> None:
     augmented = {**PREPROCESS, "augment": {"flip": 0.5, "crop": 0.1}}
     url = register(served, "streets", preprocess=augmented, gate={"metric": "map"})

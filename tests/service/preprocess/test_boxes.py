@@ -99,6 +99,9 @@ def test_a_photo_of_another_shape_gets_its_boxes_back_within_its_borders() -> No
     _, boxes = parts(resize="contain")
     whole = boxes.restored(np.array([[0.0, 0.0, 1.0, 1.0]]), (48, 36))
     assert whole.tolist() == [[0, 0, 36, 48]]
+    padding = boxes.restored(np.array([[0.0, 0.0, 0.2, 1.0], [0.3, 0.2, 0.1, 0.1]]), (48, 36))
+    assert padding[0, 2] == 0
+    assert padding[1].tolist() == [3.6, 9.6, 7.2, 4.8]
 
 
 def test_other_labels_are_no_boxes() -> None:

@@ -76,6 +76,16 @@ def test_an_output_that_is_not_finite_tells_no_box() -> None:
     assert len(found(output[0]).classes) == 0
 
 
+def test_boxes_are_cut_off_at_the_border_and_told_if_any_of_them_is_left() -> None:
+    output = np.full(SHAPE, -9.0, np.float32)
+    output[-4:] = 0
+    output[0, 0, 0], output[0, 7, 11] = 3, 2
+    output[-2:, 0, 0] = np.log(6)  # six cells wide and high, around the first
+    output[-4, 7, 11] = 2  # a cell wide, and right of the last
+    (box,) = found(output).boxes
+    assert box * [12, 8, 12, 8] == pytest.approx([0, 0, 3.5, 3.5])
+
+
 def random_set(seed: int, photos: int, classes: int, most: int) -> list[Photo]:
     """Of each photo up to `most` true boxes, (n, 5), and up to 100 predicted ones, (m, 6), with a
     probability: most near a true one, in steps, so that many are equal.
