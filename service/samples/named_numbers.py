@@ -33,8 +33,9 @@ class NamedNumbers(Struct, frozen=True):
         with the names, and with what is no number.
         """
         names = self.target.number_names
+        known_names = frozenset(names)
         for name, value in parts.items():
-            if name not in names:
+            if name not in known_names:
                 known = ", ".join(map(repr, names[:SHOWN_NAMES]))
                 return f"names {name[:SHOWN_CHARACTERS]!r}, which is none of {known}"
             kinds = (int, float, bool) if self.are_yes_no else (int, float)
@@ -52,8 +53,9 @@ class NamedNumbers(Struct, frozen=True):
         numbers = np.full(self.target.shape, np.nan, "<f4")
         if isinstance(stored, bytes):
             numbers[:] = np.frombuffer(stored, "<f4")
+        places = {name: place for place, name in enumerate(self.target.number_names)}
         for name, value in parts.items():
-            numbers[self.target.number_names.index(name)] = np.nan if value is None else value
+            numbers[places[name]] = np.nan if value is None else value
         return as_label(numbers)
 
 

@@ -100,7 +100,8 @@ def _sample_columns(
         if problems:
             raise wrong_csv(*problems)
         columns[name] = tuple(at[each] for each in wanted)
-    names = model.signature.target.number_names
+    is_forecast = any("forecast" in each for each in model.preprocess)
+    names = () if is_forecast else model.signature.target.number_names
     if names and LABEL not in {*at, *columns} and {*names} <= {*at} - {*(model.features or ())}:
         columns[LABEL] = tuple(at[each] for each in names)
     label = columns.get(LABEL, ())

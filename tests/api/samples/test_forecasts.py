@@ -58,6 +58,14 @@ def test_windows_have_their_labels_from_rows_behind_them(
     assert "begin the next recording with the last 6 rows" in warning
 
 
+def test_a_forecast_may_be_named_as_its_channel_is(served: Served, name: str) -> None:
+    register(served, name, FORECAST, classes=["temp"])
+    send_rows(served, name, ROWS)
+    labels = [label for _, label in stored(served, name)]
+    named = [{"temp": at / 10} for at in range(6, 12)]
+    assert labels == nearly(*named, None, None, None)
+
+
 def test_windows_that_waited_get_their_labels_when_the_recording_goes_on(
     served: Served, name: str
 ) -> None:
