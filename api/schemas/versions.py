@@ -82,7 +82,8 @@ class ComparisonBody(Body):
     classes: names, by the index that labels, metrics and confusion matrices have. by: what of a
     sample was compared. `class`: the prediction is right or wrong, and the error is the loss;
     `worse` became wrong, `better` became right. Else the error rose or fell: `share`, that of a
-    sample which is wrong; `absolute`, the mean absolute error; `loss`, of a loss of the model's.
+    sample which is wrong; `absolute`, the mean absolute error; `loss`, where there is no answer
+    but that, as of a loss of the model's own.
     """
 
     model: str

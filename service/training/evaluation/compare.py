@@ -31,7 +31,9 @@ _METRIC = {"class": "loss", "share": "accuracy", "absolute": "mae", "loss": "los
 
 
 class Answers(Struct, frozen=True):
-    """A version's results on the samples. errors, is_wrong: (samples,). told: (samples, …)."""
+    """A version's results on the samples. errors, is_wrong: (samples,); no error if nothing of it
+    counts, as of an anomalous sample. told: (samples, …).
+    """
 
     metrics: dict[str, Any]
     errors: PerSample
@@ -111,7 +113,8 @@ def answers(
         loss += float(loss_of(output, truth) @ weights)
         counted += float(weights.sum())
         found = error_of(output, truth)
-        errors.append(1 - found if by == "share" else found)
+        found = 1 - found if by == "share" else found
+        errors.append(np.where(weights > 0, found, 0.0))
         if by == "class":
             predicted = columns(output.argmax(axis=1))[:, 0]
             wrong.append(predicted != columns(truth)[:, 0])

@@ -108,6 +108,31 @@ def test_predictions_are_scores_beside_the_threshold(served: Served, model: str)
     assert {each["threshold"] for each in found} == {threshold}
 
 
+def test_versions_are_compared_by_how_normal_samples_are_given_back(
+    served: Served, model: str
+) -> None:
+    url = f"/v1/models/{model}/versions/1/comparison/2"
+    found = served.http.get(url).raise_for_status().json()
+    assert found["by"] == "loss"
+    assert found["better"]["total"] > 190
+    odd_ones = served.http.get(f"/v1/models/{model}/samples", params={"label": "1"}).json()
+    told = {each["id"] for side in ("worse", "better") for each in found[side]["items"]}
+    assert not told & {each["id"] for each in odd_ones["items"]}
+
+
+def test_kept_inputs_wait_for_a_label_the_highest_scores_first(served: Served, model: str) -> None:
+    windows = np.concatenate([normal(2, seed=20), odd(1, seed=21)])
+    instances = [{"inputs": {"x": each.tolist()}} for each in windows]
+    url = f"/v1/models/{model}"
+    kept = served.http.post(f"{url}/predict?keep=true", json={"instances": instances}).json()
+    query = {"unlabelled": "true", "order": "uncertainty"}
+    ranked = served.http.get(f"{url}/samples", params=query).json()["items"]
+    assert ranked[0]["id"] == kept["ids"][2]
+    score = kept["predictions"][2]["score"]
+    assert ranked[0]["uncertainty"] == pytest.approx(score, rel=1e-5)
+    served.http.delete(f"{url}/samples", params={"unlabelled": "true"}).raise_for_status()
+
+
 def test_the_rate_of_false_alarms_sets_the_threshold(served: Served, model: str) -> None:
     rate = 0.1
     job = served.train(model, max_steps=1, false_alarm_rate=rate)

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from browser import LOW_CONTRAST, SERIOUS, Tab
 from pictures import PREPROCESS, image_model, photo
+from series import series_model
 from support import Served, blobs, mlp
 
 CLASSES = ["north", "east", "west"]
@@ -104,3 +106,27 @@ def test_a_stored_picture_is_tried(tab: Callable[..., Tab], served: Served) -> N
     page.goto(f"{served.url}/dashboard/models/lamps/try?sample=999999")
     page.get_by_text("Sample not found.").wait_for()
     one.forgive("404")
+
+
+def test_a_score_is_shown_beside_the_threshold(
+    tab: Callable[..., Tab], served: Served, axe: str
+) -> None:
+    served.register("pulse", series_model((4, 1), (4, 1)), loss="reconstruction")
+    x = np.random.default_rng(0).standard_normal((40, 4, 1)).astype(np.float32)
+    for split, part in (("train", x[:20]), ("validation", x[20:])):
+        served.upload("pulse", split=split, x=part).raise_for_status()
+    page = tab(served).open("/models/pulse/try")
+
+    def tried(version: int) -> Any:
+        page.get_by_label("x").fill("9, -9, 9, -9")
+        page.get_by_role("button", name="Predict").click()
+        return page.get_by_role("region", name=re.compile(f"of version {version}$"))
+
+    tried(1).get_by_text("no threshold before a job has made a version").wait_for()
+    served.train("pulse", max_steps=1, ignore_policy=True)
+    answer = tried(2)
+    answer.get_by_text("anomaly", exact=True).wait_for()
+    answer.get_by_text(re.compile(r"^score \d+.*, threshold \d")).wait_for()
+    page.evaluate(axe)
+    assert page.evaluate(LOW_CONTRAST) == []
+    assert page.evaluate(SERIOUS) == []
