@@ -952,7 +952,7 @@ var TASKS = {
   causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["span_f1", "token_accuracy", "loss"] },
-  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["map_50", "map", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["ap"], metrics: ["map_50", "map", "loss"] },
   reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] }
 };
 var METRICS = {
@@ -976,6 +976,7 @@ var METRICS = {
   top_5_token_accuracy: { higherIsBetter: true },
   span_f1: { higherIsBetter: true },
   token_accuracy: { higherIsBetter: true },
+  ap: { higherIsBetter: true },
   map_50: { higherIsBetter: true },
   map: { higherIsBetter: true },
   auroc: { higherIsBetter: true }

@@ -268,7 +268,7 @@ export interface FollowErrorBody {
 
 export interface GateBody {
   mode: "always" | "if_not_worse" | "manual";
-  metric: "recall" | "precision" | "iou" | "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "f1" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "map_50" | "map" | "auroc";
+  metric: "recall" | "precision" | "iou" | "accuracy" | "balanced_accuracy" | "macro_f1" | "mean_iou" | "loss" | "mae" | "rmse" | "r2" | "f1" | "micro_f1" | "recall_at_1" | "perplexity" | "top_1_token_accuracy" | "top_3_token_accuracy" | "top_5_token_accuracy" | "span_f1" | "token_accuracy" | "ap" | "map_50" | "map" | "auroc";
   label: string | number | null;
   margin: number;
   min_validation_samples: number;

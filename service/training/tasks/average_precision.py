@@ -100,9 +100,9 @@ def _average(times: Floats, precision: Floats, true: Floats) -> Floats:
     return means
 
 
-def mean_precision(rows: PerSample, weights: Floats) -> Floats:
-    """(sets,): the mean over classes and all thresholds; 0 without a true box."""
-    return _mean(rows, weights, THRESHOLDS)
+def mean_precision(rows: PerSample, weights: Floats, kind: int | None = None) -> Floats:
+    """(sets,): the mean over classes, or of one, and all thresholds; 0 without a true box."""
+    return _mean(rows, weights, THRESHOLDS, kind)
 
 
 def mean_precision_50(rows: PerSample, weights: Floats) -> Floats:
@@ -110,8 +110,9 @@ def mean_precision_50(rows: PerSample, weights: Floats) -> Floats:
     return _mean(rows, weights, 1)
 
 
-def _mean(rows: PerSample, weights: Floats, thresholds: int) -> Floats:
+def _mean(rows: PerSample, weights: Floats, thresholds: int, kind: int | None = None) -> Floats:
     found = average_precisions(rows, weights, thresholds=thresholds)
+    found = found if kind is None else found[:, kind : kind + 1]
     there = ~np.isnan(found)
     summed = np.where(there, found, 0).sum(axis=(1, 2))
     means: Floats = summed / np.maximum(there.sum(axis=(1, 2)), 1)

@@ -7,9 +7,11 @@ near a middle too, as Liu et al. (2020) have it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
+from msgspec.structs import replace
 
 from service.training.engine import Array
 from service.training.errors import refuse
@@ -58,9 +60,17 @@ class Detection(LearningTask):
         Metric("map", rows_of, True, of_rows=mean_precision),
         Metric("loss", detection_loss),
     )
-    lists_by_class = ("ap",)
+    by_class = (Metric("ap", rows_of, True),)
     takes_class_names = has_doubt = True
     last_operators = (("Sigmoid", "the probabilities of classes"),)
+
+    def metric(
+        self, name: str, target: TargetSpec | None = None, place: int | None = None
+    ) -> Metric:
+        if place is None:
+            return super().metric(name)
+        (found,) = self.by_class
+        return replace(found, of_rows=partial(mean_precision, kind=place))
 
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
         """Each photo's loss is the mean over its boxes, at least one."""

@@ -168,7 +168,8 @@ def test_a_name_stands_for_one_class(served: Served, url: str) -> None:
 
 def test_boxes_train_a_model_and_judge_it(served: Served) -> None:
     augmented = {**PREPROCESS, "augment": {"flip": 0.5, "crop": 0.1}}
-    url = register(served, "streets", preprocess=augmented, gate={"metric": "map"})
+    gate = {"metric": "ap", "label": "bar"}
+    url = register(served, "streets", preprocess=augmented, gate=gate)
     for split, first, count in (("train", 0, 60), ("validation", 100, 20)):
         labels = [{"boxes": street(first + n)[1]} for n in range(count)]
         send(served, url, labels, first=first, split=split).raise_for_status()
@@ -180,7 +181,7 @@ def test_boxes_train_a_model_and_judge_it(served: Served) -> None:
     assert baseline["map_50"] < 0.1
     assert np.mean(validation["ap"]) == pytest.approx(validation["map"])
     made = served.http.get(f"{url}/versions/{job['version']}").json()
-    assert made["reason"].startswith("promoted: validation map went from 0")
+    assert made["reason"].startswith("promoted: validation ap of 'bar' went from 0")
     assert made["verdict"]["validation"]["test"] == "bootstrap"
 
     photo, truth = street(104)

@@ -151,6 +151,8 @@ def test_average_precision_is_that_of_pycocotools(given: tuple[int, int, int, in
     assert task.metric("map_50").of_mean(found_rows) == pytest.approx(lowest, abs=1e-9)
     means = average_precisions(found_rows, np.ones((1, photos)), thresholds=10)[0].mean(axis=1)
     assert means == pytest.approx(by_class, abs=1e-9)
+    of_class = [task.metric("ap", place=kind).of_mean(found_rows) for kind in range(classes)]
+    assert of_class == pytest.approx(by_class, abs=1e-9)
 
 
 def test_a_photo_that_is_twice_in_a_set_counts_twice() -> None:
