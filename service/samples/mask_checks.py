@@ -95,11 +95,11 @@ class MaskCheck:
         try:
             return await asyncio.wait_for(_exchange(self._process, question), TIMEOUT_S)
         except asyncio.TimeoutError:
-            raise ChildDied(f"a mask was not checked within {TIMEOUT_S:g} s") from None
+            raise ChildDied(f"a photo's label was not checked within {TIMEOUT_S:g} s") from None
         except (asyncio.IncompleteReadError, ConnectionError) as error:
             code = await self._process.wait()
             await self._errors.wait()
-            told = f"the check of a mask {describe_exit(code)}{self._errors.quote()}"
+            told = f"the check of a photo's label {describe_exit(code)}{self._errors.quote()}"
             raise ChildDied(told) from error
 
     async def _end(self, process: asyncio.subprocess.Process) -> None:

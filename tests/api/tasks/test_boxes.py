@@ -166,18 +166,19 @@ def test_a_name_stands_for_one_class(served: Served, url: str) -> None:
     assert [each["pointer"] for each in problems] == ["/spec/classes"]
 
 
-def test_boxes_train_a_model_and_judge_it(served: Served) -> None:
-    augmented = {**PREPROCESS, "augment": {"flip": 0.5, "crop": 0.1}}
+def test_boxes_train_the_head_of_a_model_and_judge_it(served: Served) -> None:
+    """By views of its frozen part's features, each with the boxes of that view."""
+    augmented = {**PREPROCESS, "augment": {"flip": 0.5, "crop": 0.1, "views": 3}}
     gate = {"metric": "ap", "label": "bar"}
-    url = register(served, "streets", preprocess=augmented, gate=gate)
-    for split, first, count in (("train", 0, 60), ("validation", 100, 20)):
+    url = register(served, "streets", preprocess=augmented, gate=gate, trainable=["c.*"])
+    for split, first, count in (("train", 0, 40), ("validation", 100, 20)):
         labels = [{"boxes": street(first + n)[1]} for n in range(count)]
         send(served, url, labels, first=first, split=split).raise_for_status()
 
-    job = served.train("streets", epochs=25, batch_size=8, learning_rate=0.01, seed=1)
+    job = served.train("streets", epochs=10, batch_size=8, learning_rate=0.005, seed=1)
 
     validation, baseline = (job["metrics"][which] for which in ("validation", "baseline"))
-    assert validation["map_50"] > 0.8
+    assert validation["map_50"] > 0.6
     assert baseline["map_50"] < 0.1
     assert np.mean(validation["ap"]) == pytest.approx(validation["map"])
     made = served.http.get(f"{url}/versions/{job['version']}").json()
