@@ -1044,10 +1044,13 @@ var STATES = {
   cancelled: "cancelled"
 };
 var METRIC_WORDS = {
+  ap: "AP",
   f1: "F1",
   iou: "IoU",
   macro_f1: "macro F1",
   mae: "mean absolute error",
+  map: "mAP",
+  map_50: "mAP at 0.5",
   mean_iou: "mean IoU",
   micro_f1: "micro F1",
   r2: "R²",
@@ -1671,12 +1674,13 @@ function comparison(app, name, before, after) {
 function sample(app, { name }, id) {
   return app.resources.read(modelPath(name, `/samples/${id}`));
 }
-function prediction(app, { name, latest_version: number2 }, id) {
-  const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: number2 });
-  return app.resources.read(key, async (api, _, signal) => {
+function prediction(app, { name, latest_version: latest2 }, id, version = null) {
+  const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: version === null ? latest2 : null, version });
+  const load = async (api, _, signal) => {
     const content2 = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
-    return await api.upload(modelPath(name, "/predict"), content2, signal);
-  });
+    return await api.upload(withQuery(modelPath(name, "/predict"), { version }), content2, signal);
+  };
+  return app.resources.read(key, load, version !== null);
 }
 function triggers(app, name) {
   const path = modelPath(name, "/triggers");
@@ -3131,6 +3135,7 @@ function endedRow(job2) {
 }
 
 // src/app/boxes.ts
+var LEAST_OVERLAP = 0.5;
 var LEAST_SHOWN = 0.3;
 function takesBoxes(model2) {
   return model2.target.box_classes !== null;
@@ -3143,6 +3148,14 @@ function boxClasses({ target: { classes, box_classes: count2 } }) {
 }
 function isLikely({ probability }) {
   return (probability ?? 1) >= LEAST_SHOWN;
+}
+function without(boxes, others2) {
+  return boxes.filter(({ box, label: label2 }) => !others2.some((other) => other.label === label2 && overlap(box, other.box) >= LEAST_OVERLAP));
+}
+function overlap([x, y, width, height], [ox, oy, otherWidth, otherHeight]) {
+  const across = Math.max(0, Math.min(x + width, ox + otherWidth) - Math.max(x, ox));
+  const down = Math.max(0, Math.min(y + height, oy + otherHeight) - Math.max(y, oy));
+  return across * down / (width * height + otherWidth * otherHeight - across * down);
 }
 
 // src/daemon/npz.ts
@@ -3737,9 +3750,10 @@ function pictureView(app, model2, sample2) {
   const over2 = shown2 && isMask(label2) ? mask(app, model2.name, id, label2) : void 0;
   return canvasOf(shown2 && over2 ? overlaid(shown2, over2.painted) : shown2 ?? null);
 }
-function boxedView(model2, shown2, boxes, isNamed = false) {
+function boxedView(model2, shown2, boxes, { isNamed = false, kinds = /* @__PURE__ */ new Map() } = {}) {
   const { width, height } = ownSize(shown2);
-  return h("span", { class: "boxed" }, canvasOf(shown2), s("svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, boxes.map((each2) => boxMark(model2, each2, isNamed ? height : null))));
+  const marks = boxes.map((each2) => boxMark(model2, each2, isNamed ? height : null, { class: kinds.get(each2) ?? "" }));
+  return h("span", { class: "boxed" }, canvasOf(shown2), s("svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, marks));
 }
 function boxMark(model2, { box: [x, y, width, height], label: label2, probability }, named, attributes = {}) {
   const stroke = paintText(boxClasses(model2).indexOf(label2) + 1);
@@ -3797,6 +3811,106 @@ function series(name, { shape, values }) {
   return sparkline(shown2, `${name}: ${one.length} values`);
 }
 
+// src/views/models/answer.ts
+var BARS_SHOWN = 20;
+var NUMBERS_SHOWN2 = 50;
+var LINE_FROM = 12;
+function answerView(app, { classes, predictions: [prediction2] }, choice2) {
+  const { label: label2, probabilities } = prediction2 ?? {};
+  const nameOf3 = (index) => classes?.[index] ?? String(index);
+  if (Array.isArray(label2)) {
+    const shares = sharesOf(tensorOf(label2).values).map(([index, share]) => ({ name: nameOf3(index), index, share }));
+    return barsView(app, "Share", shares, null);
+  }
+  if (!isList(probabilities)) return null;
+  const bars = probabilities.map((share, index) => ({ name: nameOf3(index), index, share: share ?? 0 }));
+  return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice2);
+}
+function subjectOf(app, model2, known) {
+  if (fileKind(model2) === "text") return { text: texts(app, model2.name, known.id)?.[0] };
+  return takesBoxes(model2) ? { photo: picture(app, model2.name, known, true) } : {};
+}
+function predictedView(model2, { predictions: [prediction2] }, { text: text3, photo: photo2 }) {
+  const { target } = model2;
+  const { label: label2, probabilities, values, embedding, spans, boxes, score } = prediction2 ?? {};
+  if (typeof score === "number") return scoreView(score, prediction2?.threshold ?? null);
+  if (boxes) {
+    const shown2 = boxes.filter(isLikely);
+    const [few, rest] = [plural(shown2.length, "box", "boxes"), boxes.length - shown2.length];
+    const caption = `${few} predicted${rest > 0 ? `, and ${count(rest)} of less than ${percent(LEAST_SHOWN)}` : ""}`;
+    return h("figure", { class: "tried", "data-key": "predicted" }, h("figcaption", { class: "quiet" }, caption), photo2 ? boxedView(model2, photo2, shown2, { isNamed: true }) : null);
+  }
+  if (spans) {
+    const shown2 = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model2, text3 ?? "", spans))];
+    return h("figure", { class: "tried", "data-key": "predicted" }, shown2);
+  }
+  if (Array.isArray(label2)) return arrayView("predicted", label2, target.num_classes);
+  if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
+  const named = numbersOf(values);
+  if (named !== null) return h("dl", { class: "facts", "data-key": "predicted" }, named.map(([name, each2]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", { class: "number" }, each2 === null ? "–" : decimal(each2)))));
+  return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
+}
+function scoreView(score, threshold) {
+  return h(
+    "figure",
+    { class: "tried", "data-key": "predicted" },
+    h("figcaption", { class: "quiet" }, threshold === null ? "no threshold before a job has made a version" : score > threshold ? badge("held", "anomaly") : badge("latest", "normal")),
+    h("p", { class: "number" }, `score ${decimal(score)}`, threshold !== null && `, threshold ${decimal(threshold)}`),
+    threshold !== null && h("meter", { min: 0, max: 2 * threshold, high: threshold, optimum: 0, value: Math.min(score, 2 * threshold), "aria-label": "Score, up to twice the threshold" })
+  );
+}
+function takeParts(app, model2, { predictions: [prediction2] }, { name, isTaken }, take2) {
+  const { spans, boxes } = prediction2 ?? {};
+  const [label2, what] = boxes ? [{ boxes: boxes.filter(isLikely).map(({ box, label: of }) => ({ box, label: of })) }, "boxes"] : [spans?.map(({ start, end, label: of }) => ({ start, end, label: of })), "spans"];
+  return label2 === void 0 ? null : press(app, { name, label: `These ${what} are right`, stale: staleOf(model2), disabled: isTaken, run: () => take2(label2, what) });
+}
+function isList(value) {
+  return Array.isArray(value) && !Array.isArray(value[0]);
+}
+function tensorOf(nested) {
+  const shape = [];
+  for (let each2 = nested; Array.isArray(each2); each2 = each2[0]) shape.push(each2.length);
+  return { shape, values: nested.flat(Infinity).map((value) => value ?? NaN) };
+}
+function arrayView(name, nested, classes) {
+  const { shape, values } = tensorOf(nested);
+  const isMask2 = classes !== null && shape.length === 2;
+  const picture2 = isMask2 ? [3, ...shape] : shape;
+  const shown2 = { shape: [1, ...picture2], values: isMask2 ? [0, 1, 2].flatMap((part) => values.map((value) => (classColour(value)[part] ?? 0) / 255)) : values };
+  const isPicture = rasterOf(picture2) !== null;
+  return h(
+    "figure",
+    { class: "tried", "data-key": name },
+    h("figcaption", { class: "quiet" }, name),
+    (isPicture || values.length >= LINE_FROM) && tensorView(name, shown2),
+    !isPicture && h("p", { class: "number" }, values.slice(0, NUMBERS_SHOWN2).map(decimal).join("  "), values.length > NUMBERS_SHOWN2 && " …")
+  );
+}
+function barsView(app, meaning, bars, choice2) {
+  const rows = (some) => h("ul", { class: "bars" }, some.map((bar2) => barRow(app, meaning, bar2, choice2)));
+  const rest = bars.slice(BARS_SHOWN);
+  return [
+    rows(bars.slice(0, BARS_SHOWN)),
+    rest.length > 0 && h("details", { "data-key": "rest" }, h("summary", {}, `${plural(rest.length, "more class", "more classes")} of ${count(bars.length)}`), rows(rest))
+  ];
+}
+function barRow(app, meaning, { name, index, share }, choice2) {
+  return h(
+    "li",
+    { "data-key": name },
+    choice2 === null ? h("span", {}, name) : press(app, {
+      name: `${choice2.name}:${index}`,
+      label: name,
+      about: "is right",
+      stale: choice2.stale,
+      disabled: choice2.chosen === index,
+      run: () => choice2.choose(index, name)
+    }),
+    h("span", { class: "number" }, percent(share)),
+    h("meter", { min: 0, max: 1, value: share, "aria-label": `${meaning} of ${name}` })
+  );
+}
+
 // src/views/models/changed.ts
 var SHOWN_FIRST = 8;
 var TITLES = {
@@ -3823,12 +3937,32 @@ function changedView(app, model2, known, side) {
   );
 }
 function changedItem(app, model2, known, sample2) {
+  const plain2 = sampleView(app, model2, { id: sample2.id, size_bytes: 1 });
+  const { seen, found: found2 } = foundOn(app, model2, known, sample2.id);
   return h(
     "li",
     { "data-key": `changed-${sample2.id}` },
-    sampleView(app, model2, { id: sample2.id, size_bytes: 1 }),
-    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample2.id}`), says(model2, known, sample2))
+    takesBoxes(model2) && seen !== null ? seen : [plain2, seen],
+    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample2.id}`), says(model2, known, sample2), found2)
   );
+}
+function foundOn(app, model2, { versions: [first = 1, second = 1] }, id) {
+  const nothing = { seen: null, found: null };
+  if (!takesBoxes(model2) && !takesMasks(model2)) return nothing;
+  const [then, now] = [first, second].map((version) => prediction(app, model2, id, version)?.predictions[0]);
+  if (!then || !now) return nothing;
+  if (takesMasks(model2)) return { seen: [maskView(model2, first, then.label), maskView(model2, second, now.label)], found: null };
+  const [before, after] = [then, now].map(({ boxes }) => (boxes ?? []).filter(isLikely));
+  const [more, less] = [without(after, before), without(before, after)];
+  const kinds = new Map([...after.map((each2) => [each2, more.includes(each2) ? "chosen" : "thin"]), ...less.map((each2) => [each2, "lost"])]);
+  const shown2 = picture(app, model2.name, { id, size_bytes: 1 }, true);
+  return {
+    seen: shown2 ? boxedView(model2, shown2, [...after, ...less], { kinds }) : null,
+    found: h("span", { "data-key": "found" }, `finds ${count(more.length)} more (thick), ${count(less.length)} less (dashed)`)
+  };
+}
+function maskView(model2, version, label2) {
+  return Array.isArray(label2) ? arrayView(`version ${version}`, label2, model2.target.num_classes) : null;
 }
 function says(model2, { by, classes, versions: [first, second] }, sample2) {
   const answer = (value) => typeof value === "number" ? classes?.[value] ?? String(value) : value === null ? "–" : labelText(model2, value);
@@ -5716,106 +5850,6 @@ function text2(title, now, placeholder, change3) {
 }
 function shownOf(app, path) {
   return app.draft(`pages:${path}`, () => ({ pages: 1 }));
-}
-
-// src/views/models/answer.ts
-var BARS_SHOWN = 20;
-var NUMBERS_SHOWN2 = 50;
-var LINE_FROM = 12;
-function answerView(app, { classes, predictions: [prediction2] }, choice2) {
-  const { label: label2, probabilities } = prediction2 ?? {};
-  const nameOf3 = (index) => classes?.[index] ?? String(index);
-  if (Array.isArray(label2)) {
-    const shares = sharesOf(tensorOf(label2).values).map(([index, share]) => ({ name: nameOf3(index), index, share }));
-    return barsView(app, "Share", shares, null);
-  }
-  if (!isList(probabilities)) return null;
-  const bars = probabilities.map((share, index) => ({ name: nameOf3(index), index, share: share ?? 0 }));
-  return barsView(app, "Probability", bars.sort((a, b) => b.share - a.share), choice2);
-}
-function subjectOf(app, model2, known) {
-  if (fileKind(model2) === "text") return { text: texts(app, model2.name, known.id)?.[0] };
-  return takesBoxes(model2) ? { photo: picture(app, model2.name, known, true) } : {};
-}
-function predictedView(model2, { predictions: [prediction2] }, { text: text3, photo: photo2 }) {
-  const { target } = model2;
-  const { label: label2, probabilities, values, embedding, spans, boxes, score } = prediction2 ?? {};
-  if (typeof score === "number") return scoreView(score, prediction2?.threshold ?? null);
-  if (boxes) {
-    const shown2 = boxes.filter(isLikely);
-    const [few, rest] = [plural(shown2.length, "box", "boxes"), boxes.length - shown2.length];
-    const caption = `${few} predicted${rest > 0 ? `, and ${count(rest)} of less than ${percent(LEAST_SHOWN)}` : ""}`;
-    return h("figure", { class: "tried", "data-key": "predicted" }, h("figcaption", { class: "quiet" }, caption), photo2 ? boxedView(model2, photo2, shown2, true) : null);
-  }
-  if (spans) {
-    const shown2 = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model2, text3 ?? "", spans))];
-    return h("figure", { class: "tried", "data-key": "predicted" }, shown2);
-  }
-  if (Array.isArray(label2)) return arrayView("predicted", label2, target.num_classes);
-  if (Array.isArray(embedding)) return arrayView("embedding", embedding, null);
-  const named = numbersOf(values);
-  if (named !== null) return h("dl", { class: "facts", "data-key": "predicted" }, named.map(([name, each2]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", { class: "number" }, each2 === null ? "–" : decimal(each2)))));
-  return isList(probabilities) ? null : arrayView("predicted", [values ?? probabilities].flat(), null);
-}
-function scoreView(score, threshold) {
-  return h(
-    "figure",
-    { class: "tried", "data-key": "predicted" },
-    h("figcaption", { class: "quiet" }, threshold === null ? "no threshold before a job has made a version" : score > threshold ? badge("held", "anomaly") : badge("latest", "normal")),
-    h("p", { class: "number" }, `score ${decimal(score)}`, threshold !== null && `, threshold ${decimal(threshold)}`),
-    threshold !== null && h("meter", { min: 0, max: 2 * threshold, high: threshold, optimum: 0, value: Math.min(score, 2 * threshold), "aria-label": "Score, up to twice the threshold" })
-  );
-}
-function takeParts(app, model2, { predictions: [prediction2] }, { name, isTaken }, take2) {
-  const { spans, boxes } = prediction2 ?? {};
-  const [label2, what] = boxes ? [{ boxes: boxes.filter(isLikely).map(({ box, label: of }) => ({ box, label: of })) }, "boxes"] : [spans?.map(({ start, end, label: of }) => ({ start, end, label: of })), "spans"];
-  return label2 === void 0 ? null : press(app, { name, label: `These ${what} are right`, stale: staleOf(model2), disabled: isTaken, run: () => take2(label2, what) });
-}
-function isList(value) {
-  return Array.isArray(value) && !Array.isArray(value[0]);
-}
-function tensorOf(nested) {
-  const shape = [];
-  for (let each2 = nested; Array.isArray(each2); each2 = each2[0]) shape.push(each2.length);
-  return { shape, values: nested.flat(Infinity).map((value) => value ?? NaN) };
-}
-function arrayView(name, nested, classes) {
-  const { shape, values } = tensorOf(nested);
-  const isMask2 = classes !== null && shape.length === 2;
-  const picture2 = isMask2 ? [3, ...shape] : shape;
-  const shown2 = { shape: [1, ...picture2], values: isMask2 ? [0, 1, 2].flatMap((part) => values.map((value) => (classColour(value)[part] ?? 0) / 255)) : values };
-  const isPicture = rasterOf(picture2) !== null;
-  return h(
-    "figure",
-    { class: "tried", "data-key": name },
-    h("figcaption", { class: "quiet" }, name),
-    (isPicture || values.length >= LINE_FROM) && tensorView(name, shown2),
-    !isPicture && h("p", { class: "number" }, values.slice(0, NUMBERS_SHOWN2).map(decimal).join("  "), values.length > NUMBERS_SHOWN2 && " …")
-  );
-}
-function barsView(app, meaning, bars, choice2) {
-  const rows = (some) => h("ul", { class: "bars" }, some.map((bar2) => barRow(app, meaning, bar2, choice2)));
-  const rest = bars.slice(BARS_SHOWN);
-  return [
-    rows(bars.slice(0, BARS_SHOWN)),
-    rest.length > 0 && h("details", { "data-key": "rest" }, h("summary", {}, `${plural(rest.length, "more class", "more classes")} of ${count(bars.length)}`), rows(rest))
-  ];
-}
-function barRow(app, meaning, { name, index, share }, choice2) {
-  return h(
-    "li",
-    { "data-key": name },
-    choice2 === null ? h("span", {}, name) : press(app, {
-      name: `${choice2.name}:${index}`,
-      label: name,
-      about: "is right",
-      stale: choice2.stale,
-      disabled: choice2.chosen === index,
-      run: () => choice2.choose(index, name)
-    }),
-    h("span", { class: "number" }, percent(share)),
-    h("meter", { min: 0, max: 1, value: share, "aria-label": `${meaning} of ${name}` })
-  );
 }
 
 // src/views/models/complete.ts

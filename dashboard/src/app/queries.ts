@@ -92,13 +92,14 @@ export function sample(app: App, { name }: Model, id: number): Sample | null | u
   return app.resources.read<Sample>(modelPath(name, `/samples/${id}`));
 }
 
-/** What `latest` makes of a stored sample. Other samples do not make it stale. */
-export function prediction(app: App, { name, latest_version: number }: Model, id: number): Answer | null | undefined {
-  const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: number });
-  return app.resources.read<Answer>(key, async (api, _, signal) => {
+/** What `latest`, or another version, makes of a stored sample. Other samples do not make it stale. */
+export function prediction(app: App, { name, latest_version: latest }: Model, id: number, version: number | null = null): Answer | null | undefined {
+  const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: version === null ? latest : null, version });
+  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Answer> => {
     const content = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
-    return await api.upload<Answer>(modelPath(name, "/predict"), content, signal);
-  });
+    return await api.upload<Answer>(withQuery(modelPath(name, "/predict"), { version }), content, signal);
+  };
+  return app.resources.read<Answer>(key, load, version !== null);
 }
 
 export function triggers(app: App, name: string): Trigger[] | null | undefined {

@@ -72,10 +72,13 @@ export interface Measure {
 
 /** Metrics whose words are not those of their names. */
 const METRIC_WORDS: Record<string, string> = {
+  ap: "AP",
   f1: "F1",
   iou: "IoU",
   macro_f1: "macro F1",
   mae: "mean absolute error",
+  map: "mAP",
+  map_50: "mAP at 0.5",
   mean_iou: "mean IoU",
   micro_f1: "micro F1",
   r2: "R²",

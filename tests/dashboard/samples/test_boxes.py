@@ -140,3 +140,28 @@ def test_predicted_boxes_are_shown_and_kept(
     page.get_by_text("Saved as a sample with these boxes.").wait_for()
     newest = served.http.get(f"/v1/models/{NAME}/samples").json()["items"][-1]
     assert newest["label"] == {"boxes": [{"box": [3.5, 4, 20, 10], "label": "bar"}]}
+
+
+def test_what_a_version_finds_that_another_did_not_is_marked(
+    tab: Callable[..., Tab], served: Served, photos: list[int]
+) -> None:
+    del photos
+    for number, split in enumerate(("train", "train", "validation", "validation")):
+        pixels, boxes = street(20 + number)
+        post(served, png(pixels), label=json.dumps({"boxes": boxes}), split=split)
+    served.train(NAME, max_steps=2, seed=1, learning_rate=0.01)
+    page = tab(served).open(f"/models/{NAME}")
+
+    def answer(route: Any) -> None:
+        version = int(route.request.url.rpartition("=")[2])
+        other = {"box": [0, 0, 6, 6], "label": "bar", "probability": 0.8}
+        boxes = [SQUARE | {"probability": 0.9}, other if version == 1 else BAR]
+        told = {"model": NAME, "version": version, "classes": CLASSES}
+        route.fulfill(json={**told, "predictions": [{"boxes": boxes}]})
+
+    page.route(f"**/v1/models/{NAME}/predict?version=*", answer)
+    page.get_by_role("link", name="Compare", exact=True).click()
+    item = page.get_by_role("listitem").filter(has_text="finds 1 more (thick), 1 less").first
+    item.wait_for()
+    kinds = [item.locator(f".box.{kind}").count() for kind in ("thin", "chosen", "lost")]
+    assert kinds == [1, 1, 1]

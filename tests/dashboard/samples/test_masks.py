@@ -112,3 +112,19 @@ def test_a_mask_is_corrected_with_a_brush_and_a_photo_without_gets_one(
     assert np.unique(stored(served, bare)).tolist() == [0, 1]
     page.get_by_role("button", name="Undo").click()
     page.locator(f"#sample-{bare}", has_text="no label").wait_for()
+
+
+def test_the_masks_of_two_versions_are_shown_beside_each_other(
+    tab: Callable[..., Tab], served: Served, masked: list[np.ndarray]
+) -> None:
+    del masked
+    for number, split in enumerate(("train", "validation")):
+        photo, classes = (png(each) for each in scene(20 + number, size=(SIDE, SIDE)))
+        files = [("file", ("a.png", photo)), ("mask", ("a.png", classes, "image/png"))]
+        path = f"/v1/models/painted/samples?split={split}"
+        served.http.post(path, files=files).raise_for_status()
+    served.train("painted", max_steps=2, seed=1, learning_rate=0.05)
+    page = tab(served).open("/models/painted/compare?a=1&b=2")
+    item = page.get_by_role("listitem").filter(has=page.locator("figure")).first
+    for version in (1, 2):
+        item.locator(f"figure[data-key='version {version}'] canvas").wait_for()

@@ -67,7 +67,7 @@ export function predictedView(model: Model, { predictions: [prediction] }: Answe
     const shown = (boxes as Box[]).filter(isLikely);
     const [few, rest] = [plural(shown.length, "box", "boxes"), boxes.length - shown.length];
     const caption = `${few} predicted${rest > 0 ? `, and ${count(rest)} of less than ${percent(LEAST_SHOWN)}` : ""}`;
-    return h("figure", { class: "tried", "data-key": "predicted" }, h("figcaption", { class: "quiet" }, caption), photo ? boxedView(model, photo, shown, true) : null);
+    return h("figure", { class: "tried", "data-key": "predicted" }, h("figcaption", { class: "quiet" }, caption), photo ? boxedView(model, photo, shown, { isNamed: true }) : null);
   }
   if (spans) {
     const shown = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model, text ?? "", spans))];

@@ -1,13 +1,17 @@
 /** The samples that two versions predict differently, with their pictures or values. */
 
 import type { App } from "../../app/app";
+import { type Box, isLikely, takesBoxes, without } from "../../app/boxes";
 import { labelText } from "../../app/labels";
-import { showsPictures } from "../../app/pictures";
+import { takesMasks } from "../../app/masks";
+import { picture, showsPictures } from "../../app/pictures";
+import { prediction } from "../../app/queries";
 import type { Changed, Comparison, Model } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent } from "../../page/format";
 import { opener, section } from "../parts/parts";
-import { sampleView } from "../samples/content";
+import { boxedView, sampleView } from "../samples/content";
+import { arrayView } from "./answer";
 
 const SHOWN_FIRST = 8;
 const TITLES: Record<Comparison["by"], Record<"worse" | "better", string>> = {
@@ -38,12 +42,35 @@ export function changedView(app: App, model: Model, known: Comparison, side: "wo
 }
 
 function changedItem(app: App, model: Model, known: Comparison, sample: Changed): HTMLElement {
+  const plain = sampleView(app, model, { id: sample.id, size_bytes: 1 });
+  const { seen, found } = foundOn(app, model, known, sample.id);
   return h(
     "li",
     { "data-key": `changed-${sample.id}` },
-    sampleView(app, model, { id: sample.id, size_bytes: 1 }),
-    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(model, known, sample)),
+    takesBoxes(model) && seen !== null ? seen : [plain, seen],
+    h("span", { class: "says" }, h("span", { class: "quiet number" }, `sample ${sample.id}`), says(model, known, sample), found),
   );
+}
+
+/** The masks that both versions predict, or the photo with the boxes, and how these differ; null for other models. */
+function foundOn(app: App, model: Model, { versions: [first = 1, second = 1] }: Comparison, id: number): { seen: Child; found: Child } {
+  const nothing = { seen: null, found: null };
+  if (!takesBoxes(model) && !takesMasks(model)) return nothing;
+  const [then, now] = [first, second].map((version) => prediction(app, model, id, version)?.predictions[0]);
+  if (!then || !now) return nothing;
+  if (takesMasks(model)) return { seen: [maskView(model, first, then.label), maskView(model, second, now.label)], found: null };
+  const [before, after] = [then, now].map(({ boxes }) => ((boxes ?? []) as Box[]).filter(isLikely)) as [Box[], Box[]];
+  const [more, less] = [without(after, before), without(before, after)];
+  const kinds = new Map([...after.map((each): [Box, string] => [each, more.includes(each) ? "chosen" : "thin"]), ...less.map((each): [Box, string] => [each, "lost"])]);
+  const shown = picture(app, model.name, { id, size_bytes: 1 }, true);
+  return {
+    seen: shown ? boxedView(model, shown, [...after, ...less], { kinds }) : null,
+    found: h("span", { "data-key": "found" }, `finds ${count(more.length)} more (thick), ${count(less.length)} less (dashed)`),
+  };
+}
+
+function maskView(model: Model, version: number, label: unknown): Child {
+  return Array.isArray(label) ? arrayView(`version ${version}`, label, model.target.num_classes) : null;
 }
 
 function says(model: Model, { by, classes, versions: [first, second] }: Comparison, sample: Changed): Child[] {

@@ -58,10 +58,11 @@ function pictureView(app: App, model: Model, sample: Shown): HTMLElement {
   return canvasOf(shown && over ? overlaid(shown, over.painted) : (shown ?? null));
 }
 
-/** A photo with boxes over it. */
-export function boxedView(model: Model, shown: ImageBitmap, boxes: readonly Box[], isNamed = false): HTMLElement {
+/** A photo with boxes over it. kinds: CSS classes of some. */
+export function boxedView(model: Model, shown: ImageBitmap, boxes: readonly Box[], { isNamed = false, kinds = new Map<Box, string>() } = {}): HTMLElement {
   const { width, height } = ownSize(shown);
-  return h("span", { class: "boxed" }, canvasOf(shown), s("svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, boxes.map((each) => boxMark(model, each, isNamed ? height : null))));
+  const marks = boxes.map((each) => boxMark(model, each, isNamed ? height : null, { class: kinds.get(each) ?? "" }));
+  return h("span", { class: "boxed" }, canvasOf(shown), s("svg", { class: "picture", viewBox: `0 0 ${width} ${height}`, "aria-hidden": "true" }, marks));
 }
 
 /** A box in the colour of its class. height: of the photo, if the class is to be named. */
