@@ -4469,28 +4469,31 @@ function boxesView(app, model2, listed) {
   if (!shown2) return null;
   const draft = app.draft(`boxes:${model2.name}`, () => ({ sample: null, boxes: null, chosen: null, value: 0, grip: null }));
   if (draft.sample !== known.id) Object.assign(draft, { sample: known.id, boxes: null, chosen: null, grip: null });
-  const boxes = draft.boxes ?? boxesOf(known.label) ?? [];
-  const editor = new Editor(app, model2, draft, shown2, boxes);
+  const editor = new Editor(app, model2, draft, shown2, known);
   return h(
     "div",
     { class: "labelling", "data-key": `boxes-${known.id}`, role: "group", "aria-label": `Boxes of sample ${known.id}`, onkeydown: (event) => editor.press(event) },
-    surface(shown2, [canvasOf(shown2)], [boxes.map((each2, at) => editor.mark(each2, at)), editor.handles()], editor, { tabindex: -1, role: "group", "aria-label": `Photo of sample ${known.id}` }),
+    surface(shown2, [canvasOf(shown2)], [editor.boxes.map((each2, at) => editor.mark(each2, at)), editor.handles()], editor, { tabindex: -1, role: "group", "aria-label": `Photo of sample ${known.id}` }),
     editor.tools()
   );
 }
 var Editor = class {
-  constructor(app, model2, draft, size, boxes) {
+  constructor(app, model2, draft, size, known) {
     this.app = app;
     this.model = model2;
     this.draft = draft;
     this.size = size;
-    this.boxes = boxes;
+    this.known = known;
   }
   app;
   model;
   draft;
   size;
-  boxes;
+  known;
+  /** As they are now: keys are pressed faster than frames are drawn. */
+  get boxes() {
+    return this.draft.boxes ?? boxesOf(this.known.label) ?? [];
+  }
   /** The corner of the chosen box, the smallest box there, or else a new one. */
   begin(at, reach, isShifted) {
     const { draft, boxes } = this;
@@ -4507,7 +4510,7 @@ var Editor = class {
       draft.boxes = [...boxes, { box: [at.x, at.y, 0, 0], label: this.nameOf(draft.value) }];
       draft.chosen = boxes.length;
     } else draft.chosen = nearest2;
-    const before = (draft.boxes ?? boxes)[draft.chosen]?.box ?? [at.x, at.y, 0, 0];
+    const before = this.boxes[draft.chosen]?.box ?? [at.x, at.y, 0, 0];
     draft.grip = { edges: nearest2 === void 0 ? [0, 0, 1, 1] : WHOLE2, from: at, before, isNew: nearest2 === void 0 };
     this.app.draw();
   }
@@ -4542,7 +4545,7 @@ var Editor = class {
     else if (move) {
       const step2 = event.ctrlKey ? 1 : KEY_SHARE * this.size.width;
       this.change(draft.chosen, { box: this.moved(held.box, event.shiftKey ? [0, 0, 1, 1] : WHOLE2, move[0] * step2, move[1] * step2) });
-      void this.save(draft.boxes ?? boxes);
+      void this.save(this.boxes);
     } else return;
     event.preventDefault();
   }
@@ -4607,7 +4610,7 @@ var Editor = class {
     draft.value = value;
     if (draft.chosen !== null && this.boxes[draft.chosen]) {
       this.change(draft.chosen, { label: this.nameOf(value) });
-      void this.save(draft.boxes ?? this.boxes);
+      void this.save(this.boxes);
     } else this.app.draw();
   }
   remove() {
@@ -4617,7 +4620,7 @@ var Editor = class {
     void this.save(left);
   }
   change(place, change3) {
-    this.draft.boxes = (this.draft.boxes ?? this.boxes).map((each2, at) => at === place ? { ...each2, ...change3 } : each2);
+    this.draft.boxes = this.boxes.map((each2, at) => at === place ? { ...each2, ...change3 } : each2);
     this.app.draw();
   }
   /** The sides once these edges have moved, within the photo. */

@@ -24,6 +24,13 @@ def photos(served: Served) -> list[int]:
     return [sent(served, [BAR, SQUARE]), int(post(served, png(street(1)[0]))["ids"][0])]
 
 
+FASTER_THAN_FRAMES = """() => {
+  for (const [key, held] of [["2", {}], ["ArrowRight", {}], ["ArrowUp", { shiftKey: true }]]) {
+    const options = { key, ctrlKey: key !== "2", bubbles: true, ...held };
+    document.activeElement.dispatchEvent(new KeyboardEvent("keydown", options));
+  }
+}"""
+"""Gives a box its second class, moves it right and makes it less high."""
 BAR = {"box": [4, 6, 20, 8], "label": "bar"}
 SQUARE = {"box": [30, 20, 12, 12], "label": "square"}
 
@@ -110,8 +117,7 @@ def test_boxes_are_drawn_by_keys_alone(
     editor.get_by_role("button", name="Add a box").press("Enter")
     box = editor.get_by_role("button", name="square at 16, 12, 32 by 24")
     box.focus()
-    for key in ("2", "Control+ArrowRight", "Control+Shift+ArrowUp"):
-        page.keyboard.press(key)
+    page.evaluate(FASTER_THAN_FRAMES)
     editor.get_by_role("button", name="bar at 17, 12, 32 by 23").wait_for()
     wait_until(
         lambda: boxes_of(served, sample) == [{"box": [17, 12, 32, 23], "label": "bar"}],

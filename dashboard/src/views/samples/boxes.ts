@@ -5,7 +5,7 @@ import { type Box, boxClasses, boxesOf, type Sides, takesBoxes } from "../../app
 import type { Point } from "../../app/masks";
 import { photo, type Size } from "../../app/pictures";
 import { label, type Listed, workOf } from "../../app/samples";
-import type { Model } from "../../daemon/types";
+import type { Model, Sample } from "../../daemon/types";
 import { type Child, h, s } from "../../page/dom";
 import { opener } from "../parts/parts";
 import { CLASS_KEYS, MOVES, swatch } from "./brush";
@@ -42,12 +42,11 @@ export function boxesView(app: App, model: Model, listed: Listed | null | undefi
   if (!shown) return null;
   const draft = app.draft<Draft>(`boxes:${model.name}`, () => ({ sample: null, boxes: null, chosen: null, value: 0, grip: null }));
   if (draft.sample !== known.id) Object.assign(draft, { sample: known.id, boxes: null, chosen: null, grip: null });
-  const boxes = draft.boxes ?? boxesOf(known.label) ?? [];
-  const editor = new Editor(app, model, draft, shown, boxes);
+  const editor = new Editor(app, model, draft, shown, known);
   return h(
     "div",
     { class: "labelling", "data-key": `boxes-${known.id}`, role: "group", "aria-label": `Boxes of sample ${known.id}`, onkeydown: (event: KeyboardEvent) => editor.press(event) },
-    surface(shown, [canvasOf(shown)], [boxes.map((each, at) => editor.mark(each, at)), editor.handles()], editor, { tabindex: -1, role: "group", "aria-label": `Photo of sample ${known.id}` }),
+    surface(shown, [canvasOf(shown)], [editor.boxes.map((each, at) => editor.mark(each, at)), editor.handles()], editor, { tabindex: -1, role: "group", "aria-label": `Photo of sample ${known.id}` }),
     editor.tools(),
   );
 }
@@ -58,8 +57,13 @@ class Editor {
     private readonly model: Model,
     private readonly draft: Draft,
     private readonly size: Size,
-    private readonly boxes: Box[],
+    private readonly known: Sample,
   ) {}
+
+  /** As they are now: keys are pressed faster than frames are drawn. */
+  get boxes(): Box[] {
+    return this.draft.boxes ?? boxesOf(this.known.label) ?? [];
+  }
 
   /** The corner of the chosen box, the smallest box there, or else a new one. */
   begin(at: Point, reach: number, isShifted: boolean): void {
@@ -77,7 +81,7 @@ class Editor {
       draft.boxes = [...boxes, { box: [at.x, at.y, 0, 0], label: this.nameOf(draft.value) }];
       draft.chosen = boxes.length;
     } else draft.chosen = nearest;
-    const before = (draft.boxes ?? boxes)[draft.chosen]?.box ?? [at.x, at.y, 0, 0];
+    const before = this.boxes[draft.chosen]?.box ?? [at.x, at.y, 0, 0];
     draft.grip = { edges: nearest === undefined ? [0, 0, 1, 1] : WHOLE, from: at, before, isNew: nearest === undefined };
     this.app.draw();
   }
@@ -116,7 +120,7 @@ class Editor {
     else if (move) {
       const step = event.ctrlKey ? 1 : KEY_SHARE * this.size.width;
       this.change(draft.chosen, { box: this.moved(held.box, event.shiftKey ? [0, 0, 1, 1] : WHOLE, move[0] * step, move[1] * step) });
-      void this.save(draft.boxes ?? boxes);
+      void this.save(this.boxes);
     } else return;
     event.preventDefault();
   }
@@ -186,7 +190,7 @@ class Editor {
     draft.value = value;
     if (draft.chosen !== null && this.boxes[draft.chosen]) {
       this.change(draft.chosen, { label: this.nameOf(value) });
-      void this.save(draft.boxes ?? this.boxes);
+      void this.save(this.boxes);
     } else this.app.draw();
   }
 
@@ -198,7 +202,7 @@ class Editor {
   }
 
   private change(place: number, change: Partial<Box>): void {
-    this.draft.boxes = (this.draft.boxes ?? this.boxes).map((each, at) => (at === place ? { ...each, ...change } : each));
+    this.draft.boxes = this.boxes.map((each, at) => (at === place ? { ...each, ...change } : each));
     this.app.draw();
   }
 
