@@ -32,6 +32,7 @@ from service.prediction.predictor import Prediction, Serving
 from service.prediction.results import Wanted, interpret
 from service.samples.ingest.require import require_tensors, takes_files
 from service.samples.ingest.texts import texts_of
+from service.training.tasks import TASKS
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.versions import Version
@@ -239,7 +240,8 @@ def _json(serving: Serving, fields: Fields, ids: list[int] | None) -> Written:
         about["ids"] = ids
     if MASKS in fields:
         fields = {**fields, MASKS: as_runs(fields[MASKS], classes)}
-    return as_json(fields, names=classes, of_values=target.number_names, **about), {}
+    of_values = target.number_names if TASKS[serving.model.loss].takes_class_names else ()
+    return as_json(fields, names=classes, of_values=of_values, **about), {}
 
 
 def _npz(_: Serving, fields: Fields, ids: list[int] | None) -> Written:

@@ -14,7 +14,7 @@ from service.training.forward.graph import Graph
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, reads
 from service.training.graph.passes.simplify import prune
-from storage.records.signatures import NO_TARGET, TargetSpec, TensorSpec
+from storage.records.signatures import IGNORED, NO_TARGET, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -39,11 +39,12 @@ def inputs_of(graph: onnx.GraphProto, output: str, *, shapes: bool = True) -> se
     return needed
 
 
-def read_labels(graph: onnx.GraphProto, output: str, classes: int) -> None:
-    """Read no label for the output, and boxes from one input. classes: how many are named."""
+def read_labels(graph: onnx.GraphProto, output: str, classes: Sequence[str]) -> None:
+    """Read no label for the output, and boxes or several numbers from one input. classes: names."""
     count_rows_by_inputs(graph, output)
     if classes:
-        join_boxes(graph, output, classes)
+        join_boxes(graph, output, len(classes))
+        join_numbers(graph, output, classes)
 
 
 def count_rows_by_inputs(graph: onnx.GraphProto, output: str) -> None:
@@ -150,6 +151,43 @@ def _taken_apart(
     return nodes, tensors
 
 
+def join_numbers(graph: onnx.GraphProto, output: str, names: Sequence[str]) -> None:
+    """Make inputs of these names of one label, if the loss alone reads them, a number a sample.
+
+    What is not known is NaN in the label, and IGNORED in an input of integers, which PyTorch's
+    losses of classes leave out.
+    """
+    given = {value.name: value for value in graph.input if value.name in names}
+    if len(names) < 2 or given.keys() != {*names} or inputs_of(graph, output) & given.keys():
+        return
+    if any(_dims(value)[1:] not in ([], [1]) for value in given.values()):
+        return
+    node, made = onnx.helper.make_node, []
+    constants: dict[str, Any] = {f"{trial.NUMBERS}/ignored": np.array(IGNORED, np.float32)}
+    for place, name in enumerate(names):
+        kind = given[name].type.tensor_type.elem_type
+        at, number, unknown, known = (
+            f"{trial.NUMBERS}/{name}/{part}" for part in ("at", "number", "unknown", "known")
+        )
+        constants[at] = np.array([place] if len(_dims(given[name])) > 1 else place)
+        made.append(node("Gather", [trial.NUMBERS, at], [number], axis=1))
+        if np.issubdtype(onnx.helper.tensor_dtype_to_np_dtype(kind), np.integer):
+            made.append(node("IsNaN", [number], [unknown]))
+            made.append(node("Where", [unknown, f"{trial.NUMBERS}/ignored", number], [known]))
+            number = known
+        made.append(node("Cast", [number], [name], to=kind))
+    graph.initializer.extend(onnx.numpy_helper.from_array(v, k) for k, v in constants.items())
+    label = duplicate(given[names[0]])
+    label.name, label.type.tensor_type.elem_type = trial.NUMBERS, onnx.TensorProto.FLOAT
+    del label.type.tensor_type.shape.dim[1:]
+    label.type.tensor_type.shape.dim.add().dim_value = len(names)
+    nodes = [duplicate(node) for node in graph.node]
+    inputs = [duplicate(value) for value in graph.input if value.name not in given]
+    for field, values in ((graph.node, [*made, *nodes]), (graph.input, [*inputs, label])):
+        del field[:]
+        field.extend(values)
+
+
 def _dims(value: onnx.ValueInfoProto) -> list[int | None]:
     shape = value.type.tensor_type.shape
     return [each.dim_value if each.HasField("dim_value") else None for each in shape.dim]
@@ -164,13 +202,17 @@ def target_spec(specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) ->
         assert classes is not None
         shape = specs[0].shape
         return TargetSpec(JOINED, "float32", shape, classes=classes, box_classes=len(classes))
+    if [each.name for each in specs] == [trial.NUMBERS]:
+        shape = specs[0].shape
+        return TargetSpec(trial.NUMBERS, "float32", shape, classes=classes, may_ignore=True)
     if len(specs) > 1:
         shown = ", ".join(f'"{each.name}"' for each in specs)
         raise refuse(
             PLACE,
-            f"{len(specs)} inputs are read by the loss alone: {shown}; a sample has one label, so"
-            " export them as one input, which the model takes apart, or for boxes on photos as"
-            f" {BOXES}, {CLASSES} and {COUNT}, with the names of classes in the spec",
+            f"{len(specs)} inputs are read by the loss alone: {shown}; name them in spec.classes"
+            " if each is one number a sample, or export them as one input, which the model takes"
+            f" apart, or for boxes on photos as {BOXES}, {CLASSES} and {COUNT}, with the names of"
+            " classes in the spec",
         )
     if classes is not None and (not specs or specs[0].dtype != "int64" or specs[0].shape):
         raise refuse("/spec/classes", "the label is no class index, so leave the classes out")

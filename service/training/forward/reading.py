@@ -152,7 +152,7 @@ def _open(
         notes.append(signature.FOR_TEXTS)
     output = select_output(graph, output, notes, loss=loss_output)
     if loss_output is not None:
-        own_loss.read_labels(graph.proto, output, len(classes or ()))
+        own_loss.read_labels(graph.proto, output, classes or ())
         keep_outputs(graph, [output, loss_output], notes)  # an unread input is no label
     return graph, output
 

@@ -26,6 +26,9 @@ Feeds = dict[str, NDArray[np.generic]]
 Array = NDArray[np.generic]
 
 _SOURCE = re.compile(r"/\S+\.(?:cc|h):\d+ (?:.*?(?=\[ONNXRuntimeError\]))?")
+NUMBERS = "hone.numbers"
+"""The label that several inputs are made of; they may be classes, so what is drawn is from 0 to 1.
+See service/training/forward/own_loss.py."""
 _SEE_THROUGH = ("Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose")
 
 
@@ -104,7 +107,8 @@ def _draw(graph: Graph, name: str, sizes: tuple[int, int], rng: np.random.Genera
         return np.ones(shape, dtype)
     if np.issubdtype(dtype, np.integer):
         return rng.integers(0, table_size(graph, name), shape).astype(dtype)
-    return rng.standard_normal(shape).astype(dtype)
+    numbers = rng.random(shape) if name == NUMBERS else rng.standard_normal(shape)
+    return numbers.astype(dtype)
 
 
 def table_size(graph: Graph, name: str, depth: int = 8) -> int:

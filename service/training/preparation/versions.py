@@ -73,8 +73,7 @@ def _uploaded(path: Path, forward: ForwardModel) -> tuple[onnx.ModelProto, list[
     target = forward.signature.target.name
     if not any(forward.output in node.output for node in uploaded.graph.node):
         uploaded = normalize(uploaded, []).model  # a function of the model hides it
-    classes = forward.signature.target.box_classes or 0
-    own_loss.read_labels(uploaded.graph, forward.output, classes)
+    own_loss.read_labels(uploaded.graph, forward.output, forward.signature.target.classes or ())
     kept = own_loss.as_apps_get_it(uploaded, loss, target, output=forward.output)
     lost = {value.name for value in uploaded.graph.output} - {v.name for v in kept.graph.output}
     lacks = [f'the output "{name}"' for name in sorted(lost)]

@@ -8,9 +8,12 @@ from typing import Any
 
 from service.training.engine import Array
 from service.training.engines.runtime import check_memory, onnxruntime
+from service.training.errors import SamplesInvalid
 
 OPTIONS = onnxruntime.RunOptions()
 """Those of any run: without them, the runtime makes some for each, which takes 0.4 µs."""
+BEYOND = ("Out of range value in index", "indices element out of data bounds")
+"""What the runtime says of an index beyond a tensor, in GatherElements and in Gather."""
 
 
 Memory = Mapping[str, Any]
@@ -73,11 +76,14 @@ class Binding:
         return result
 
     def run(self) -> None:
-        """Raises MemoryError."""
+        """Raises MemoryError, and SamplesInvalid for an index that the model has nothing at."""
         try:
             self._session.run_with_iobinding(self._binding, OPTIONS)
         except RuntimeError as error:
             check_memory(error)
+            if any(each in str(error) for each in BEYOND):
+                detail = "the model has nothing at an index that a label or an input of a sample is"
+                raise SamplesInvalid(f"{detail}; correct it, or delete the sample") from error
             raise
 
     @property
