@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 CHOICES = {"layout": ("time_first", "channels_first"), "label": ("majority", "last")}
 """The choices; the first is the default."""
-LONGEST = 1_000_000
+LONGEST = 100_000
 CHANNEL, HORIZON = "channel", "horizon"
 """The fields of a forecast, whose horizon has at most so many rows."""
 FIELDS = (*STANDARDIZE_FIELDS, *CHOICES, "length", "stride", "forecast")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from hashlib import sha256
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -167,10 +168,16 @@ class Cutter:
         kind, length, stride = self._kind, self._kind.length, self._kind.stride
         whole = self._records.view(tensors.little_endian(self._spec.dtype))
         starts = range(0, len(whole) - span + 1, stride)
+        runs, most = self._runs(), len(whole) - 1
         step = max(1, BYTES_AT_ONCE // (length * self._records.shape[1]))
         for first in range(0, len(starts), step):
             some = starts[first : first + step]
-            kept = [at for at in some if self._is_kept(at, whole[at : at + length])]
+            if some and self._phase is None:
+                digest = sha256(np.ascontiguousarray(whole[:length]).tobytes()).digest()
+                self._phase = digest[0] % PARTS
+            ends = [(at, min(at + self._span - 1, most)) for at in some]
+            kept = [at for at, end in ends if self._is_kept(at, end, runs)]
+            self.left_out += len(some) - len(kept)
             if kept:
                 windows = np.stack([whole[at : at + length] for at in kept])
                 samples = self._samples(kind.laid(windows), kept)
@@ -191,19 +198,21 @@ class Cutter:
         samples.columns["split"] = [self._split_of(at) for at in starts]
         return samples
 
-    def _is_kept(self, at: int, window: NDArray[np.generic]) -> bool:
-        rows = self._rows[at : at + self._span]
-        if self._phase is None:
-            digest = sha256(np.ascontiguousarray(window).tobytes()).digest()
-            self._phase = digest[0] % PARTS
-        splits = {row.get("split") for row in rows if row is not None}
-        ends = (self._start + at, self._start + at + len(rows) - 1)
-        named = self._split is not None or splits != {None}
-        is_kept = None not in rows and len(splits) == 1
-        if is_kept and not named and self._kind.stride < self._kind.length:
-            is_kept = self._part_split(ends[0]) is self._part_split(ends[1])
-        self.left_out += not is_kept
-        return is_kept
+    def _runs(self) -> NDArray[np.int64]:
+        """(rows,): the number of the run of rows of one split, or of bad ones, that each is in."""
+        marks = [False if row is None else row.get("split") for row in self._rows]
+        changes = [before is not now for before, now in pairwise(marks)]
+        return np.cumsum([0, *changes], dtype=np.int64)
+
+    def _is_kept(self, at: int, end: int, runs: NDArray[np.int64]) -> bool:
+        """Whether the rows from `at` to `end` are good, and of one split."""
+        row = self._rows[at]
+        if row is None or runs[at] != runs[end]:
+            return False
+        named = self._split is not None or row.get("split") is not None
+        if named or self._kind.stride >= self._kind.length:
+            return True
+        return self._part_split(self._start + at) is self._part_split(self._start + end)
 
     def _split_of(self, at: int) -> Split | None:
         row = self._rows[at]

@@ -32,7 +32,7 @@ def calibrate(normal: PerSample, rate: float) -> ScoreThreshold | None:
     count = len(normal)
     if not count:
         return None
-    place = min(count, ceil((count + 1) * (1 - rate)))
+    place = min(count, ceil((count + 1) * (1 - rate) - 1e-9))
     return ScoreThreshold(float(np.sort(normal)[place - 1]), rate, count)
 
 

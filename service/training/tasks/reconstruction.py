@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 NORMAL, ANOMALOUS = 0, 1
 NAMES = ("normal", "anomalous")
 AUROC = "auroc"
-ENDS = 2**31 - 1
+END = 2**31 - 1
+"""Beyond the numbers of any target."""
 
 
 def scores(output: Array, target: Array) -> PerSample:
@@ -147,7 +148,8 @@ class Reconstruction(LearningTask):
 
     def targets(self, labels: Array, inputs: Sequence[Array]) -> Array:
         numbers: NDArray[Any] = columns(inputs[0])
-        return np.concatenate([labels[:, None].astype(numbers.dtype), numbers], axis=1)
+        dtype = numbers.dtype if numbers.dtype.kind == "f" else np.float32
+        return np.concatenate([labels[:, None], numbers], axis=1, dtype=dtype, casting="unsafe")
 
     def metric_on(
         self, count: Callable[[], Sequence[int]], name: str, target: TargetSpec
@@ -159,7 +161,7 @@ class Reconstruction(LearningTask):
         """The squared error of each number, of normal samples."""
         assert inputs.target is not None
         output, target = inputs.output, inputs.target
-        error = output - target.slice([1], [ENDS], [1]).reshape_like(output)
+        error = output - target.slice([1], [END], [1]).reshape_like(output)
         normal = (1 - target.slice([0], [1], [1])).reshape(-1, *[1] * (output.rank - 1))
         scale = by_position(inputs.scale, output, output.axes(None)[1:]) * normal
         return LossAndGradient(total(error * error, scale), (error * 2 * scale).known_like(output))
