@@ -130,7 +130,7 @@ def assert_read(folder: Path) -> None:
     """What is found are labels; each is stored, or refused with a reason."""
     found: list[media.Media] = []
     with suppress(Failure):
-        found, faults = media.find(folder, classes=CLASSES, skip=False)
+        found, faults = media.find(folder, classes=None, of_boxes=CLASSES, skip=False)
         assert not faults
     for each in found:
         assert each.path == folder / "images/a.png"

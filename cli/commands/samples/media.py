@@ -43,18 +43,24 @@ class Media(Struct, frozen=True):
 
 
 def find(
-    source: Path, *, classes: Sequence[str] | None, skip: bool, of_texts: bool = False
+    source: Path,
+    *,
+    classes: Sequence[str] | None,
+    of_boxes: Sequence[str] | None = None,
+    skip: bool,
+    of_texts: bool = False,
 ) -> tuple[list[Media], list[dict[str, str]]]:
     """The file, or all files below the folder, by path; and the faults of those left out.
 
     classes: a file's label is the nearest folder above it that is named like a class; None labels
-    nothing. If all files are in one folder that is not named so, none is labelled. skip: leave out
+    nothing. If all files are in one folder that is not named so, none is labelled. of_boxes: the
+    classes that boxes may have, None if the model has no names of classes. skip: leave out
     files without a class. of_texts: whether a folder's files are texts, not images or recordings.
     Raises Failure before anything is sent.
     """
     if not source.is_dir():
         return [Media(source, _size_of(source))], []
-    if (labelled := _with_labels(source, classes)) is not None:
+    if (labelled := _with_labels(source, of_boxes)) is not None:
         return labelled, []
     endings = TEXTS if of_texts else [each for each in ENDINGS if each not in TEXTS]
     paths = sorted(path for path in source.rglob("*") if _is_media(path, endings))

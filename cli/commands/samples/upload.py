@@ -119,14 +119,16 @@ def add_media(
     client: Client, model: str, source: Path, *, params: dict[str, str], to: str = "samples"
 ) -> dict[str, Any]:
     """Send a file, or all files of a folder; params: of the query. to: the model's route."""
-    classes, of_texts = None, False
+    classes, of_boxes, of_texts = None, None, False
     if source.is_dir():
         known = client.get(model_path(model))
+        of_boxes = known["target"]["classes"]
         classes = None if "label" in params else _folder_names(known)
         of_texts = any(each["kind"] == "text" for each in known["preprocess"])
     path = model_path(model, to)
+    skip = "on_error" in params
     found, faults = media.find(
-        source, classes=classes, skip="on_error" in params, of_texts=of_texts
+        source, classes=classes, of_boxes=of_boxes, skip=skip, of_texts=of_texts
     )
     with bar(sum(each.size_bytes for each in found), source.name) as advance:
         try:

@@ -40,52 +40,70 @@ def folder(tmp_path: Path) -> Path:
 
 def found(folder: Path) -> dict[str, Any]:
     """Labels by photo, as they are sent."""
-    files, _ = media.find(folder, classes=CLASSES, skip=False)
+    files, _ = media.find(folder, classes=None, of_boxes=CLASSES, skip=False)
     return {each.path.relative_to(folder / "images").as_posix(): each.label for each in files}
 
 
-def test_boxes_come_from_a_folder_and_go_to_another(
-    honed: Callable[..., Any], client: Client, tmp_path: Path
-) -> None:
-    name = "boxes-of-folders"
+STREETS = {PurePath("train", f"{seed}.png"): street(seed) for seed in range(3)}
+
+
+@pytest.fixture
+def finder(honed: Callable[..., Any], tmp_path: Path, request: pytest.FixtureRequest) -> str:
+    """A model to which COCO's folder `given` was sent."""
+    name = request.node.name[:64]
     (tmp_path / "model.onnx").write_bytes(box_model())
     added = honed(
         *("models", "add", tmp_path / "model.onnx", "--name", name, "--loss", "detection"),
         *("--class", "square", "--class", "bar", "--preprocess", json.dumps(PREPROCESS)),
     )
     assert added.returncode == 0, added.stderr
-    photos = {PurePath("train", f"{seed}.png"): street(seed) for seed in range(3)}
-    for place, (pixels, _) in photos.items():
+    for place, (pixels, _) in STREETS.items():
         file = tmp_path / "given/images" / place
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_bytes(png(pixels))
-    written = {place: (pixels.shape[:2], boxes) for place, (pixels, boxes) in photos.items()}
+    written = {place: (pixels.shape[:2], boxes) for place, (pixels, boxes) in STREETS.items()}
     coco.write(tmp_path / "given", written, ["square", "bar", "yak"])
     sent = honed("samples", "add", name, tmp_path / "given", "--split", "train")
     assert "3 accepted" in sent.stdout, sent.stderr
-    (tmp_path / "given/images/train/2.png").unlink()
-    refused = honed("samples", "add", name, tmp_path / "given")
-    assert refused.returncode == 1
-    assert "names the photo 'train/2.png'" in refused.stderr
+    return name
 
+
+def test_boxes_come_from_a_folder_and_go_to_another(
+    honed: Callable[..., Any], client: Client, finder: str, tmp_path: Path
+) -> None:
     for form in ("coco", "yolo"):
-        done = honed("samples", "export", name, tmp_path / form, "--as", form, "--split", "train")
+        done = honed("samples", "export", finder, tmp_path / form, "--as", form, "--split", "train")
         assert f"{form}: 3 photos with boxes" in done.stdout, done.stderr
-        again = honed("samples", "add", name, tmp_path / form)
+        again = honed("samples", "add", finder, tmp_path / form)
         assert "0 accepted, 3 duplicates" in again.stdout, again.stderr
-    labels = [each["label"] for each in client.items(model_path(name, "samples"))]
-    assert labels == [{"boxes": boxes} for _, boxes in photos.values()]
+    labels = [each["label"] for each in client.items(model_path(finder, "samples"))]
+    assert labels == [{"boxes": boxes} for _, boxes in STREETS.values()]
+    twice = honed("samples", "export", finder, tmp_path / "coco", "--as", "coco")
+    assert "coco: File exists" in twice.stderr
     listed = honed("samples", "list", name).stdout
     assert "2 square" in listed
-    (first, *_) = client.items(model_path(name, "samples"))
-    assert "box      square 51, 0, 12, 12\n" in honed("samples", "show", name, first["id"]).stdout
-    asked = ("predict", name, tmp_path / "given/images/train/1.png")
+    (first, *_) = client.items(model_path(finder, "samples"))
+    assert "box      square 51, 0, 12, 12\n" in honed("samples", "show", finder, first["id"]).stdout
+    asked = ("predict", finder, tmp_path / "given/images/train/1.png")
     told = json.loads(honed(*asked, "--json").stdout)["predictions"][0]["boxes"]
     rows = honed(*asked).stdout.splitlines()[2:]
     assert len(rows) == len(told)
     assert rows[0].startswith(f"{told[0]['label']} {told[0]['box'][0]:.4g}, ")
-    twice = honed("samples", "export", name, tmp_path / "coco", "--as", "coco")
-    assert "coco: File exists" in twice.stderr
+
+
+def test_folders_with_what_a_model_lacks_are_refused_before_anything_is_sent(
+    honed: Callable[..., Any], finder: str, tmp_path: Path
+) -> None:
+    file, photos = tmp_path / "given/instances.json", tmp_path / "given/images"
+    file.write_text(file.read_text().replace("square", "cow"))
+    unknown = honed("samples", "add", finder, tmp_path / "given")
+    assert "a box of 'cow'; the model's classes are square, bar" in unknown.stderr
+    (photos / "train/2.png").unlink()
+    refused = honed("samples", "add", finder, tmp_path / "given")
+    assert refused.returncode == 1
+    assert "names the photo 'train/2.png'" in refused.stderr
+    bare = honed("samples", "add", finder, photos, "--allow-duplicates")
+    assert "2 accepted" in bare.stdout, bare.stderr
 
 
 @pytest.mark.parametrize("form", [coco, yolo])
@@ -101,7 +119,7 @@ def test_what_is_written_is_read_as_it_was(form: Any, has_names: bool, folder: P
     names = CLASSES if has_names else range(2)
     form.write(folder, {PurePath(each): (SIZE, boxes[each]) for each in boxes}, names)
 
-    files, _ = media.find(folder, classes=CLASSES if has_names else None, skip=False)
+    files, _ = media.find(folder, classes=None, of_boxes=CLASSES if has_names else None, skip=False)
     assert [each.label for each in files] == [{"boxes": each} for each in boxes.values()]
 
 
@@ -131,7 +149,7 @@ def test_coco_is_found_where_tools_write_it(place: str, folder: Path) -> None:
     file.write_text(json.dumps(document(images=images, annotations=[annotation, crowd])))
     source = folder / "train" if place.startswith("train") else folder
 
-    files, _ = media.find(source, classes=CLASSES, skip=False)
+    files, _ = media.find(source, classes=None, of_boxes=CLASSES, skip=False)
 
     label = {"boxes": [{"box": [1, 2, 3, 4], "label": "cat"}]}
     assert [(each.path, each.label) for each in files] == [(photo, label)]
@@ -164,7 +182,7 @@ def test_what_is_wrong_with_coco_is_told(changes: dict[str, Any], told: str, fol
     file = folder / "images/train/instances.json"
     file.write_text(json.dumps(document(**changes)))
     with pytest.raises(Failure) as failed:
-        media.find(folder / "images/train", classes=CLASSES, skip=False)
+        media.find(folder / "images/train", classes=None, of_boxes=CLASSES, skip=False)
     assert told in failed.value.args[0]
     assert "1.png" in failed.value.args[0] or str(file) in failed.value.args[0]
 
