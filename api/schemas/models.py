@@ -147,7 +147,8 @@ class ModelSpecBody(Request):
     """The description of a model at registration; only name and loss are required.
 
     trainable: glob patterns over initializer names, "last:N" for the last N layers, "head" for the
-    last, or adapters, once; one may stand alone; default: every float weight. loss: a name, or a
+    last, or adapters, once; one may stand alone; default: every float weight. classes: names, of
+    classes or of the numbers of a label. loss: a name, or a
     tensor that the model itself computes. output: the tensor that the loss takes, and that apps
     get; default: the graph's only output beside its loss. duplicates: `keep` stores samples with
     equal inputs, for sensors that repeat themselves. features: names of CSV columns, in the order

@@ -65,7 +65,7 @@ def file_options(command: Command) -> Command:
             "classes",
             multiple=True,
             metavar="NAME",
-            help="Name of a class; repeat the option for each class, in order.",
+            help="Name of a class, or of a number of the label; repeat it for each, in order.",
         ),
         click.option(
             "--preprocess",

@@ -112,8 +112,9 @@ def merge_gate(
     if metric not in known:
         detail = f"a model with loss {loss} is measured by {' or '.join(known)}"
         problems.append(Problem("/gate/metric", detail))
-    elif wrong := _label_problem(metric, merged.get("label"), task, classes):
-        problems.append(Problem("/gate/label", wrong))
+    elif {"metric", "label"} & change.keys():  # a class may have been renamed since
+        wrong = _label_problem(metric, merged.get("label"), task, classes)
+        problems += [] if wrong is None else [Problem("/gate/label", wrong)]
     for at, guard in enumerate(change.get("guard") or ()):
         unfit = _floor_problem(convert(guard, Floor), task, classes)
         if unfit is not None:

@@ -107,6 +107,10 @@ def test_a_figure_of_a_class_that_is_gone_promotes_nothing(served: Served) -> No
     made = version(served, name, served.train(name, max_steps=2)["version"])
     assert made["promoted"] is False
     assert "nothing in the validation samples tells its recall of 'fire'" in made["reason"]
+    url = f"/v1/models/{name}"
+    served.http.patch(url, json={"gate": {"margin": 0.2}}).raise_for_status()
+    assert served.http.patch(url, json={"gate": {"label": "fire"}}).status_code == 422
+    served.http.patch(url, json={"gate": {"label": "flames"}}).raise_for_status()
 
 
 @pytest.mark.parametrize(
