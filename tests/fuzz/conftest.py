@@ -45,6 +45,8 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
     several = (TensorSpec("ids", "int64", (2,)), TensorSpec("flag", "bool", ()))
     sound = Signature((TensorSpec("sound", "float32", (16, 26)),), CLASSES)
     ids = Signature((TensorSpec("input_ids", "int64", (8,)),), CLASSES)
+    series = Signature((TensorSpec("x", "float32", (3, 2)),), replace(VALUES, shape=(1,)))
+    ahead = {"kind": "windows", "stride": 1, "forecast": {"channel": "b", "horizon": 2}}
     picture = Signature((TensorSpec("image", "float32", (3, 4, 4)),), CLASSES)
 
     def add(name: str, signature: Signature, **fields: Any) -> Model:
@@ -68,6 +70,7 @@ def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doors]:
             loss="token_classification",
             preprocess=parse({"kind": "text"}, ids, text=TOKENIZER),
         ),
+        forecasts=add("forecasts", series, loss="mse", preprocess=parse(ahead, series)),
     )
     store.close()
 

@@ -163,6 +163,25 @@ def test_csv(doors: Doors, body_path: Path, r: Random) -> None:
     refused_or_done(lambda: store_csv(doors.store, doors.classes, body_path, options))
 
 
+SERIES = [
+    as_body({"recording": [[at, -at] for at in range(8)]}),
+    "\n".join(["a,b,split", *(f"{at},{at / 2},train" for at in range(8))]).encode(),
+]
+
+
+@FUZZ
+@given(r=RANDOM)
+def test_recordings_of_rows(doors: Doors, body_path: Path, r: Random) -> None:
+    model, options = doors.forecasts, csv_options(r)
+    rows = as_body({"recording": listed(json_value, 9)(r), **nearly(["split"], json_value)(r)})
+    body = r.choice((damaged(r, SERIES[0]), rows))
+    refused_or_done(lambda: store_json(doors.store, model, body, options))
+    body_path.write_bytes(r.choice((damaged(r, SERIES[1]), table(r))))
+    refused_or_done(lambda: store_csv(doors.store, model, body_path, options))
+    body_path.write_bytes(arrays(r))
+    refused_or_done(lambda: store_npz(doors.store, model, body_path, options, max_bytes=MAX_BYTES))
+
+
 def picture(kind: str) -> bytes:
     buffer = io.BytesIO()
     Image.new("RGB", (5, 4), (9, 99, 199)).save(buffer, kind)

@@ -41,6 +41,7 @@ class Doors:
     texts: Model
     pairs: Model
     spans: Model
+    forecasts: Model
 
 
 def one_of(*makes: Make[T]) -> Make[T]:
