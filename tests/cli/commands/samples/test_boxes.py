@@ -80,7 +80,7 @@ def test_boxes_come_from_a_folder_and_go_to_another(
     assert labels == [{"boxes": boxes} for _, boxes in STREETS.values()]
     twice = honed("samples", "export", finder, tmp_path / "coco", "--as", "coco")
     assert "coco: File exists" in twice.stderr
-    listed = honed("samples", "list", name).stdout
+    listed = honed("samples", "list", finder).stdout
     assert "2 square" in listed
     (first, *_) = client.items(model_path(finder, "samples"))
     assert "box      square 51, 0, 12, 12\n" in honed("samples", "show", finder, first["id"]).stdout
