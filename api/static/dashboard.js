@@ -3360,17 +3360,14 @@ async function decoded2(png) {
     const [red, green, blue] = [data[4 * at] ?? 0, data[4 * at + 1] ?? 0, data[4 * at + 2] ?? 0];
     return places === null ? red / scale : places.get(colourOf(red, green, blue)) ?? 0;
   });
-  return coloured({ values, painted: painted2 });
+  values.forEach((value, at) => data.set(PAINTS[value] ?? [], 4 * at));
+  return { values, painted: painted2 };
 }
 function emptyMask({ width, height }) {
   return { values: new Uint8Array(width * height), painted: new ImageData(width, height) };
 }
-function copied({ values, painted: { width, height } }) {
-  return coloured({ values: values.slice(), painted: new ImageData(width, height) });
-}
-function coloured(made) {
-  made.values.forEach((value, at) => made.painted.data.set(PAINTS[value] ?? [], 4 * at));
-  return made;
+function copied({ values, painted: painted2 }) {
+  return { values: values.slice(), painted: new ImageData(painted2.data.slice(), painted2.width) };
 }
 function paintLine({ values, painted: painted2 }, from, to2, radius, value) {
   const { width, height } = painted2;
@@ -4375,7 +4372,7 @@ function brushView(app, model2, listed) {
   if (shown2 && stored !== void 0 && (isNew || stored !== brush.source && brush.unsaved === 0)) {
     const { width, height } = shown2;
     const begun2 = stored === null ? emptyMask(shown2) : copied(stored);
-    Object.assign(brush, { sample: id, source: stored, mask: begun2, kept: stored === null ? null : written2(stored) });
+    Object.assign(brush, { sample: id, source: stored, mask: begun2, kept: stored === null ? null : void 0 });
     if (isNew) brush.at = { x: width / 2, y: height / 2 };
   }
   if (!shown2 || brush.sample !== id || brush.mask === null) return null;
@@ -4397,6 +4394,7 @@ function paintedOn(app, model2, brush, shown2) {
   };
   const drawing3 = {
     begin: (at) => {
+      if (brush.kept === void 0 && brush.mask !== null) brush.kept = written2(brush.mask);
       brush.unsaved += 1;
       brush.at = at;
       paint2(at);

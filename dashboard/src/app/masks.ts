@@ -74,7 +74,8 @@ export async function decoded(png: Blob): Promise<Mask> {
     const [red, green, blue] = [data[4 * at] ?? 0, data[4 * at + 1] ?? 0, data[4 * at + 2] ?? 0];
     return places === null ? red / scale : (places.get(colourOf(red, green, blue)) ?? 0);
   });
-  return coloured({ values, painted });
+  values.forEach((value, at) => data.set(PAINTS[value] ?? [], 4 * at));
+  return { values, painted };
 }
 
 /** A mask whose pixels all have the first class. */
@@ -83,13 +84,8 @@ export function emptyMask({ width, height }: { width: number; height: number }):
 }
 
 /** A copy to paint on. */
-export function copied({ values, painted: { width, height } }: Mask): Mask {
-  return coloured({ values: values.slice(), painted: new ImageData(width, height) });
-}
-
-function coloured(made: Mask): Mask {
-  made.values.forEach((value, at) => made.painted.data.set(PAINTS[value] ?? [], 4 * at));
-  return made;
+export function copied({ values, painted }: Mask): Mask {
+  return { values: values.slice(), painted: new ImageData(painted.data.slice(), painted.width) };
 }
 
 /** Gives a line, as wide as the brush, a class. Returns x, y, width and height of what may have changed. */

@@ -17,8 +17,8 @@ const WIDTHS = [0.01, 0.03, 0.1] as const;
 const WIDTH_NAMES = ["Thin", "Medium", "Broad"];
 export const MOVES: Record<string, [number, number]> = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
-/** What is stored as a label, of the mask before it is painted on. */
-type Kept = Promise<{ png: string }> | null;
+/** The stored mask as a label, null for none; undefined until it is painted on. */
+type Kept = Promise<{ png: string }> | null | undefined;
 
 interface Brush extends Record<string, unknown> {
   sample: number | null;
@@ -47,7 +47,7 @@ export function brushView(app: App, model: Model, listed: Listed | null | undefi
   if (shown && stored !== undefined && (isNew || (stored !== brush.source && brush.unsaved === 0))) {
     const { width, height } = shown;
     const begun = stored === null ? emptyMask(shown) : copied(stored);
-    Object.assign(brush, { sample: id, source: stored, mask: begun, kept: stored === null ? null : written(stored) });
+    Object.assign(brush, { sample: id, source: stored, mask: begun, kept: stored === null ? null : undefined });
     if (isNew) brush.at = { x: width / 2, y: height / 2 };
   }
   if (!shown || brush.sample !== id || brush.mask === null) return null;
@@ -70,6 +70,7 @@ function paintedOn(app: App, model: Model, brush: Brush, shown: ImageBitmap): HT
   };
   const drawing = {
     begin: (at: Point) => {
+      if (brush.kept === undefined && brush.mask !== null) brush.kept = written(brush.mask);
       brush.unsaved += 1;
       brush.at = at;
       paint(at);
