@@ -94,6 +94,19 @@ def test_a_model_with_its_own_loss_is_compared_by_each_bases_own(served: Served)
     assert shown(served, "own/versions/3")["base"] == 2
 
 
+def test_numbers_keep_the_names_that_they_got_later(served: Served) -> None:
+    served.register("sensors", mlp(4, 2), loss="huber")
+    x = np.random.default_rng(6).standard_normal((60, 4)).astype("f4")
+    for split, rows in (("train", slice(0, 40)), ("validation", slice(40, None))):
+        served.upload("sensors", split=split, x=x[rows], label=x[rows, :2])
+    names = {"classes": ["left", "right"]}
+    served.http.patch("/v1/models/sensors", json=names).raise_for_status()
+    upgraded(served, "sensors", mlp(4, 8, 2))
+    made = shown(served, "sensors/versions/2")
+    assert (made["base"], made["classes"]) == (2, ["left", "right"])
+    assert len(made["metrics"]["mae_by_label"]) == 2
+
+
 def test_a_class_added_after_an_upgrade_is_there_after_a_rollback_too(served: Served) -> None:
     served.register("pets", mlp(6, 8, 3), classes=["ant", "bee", "cat"])
     served.upload("pets", "train", **blobs(200, 6, 3, seed=1))

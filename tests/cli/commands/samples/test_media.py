@@ -189,6 +189,20 @@ def test_a_folder_of_images_that_nobody_sorted_is_taken_without_labels(
     assert labels(client, model) == [None, None]
 
 
+def test_a_folder_named_as_a_number_labels_nothing(
+    honed: Honed, client: Client, folder: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "model.onnx").write_bytes(image_model())
+    added = honed(
+        *("models", "add", tmp_path / "model.onnx", "--name", "gauges", "--loss", "mse"),
+        *("--class", "dark", "--class", "bright", "--preprocess", json.dumps(PREPROCESS)),
+    )
+    assert added.returncode == 0, added.stderr
+    done = honed("samples", "add", "gauges", folder)
+    assert "3 accepted" in done.stdout, done.stderr
+    assert labels(client, "gauges") == [None] * 3
+
+
 def test_a_description_may_stand_in_the_command(honed: Honed, tmp_path: Path) -> None:
     (tmp_path / "inline.onnx").write_bytes(image_model())
     done = honed(
