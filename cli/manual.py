@@ -79,8 +79,10 @@ def _options(command: click.Command) -> Iterator[str]:
 
 
 def _escaped(text: str) -> str:
-    """Text escaped for roff: a dot or an apostrophe at the start of a line is not a command."""
-    text = text.replace("\\", "\\e").replace("-", "\\-")
+    """Text escaped for roff: a dot or an apostrophe at the start of a line is not a command, and a
+    line may end after a choice.
+    """
+    text = text.replace("\\", "\\e").replace("-", "\\-").replace("|", "|\\:")
     return "\n".join(f"\\&{line}" if line[:1] in ".'" else line for line in text.split("\n"))
 
 

@@ -135,8 +135,8 @@ class PredictionBody(Body):
 
     A model with classes: the likeliest `label`, its `probability`, and all `probabilities` by class
     index; with a class for each of several positions `label` alone. Binary cross entropy:
-    `probabilities`. `supcon`: `embedding`. `reconstruction`: `score`, the version's `threshold`,
-    null if it has none, and whether the score is above it, `anomaly`. Texts of
+    `probabilities`. `supcon`: `embedding`. `reconstruction` and `one_class`: `score`, the version's
+    `threshold`, null if it has none, and whether the score is above it, `anomaly`. Texts of
     `token_classification`: `spans`. Photos of `detection`: `boxes`. Else: `values`, by name if
     `classes` names a label's numbers. `?top=` replaces these by `top`; `?output=` replaces
     `probabilities`, `values` and `embedding` by `outputs`; `?masks=` replaces the `label` of a

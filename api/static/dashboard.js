@@ -953,7 +953,8 @@ var TASKS = {
   masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
   token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["span_f1", "token_accuracy", "loss"] },
   detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["ap"], metrics: ["map_50", "map", "loss"] },
-  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] }
+  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] },
+  one_class: { title: "one class: anomalies, by the distance from a prototype", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] }
 };
 var METRICS = {
   recall: { higherIsBetter: true },

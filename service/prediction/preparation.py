@@ -17,7 +17,8 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 FILES = "files"
 """The tensor with the concatenated bytes of files, in questions about files."""
 SCORES = "hone.scores"
-"""Of a question, the output that is compared with the input; of the answer, how far each is off."""
+"""Of a question, the output that is compared with the input, and whether it is a distance instead;
+of the answer, how far each is off."""
 
 
 def described(
@@ -29,7 +30,8 @@ def described(
     """
     from service.training.tasks import TASKS  # late: the predictor's process asks for none
 
-    scored = {SCORES: model.output} if TASKS[model.loss].compares_inputs else {}
+    task = TASKS[model.loss]
+    scored = {SCORES: (model.output, task.has_prototype)} if task.compares_inputs else {}
     if not model.preprocess:
         return scored
     said: dict[str, Any] = {
@@ -83,12 +85,14 @@ def prepare(header: Mapping[str, Any], tensors: Tensors) -> Tensors:
 
 
 def scores_of(header: Mapping[str, Any], inputs: Tensors, outputs: Tensors) -> Tensors:
-    """The mean squared error of each reconstruction, (n,), if that is asked for and there is one.
+    """The mean squared error of each reconstruction, or mean square of each distance, (n,), if that
+    is asked for and there is one.
 
     As service/training/tasks/reconstruction.py has it, which this process would load for it alone.
     """
-    made, (given, *_) = outputs.get(header.get(SCORES, "")), inputs.values()
-    if made is None or made.shape != given.shape:
+    name, is_distance = header.get(SCORES, ("", False))
+    made, given = outputs.get(name), 0 if is_distance else next(iter(inputs.values()))
+    if made is None or (not is_distance and made.shape != np.shape(given)):
         return {}
     error = np.square(made.astype(np.float64) - given)
     return {SCORES: error.reshape(len(error), -1).mean(axis=1)}

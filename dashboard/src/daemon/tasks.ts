@@ -31,6 +31,7 @@ export const TASKS: Readonly<Record<string, Task>> = {
   token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["span_f1", "token_accuracy", "loss"] },
   detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["ap"], metrics: ["map_50", "map", "loss"] },
   reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] },
+  one_class: { title: "one class: anomalies, by the distance from a prototype", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] },
 };
 
 /** Those of which more is better are shares of 1. */

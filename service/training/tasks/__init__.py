@@ -13,7 +13,7 @@ from service.training.tasks.masked_lm import MaskedLM
 from service.training.tasks.multilabel import Multilabel
 from service.training.tasks.numbers import AbsoluteError, Huber, SquaredError
 from service.training.tasks.own import LossOfModel
-from service.training.tasks.reconstruction import Reconstruction
+from service.training.tasks.reconstruction import OneClass, Reconstruction
 from service.training.tasks.supcon import SupervisedContrastive
 from service.training.tasks.task import LearningTask, Metric
 from service.training.tasks.token_classification import TokenClassification
@@ -23,7 +23,7 @@ TASKS: dict[str, LearningTask] = {
     for task in (
         *(CrossEntropy(), SquaredError(), BinaryCrossEntropy(), AbsoluteError(), Huber()),
         *(Multilabel(), SupervisedContrastive(), CausalLM(), MaskedLM()),
-        *(TokenClassification(), Detection(), Reconstruction(), LossOfModel()),
+        *(TokenClassification(), Detection(), Reconstruction(), OneClass(), LossOfModel()),
     )
 }
 """By the name of the loss; of those that fit an output, the first is suggested."""

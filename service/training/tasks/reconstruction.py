@@ -1,6 +1,7 @@
-"""Anomalies: a model gives its input back, and what it gives back badly is unlike what it knows.
+"""Anomalies: a model gives its input back, and what it gives back badly is unlike what it knows;
+or it says how far a sample is from a prototype.
 
-The score of a sample is the mean squared error of its reconstruction.
+The score of a sample is the mean squared error, or the mean square of its distance.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from storage.records.signatures import TargetSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from service.training.graph.tensor import Shape
+    from service.training.graph.tensor import Shape, Tensor
 
 NORMAL, ANOMALOUS = 0, 1
 NAMES = ("normal", "anomalous")
@@ -32,8 +33,9 @@ END = 2**31 - 1
 
 
 def scores(output: Array, target: Array) -> PerSample:
-    """target: (batch, 1 + numbers): the label, and the input."""
-    return squared_error(output, columns(target)[:, 1:])
+    """target: (batch, 1 + numbers): the label, and the input, or one 0 in its place."""
+    expected = np.broadcast_to(columns(target)[:, 1:], columns(output).shape)
+    return squared_error(output, expected)
 
 
 def is_anomalous(target: Array) -> NDArray[np.bool_]:
@@ -161,10 +163,14 @@ class Reconstruction(LearningTask):
         """The squared error of each number, of normal samples."""
         assert inputs.target is not None
         output, target = inputs.output, inputs.target
-        error = output - target.slice([1], [END], [1]).reshape_like(output)
+        error = self.error(output, target)
         normal = (1 - target.slice([0], [1], [1])).reshape(-1, *[1] * (output.rank - 1))
         scale = by_position(inputs.scale, output, output.axes(None)[1:]) * normal
         return LossAndGradient(total(error * error, scale), (error * 2 * scale).known_like(output))
+
+    def error(self, output: Tensor, target: Tensor) -> Tensor:
+        """Write the difference whose square is the loss."""
+        return output - target.slice([1], [END], [1]).reshape_like(output)
 
     def target_shape(self, loss: Loss, output: Shape) -> Shape:
         return (output[0], "numbers")
@@ -196,6 +202,32 @@ class Reconstruction(LearningTask):
     def doubt(self, output: Array, target: Array) -> PerSample:
         """The score: what is unlike the normal samples is worth a look first."""
         return scores(output, target)
+
+
+class OneClass(Reconstruction):
+    """The output is the distance from a prototype, which the model itself takes off.
+
+    Source: Ruff et al. (2018), Deep One-Class Classification, equation 4.
+    """
+
+    name = "one_class"
+    title = "one class: anomalies, by the distance from a prototype"
+    has_prototype = True
+
+    def targets(self, labels: Array, inputs: Sequence[Array]) -> Array:
+        return np.stack([labels, np.zeros(len(labels))], axis=1).astype(np.float32)
+
+    def error(self, output: Tensor, target: Tensor) -> Tensor:
+        return output
+
+    def target_shape(self, loss: Loss, output: Shape) -> Shape:
+        return (output[0], 2)
+
+    def check_inputs(self, inputs: Sequence[Row], output: Row) -> None:
+        """Any inputs have an embedding."""
+
+    def fed_target(self, target: TargetSpec, row: Sequence[int]) -> TargetSpec:
+        return TargetSpec("target", "float32", (2,))
 
 
 def scored(found: NDArray[Any], threshold: float | None) -> dict[str, Array]:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from series import series_model
 from support import Served
 
@@ -203,3 +204,47 @@ def test_models_that_give_nothing_back_are_refused(
     refused = served.http.post("/v1/models", data={"spec": body}, files=files)
     assert refused.status_code == 422
     assert reason in refused.text
+
+
+def embedding() -> bytes:
+    """How far eight figures of a window are from their means over normal ones; no bias."""
+    rng = np.random.default_rng(0)
+    values = {
+        "w0": rng.standard_normal((LENGTH * CHANNELS, 24)) / 4,
+        "w1": rng.standard_normal((24, 8)) / 5,
+    }
+    hidden = np.maximum(normal(200, seed=7).reshape(200, -1) @ values["w0"], 0) @ values["w1"]
+    values["prototype"] = hidden.mean(axis=0)
+    nodes = [
+        helper.make_node("Flatten", ["x"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w0"], ["wide"]),
+        helper.make_node("Relu", ["wide"], ["above"]),
+        helper.make_node("MatMul", ["above", "w1"], ["embedding"]),
+        helper.make_node("Sub", ["embedding", "prototype"], ["distance"]),
+    ]
+    shapes = {"x": ("batch", LENGTH, CHANNELS), "distance": ("batch", 8)}
+    described = {
+        name: helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in shapes.items()
+    }
+    stored = [numpy_helper.from_array(v.astype(np.float32), name) for name, v in values.items()]
+    graph = helper.make_graph(nodes, "g", [described["x"]], [described["distance"]], stored)
+    opsets = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
+
+
+def test_a_distance_from_a_prototype_is_a_score_as_well(served: Served) -> None:
+    name = "embedded"
+    answer = served.register(name, embedding(), loss="one_class")
+    assert answer["parameters"]["names"] == ["w0", "w1"]
+    served.upload(name, split="train", x=normal(380, seed=1)).raise_for_status()
+    served.upload(name, split="validation", x=normal(200, seed=2)).raise_for_status()
+    windows = odd(40, seed=40)
+    served.upload(name, split="validation", x=windows, label=np.ones(40, int)).raise_for_status()
+    served.train(name, **JOB)
+    made = version(served, name)
+    content = served.http.get(f"/v1/models/{name}/versions/2/model.onnx").content
+    (distances,) = onnxruntime.InferenceSession(content).run(None, {"x": windows})
+    found = [each["score"] for each in predicted(served, name, windows)]
+    assert found == pytest.approx(np.square(distances).mean(axis=1).tolist(), rel=1e-5)
+    assert made["metrics"]["auroc"] > made["baseline"]["auroc"] + 0.1
