@@ -61,16 +61,18 @@ def test_ten_pauses_leave_the_same_bytes_as_none(
     calm.stop()
     served = on_laptop(tmp_path / "disturbed")
     job_id = served.ask_for_job("m", **SHORT)["id"]
+    steps = []
 
     for pause in range(1, PAUSES + 1):
         # Asked twice as often as a daemon: the steps of the job are to last for ten pauses.
         wait_until(lambda: begins(served) == pause, "a child that trains", poll_s=MIN_POLL_S / 2)  # noqa: B023
         served.http.post("/v1/pause")
-        paused = served.wait_for_job(job_id, "paused")
+        steps.append(served.wait_for_job(job_id, "paused")["progress"]["step"])
         served.http.post("/v1/resume")
     served.wait_for_job(job_id, "succeeded")
 
-    assert 0 < paused["progress"]["step"] < SHORT["max_steps"]
+    # Beside other programs a pause may come before the first step of its child.
+    assert any(0 < step < SHORT["max_steps"] for step in steps), steps
     assert served.http.get("/v1/models/m/latest/model.onnx").content == undisturbed
 
 
