@@ -61,7 +61,7 @@ def test_the_error_of_a_number_may_be_bounded(
     change = {"gate": {"guard": [guard]}}
     kept = greenhouse.http.patch(URL, json=change).raise_for_status().json()["gate"]["guard"]
     assert kept == [guard | {"at_least": None}]
-    number = greenhouse.train("greenhouse", max_steps=1, learning_rate=1e-6)["version"]
+    number = greenhouse.train("greenhouse", epochs=5, learning_rate=0.003, seed=2)["version"]
     version = greenhouse.http.get(f"{URL}/versions/{number}").json()
     figure = version["metrics"]["mae_by_label"][1]
     assert f"its mae of 'humidity' is {figure:.4g}, {word}" in version["reason"]
@@ -77,7 +77,7 @@ def test_the_error_of_a_number_may_be_bounded(
 def test_the_gate_may_judge_by_one_number(greenhouse: Served, metric: str) -> None:
     gate = {"metric": metric, "label": "humidity"}
     greenhouse.http.patch(URL, json={"gate": gate}).raise_for_status()
-    number = greenhouse.train("greenhouse", max_steps=1, learning_rate=1e-6)["version"]
+    number = greenhouse.train("greenhouse", epochs=5, learning_rate=0.003, seed=2)["version"]
     version = greenhouse.http.get(f"{URL}/versions/{number}").json()
     found = version["verdict"]["validation"]
     assert found["candidate"] == version["metrics"][f"{metric}_by_label"][1]

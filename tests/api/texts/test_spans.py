@@ -118,7 +118,7 @@ def test_predictions_of_spans_are_json_and_an_output_is_an_array(served: Served)
     npz = {"headers": {"Accept": "application/x-npz"}}
     refused = served.http.post(path, **ask, **npz)
     assert refused.status_code == 422
-    assert "spans are told as application/json" in refused.json()["errors"][0]["detail"]
+    assert "spans and boxes are told as application/json" in refused.json()["errors"][0]["detail"]
     content = served.http.post(path, params={"output": "logits"}, **ask, **npz).content
     arrays = np.load(io.BytesIO(content))
     assert arrays.files == ["outputs/logits"]
