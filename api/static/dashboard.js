@@ -3657,8 +3657,9 @@ function labellingView(app, model2, listed) {
   const types = model2.target.span_types;
   const { active } = workOf(app, model2.name);
   const known = listed?.items.find(({ id }) => id === active);
-  const text3 = known === void 0 ? void 0 : texts(app, model2.name, known.id)?.[0];
-  if (types === null || known === void 0 || text3 === void 0) return null;
+  if (types === null || known === void 0) return null;
+  const text3 = texts(app, model2.name, known.id)?.[0];
+  if (text3 === void 0) return null;
   const spans = spansOf(model2, known.label);
   const give = (value) => void label(app, model2, [known.id], value);
   const add = (type) => {

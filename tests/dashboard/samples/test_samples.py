@@ -27,6 +27,20 @@ DROP = """
 }
 """
 
+PHONE = {"width": 390, "height": 844}
+PICTURE = "canvas:not([width='1'])"
+"""One that is loaded."""
+PRESS = """
+([key, times]) => {
+  const grid = document.getElementById("grid");
+  grid.focus();
+  for (let time = 0; time < times; time += 1) {
+    grid.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  }
+}
+"""
+"""A key faster than frames."""
+
 
 @pytest.fixture
 def album(served: Served, request: pytest.FixtureRequest) -> str:
@@ -74,6 +88,17 @@ def test_pictures_are_dropped_and_labelled_by_their_folder(
 
     page.get_by_role("alert").get_by_text("broken.png").wait_for()
     page.get_by_role("option", name="no label").wait_for()
+
+
+def test_a_picture_that_has_the_focus_before_it_is_shown_is_loaded_as_one(
+    tab: Callable[..., Tab], served: Served, album: str
+) -> None:
+    count = len(add(served, album, 60))
+    page = tab(served, viewport=PHONE).open(f"/models/{album}/samples")
+    page.locator(OPTIONS).first.wait_for()
+    page.wait_for_function("() => !document.querySelector(\"[role=option] canvas[width='1']\")")
+    page.evaluate(PRESS, ["ArrowRight", count])
+    page.locator(f"{OPTIONS}.active[aria-posinset='{count}'] {PICTURE}").wait_for()
 
 
 def test_samples_are_labelled_by_keys_and_taken_back(
@@ -134,13 +159,7 @@ def test_keys_that_are_faster_than_frames_keep_their_sample_in_view(
     served.upload("hurried", x=values, label=np.zeros(len(values), np.int64))
     page = tab(served).open("/models/hurried/samples")
     page.locator(OPTIONS).first.wait_for()
-    page.get_by_role("listbox", name="Samples").focus()
-    page.evaluate("""() => {
-        for (let times = 0; times < 301; times += 1) {
-            const event = new KeyboardEvent("keydown", { key: "ArrowDown", bubbles: true });
-            document.getElementById("grid").dispatchEvent(event);
-        }
-    }""")
+    page.evaluate(PRESS, ["ArrowDown", 301])
     active = page.locator("[role=option].active[aria-posinset='301']")
     active.wait_for()
     box = active.bounding_box()

@@ -55,8 +55,9 @@ export function labellingView(app: App, model: Model, listed: Listed | null | un
   const types = model.target.span_types;
   const { active } = workOf(app, model.name);
   const known = listed?.items.find(({ id }) => id === active);
-  const text = known === undefined ? undefined : texts(app, model.name, known.id)?.[0];
-  if (types === null || known === undefined || text === undefined) return null;
+  if (types === null || known === undefined) return null;
+  const text = texts(app, model.name, known.id)?.[0];
+  if (text === undefined) return null;
   const spans = spansOf(model, known.label);
   const give = (value: Span[]): void => void label(app, model, [known.id], value);
   const add = (type: string | undefined): void => {
