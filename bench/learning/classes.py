@@ -32,6 +32,7 @@ EPOCHS = (1, 5, None)
 """None: the job chooses."""
 FIRST: dict[str, Any] = {}
 """What the job that learns the nine is asked for."""
+GENTLY: dict[str, Any] = {"epochs": 10, "learning_rate": 1e-3}
 SMALLEST = {
     "PICTURES": (5,),
     "SEEDS": (0,),
@@ -39,6 +40,7 @@ SMALLEST = {
     "BASE_SETS": (REPLAYED, DISTILLED),
     "EPOCHS": (1,),
     "FIRST": {"epochs": 1},
+    "GENTLY": {"epochs": 1},
 }
 
 
@@ -92,7 +94,7 @@ def _learned(
     if base_set.startswith("replay 0"):
         asked["replay"] = 0.0
     if base_set in (GENTLE, DISTILLED):
-        asked |= {"epochs": 10, "learning_rate": 1e-3}
+        asked |= GENTLY
     if base_set == DISTILLED:
         asked["distillation"] = 0.3
     train(daemon, name, seed=seed, ignore_policy=True, **asked)

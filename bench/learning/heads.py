@@ -40,6 +40,8 @@ ASKED: dict[str, dict[str, Any]] = {
 OF_THREE = ("prototype", "linear", "full")
 TABLES = {"wine": (256, 64), "breast_cancer": (256, 64), "iris": (256, 64)}
 HURRIES = 3
+JUDGED: int | None = None
+"""How many of the digits that are kept back; None for all."""
 NEEDS = (LINUX,)
 SMALLEST = {
     "SEEDS": (0,),
@@ -51,6 +53,7 @@ SMALLEST = {
     },
     "TABLES": {},
     "HURRIES": 1,
+    "JUDGED": 8,
 }
 
 
@@ -160,7 +163,8 @@ def tasks() -> list[Task]:
 
     with np.load(folder() / "device.npz") as arrays:
         pool = arrays["image"], arrays["label"]
-    judge = kept_back()
+    images, labels = kept_back()
+    judge = images[:JUDGED], labels[:JUDGED]
     factor = SIDE // 8
 
     def large(data: tuple[Array, Array]) -> tuple[Array, Array]:
