@@ -12,7 +12,7 @@ from msgspec import Struct, field
 
 from service.prediction.errors import PredictionTimeout
 from service.prediction.frames import Frame
-from service.prediction.worker import Worker
+from service.prediction.worker import Worker, within
 from service.processes.children import Children
 from service.settings import Settings
 from storage.errors import Busy
@@ -173,7 +173,7 @@ class Lanes:
             PATIENCE_S if may_start else self._timeout_s, self._lose_patience, turn
         )
         try:
-            return await asyncio.wait_for(turn.granted, self._timeout_s)
+            return await within(turn.granted, self._timeout_s)
         except asyncio.TimeoutError:
             raise PredictionTimeout(
                 f"no process was free within {self._timeout_s:g} s (HONED_PREDICTION_TIMEOUT_S)"

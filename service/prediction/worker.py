@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+from typing import TypeVar
 
 from service.errors import ChildDied
 from service.logs import event
@@ -22,6 +23,24 @@ from storage.errors import in_words
 BUFFER_BYTES = 2**20
 GRACE_S = 2.0
 """How long the process may take to exit once its input is closed."""
+
+
+T = TypeVar("T")
+
+
+async def within(future: asyncio.Future[T], timeout_s: float) -> T:
+    """The result of a future, which ends with the time and with its caller.
+
+    Before Python 3.12, `asyncio.wait_for` loses a cancellation that comes together with the result:
+    a text was generated to its end for a client that had left. Raises asyncio.TimeoutError.
+    """
+    try:
+        await asyncio.wait({future}, timeout=timeout_s)
+        if not future.done():
+            raise asyncio.TimeoutError
+        return future.result()
+    finally:
+        future.cancel()
 
 
 class NotStarted(Exception):
@@ -88,7 +107,7 @@ class PredictorProcess:
             with suppress(ConnectionError):  # the listener reports how the process ended
                 await self._stdin.drain()
         try:
-            return await asyncio.wait_for(answer, timeout_s)
+            return await within(answer, timeout_s)
         except asyncio.TimeoutError:
             if self._waiting and self._waiting[0] is answer and self._process.returncode is None:
                 self._timed_out = True

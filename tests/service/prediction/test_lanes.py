@@ -16,6 +16,7 @@ from stored import adopt
 from support import DEADLINE_S, until
 
 from service.prediction.lanes import FILES_REMEMBERED
+from service.prediction.worker import within
 
 X = {"x": np.eye(4, dtype=np.float32)}
 
@@ -155,5 +156,31 @@ def test_only_the_files_asked_last_are_remembered(
                 await here.predictor.predict_with(replace(first, file=file), X, of=model)
             remembered = list(here.predictor._lanes._took)
             assert remembered == [file.sha256 for file in files[-FILES_REMEMBERED:]]
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("is_answered", [False, True])
+def test_who_leaves_is_gone_though_the_answer_comes_at_that_moment(is_answered: bool) -> None:
+    async def scenario() -> None:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        waiting = asyncio.create_task(within(answer, 60))
+        await asyncio.sleep(0)
+        if is_answered:
+            answer.set_result(1)
+        waiting.cancel()
+        await asyncio.wait({waiting})
+        assert waiting.cancelled()
+        assert answer.cancelled() is not is_answered
+
+    asyncio.run(scenario())
+
+
+def test_an_answer_that_takes_too_long_is_not_waited_for() -> None:
+    async def scenario() -> None:
+        answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        with pytest.raises(asyncio.TimeoutError):
+            await within(answer, 0)
+        assert answer.cancelled()
 
     asyncio.run(scenario())
