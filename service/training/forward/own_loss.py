@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -105,13 +105,7 @@ def join_boxes(graph: onnx.GraphProto, output: str, classes: int) -> None:
     kinds = {name: value.type.tensor_type.elem_type for name, value in given.items()}
     label = duplicate(given[BOXES])
     label.name, label.type.tensor_type.shape.dim[2].dim_value = JOINED, 5
-    made, constants = _taken_apart(kinds, most, classes)
-    nodes = [duplicate(node) for node in graph.node]
-    inputs = [duplicate(value) for value in graph.input if value.name not in given]
-    graph.initializer.extend(constants)
-    for field, values in ((graph.node, [*made, *nodes]), (graph.input, [*inputs, label])):
-        del field[:]
-        field.extend(values)
+    _make_of(graph, label, given, *_taken_apart(kinds, most, classes))
 
 
 def _taken_apart(
@@ -176,13 +170,25 @@ def join_numbers(graph: onnx.GraphProto, output: str, names: Sequence[str]) -> N
             made.append(node("Where", [unknown, f"{trial.NUMBERS}/ignored", number], [known]))
             number = known
         made.append(node("Cast", [number], [name], to=kind))
-    graph.initializer.extend(onnx.numpy_helper.from_array(v, k) for k, v in constants.items())
     label = duplicate(given[names[0]])
     label.name, label.type.tensor_type.elem_type = trial.NUMBERS, onnx.TensorProto.FLOAT
     del label.type.tensor_type.shape.dim[1:]
     label.type.tensor_type.shape.dim.add().dim_value = len(names)
+    tensors = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
+    _make_of(graph, label, given, made, tensors)
+
+
+def _make_of(
+    graph: onnx.GraphProto,
+    label: onnx.ValueInfoProto,
+    given: Collection[str],
+    made: Sequence[onnx.NodeProto],
+    constants: Sequence[onnx.TensorProto],
+) -> None:
+    """Read the label in place of the inputs `given`, which these nodes make of it."""
     nodes = [duplicate(node) for node in graph.node]
     inputs = [duplicate(value) for value in graph.input if value.name not in given]
+    graph.initializer.extend(constants)
     for field, values in ((graph.node, [*made, *nodes]), (graph.input, [*inputs, label])):
         del field[:]
         field.extend(values)
