@@ -17,8 +17,8 @@ from storage.records.signatures import Signature, TargetSpec, TensorSpec
 FILES = "files"
 """The tensor with the concatenated bytes of files, in questions about files."""
 SCORES = "hone.scores"
-"""Of a question, the output that is compared with the input, and whether it is a distance instead;
-of the answer, how far each is off."""
+"""Of a question, an output, and whether it is compared with the input, or a distance itself; of the
+answer, how far each is off."""
 
 
 def described(
@@ -31,7 +31,7 @@ def described(
     from service.training.tasks import TASKS  # late: the predictor's process asks for none
 
     task = TASKS[model.loss]
-    scored = {SCORES: (model.output, task.has_prototype)} if task.compares_inputs else {}
+    scored = {SCORES: (model.output, task.compares_inputs)} if task.tells_scores else {}
     if not model.preprocess:
         return scored
     said: dict[str, Any] = {
@@ -90,9 +90,9 @@ def scores_of(header: Mapping[str, Any], inputs: Tensors, outputs: Tensors) -> T
 
     As service/training/tasks/reconstruction.py has it, which this process would load for it alone.
     """
-    name, is_distance = header.get(SCORES, ("", False))
-    made, given = outputs.get(name), 0 if is_distance else next(iter(inputs.values()))
-    if made is None or (not is_distance and made.shape != np.shape(given)):
+    name, is_compared = header.get(SCORES, ("", False))
+    made, given = outputs.get(name), next(iter(inputs.values())) if is_compared else 0
+    if made is None or (is_compared and made.shape != np.shape(given)):
         return {}
     error = np.square(made.astype(np.float64) - given)
     return {SCORES: error.reshape(len(error), -1).mean(axis=1)}

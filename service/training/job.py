@@ -174,8 +174,12 @@ def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[s
     """Warnings about the samples, before training on them."""
     if task.hyperparameters.replay and not len(sampler.base):
         yield "the base set is gone since the job was queued: nothing is replayed"
-    scales = scales_labels(task)
-    yield from training_warnings(datasets.samples[0], task.signature, scales_labels=scales)
+    yield from training_warnings(
+        datasets.samples[0],
+        task.signature,
+        scales_labels=scales_labels(task),
+        of_one_class=TASKS[task.loss].trains_on is not None,
+    )
 
 
 def finish(task: Train, trained: Trained, datasets: Datasets, *, plan: Plan) -> Done:
@@ -229,7 +233,7 @@ def threshold_of(
     task: Train, engine: Engine, datasets: Datasets, *, tick: Callable[[], None]
 ) -> tuple[dict[str, Any], tuple[str, ...]]:
     """The threshold of a model whose predictions are scores, see `ScoreThreshold`, and warnings."""
-    if not TASKS[task.loss].compares_inputs:
+    if not TASKS[task.loss].tells_scores:
         return {}, ()
     from service.training.evaluation.anomalies import calibrate_on
 

@@ -17,26 +17,35 @@ TOLD = 5
 
 
 def training_warnings(
-    samples: Batches, signature: Signature, *, scales_labels: bool = False
+    samples: Batches,
+    signature: Signature,
+    *,
+    scales_labels: bool = False,
+    of_one_class: bool = False,
 ) -> tuple[str, ...]:
     """Warnings for people. samples: for training, as the exported model takes them.
 
-    scales_labels: whether the job standardizes labels that need it.
+    scales_labels: whether the job standardizes labels that need it. of_one_class: whether the loss
+    trains on no other.
     """
     if len(samples) < MIN_ROWS:
         return ()
-    labels = _of_labels(samples, signature, scales_labels=scales_labels)
-    return (*labels, *_of_inputs(samples, signature))
+    classes = () if of_one_class else _of_classes(samples, signature)
+    numbers = () if scales_labels else _of_numbers(samples)
+    return (*classes, *numbers, *_of_inputs(samples, signature))
 
 
-def _of_labels(samples: Batches, signature: Signature, *, scales_labels: bool) -> Iterator[str]:
+def _of_classes(samples: Batches, signature: Signature) -> Iterator[str]:
     target = signature.target
-    is_class = target.num_classes is not None and not target.shape and samples.with_inputs is None
+    is_class = target.num_classes is not None and not target.shape
     if is_class and samples.labels.min() == samples.labels.max():
         label = int(samples.labels[0])
         name = target.classes[label] if target.classes else label
         yield f"all {len(samples)} training samples are of class {name!r}"
-    if samples.labels.dtype.kind == "f" and not scales_labels:
+
+
+def _of_numbers(samples: Batches) -> Iterator[str]:
+    if samples.labels.dtype.kind == "f":
         largest = float(np.fmax.reduce(np.abs(samples.labels), axis=None, initial=0))
         if largest > LARGE:
             yield (

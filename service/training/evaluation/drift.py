@@ -84,7 +84,7 @@ def drift_of(
     parts = [_figures(samples, what, tick) for samples in opened]
     recent = {name: np.concatenate([part[name] for part in parts]) for name in training}
     summed_up = [spec.name for spec in what.signature.inputs if prod(spec.shape) > MAX_FEATURES]
-    if version is None or not TASKS[what.loss].compares_inputs:
+    if version is None or not TASKS[what.loss].tells_scores:
         return compare(training, recent, summed_up)
     from service.training.evaluation.anomalies import alarms_of
 

@@ -33,9 +33,9 @@ END = 2**31 - 1
 
 
 def scores(output: Array, target: Array) -> PerSample:
-    """target: (batch, 1 + numbers): the label, and the input, or one 0 in its place."""
-    expected = np.broadcast_to(columns(target)[:, 1:], columns(output).shape)
-    return squared_error(output, expected)
+    """target: (batch, 1 + numbers): the label, and the input, if the output is no distance."""
+    given = columns(target)[:, 1:]
+    return squared_error(output, given if given.shape[1] else np.zeros_like(output))
 
 
 def is_anomalous(target: Array) -> NDArray[np.bool_]:
@@ -145,7 +145,7 @@ class Reconstruction(LearningTask):
     title = "reconstruction: anomalies, by a model that gives its input back"
     metrics = (Metric(AUROC, placements, True, area, of_set=True), Metric("loss", scores))
     options = frozenset({"false_alarm_rate"})
-    takes_class_names = compares_inputs = has_doubt = True
+    takes_class_names = compares_inputs = tells_scores = has_doubt = True
     trains_on = NORMAL
 
     def targets(self, labels: Array, inputs: Sequence[Array]) -> Array:
@@ -212,22 +212,22 @@ class OneClass(Reconstruction):
 
     name = "one_class"
     title = "one class: anomalies, by the distance from a prototype"
-    has_prototype = True
-
-    def targets(self, labels: Array, inputs: Sequence[Array]) -> Array:
-        return np.stack([labels, np.zeros(len(labels))], axis=1).astype(np.float32)
+    compares_inputs = False
 
     def error(self, output: Tensor, target: Tensor) -> Tensor:
         return output
 
     def target_shape(self, loss: Loss, output: Shape) -> Shape:
-        return (output[0], 2)
+        return (output[0], 1)
 
     def check_inputs(self, inputs: Sequence[Row], output: Row) -> None:
         """Any inputs have an embedding."""
 
     def fed_target(self, target: TargetSpec, row: Sequence[int]) -> TargetSpec:
-        return TargetSpec("target", "float32", (2,))
+        return TargetSpec("target", "float32", (1,))
+
+    def fed(self, target: Array, shape: Sequence[int]) -> Array:
+        return columns(target).astype(np.float32)
 
 
 def scored(found: NDArray[Any], threshold: float | None) -> dict[str, Array]:

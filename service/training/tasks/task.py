@@ -111,10 +111,9 @@ class LearningTask:
     label_dtype: ClassVar[str] = "float32"
     compares_samples: ClassVar[bool] = False
     compares_inputs: ClassVar[bool] = False
-    """Whether `targets` are made of inputs too, so that these are no features; and predictions
-    scores."""
-    has_prototype: ClassVar[bool] = False
-    """Whether these scores are of the output alone, which is the distance from a prototype."""
+    """Whether `targets` hold the inputs, so that these are no features."""
+    tells_scores: ClassVar[bool] = False
+    """Whether predictions are how unlike normal samples an input is."""
     trains_on: ClassVar[int | None] = None
     """The only class whose samples are trained on, if there is one; samples without a label are of
     it, too."""

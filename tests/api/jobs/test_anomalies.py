@@ -233,15 +233,21 @@ def embedding() -> bytes:
     return helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString()
 
 
-def test_a_distance_from_a_prototype_is_a_score_as_well(served: Served) -> None:
-    name = "embedded"
-    answer = served.register(name, embedding(), loss="one_class")
-    assert answer["parameters"]["names"] == ["w0", "w1"]
+@pytest.mark.parametrize("trainable", [["w0", "w1"], ["w1"]], ids=["whole", "frozen encoder"])
+def test_a_distance_from_a_prototype_is_a_score_as_well(
+    served: Served, trainable: list[str]
+) -> None:
+    name = f"embedded-{len(trainable)}"
+    answer = served.register(name, embedding(), loss="one_class", trainable=trainable)
+    assert answer["parameters"]["names"] == trainable
+    cut = "above" if trainable == ["w1"] else "flat"
+    assert any(note.startswith(f"cut at {cut}:") for note in answer["notes"]), answer["notes"]
     served.upload(name, split="train", x=normal(380, seed=1)).raise_for_status()
     served.upload(name, split="validation", x=normal(200, seed=2)).raise_for_status()
     windows = odd(40, seed=40)
     served.upload(name, split="validation", x=windows, label=np.ones(40, int)).raise_for_status()
-    served.train(name, **JOB)
+    job = served.train(name, **JOB)
+    assert not any("training samples are of class" in each for each in job["metrics"]["warnings"])
     made = version(served, name)
     content = served.http.get(f"/v1/models/{name}/versions/2/model.onnx").content
     (distances,) = onnxruntime.InferenceSession(content).run(None, {"x": windows})
