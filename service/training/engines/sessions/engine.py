@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from math import ceil
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,25 +16,19 @@ from service.training.engine import NOTHING, Array
 from service.training.engines.manifest import Files, read_manifest
 from service.training.engines.names import RECORDED
 from service.training.engines.randomness import draw_all
-from service.training.engines.runtime import CPU, foreign_errors, here, onnxruntime, open_session
-from service.training.engines.sessions.binding import Binding
+from service.training.engines.runtime import CPU, foreign_errors, onnxruntime
 from service.training.engines.sessions.chosen_loss import PLAIN, ChosenLoss
 from service.training.engines.sessions.crew import Crew
+from service.training.engines.sessions.model_sessions import ModelSessions
 from service.training.engines.sessions.optimizer import Optimizer
 from service.training.engines.sessions.providers import adopt
 from service.training.engines.sessions.series import StepSeries, steps_at_once
 from service.training.engines.sessions.shares import (
-    PLANNED_BYTES,
-    Bind,
-    Pieces,
     Shares,
-    is_small,
-    rows_at_once,
     scale_rank,
     shares_of,
 )
 from service.training.engines.sessions.state import State
-from service.training.engines.sessions.step_memory import StepMemory
 from service.training.errors import ArtifactsUnreadable
 from service.training.optimizer.options import LossOptions, OptimizerOptions
 
@@ -63,16 +57,9 @@ class SessionsEngine:
     ) -> None:
         self._files = files
         self._manifest = read_manifest(files.manifest)
-        self._threads = threads
-        self._shares = shares_of(self._manifest, threads=threads)
-        self._is_here = self._manifest.optimized_for == here()
-        self._state = State(self._manifest, optimizer_options, threads=threads, shares=self._shares)
+        shares = shares_of(self._manifest, threads=threads)
+        self._state = State(self._manifest, optimizer_options, threads=threads, shares=shares)
         self._state.restore(checkpoint or files.checkpoint)
-        self._frozen: dict[str, Array] = {}
-        if self._manifest.frozen:
-            from service.training.engines.stored_weights import map_weights
-
-            self._frozen = map_weights(files.inference_model, self._manifest.frozen)
         self._loss = ChosenLoss(files, self._manifest, loss_options)
         self._seed = 0
         self._batches = 0
@@ -80,6 +67,16 @@ class SessionsEngine:
         self._crew = Crew()
         self._series: StepSeries | None = None
         self._updated = {name: np.zeros_like(old) for name, old in self._state.updated.items()}
+        self._sessions = ModelSessions(
+            files,
+            self._manifest,
+            self._state,
+            self._loss,
+            updated=self._updated,
+            threads=threads,
+            shares=shares,
+            crew=self._crew,
+        )
         self._optimizer = Optimizer(
             optimizer_options, self._state.buffers, threads=threads, crew=self._crew
         )
@@ -106,7 +103,7 @@ class SessionsEngine:
         """
         shares, reason = adopt(
             provider,
-            self._open_step,
+            self._sessions.step,
             lambda runs: self._results(runs, inputs, target),
             self._results(self._training, inputs, target),
         )
@@ -177,7 +174,7 @@ class SessionsEngine:
             try:
                 return take()
             except MemoryError:
-                most = min(ceil(rows / self._shares), self._rows or rows)
+                most = min(ceil(rows / self._sessions.shares), self._sessions.rows or rows)
                 if most == 1 or self._manifest.batch_statistics:
                     raise
             # Now that the error is gone, nothing else has references to what is closed here.
@@ -186,12 +183,6 @@ class SessionsEngine:
             self._series = None
             for name in ("_training", "_evaluation"):
                 vars(self).pop(name, None)
-
-    @property
-    def _rows(self) -> int | None:
-        """Of a run, at most."""
-        known = rows_at_once(self._manifest, of_optimized=self._is_here), self._state.rows
-        return min((each for each in known if each is not None), default=None)
 
     def step(self, learning_rate: float) -> None:
         if self._batches > 1:
@@ -207,12 +198,12 @@ class SessionsEngine:
     def series(self, rows: int) -> StepSeries | None:
         most = steps_at_once(self._manifest, rows=rows)
         feeds_more = self._loss.class_vectors or self._manifest.draws or self._updated
-        splits = self._shares > 1 or (self._rows is not None and rows > self._rows)
+        splits = self._sessions.shares > 1 or self._sessions.at_once(rows) < rows
         is_divided = self._training.is_divided
         if most < 2 or feeds_more or splits or is_divided or self._provider != CPU:
             return None
         if self._series is None or self._series.rows != rows:
-            memory = self._step_memory()
+            memory = self._sessions.memory()
             self._series = StepSeries(
                 self._training.sessions[0],
                 memory.inputs,
@@ -232,7 +223,7 @@ class SessionsEngine:
     def _evaluated(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         feeds, rows = self._feeds(inputs, target), len(target)
         scale = self._loss.plain_scale(target)
-        at_once = rows if self._rows is None else min(rows, self._rows * self._shares)
+        at_once = self._sessions.at_once(rows)
         loss, parts = 0.0, []
         for start in range(0, rows, at_once):
             some = {name: array[start : start + at_once] for name, array in feeds.items()}
@@ -267,52 +258,12 @@ class SessionsEngine:
 
     def _open_training(self) -> Shares:
         with foreign_errors(ArtifactsUnreadable, "cannot load the training step"):
-            return self._open_step(self._provider)
+            return self._sessions.step(self._provider)
 
     @cached_property
     def _evaluation(self) -> Shares:
         with foreign_errors(ArtifactsUnreadable, "cannot load the evaluation"):
-            return self._open(self._files.eval_model, self._bind_evaluation)
-
-    def _open_step(self, provider: str) -> Shares:
-        model, files = self._loss.step_model, self._files
-        optimized = files.optimized_step_model
-        if model != files.step_model:
-            made = files.optimized_class_step_model
-            optimized = made if made is not None and made.is_file() else None
-        if provider != CPU or not self._is_here:
-            optimized = None
-        memory = self._step_memory()
-        if optimized is not None:
-            memory.divide(files, threads=self._threads, shares=self._shares, crew=self._crew)
-        pieces = None
-        if self._rows is not None:
-            pieces = Pieces(self._rows, memory.bind_further, memory.add_further)
-        if optimized is None:
-            return self._open(model, memory.bind, pieces=pieces, provider=provider)
-        sessions = self._sessions(optimized, is_optimized=True)
-        return Shares(sessions, memory.bind, crew=self._crew, pieces=pieces, once=memory.once)
-
-    def _step_memory(self) -> StepMemory:
-        fixed = {**self._loss.class_vectors, **self._frozen}
-        return StepMemory(self._state, fixed=fixed, updated=self._updated)
-
-    def _open(
-        self, model: Path, bind: Bind, *, pieces: Pieces | None = None, provider: str = CPU
-    ) -> Shares:
-        sessions = self._sessions(model, provider=provider)
-        return Shares(sessions, bind, crew=self._crew, pieces=pieces)
-
-    def _sessions(self, model: Path, **options: Any) -> list[Any]:
-        """One for each share, so that its data stay in its processor's cache."""
-        threads = self._threads if self._shares == 1 else 1
-        options["pattern"] = is_small(self._manifest)
-        options["reuse"] = not (model.is_file() and model.stat().st_size > PLANNED_BYTES)
-        return [open_session(model, threads=threads, **options) for _ in range(self._shares)]
-
-    def _bind_evaluation(self, binding: Binding, _share: int) -> None:
-        for name, array in {**self._state.measured, **self._frozen}.items():
-            binding.read(name, array)
+            return self._sessions.evaluation()
 
     def _feeds(self, inputs: Sequence[Array], target: Array) -> dict[str, Array]:
         feeds = dict(zip(self._manifest.inputs, inputs, strict=True)) | self._loss.labels(target)

@@ -16,7 +16,7 @@ from step_models import CLASSES, compiled, model_of
 
 from service.training.engines.manifest import Files, read_manifest, write_manifest
 from service.training.engines.runtime import CPU, channel_block, open_session
-from service.training.engines.sessions import engine
+from service.training.engines.sessions import model_sessions
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.optimizer.options import OptimizerOptions
@@ -142,9 +142,9 @@ def test_it_trains_on_after_a_provider_was_refused(
     def opened(*arguments: Any, provider: str = CPU, **options: Any) -> Any:
         return open_session(*arguments, **options)
 
-    monkeypatch.setattr(engine, "open_session", opened)
+    monkeypatch.setattr(model_sessions, "open_session", opened)
     asked, plain = (SessionsEngine(files, threads=2, optimizer_options=RECIPE) for _ in range(2))
     (x,), labels = batch(9, 3)
-    asked._results(asked._open_step("another"), [x], labels)
+    asked._results(asked._sessions.step("another"), [x], labels)
     assert asked.use(CPU, [np.full_like(x, np.nan)], labels) is not None
     assert trained(asked, [3], tmp_path / "a") == trained(plain, [3], tmp_path / "b")

@@ -244,7 +244,7 @@ def test_a_plan_of_what_shares_memory_changes_no_bit(
     open_engine: OpenEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     expected = open_engine(threads=2)
-    monkeypatch.setattr("service.training.engines.sessions.engine.PLANNED_BYTES", 0)
+    monkeypatch.setattr("service.training.engines.sessions.model_sessions.PLANNED_BYTES", 0)
     found = open_engine(threads=2)
     for engine in (expected, found):
         for number in range(3):
