@@ -26,7 +26,7 @@ ZOO ?= /tmp/hone-zoo
 # The environment of Flower, which needs an older FastAPI than ours; 300 MB.
 FLOWER ?= .venv-flower
 
-.PHONY: demo test test-arm64 test-python3.13 test-windows test-flower test-openapi test-bench check types \
+.PHONY: demo test test-arm64 test-python3.13 test-openvino test-windows test-flower test-openapi test-bench check types \
   compiled-tests \
   check-release format dashboard screenshots bench zoo fuzz soak audit sbom release client-packages \
   deb test-deb test-container test-systemd build/deb/honed clean
@@ -54,6 +54,17 @@ test-arm64: dist/.built
 
 test-python3.13: dist/.built
 	tests/platforms/run.sh $(ROOTS)/python3.13 $(ARCHITECTURE) trixie dist/honed-*.whl $(IN_ROOT)
+
+# Jobs and the engine's tests where OpenVINO's build of the runtime is installed; 1 GB.
+test-openvino: .venv-openvino/.installed
+	.venv-openvino/bin/pytest $(IN_ROOT) tests/service/training/test_child.py
+
+.venv-openvino/.installed: pyproject.toml | $(INSTALLED)
+	$(BIN)/python -m venv .venv-openvino
+	.venv-openvino/bin/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	.venv-openvino/bin/python -m pip uninstall --quiet --yes onnxruntime-training-cpu onnxruntime
+	.venv-openvino/bin/python -m pip install --quiet --disable-pip-version-check onnxruntime-openvino==1.24.1
+	@touch $@
 
 # The same program on a Windows CPython under Wine: tests/platforms/windows. Needs root and debootstrap.
 test-windows: $(WINDOWS_ZIP)
@@ -93,7 +104,7 @@ compiled-tests: $(INSTALLED)
 
 # Before a release: beside what CI runs, what takes hours, or packages and systems of its own.
 check-release: check test-bench zoo fuzz test-openapi soak audit test-flower release test-deb test-container \
-  test-systemd test-arm64 test-python3.13 test-windows test-deb-arm64 test-container-arm64
+  test-systemd test-arm64 test-python3.13 test-openvino test-windows test-deb-arm64 test-container-arm64
 
 format: $(INSTALLED)
 	$(BIN)/ruff format .
@@ -241,7 +252,7 @@ build/bare/.installed: dist/.built
 	@touch $@
 
 clean:
-	rm -rf .venv .venv-zoo .venv-flower .venv-release .venv-python* .roots build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-zoo .venv-flower .venv-openvino .venv-release .venv-python* .roots build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Reinstalled only if pyproject.toml is newer than the stamp.

@@ -14,6 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from service.access.principal import Scope, page_origin
 from service.errors import BadSetting
+from service.training.engines.provider_setting import Provider, read_providers
 
 PREFIX = "HONED_"
 NOT_SETTINGS = frozenset({"HONED_CONFIG", "HONED_URL", "HONED_TOKEN"})
@@ -162,10 +163,13 @@ class Settings(BaseModel):
         ge=128 * 2**20,
         description="Default of the policy's `memory_limit_bytes`.",
     )
-    training_providers: Annotated[tuple[str, ...], OfVariable] = Field(
+    training_providers: Annotated[
+        tuple[Provider, ...], BeforeValidator(read_providers), OfVariable
+    ] = Field(
         (),
         description="ONNX Runtime's execution providers that jobs may train on, in order: the "
-        "first is used whose step on a batch of the job agrees with the CPU's.",
+        "first is used whose step on a batch of the job agrees with the CPU's. An entry is a name, "
+        'or a name with options: `["CUDAExecutionProvider", {"device_id": "1"}]`.',
     )
     checkpoint_interval_s: float = Field(
         60.0, gt=0, le=86400, description="Seconds between two checkpoints of a running job."

@@ -11,6 +11,8 @@ from pydantic import ValidationError
 from service.errors import BadSetting
 from service.settings import Settings, load_settings
 
+CPU, CUDA, OPENVINO = (f"{each}ExecutionProvider" for each in ("CPU", "CUDA", "OpenVINO"))
+
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
@@ -48,6 +50,16 @@ def test_an_argument_wins_over_a_variable_and_that_over_the_file(
         ("HONED_TRAINING_NICE", "-5", "greater than or equal to 0"),
         ("HONED_ALLOWED_HOSTS", "a.local", "HONED_ALLOWED_HOSTS.* JSON"),
         ("HONED_SOCKET_USERS", '{"me": ["no such"]}', "HONED_SOCKET_USERS"),
+        ("HONED_TRAINING_PROVIDERS", CUDA, "HONED_TRAINING_PROVIDERS.* JSON"),
+        ("HONED_TRAINING_PROVIDERS", '{"a": 1}', "it is a list, such as"),
+        ("HONED_TRAINING_PROVIDERS", '["CUDA"]', f'entry 1: names end in .* "{CUDA}"'),
+        ("HONED_TRAINING_PROVIDERS", f'["{CUDA}", ["{CUDA}"]]', "entry 2 is neither a name nor"),
+        (
+            "HONED_TRAINING_PROVIDERS",
+            f'[["{CUDA}", {{"a": true}}]]',
+            "option 'a' of .* is True; give",
+        ),
+        ("HONED_TRAINING_PROVIDERS", f'[["{CPU}", {{"a": 1}}]]', "takes no options here"),
     ],
 )
 def test_a_wrong_value_names_the_setting(
@@ -62,7 +74,11 @@ def test_a_wrong_value_names_the_setting(
 def test_lists_and_tables_come_as_json_and_a_command_as_a_line(
     clean: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clean.write_text('allowed_hosts = ["b.local"]\ntraining_providers = ["X"]\n')
+    clean.write_text(
+        'allowed_hosts = ["b.local"]\ntraining_providers = ["X", ["Y", {a = 1}]]\n'.replace(
+            "X", OPENVINO
+        ).replace("Y", CUDA)
+    )
     monkeypatch.setenv("HONED_ALLOWED_HOSTS", '["a.local"]')
     monkeypatch.setenv("HONED_SOCKET_USERS", '{"me": ["*"]}')
     monkeypatch.setenv("HONED_ON_PROMOTED", "say 'a b'")
@@ -71,7 +87,7 @@ def test_lists_and_tables_come_as_json_and_a_command_as_a_line(
     settings = load_settings()
 
     assert settings.allowed_hosts == ("a.local",)
-    assert settings.training_providers == ("X",)
+    assert settings.training_providers == ((OPENVINO, {}), (CUDA, {"a": "1"}))
     assert settings.socket_users == {"me": ("*",)}
     assert settings.on_promoted == ("say", "a b")
     assert settings.tcp is False

@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 
 from service.training.engines.ort_training.absence import without_training
+from service.training.engines.provider_setting import CPU, Provider
 from storage.errors import HoneError
 
 with without_training():
     import onnxruntime
 
-__all__ = ["native", "onnxruntime"]
+__all__ = ["CPU", "native", "onnxruntime"]
 
 native = sys.modules[onnxruntime.SessionOptions.__module__]
 """Its compiled module, which has its exceptions."""
@@ -36,7 +37,8 @@ LOAD_ERRORS = (
     native.RuntimeException,
 )
 """Exceptions of a session for a model that it cannot run; they have no common base class."""
-CPU = "CPUExecutionProvider"
+THREAD_OPTIONS = {"OpenVINOExecutionProvider": "num_of_threads"}
+"""The option of a provider that uses all processors, whatever the session's number of threads."""
 FLOAT32_LEVEL = "1"
 """Accuracy level of MatMulNBits, which newer runtimes use for products with packed weights."""
 REORDERING = (
@@ -86,7 +88,7 @@ def open_session(
     *,
     threads: int,
     arena: bool = True,
-    provider: str = CPU,
+    provider: Provider | None = None,
     pattern: bool = True,
     reuse: bool = True,
     is_optimized: bool = False,
@@ -96,7 +98,8 @@ def open_session(
 
     Raises one of LOAD_ERRORS, MemoryError.
 
-    provider: execution provider, with the CPU's for unsupported operators. is_optimized: whether
+    provider: execution provider, with the CPU's for unsupported operators; the CPU's alone by
+    default. is_optimized: whether
     `optimize` wrote the model. at_once: how many nodes run in parallel.
     """
     options = session_options(threads, arena=arena, pattern=pattern, reuse=reuse)
@@ -106,11 +109,25 @@ def open_session(
     if is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        providers = list(dict.fromkeys((provider, CPU)))
-        return onnxruntime.InferenceSession(model, options, providers=providers)
+        return onnxruntime.InferenceSession(
+            model,
+            options,
+            providers=provider_chain(provider, threads),
+            enable_fallback=int(provider is None),  # hides the reason (from 1.20 on)
+        )
     except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
         raise
+
+
+def provider_chain(provider: Provider | None, threads: int) -> list[Provider]:
+    """What a session is opened with: a provider, and the CPU's for what it does not support."""
+    chain: dict[str, dict[str, str]] = {}
+    if provider is not None:
+        name, given = provider
+        of_threads = THREAD_OPTIONS.get(name)
+        chain[name] = given if of_threads is None else {of_threads: str(threads), **given}
+    return list({**chain, CPU: {}}.items())
 
 
 def optimize(model: Path, into: Path) -> None:

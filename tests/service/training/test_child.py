@@ -299,7 +299,7 @@ def test_a_provider_that_is_not_there_is_told_and_the_job_ends_as_without(
 ) -> None:
     wanted = make_workshop().task(make_artifacts(), epochs=1)
     plain, _ = train(wanted)
-    done, child = train(replace(wanted, providers=("NoSuchExecutionProvider",)))
+    done, child = train(replace(wanted, providers=(("NoSuchExecutionProvider", {}),)))
     (started,) = (each for each in child.said if isinstance(each, Started))
     assert any("NoSuchExecutionProvider is not used: the" in each for each in started.warnings)
     assert Path(done.path).read_bytes() == Path(plain.path).read_bytes()

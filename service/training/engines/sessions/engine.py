@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from math import ceil
 from pathlib import Path
 from typing import TypeVar
 
@@ -15,8 +14,9 @@ from numpy.typing import NDArray
 from service.training.engine import NOTHING, Array
 from service.training.engines.manifest import Files, read_manifest
 from service.training.engines.names import RECORDED
+from service.training.engines.provider_setting import Provider, label
 from service.training.engines.randomness import draw_all
-from service.training.engines.runtime import CPU, foreign_errors, onnxruntime
+from service.training.engines.runtime import foreign_errors, onnxruntime
 from service.training.engines.sessions.chosen_loss import PLAIN, ChosenLoss
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.model_sessions import ModelSessions
@@ -63,7 +63,7 @@ class SessionsEngine:
         self._loss = ChosenLoss(files, self._manifest, loss_options)
         self._seed = 0
         self._batches = 0
-        self._provider = CPU
+        self._provider: Provider | None = None
         self._crew = Crew()
         self._series: StepSeries | None = None
         self._updated = {name: np.zeros_like(old) for name, old in self._state.updated.items()}
@@ -77,16 +77,15 @@ class SessionsEngine:
             shares=shares,
             crew=self._crew,
         )
-        self._optimizer = Optimizer(
-            optimizer_options, self._state.buffers, threads=threads, crew=self._crew
-        )
+        self._optimizer_options, self._threads = optimizer_options, threads
+        self._optimizer = self._open_optimizer()
         if trains:
             self._training = self._open_training()
 
     @property
     def name(self) -> str:
         runtime = f"{RECORDED['sessions']} on onnxruntime {onnxruntime.__version__}"
-        return runtime if self._provider == CPU else f"{runtime}, {self._provider}"
+        return runtime if self._provider is None else f"{runtime}, {label(self._provider)}"
 
     @property
     def output(self) -> str:
@@ -96,7 +95,7 @@ class SessionsEngine:
     def quantizes(self) -> bool:
         return self._manifest.quantizes
 
-    def use(self, provider: str, inputs: Sequence[Array], target: Array) -> str | None:
+    def use(self, provider: Provider, inputs: Sequence[Array], target: Array) -> str | None:
         """Step on another execution provider from now on, if it agrees with the CPU on a batch.
 
         Returns why it is not used, None if it is.
@@ -110,6 +109,8 @@ class SessionsEngine:
         if shares is None:
             return reason
         self._training, self._provider = shares, provider
+        del self._state.buffers.gradients[1:]
+        self._optimizer = self._open_optimizer()
         return None
 
     def _results(
@@ -139,6 +140,7 @@ class SessionsEngine:
         loss = self._fitting(
             lambda: self._gradients(self._training, inputs, target, weights, teacher),
             rows=len(target),
+            provider=self._provider,
         )
         for old, new in zip(self._state.updated.values(), self._updated.values(), strict=True):
             old[...] = new
@@ -165,7 +167,7 @@ class SessionsEngine:
             idle.fill(0)
         return loss
 
-    def _fitting(self, take: Callable[[], T], *, rows: int) -> T:
+    def _fitting(self, take: Callable[[], T], *, rows: int, provider: Provider | None = None) -> T:
         """What is computed from a batch, in smaller runs as long as memory does not suffice.
 
         Results differ by rounding, so checkpoints keep the rows of a run. Raises MemoryError.
@@ -174,7 +176,7 @@ class SessionsEngine:
             try:
                 return take()
             except MemoryError:
-                most = min(ceil(rows / self._sessions.shares), self._sessions.rows or rows)
+                most = self._sessions.largest_run(rows, provider)
                 if most == 1 or self._manifest.batch_statistics:
                     raise
             # Now that the error is gone, nothing else has references to what is closed here.
@@ -200,7 +202,7 @@ class SessionsEngine:
         feeds_more = self._loss.class_vectors or self._manifest.draws or self._updated
         splits = self._sessions.shares > 1 or self._sessions.at_once(rows) < rows
         is_divided = self._training.is_divided
-        if most < 2 or feeds_more or splits or is_divided or self._provider != CPU:
+        if most < 2 or feeds_more or splits or is_divided or self._provider is not None:
             return None
         if self._series is None or self._series.rows != rows:
             memory = self._sessions.memory()
@@ -251,6 +253,14 @@ class SessionsEngine:
 
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._state.export(self._files.inference_model, path, metadata)
+
+    def _open_optimizer(self) -> Optimizer:
+        return Optimizer(
+            self._optimizer_options,
+            self._state.buffers,
+            threads=self._threads,
+            crew=self._crew,
+        )
 
     @cached_property
     def _training(self) -> Shares:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import ceil
 from pathlib import Path
 from typing import Any
 
 from service.training.engine import Array
 from service.training.engines.manifest import Files, Manifest
-from service.training.engines.runtime import CPU, here, open_session
+from service.training.engines.provider_setting import Provider
+from service.training.engines.runtime import here, open_session
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.chosen_loss import ChosenLoss
 from service.training.engines.sessions.crew import Crew
@@ -25,7 +27,8 @@ from service.training.engines.sessions.step_memory import StepMemory
 
 
 class ModelSessions:
-    """shares: how many parts a batch is split into. updated: outputs of a step for new statistics.
+    """shares: how many parts a batch is split into on the CPU. updated: outputs of a step for new
+    statistics.
 
     Its functions raise one of LOAD_ERRORS, MemoryError.
     """
@@ -54,7 +57,7 @@ class ModelSessions:
 
     @property
     def rows(self) -> int | None:
-        """Of a run, at most."""
+        """Of a run on the CPU, at most."""
         known = rows_at_once(self._manifest, of_optimized=self._is_here), self._state.rows
         return min((each for each in known if each is not None), default=None)
 
@@ -62,25 +65,31 @@ class ModelSessions:
         """How many of a batch's rows all shares take in one run each."""
         return rows if self.rows is None else min(rows, self.rows * self.shares)
 
+    def largest_run(self, rows: int, provider: Provider | None) -> int:
+        """The number of rows in the largest run on a batch."""
+        shares = self.shares if provider is None else 1
+        return min(ceil(rows / shares), self._most(provider) or rows)
+
     def memory(self) -> StepMemory:
         """What the step reads and writes."""
         fixed = {**self._loss.class_vectors, **self._frozen}
         return StepMemory(self._state, fixed=fixed, updated=self._updated)
 
-    def step(self, provider: str) -> Shares:
+    def step(self, provider: Provider | None) -> Shares:
+        """provider: that of all sessions; None for the CPU's."""
         model, files = self._loss.step_model, self._files
         optimized = files.optimized_step_model
         if model != files.step_model:
             made = files.optimized_class_step_model
             optimized = made if made is not None and made.is_file() else None
-        if provider != CPU or not self._is_here:
+        if provider is not None or not self._is_here:
             optimized = None
         memory = self.memory()
         if optimized is not None:
             memory.divide(files, threads=self._threads, shares=self.shares, crew=self._crew)
-        pieces = None
-        if self.rows is not None:
-            pieces = Pieces(self.rows, memory.bind_further, memory.add_further)
+        pieces, most = None, self._most(provider)
+        if most is not None:
+            pieces = Pieces(most, memory.bind_further, memory.add_further)
         if optimized is None:
             return self._open(model, memory.bind, pieces=pieces, provider=provider)
         sessions = self._sessions(optimized, is_optimized=True)
@@ -89,18 +98,32 @@ class ModelSessions:
     def evaluation(self) -> Shares:
         return self._open(self._files.eval_model, self._bind_evaluation)
 
+    def _most(self, provider: Provider | None) -> int | None:
+        """Of a run's rows; other providers have no cache of the processor to fit into."""
+        return self.rows if provider is None else self._state.rows
+
     def _open(
-        self, model: Path, bind: Bind, *, pieces: Pieces | None = None, provider: str = CPU
+        self,
+        model: Path,
+        bind: Bind,
+        *,
+        pieces: Pieces | None = None,
+        provider: Provider | None = None,
     ) -> Shares:
         sessions = self._sessions(model, provider=provider)
         return Shares(sessions, bind, crew=self._crew, pieces=pieces)
 
-    def _sessions(self, model: Path, **options: Any) -> list[Any]:
-        """One for each share, so that its data stay in its processor's cache."""
-        threads = self._threads if self.shares == 1 else 1
+    def _sessions(
+        self, model: Path, *, provider: Provider | None = None, **options: Any
+    ) -> list[Any]:
+        """On the CPU one for each share, so that its data stay in its processor's cache."""
+        count = self.shares if provider is None else 1
+        threads = self._threads if count == 1 else 1
         options["pattern"] = is_small(self._manifest)
         options["reuse"] = not (model.is_file() and model.stat().st_size > PLANNED_BYTES)
-        return [open_session(model, threads=threads, **options) for _ in range(self.shares)]
+        return [
+            open_session(model, threads=threads, provider=provider, **options) for _ in range(count)
+        ]
 
     def _bind_evaluation(self, binding: Binding, _share: int) -> None:
         for name, array in {**self._state.measured, **self._frozen}.items():

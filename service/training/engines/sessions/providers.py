@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from service.training.engines.provider_setting import Provider
 from service.training.engines.runtime import LOAD_ERRORS, check_memory, onnxruntime
 from service.training.engines.sessions.shares import Shares
 
@@ -16,8 +17,8 @@ Results = Mapping[str, NDArray[np.float32]]
 
 
 def adopt(
-    provider: str,
-    open_on: Callable[[str], Shares],
+    provider: Provider,
+    open_on: Callable[[Provider], Shares],
     step: Callable[[Shares], Results],
     expected: Results,
 ) -> tuple[Shares | None, str]:
@@ -25,12 +26,12 @@ def adopt(
 
     step: returns losses and gradients of one batch by name; expected: those of the CPU.
     """
-    available = onnxruntime.get_available_providers()
-    if provider not in available:
+    available, (name, _) = onnxruntime.get_available_providers(), provider
+    if name not in available:
         return None, f"the installed onnxruntime has {', '.join(available)}"
     try:
         shares = open_on(provider)
-        if not all(provider in each.get_providers() for each in shares.sessions):
+        if not all(name in each.get_providers() for each in shares.sessions):
             return None, "onnxruntime could not load it"
         found = step(shares)
     except (RuntimeError, *LOAD_ERRORS) as error:

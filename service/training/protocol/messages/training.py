@@ -6,6 +6,7 @@ from typing import Any, Literal
 
 from msgspec import field
 
+from service.training.engines.provider_setting import Provider
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.shared import Artifacts, Measurement, ResourceLimits
 from service.training.protocol.serialization import Line, Serialized
@@ -122,7 +123,7 @@ class Train(Line, frozen=True):
     feature_cache_bytes: int = 0
     preprocess: tuple[dict[str, Any], ...] = ()
     tensor_cache_bytes: int = 0
-    providers: tuple[str, ...] = ()
+    providers: tuple[Provider, ...] = ()
     to_choose: tuple[str, ...] = ()
     update: UpdateTerms | None = None
     only_measures: bool = False

@@ -139,12 +139,12 @@ def test_it_trains_on_after_a_provider_was_refused(
 ) -> None:
     """Another provider takes the undivided step, here on the only one that this runtime has."""
 
-    def opened(*arguments: Any, provider: str = CPU, **options: Any) -> Any:
+    def opened(*arguments: Any, provider: object = None, **options: Any) -> Any:
         return open_session(*arguments, **options)
 
     monkeypatch.setattr(model_sessions, "open_session", opened)
     asked, plain = (SessionsEngine(files, threads=2, optimizer_options=RECIPE) for _ in range(2))
     (x,), labels = batch(9, 3)
-    asked._results(asked._sessions.step("another"), [x], labels)
-    assert asked.use(CPU, [np.full_like(x, np.nan)], labels) is not None
+    asked._results(asked._sessions.step(("another", {})), [x], labels)
+    assert asked.use((CPU, {}), [np.full_like(x, np.nan)], labels) is not None
     assert trained(asked, [3], tmp_path / "a") == trained(plain, [3], tmp_path / "b")

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 from step_models import batch, compiled, perceptron
 
-from service.training.engines.runtime import CPU, onnxruntime, open_session
+from service.training.engines.provider_setting import Provider
+from service.training.engines.runtime import CPU, onnxruntime, open_session, provider_chain
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.engines.sessions.providers import adopt, disagreement
 from service.training.engines.sessions.shares import Shares
 from service.training.optimizer.options import OptimizerOptions
 
+CUDA, OPENVINO = "CUDAExecutionProvider", "OpenVINOExecutionProvider"
 OTHERS = [each for each in onnxruntime.get_available_providers() if each != CPU]
 
 
@@ -35,7 +37,7 @@ def train(engine: SessionsEngine, steps: int = 4) -> list[float]:
 
 def test_one_that_the_runtime_lacks_is_not_used_and_leaves_no_trace(tmp_path: Path) -> None:
     asked, plain = open_engine(tmp_path / "asked"), open_engine(tmp_path / "plain")
-    reason = asked.use("NoSuchExecutionProvider", *batch(9))
+    reason = asked.use(("NoSuchExecutionProvider", {}), *batch(9))
     assert reason is not None
     assert CPU in reason
     assert train(asked) == train(plain)
@@ -51,22 +53,48 @@ def test_one_that_the_runtime_lacks_is_not_used_and_leaves_no_trace(tmp_path: Pa
 @pytest.mark.parametrize("provider", OTHERS)
 def test_one_that_agrees_is_used_and_named(tmp_path: Path, provider: str) -> None:
     asked, plain = open_engine(tmp_path / "asked"), open_engine(tmp_path / "plain")
-    assert asked.use(provider, *batch(9)) is None
+    assert asked.use((provider, {}), *batch(9)) is None
     assert asked.name == f"{plain.name}, {provider}"
     np.testing.assert_allclose(train(asked), train(plain), rtol=1e-3)
+
+
+@pytest.mark.skipif(OPENVINO not in OTHERS, reason="this onnxruntime has no OpenVINO")
+def test_an_option_that_a_provider_lacks_is_named(tmp_path: Path) -> None:
+    reason = open_engine(tmp_path).use((OPENVINO, {"nonsense": "1"}), *batch(9))
+    assert reason is not None
+    assert "nonsense" in reason
+
+
+def test_another_provider_takes_a_whole_batch_in_one_session(tmp_path: Path) -> None:
+    """Here on the provider that each runtime has; on the CPU, every thread has a session."""
+    asked, plain = open_engine(tmp_path / "asked"), open_engine(tmp_path / "plain")
+    assert asked.use((CPU, {"a": "1"}), *batch(9)) is None
+    for engine, count in ((asked, 1), (plain, 2)):
+        assert len(engine._training.sessions) == count
+        assert len(engine._state.buffers.gradients) == count
+    np.testing.assert_allclose(train(asked), train(plain), rtol=1e-5)
+    assert asked.name == f"{plain.name}, {CPU} (a=1)"
+
+
+def test_providers_with_threads_of_their_own_get_those_of_the_job() -> None:
+    assert provider_chain(None, 2) == [(CPU, {})]
+    assert provider_chain((OPENVINO, {}), 2) == [(OPENVINO, {"num_of_threads": "2"}), (CPU, {})]
+    chosen = {"num_of_threads": "1"}
+    assert provider_chain((OPENVINO, chosen), 2) == [(OPENVINO, chosen), (CPU, {})]
+    assert provider_chain((CUDA, {}), 2) == [(CUDA, {}), (CPU, {})]
 
 
 def test_one_whose_gradients_are_others_is_not_used(tmp_path: Path) -> None:
     files = compiled(perceptron(), tmp_path)
 
-    def opened(provider: str) -> Shares:
+    def opened(provider: Provider) -> Shares:
         session = open_session(files.step_model, threads=1, provider=provider)
         return Shares([session], lambda *_: None, crew=Crew())
 
     right = {"the loss": np.ones((), np.float32), "w": np.full(3, 2, np.float32)}
     wrong = {**right, "w": right["w"] * np.float32(1.1)}
-    assert adopt(CPU, opened, lambda _: right, right)[0] is not None
-    shares, reason = adopt(CPU, opened, lambda _: wrong, right)
+    assert adopt((CPU, {}), opened, lambda _: right, right)[0] is not None
+    shares, reason = adopt((CPU, {}), opened, lambda _: wrong, right)
     assert shares is None
     assert reason == "w differs from the CPU's by 0.2, where numbers reach 2"
 
