@@ -57,7 +57,7 @@ test-python3.13: dist/.built
 
 # Jobs and the engine's tests where OpenVINO's build of the runtime is installed; 1 GB.
 test-openvino: .venv-openvino/.installed
-	.venv-openvino/bin/pytest $(IN_ROOT) tests/service/training/test_child.py
+	.venv-openvino/bin/pytest $(IN_ROOT) tests/service/training/test_provider_selection.py
 
 .venv-openvino/.installed: pyproject.toml | $(INSTALLED)
 	$(BIN)/python -m venv .venv-openvino

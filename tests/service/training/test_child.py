@@ -294,17 +294,6 @@ os.write(messages, b"message")
     assert b"python" in run.stderr
 
 
-def test_a_provider_that_is_not_there_is_told_and_the_job_ends_as_without(
-    make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, train: Any
-) -> None:
-    wanted = make_workshop().task(make_artifacts(), epochs=1)
-    plain, _ = train(wanted)
-    done, child = train(replace(wanted, providers=(("NoSuchExecutionProvider", {}),)))
-    (started,) = (each for each in child.said if isinstance(each, Started))
-    assert any("NoSuchExecutionProvider is not used: the" in each for each in started.warnings)
-    assert Path(done.path).read_bytes() == Path(plain.path).read_bytes()
-
-
 def test_a_job_loads_no_onnx_and_no_kind_of_preprocessing() -> None:
     """onnx takes longer to load than the job's first step."""
     code = (

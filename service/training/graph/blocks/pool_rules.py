@@ -15,7 +15,7 @@ from service.training.graph.blocks.layout import (
 )
 from service.training.graph.blocks.parts import repeat, shifted, side_by_side
 from service.training.graph.node import GradientRule, Gradients, Node
-from service.training.graph.rules.activation import STEEP
+from service.training.graph.rules.activation import above_zero
 from service.training.graph.tensor import Tensor, product
 
 
@@ -62,7 +62,7 @@ def max_pool(node: Node, g: Tensor) -> Gradients:
     places = list(itertools.product(*(range(k) for k in windows.kernel)))
     for place, own in zip(places, seen, strict=True):
         is_last = place == places[-1]
-        rest = None if is_last else left * (top - own).op("HardSigmoid", alpha=STEEP, beta=0.0)
+        rest = None if is_last else left * above_zero(top - own)
         taken = left if rest is None else left - rest
         left = left if rest is None else rest
         offsets = [p - b for p, b in zip(place, windows.pads[:2], strict=True)]

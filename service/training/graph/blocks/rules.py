@@ -21,7 +21,7 @@ from service.training.graph.blocks.parts import side_by_side
 from service.training.graph.blocks.weight_rules import by_weight, over_places
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import fixed
-from service.training.graph.rules.activation import STEEP
+from service.training.graph.rules.activation import above_zero
 from service.training.graph.tensor import Dim, Tensor
 
 Form: TypeAlias = tuple[Dim, int, int, int]
@@ -45,7 +45,7 @@ def _before_activation(node: Node, g: Tensor) -> Tensor:
     y = node.y
     kind = node.attribute("activation", "")
     if kind == "Relu":
-        return g * y.op("HardSigmoid", alpha=STEEP, beta=0.0)
+        return g * above_zero(y)
     if kind == "Sigmoid":
         return g * (y - y * y)
     if kind == "Tanh":

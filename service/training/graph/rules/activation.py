@@ -14,9 +14,17 @@ from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.tensor import Tensor
 
 STEEP = 3e38
-"""Times this, every float32 above 0 that is not denormal becomes 1 or more."""
+"""Times this, every float32 above 0 that is not denormal becomes 3 or more."""
 SELU_ALPHA, SELU_GAMMA = 1.67326319217681884765625, 1.05070102214813232421875
 Attribute: TypeAlias = Callable[[str, float], float]
+
+
+def above_zero(x: Tensor) -> Tensor:
+    """1 where x is above 0, else 0: a single node.
+
+    beta is not 0, as OpenVINO's execution provider (1.24.1) computes with 0.5 instead.
+    """
+    return x.op("HardSigmoid", alpha=STEEP, beta=-1.0)
 
 
 def _mask(condition: Tensor, like: Tensor) -> Tensor:
@@ -44,7 +52,7 @@ SLOPES: dict[str, Callable[[Attribute, Tensor, Tensor], Tensor]] = {
     "HardSwish": lambda f, y, x: _hard_swish(x),
     "LeakyRelu": lambda f, y, x: _by_parts(x, 1, f("alpha", 0.01)),
     "Mish": lambda f, y, x: _mish(x),
-    "Relu": lambda f, y, x: y.op("HardSigmoid", alpha=STEEP, beta=0.0),
+    "Relu": lambda f, y, x: above_zero(y),
     "Selu": lambda f, y, x: _by_parts(
         x, f("gamma", SELU_GAMMA), y + f("alpha", SELU_ALPHA) * f("gamma", SELU_GAMMA)
     ),
