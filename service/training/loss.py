@@ -15,6 +15,8 @@ LABEL_SCALE, LABEL_MEAN = "hone.label_scale", "hone.label_mean"
 mean."""
 CLASS_VECTORS = ("hone.class_on", "hone.class_off")
 TEACHER = "hone.teacher"
+SUM = "hone.sum."
+"""Prefix of the input that an output of a step is added to."""
 TEMPERATURE = 2.0
 """Softmax temperature of a teacher's answers, as in Li and Hoiem (2016)."""
 

@@ -27,6 +27,7 @@ from service.training.engines.manifest import (
     write_manifest,
 )
 from service.training.engines.runtime import LOAD_ERRORS, check_memory, optimize
+from service.training.engines.sessions.shares import FEW_ROWS, rows_at_once
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
 
@@ -103,21 +104,21 @@ def compile_model(
 
     inference: the graph to export, with the values that training starts from. output: the tensor
     that is measured. by_class: the step with a by_class loss, for this many classes. here,
-    by_class_here: the steps for this processor, by default the same. head,
-    adapters: as in the manifest. Raises GraphRefused if a trained tensor is not a float32
-    initializer of `inference`.
+    by_class_here: the steps for this processor, by default the same. head, adapters: as in the
+    manifest. Raises GraphRefused if a trained tensor is no float32 initializer of `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = Files.below(directory)
     _, values = without(inference, [*step.parameters, *step.updated, *step.loss.label_tensors])
-    onnx.save_model(step.model, files.step_model)
-    own = here or step
-    optimized = _optimize(own, by_class_here or by_class, files)
-    if by_class is not None and files.class_step_model is not None:
-        onnx.save_model(by_class.model, files.class_step_model)
+    manifest = _manifest(step, values, output)
+    own, rows = here or step, rows_at_once(manifest)
+    adds_up = own.once is not None or (rows is not None and rows <= FEW_ROWS)
+    optimized = _optimize(own, by_class_here or by_class, files, adds_up=adds_up)
+    for each, path in ((step, files.step_model), (by_class, files.class_step_model)):
+        if each is not None and path is not None:
+            onnx.save_model(each.adding_up if adds_up else each.model, path)
     onnx.save_model(evaluation, files.eval_model)
     checkpoint.save(files.checkpoint, _beginning(head), values)
-    manifest = _manifest(step, values, output)
     manifest = replace(
         manifest,
         classes=classes,
@@ -158,21 +159,22 @@ def _target_shape(step: StepModel) -> tuple[int, ...]:
     return tuple(each.dim_value for each in sizes)[1:]
 
 
-def _optimize(step: StepModel, by_class: StepModel | None, files: Files) -> bool:
+def _optimize(step: StepModel, by_class: StepModel | None, files: Files, *, adds_up: bool) -> bool:
     """Keep the steps as the runtime optimized them, which takes 45 of the 75 ms in which a session
     of all of MobileNetV2 is opened, and what runs once for a batch.
 
     Not if constants that it computed make one large, or it cannot be written: jobs then open the
     step itself, and what is written next tells that the disk is full.
     """
-    graphs = [(step.model, files.optimized_step_model)]
+    graphs = [(step.adding_up if adds_up else step.model, files.optimized_step_model)]
     if step.once is not None:
         graphs += [
             (step.once.before, files.weights_model),
             (step.once.after, files.gradients_model),
         ]
     if by_class is not None and _interface(by_class) == _interface(step):
-        graphs.append((by_class.model, files.optimized_class_step_model))
+        made = by_class.adding_up if adds_up else by_class.model
+        graphs.append((made, files.optimized_class_step_model))
     draft = files.manifest.with_name("draft.onnx")
     paths = [path for _, path in graphs if path is not None]
     try:

@@ -16,6 +16,7 @@ from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_ba
 from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.passes.weights_apart import divide
+from service.training.graph.running_sums import with_running_sums
 from service.training.graph.tensor import INT64, Dim, Shape, Tensor
 from service.training.graph.writing import write
 from service.training.loss import CLASS_VECTORS, LABEL_SCALE, TEACHER, Loss
@@ -68,6 +69,13 @@ class StepModel(Struct, frozen=True):
         """The number of axes of the factor on the losses; 0 if a batch has a single loss."""
         value = next(each for each in self.model.graph.input if each.name == LOSS_SCALE)
         return len(value.type.tensor_type.shape.dim)
+
+    @property
+    def adding_up(self) -> onnx.ModelProto:
+        """The model, which adds each gradient to an input."""
+        others = {LOSS, *self.updated.values()}
+        names = [each.name for each in self.model.graph.output if each.name not in others]
+        return with_running_sums(self.model, names)
 
     @property
     def gradients(self) -> tuple[str, ...]:

@@ -15,6 +15,7 @@ from service.training.graph.passes.branches import rename
 from service.training.graph.passes.canonical import stamp
 from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.weights_first import put_weights_first, unpack_late
+from service.training.graph.running_sums import before_reshapes
 from service.training.graph.tensor import Tensor
 
 
@@ -28,7 +29,8 @@ def write(
 ) -> onnx.ModelProto:
     """The graph as a model with these inputs and outputs, without unused nodes.
 
-    frozen: initializers that also become inputs.
+    frozen: initializers that also become inputs. `value_info` has the shapes that outputs have
+    before they are reshaped, if these are known.
     """
     fed = list(inputs)
     inputs = [*fed, *frozen]
@@ -39,6 +41,9 @@ def write(
     nodes = list(put_weights_first(graph, nodes, fed))
     if len(inputs) > len(fed):
         nodes = unpack_late(nodes, fed)
+    made = {name for node in nodes for name in node.output}
+    firsts = dict.fromkeys(before_reshapes(nodes, names).values())
+    reshaped = [graph.tensor(name) for name in firsts if name in made and name not in names]
     renamed = _named(nodes, outputs)
     constants = [t for name, t in graph.constants.items() if name not in inputs]
     body = helper.make_graph(
@@ -47,6 +52,7 @@ def write(
         [_value(name, graph.tensor(name)) for name in inputs],
         [_value(name, tensor) for name, tensor in outputs.items()],
         constants,
+        value_info=[_value(tensor.name, tensor) for tensor in reshaped if tensor.sizes],
     )
     for node in body.node:
         rename(node, renamed)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -40,9 +40,9 @@ class Binding:
         self._held: dict[str, Array] = {}
 
     @property
-    def inputs(self) -> list[str]:
-        """Names of the session's inputs."""
-        return [each.name for each in self._session.get_inputs()]
+    def inputs(self) -> dict[str, Sequence[int | str]]:
+        """Shapes of the session's inputs."""
+        return {each.name: each.shape for each in self._session.get_inputs()}
 
     @property
     def outputs(self) -> list[str]:

@@ -36,7 +36,7 @@ class Buffers:
         self.gradients = [aligned(size) for _ in range(shares)]
         self.slots = {name: aligned(size) for name in slots}
         self._earlier: Vector | None = None
-        self._further: dict[int, Vector] = {}
+        self._has_earlier = False
 
     def views(self, buffer: Vector) -> dict[str, Vector]:
         """Each tensor's part of a buffer, in its shape."""
@@ -51,36 +51,29 @@ class Buffers:
         width = self.layout.width
         return buffer[first * width : last * width].reshape(last - first, width)
 
-    def further_gradients(self, share: int) -> Vector:
-        """The buffer for a share's further runs, which `add_further_gradients` adds to its own."""
-        if share not in self._further:
-            self._further[share] = aligned(self.parameters.size)
-        return self._further[share]
-
-    def add_further_gradients(self, share: int) -> None:
-        np.add(self.gradients[share], self._further[share], out=self.gradients[share])
-
     def put_gradients_by(self) -> None:
-        """Add gradients to those of the step's earlier batches, before the next batch overwrites
-        them.
-        """
+        """Add gradients to those of the step's earlier runs, before the next overwrites them."""
         if self._earlier is None:
             self._earlier = aligned(self.parameters.size)
         for each in self.gradients:
             np.add(self._earlier, each, out=self._earlier)
+            each.fill(0)
+        self._has_earlier = True
 
     def average_gradients(self, batches: int) -> None:
-        """Average the gradients of the step's batches, of which all but the last were put by."""
+        """Average the gradients of the step's batches, if any were put by."""
+        if not self._has_earlier:
+            return
         self.put_gradients_by()
         assert self._earlier is not None
         np.multiply(self._earlier, np.float32(1 / batches), out=self.gradients[0])
-        for each in (*self.gradients[1:], self._earlier):
-            each.fill(0)
+        self._earlier.fill(0)
+        self._has_earlier = False
 
     def free(self, kept: Collection[str]) -> None:
         """Keep the parameters and these slots alone."""
         self.slots = {name: slot for name, slot in self.slots.items() if name in kept}
-        self.gradients, self._earlier, self._further = [], None, {}
+        self.gradients, self._earlier = [], None
 
 
 def aligned(size: int) -> Vector:

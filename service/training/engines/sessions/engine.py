@@ -78,7 +78,6 @@ class SessionsEngine:
             crew=self._crew,
         )
         self._optimizer_options, self._threads = optimizer_options, threads
-        self._optimizer = self._open_optimizer()
         if trains:
             self._training = self._open_training()
 
@@ -103,20 +102,21 @@ class SessionsEngine:
         shares, reason = adopt(
             provider,
             self._sessions.step,
-            lambda runs: self._results(runs, inputs, target),
-            self._results(self._training, inputs, target),
+            lambda runs: self._results(inputs, target, runs),
+            self._results(inputs, target),
         )
         if shares is None:
             return reason
         self._training, self._provider = shares, provider
         del self._state.buffers.gradients[1:]
-        self._optimizer = self._open_optimizer()
+        vars(self).pop("_optimizer", None)
         return None
 
     def _results(
-        self, runs: Shares, inputs: Sequence[Array], target: Array
+        self, inputs: Sequence[Array], target: Array, runs: Shares | None = None
     ) -> dict[str, NDArray[np.float32]]:
-        loss = self._gradients(runs, inputs, target)
+        loss = self._gradients(inputs, target, runs=runs)
+        self._state.buffers.average_gradients(1)
         total = np.sum(self._state.buffers.gradients, axis=0)
         # A divided step writes gradients of the first share alone: others must not keep any.
         for gradients in self._state.buffers.gradients:
@@ -137,11 +137,7 @@ class SessionsEngine:
             )
         if self._batches:
             self._state.buffers.put_gradients_by()
-        loss = self._fitting(
-            lambda: self._gradients(self._training, inputs, target, weights, teacher),
-            rows=len(target),
-            provider=self._provider,
-        )
+        loss = self._gradients(inputs, target, weights, teacher)
         for old, new in zip(self._state.updated.values(), self._updated.values(), strict=True):
             old[...] = new
         self._batches += 1
@@ -149,22 +145,38 @@ class SessionsEngine:
 
     def _gradients(
         self,
-        runs: Shares,
         inputs: Sequence[Array],
         target: Array,
         weights: Array | None = None,
         teacher: Array | None = None,
+        *,
+        runs: Shares | None = None,
     ) -> float:
-        """The loss; gradients and new statistics go into their buffers."""
+        """The loss; gradients and new statistics go into their buffers.
+
+        runs: of the step, by default those that train.
+        """
         rows = len(target)
         feeds = self._feeds(inputs, target)
         if self._manifest.draws:
             feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
         feeds |= self._loss.feeds(target, teacher)
-        scale = self._loss.scale(target)
-        loss, taken = runs.run(feeds, rows=rows, scale=scale, weights=weights)
-        for idle in self._state.buffers.gradients[taken:]:
-            idle.fill(0)
+        scale, loss, done = self._loss.scale(target), 0.0, 0
+
+        def run() -> tuple[float, int]:
+            taken = runs or self._training
+            last = done + taken.at_once(rows - done)
+            some = {name: array[done:last] for name, array in feeds.items()}
+            factors = None if weights is None else weights[done:last]
+            more, shares = taken.run(some, rows=last - done, scale=scale, weights=factors)
+            for idle in self._state.buffers.gradients[shares:]:
+                idle.fill(0)
+            return loss + more, last
+
+        while done < rows:
+            if done:
+                self._state.buffers.put_gradients_by()
+            loss, done = self._fitting(run, rows=rows, provider=self._provider)
         return loss
 
     def _fitting(self, take: Callable[[], T], *, rows: int, provider: Provider | None = None) -> T:
@@ -187,8 +199,7 @@ class SessionsEngine:
                 vars(self).pop(name, None)
 
     def step(self, learning_rate: float) -> None:
-        if self._batches > 1:
-            self._state.buffers.average_gradients(self._batches)
+        self._state.buffers.average_gradients(self._batches)
         self._batches = 0
         with np.errstate(all="ignore"):  # Values that are not finite show in the next loss.
             self._update(learning_rate)
@@ -200,9 +211,9 @@ class SessionsEngine:
     def series(self, rows: int) -> StepSeries | None:
         most = steps_at_once(self._manifest, rows=rows)
         feeds_more = self._loss.class_vectors or self._manifest.draws or self._updated
-        splits = self._sessions.shares > 1 or self._sessions.at_once(rows) < rows
-        is_divided = self._training.is_divided
-        if most < 2 or feeds_more or splits or is_divided or self._provider is not None:
+        splits = self._sessions.shares > 1 or self._training.at_once(rows) < rows
+        has_own = self._training.is_divided or self._training.adds_up
+        if most < 2 or feeds_more or splits or has_own or self._provider is not None:
             return None
         if self._series is None or self._series.rows != rows:
             memory = self._sessions.memory()
@@ -225,7 +236,7 @@ class SessionsEngine:
     def _evaluated(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         feeds, rows = self._feeds(inputs, target), len(target)
         scale = self._loss.plain_scale(target)
-        at_once = self._sessions.at_once(rows)
+        at_once = self._evaluation.at_once(rows)
         loss, parts = 0.0, []
         for start in range(0, rows, at_once):
             some = {name: array[start : start + at_once] for name, array in feeds.items()}
@@ -254,12 +265,14 @@ class SessionsEngine:
     def export(self, path: Path, metadata: Mapping[str, str] = NOTHING) -> None:
         self._state.export(self._files.inference_model, path, metadata)
 
-    def _open_optimizer(self) -> Optimizer:
+    @cached_property
+    def _optimizer(self) -> Optimizer:
         return Optimizer(
             self._optimizer_options,
             self._state.buffers,
             threads=self._threads,
             crew=self._crew,
+            clears=self._training.adds_up,
         )
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.shares import (
     PLANNED_BYTES,
     Bind,
-    Pieces,
     Shares,
     is_small,
     rows_at_once,
@@ -61,10 +60,6 @@ class ModelSessions:
         known = rows_at_once(self._manifest, of_optimized=self._is_here), self._state.rows
         return min((each for each in known if each is not None), default=None)
 
-    def at_once(self, rows: int) -> int:
-        """How many of a batch's rows all shares take in one run each."""
-        return rows if self.rows is None else min(rows, self.rows * self.shares)
-
     def largest_run(self, rows: int, provider: Provider | None) -> int:
         """The number of rows in the largest run on a batch."""
         shares = self.shares if provider is None else 1
@@ -87,16 +82,14 @@ class ModelSessions:
         memory = self.memory()
         if optimized is not None:
             memory.divide(files, threads=self._threads, shares=self.shares, crew=self._crew)
-        pieces, most = None, self._most(provider)
-        if most is not None:
-            pieces = Pieces(most, memory.bind_further, memory.add_further)
+        most = self._most(provider)
         if optimized is None:
-            return self._open(model, memory.bind, pieces=pieces, provider=provider)
+            return self._open(model, memory.bind, most=most, provider=provider)
         sessions = self._sessions(optimized, is_optimized=True)
-        return Shares(sessions, memory.bind, crew=self._crew, pieces=pieces, once=memory.once)
+        return Shares(sessions, memory.bind, crew=self._crew, most=most, once=memory.once)
 
     def evaluation(self) -> Shares:
-        return self._open(self._files.eval_model, self._bind_evaluation)
+        return self._open(self._files.eval_model, self._bind_evaluation, most=self.rows)
 
     def _most(self, provider: Provider | None) -> int | None:
         """Of a run's rows; other providers have no cache of the processor to fit into."""
@@ -107,11 +100,11 @@ class ModelSessions:
         model: Path,
         bind: Bind,
         *,
-        pieces: Pieces | None = None,
+        most: int | None,
         provider: Provider | None = None,
     ) -> Shares:
         sessions = self._sessions(model, provider=provider)
-        return Shares(sessions, bind, crew=self._crew, pieces=pieces)
+        return Shares(sessions, bind, crew=self._crew, most=most)
 
     def _sessions(
         self, model: Path, *, provider: Provider | None = None, **options: Any
@@ -125,6 +118,7 @@ class ModelSessions:
             open_session(model, threads=threads, provider=provider, **options) for _ in range(count)
         ]
 
-    def _bind_evaluation(self, binding: Binding, _share: int) -> None:
+    def _bind_evaluation(self, binding: Binding, _share: int) -> Sequence[Array]:
         for name, array in {**self._state.measured, **self._frozen}.items():
             binding.read(name, array)
+        return ()

@@ -59,9 +59,7 @@ class OncePerBatch:
         self.made = {each.name: _room(each.shape) for each in first.get_outputs()}
         inputs = {each.name: tuple(each.shape) for each in last.get_inputs()}
         sizes = {name: shape for name, shape in inputs.items() if name not in parameters}
-        self._sizes = sizes
         self.parts = [ShareParts(sizes) for _ in range(shares)]
-        self._further: dict[int, ShareParts] = {}
         self._before = _bound(first, parameters, self.made)
         results = {each.name: gradients[each.name] for each in last.get_outputs()}
         own = {name: parameters[name] for name in inputs if name in parameters}
@@ -71,16 +69,6 @@ class OncePerBatch:
         """Compute what the step reads, from the parameters."""
         self._before.run()
 
-    def further(self, share: int) -> ShareParts:
-        """The memory of a share's further runs, which `add_further` adds to its own."""
-        if share not in self._further:
-            self._further[share] = ShareParts(self._sizes)
-        return self._further[share]
-
-    def add_further(self, share: int) -> None:
-        own = self.parts[share].flat
-        np.add(own, self._further[share].flat, out=own)
-
     def after(self, shares: int) -> None:
         """Compute gradients from the sum of those of the first shares."""
         whole = self.parts[0].flat
@@ -89,6 +77,7 @@ class OncePerBatch:
             cuts = [slice(*each) for each in edges(whole.size, self._threads)]
             self._crew.run([partial(_add, whole[cut], [o[cut] for o in others]) for cut in cuts])
         self._after.run()
+        self._crew.run([partial(each.flat.fill, 0) for each in self.parts[:shares]])
 
 
 def _add(whole: Vector, others: Sequence[Vector]) -> None:

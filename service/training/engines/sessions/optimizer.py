@@ -14,6 +14,7 @@ from service.training.engines.sessions.crew import Call, Crew
 from service.training.optimizer.options import OptimizerOptions
 from service.training.optimizer.rules import RULES, Do, scalar, slots
 
+ZERO = scalar(0)
 NORM_EPSILON = 1e-6
 """Added to the norm in the divisor by torch.nn.utils.clip_grad_norm_."""
 
@@ -33,17 +34,26 @@ class Block(Struct, frozen=True):
 
 
 class Optimizer:
-    """Updates the parameters in the buffers from the sum of their gradients."""
+    """Updates the parameters in the buffers from the sum of their gradients.
+
+    clears: leaves the gradients 0.
+    """
 
     def __init__(
-        self, options: OptimizerOptions, buffers: Buffers, *, threads: int, crew: Crew
+        self,
+        options: OptimizerOptions,
+        buffers: Buffers,
+        *,
+        threads: int,
+        crew: Crew,
+        clears: bool = False,
     ) -> None:
         layout = buffers.layout
         self._options = options
         self._rule = RULES[options.optimizer]
         self._scalars = self._rule.scalars(options)
         self._direction = self._rule.direction(options)
-        self._crew = crew
+        self._crew, self._clears = crew, clears
         self._factors = np.array(layout.rate_factors, np.float32)
         self._is_uniform = all(factor == 1 for factor in layout.rate_factors)
         self._decay = np.array(layout.decays, np.float32)
@@ -117,6 +127,8 @@ class Optimizer:
             do(subtract, average, parameter, average)
             do(multiply, average, self._ema_decay, average)
             do(add, average, parameter, average)
+        for each in block.gradients if self._clears else ():
+            do(np.copyto, each, ZERO)
 
     def _whole_gradient(self, do: Do, block: Block) -> None:
         """Sum it up in the first share's, and clip it."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from math import ceil
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 
 from service.training.engine import Array
 from service.training.engines.manifest import Manifest
 from service.training.engines.sessions.binding import Binding
-from service.training.engines.sessions.buffers import Vector, edges
+from service.training.engines.sessions.buffers import edges
 from service.training.engines.sessions.crew import Call, Crew
 from service.training.engines.sessions.once import OncePerBatch
 
@@ -69,25 +69,17 @@ def rows_at_once(manifest: Manifest, *, of_optimized: bool = False) -> int | Non
     return rows if most is None else min(rows, most)
 
 
-Bind = Callable[[Binding, int], None]
-"""Binds what does not change between runs, given the number of the share."""
-
-
-class Pieces(Struct, frozen=True):
-    """How a share of many rows is run piece by piece. rows: maximum per run.
-
-    bind: binds further runs. add: adds the results of a further run to those of the first.
-    """
-
-    rows: int
-    bind: Bind
-    add: Callable[[int], None]
+FEW_ROWS = 32
+"""Rows of a run up to which a step adds its gradients to those of earlier runs by itself."""
+Bind = Callable[[Binding, int], Sequence[Array]]
+"""Binds what does not change between runs, given the number of the share, and returns what they add
+to."""
 
 
 class Shares:
     """The runs of a step model or an eval model on batches.
 
-    sessions: one for each share. pieces: None if each share is run at once. once: what is run once
+    sessions: one for each share. most: rows of a run; None for any number. once: what is run once
     for a batch.
     """
 
@@ -97,17 +89,17 @@ class Shares:
         bind: Bind,
         *,
         crew: Crew,
-        pieces: Pieces | None = None,
+        most: int | None = None,
         once: OncePerBatch | None = None,
     ) -> None:
         self.sessions = sessions
         self._once = once
         self._crew = crew
-        self._pieces = pieces
+        self._most = most
         self._scale = np.zeros((1,) * scale_rank(sessions[0]), np.float32)
-        self._losses, self._further_losses = np.zeros((2, len(sessions)), np.float32)
-        self.bindings = [self._bound(bind, share, self._losses) for share in range(len(sessions))]
-        self._further: dict[int, Binding] = {}
+        self._losses = np.zeros(len(sessions), np.float32)
+        self._sums: list[Sequence[Array]] = []
+        self.bindings = [self._bound(bind, share) for share in range(len(sessions))]
 
     def run(
         self,
@@ -117,9 +109,10 @@ class Shares:
         scale: float,
         weights: Array | None = None,
     ) -> tuple[float, int]:
-        """The loss of the batch, and the number of shares that it was split into.
+        """The loss of the rows, and the number of shares that they were split into.
 
-        scale: factor on the sum of the rows' losses. weights: one factor for each row.
+        rows: at most `most` in a share, unless `adds_up`. scale: factor on the sum of the rows'
+        losses. weights: one factor for each row.
         """
         self._scale[...] = scale
         if weights is not None:
@@ -130,15 +123,21 @@ class Shares:
         parts = edges(rows, len(self.bindings))
         calls: list[Call] = []
         for share, (first, last) in enumerate(parts):
-            binding, cuts = self.bindings[share], self._cuts(last - first)
-            _feed(binding, feeds, first, first + cuts[0][1])
-            one = len(cuts) == 1
-            calls.append(binding.run if one else partial(self._run_all, share, feeds, first, cuts))
-        self._crew.run(calls)
+            if self.adds_up:
+                calls.append(partial(self._run_all, share, feeds, first, last))
+            else:
+                _feed(self.bindings[share], feeds, first, last)
+                calls.append(self.bindings[share].run)
+        try:
+            self._crew.run(calls)
+        except MemoryError:
+            for array in chain.from_iterable(self._sums):
+                array.fill(0)
+            raise
         if self._once is not None:
             self._once.after(len(parts))
         if weights is not None:
-            for binding in (*self.bindings, *self._further.values()):
+            for binding in self.bindings:
                 binding.read(LOSS_SCALE, self._scale)
         return sum(self._losses[: len(parts)].tolist()), len(parts)
 
@@ -152,28 +151,31 @@ class Shares:
         """Whether the loss takes a factor for each sample."""
         return self._scale.ndim > 0
 
-    def _cuts(self, rows: int) -> Sequence[tuple[int, int]]:
-        return edges(rows, 1 if self._pieces is None else ceil(rows / self._pieces.rows))
+    @property
+    def adds_up(self) -> bool:
+        """Whether runs add their gradients to those that are there."""
+        return bool(self._sums[0])
 
-    def _run_all(
-        self, share: int, feeds: Mapping[str, Array], first: int, cuts: Sequence[tuple[int, int]]
-    ) -> None:
-        assert self._pieces is not None
-        self.bindings[share].run()
-        if share not in self._further:
-            self._further[share] = self._bound(self._pieces.bind, share, self._further_losses)
-        binding = self._further[share]
-        for start, end in cuts[1:]:
+    def at_once(self, rows: int) -> int:
+        """How many of these rows a call of `run` takes."""
+        if self.adds_up or self._most is None:
+            return rows
+        return ceil(rows / ceil(rows / (self._most * len(self.sessions))))
+
+    def _run_all(self, share: int, feeds: Mapping[str, Array], first: int, last: int) -> None:
+        binding, loss = self.bindings[share], 0.0
+        runs = 1 if self._most is None else ceil((last - first) / self._most)
+        for start, end in edges(last - first, runs):
             _feed(binding, feeds, first + start, first + end)
             binding.run()
-            self._losses[share] += self._further_losses[share]
-            self._pieces.add(share)
+            loss += float(self._losses[share])
+        self._losses[share] = loss
 
-    def _bound(self, bind: Bind, share: int, losses: Vector) -> Binding:
+    def _bound(self, bind: Bind, share: int) -> Binding:
         binding = Binding(self.sessions[share])
         binding.read(LOSS_SCALE, self._scale)
-        binding.write(LOSS, losses[share : share + 1].reshape(()))
-        bind(binding, share)
+        binding.write(LOSS, self._losses[share : share + 1].reshape(()))
+        self._sums.append(bind(binding, share))
         return binding
 
 

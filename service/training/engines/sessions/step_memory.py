@@ -11,6 +11,7 @@ from service.training.engines.sessions.buffers import Vector
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.once import OncePerBatch
 from service.training.engines.sessions.state import State
+from service.training.loss import SUM
 
 GRADIENT = "hone.gradient."
 
@@ -43,27 +44,21 @@ class StepMemory:
         views = self._buffers.views(into)
         return {**{GRADIENT + name: view for name, view in views.items()}, **self._updated}
 
-    def bind(self, binding: Binding, share: int) -> None:
-        """To a share's first run."""
-        parts = None if self.once is None else self.once.parts[share].views
-        self._bind(binding, self._buffers.gradients[share], parts)
-
-    def bind_further(self, binding: Binding, share: int) -> None:
-        """To its further runs, whose results `add_further` adds to those of the first."""
-        parts = None if self.once is None else self.once.further(share).views
-        self._bind(binding, self._buffers.further_gradients(share), parts)
-
-    def add_further(self, share: int) -> None:
-        self._buffers.add_further_gradients(share)
+    def bind(self, binding: Binding, share: int) -> list[Array]:
+        """To a share's runs. Returns what these add to, which is 0 before the first."""
+        read, written = dict(self.inputs), self.outputs(self._buffers.gradients[share])
         if self.once is not None:
-            self.once.add_further(share)
-
-    def _bind(self, binding: Binding, into: Vector, parts: Mapping[str, Array] | None) -> None:
-        made = {} if self.once is None else self.once.made
-        read, written = {**self.inputs, **made}, {**self.outputs(into), **(parts or {})}
-        for name in binding.inputs:
+            read |= self.once.made
+            written |= self.once.parts[share].views
+        sums: list[Array] = []
+        for name, shape in binding.inputs.items():
+            if name.startswith(SUM):
+                own = name.removeprefix(SUM)
+                read[name] = written[own] = written[own].reshape(shape)
+                sums.append(written[own])
             if name in read:
                 binding.read(name, read[name])
         for name in binding.outputs:
             if name in written:
                 binding.write(name, written[name])
+        return sums

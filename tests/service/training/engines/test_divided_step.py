@@ -145,6 +145,6 @@ def test_it_trains_on_after_a_provider_was_refused(
     monkeypatch.setattr(model_sessions, "open_session", opened)
     asked, plain = (SessionsEngine(files, threads=2, optimizer_options=RECIPE) for _ in range(2))
     (x,), labels = batch(9, 3)
-    asked._results(asked._sessions.step(("another", {})), [x], labels)
+    asked._results([x], labels, asked._sessions.step(("another", {})))
     assert asked.use((CPU, {}), [np.full_like(x, np.nan)], labels) is not None
     assert trained(asked, [3], tmp_path / "a") == trained(plain, [3], tmp_path / "b")

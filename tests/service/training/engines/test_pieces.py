@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -23,22 +24,34 @@ from service.training.optimizer.options import OptimizerOptions
 RECIPE = OptimizerOptions("sgd", momentum=0.5)
 
 
+@pytest.fixture(params=[False, True], ids=["gradients put by", "gradients added up"])
+def adds_up(request: pytest.FixtureRequest) -> bool:
+    """Whether the step is one for few rows, which adds its gradients up by itself."""
+    return bool(request.param)
+
+
 def engines(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, *, threads: int
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, threads: int, adds_up: bool = False
 ) -> tuple[SessionsEngine, SessionsEngine]:
     """One that takes at most four rows at once, and one that takes all."""
     files = compiled(perceptron(), folder / "model")
     whole = SessionsEngine(files, threads=threads, optimizer_options=RECIPE)
-    monkeypatch.setattr(shares, "ELEMENTS_AT_ONCE", 1)
-    return SessionsEngine(files, threads=threads, optimizer_options=RECIPE), whole
+    if adds_up:
+        with monkeypatch.context() as patch:
+            patch.setattr(shares, "ELEMENTS_AT_ONCE", 1)
+            files = compiled(perceptron(), folder / "adds up")
+    pieces = SessionsEngine(files, threads=threads, optimizer_options=RECIPE, trains=False)
+    pieces._state.rows = 4
+    assert pieces._training.adds_up == adds_up
+    return pieces, whole
 
 
 @pytest.mark.parametrize("threads", [1, 2])
 @pytest.mark.parametrize("size", [1, 4, 5, 9, 30])
 def test_a_step_in_pieces_is_that_of_the_whole_batch(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, size: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, threads: int, size: int, adds_up: bool
 ) -> None:
-    pieces, whole = engines(tmp_path, monkeypatch, threads=threads)
+    pieces, whole = engines(tmp_path, monkeypatch, threads=threads, adds_up=adds_up)
     for number in range(3):
         losses = [each.train_batch(*batch(number, size)) for each in (pieces, whole)]
         assert losses[0] == pytest.approx(losses[1], rel=1e-5)
@@ -49,9 +62,9 @@ def test_a_step_in_pieces_is_that_of_the_whole_batch(
 
 
 def test_a_share_of_many_rows_takes_several_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adds_up: bool
 ) -> None:
-    pieces, whole = engines(tmp_path, monkeypatch, threads=1)
+    pieces, whole = engines(tmp_path, monkeypatch, threads=1, adds_up=adds_up)
     sizes: list[int] = []
     read = Binding.read
 
@@ -71,10 +84,32 @@ def assert_same(engine: SessionsEngine, other: SessionsEngine) -> None:
         np.testing.assert_allclose(values, other._state.parameters[name], rtol=1e-4, atol=1e-6)
 
 
-def test_samples_keep_their_weights_in_pieces(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("run", [1, 2, 3, 4])
+def test_a_run_that_memory_did_not_suffice_for_leaves_nothing_in_the_gradients(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: int, adds_up: bool
 ) -> None:
-    pieces, whole = engines(tmp_path, monkeypatch, threads=2)
+    pieces, whole = engines(tmp_path, monkeypatch, threads=1, adds_up=adds_up)
+    compute, counted = Binding.run, itertools.count(1)
+
+    def short_of_memory(binding: Binding) -> None:
+        compute(binding)
+        if next(counted) == run:
+            raise MemoryError
+
+    for number in (0, 1):
+        whole.train_batch(*batch(number, 9))
+    monkeypatch.setattr(Binding, "run", short_of_memory)
+    for number in (0, 1):
+        pieces.train_batch(*batch(number, 9))
+    for each in (pieces, whole):
+        each.step(0.3)
+    assert_same(pieces, whole)
+
+
+def test_samples_keep_their_weights_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adds_up: bool
+) -> None:
+    pieces, whole = engines(tmp_path, monkeypatch, threads=2, adds_up=adds_up)
     inputs, labels = batch(1, 19)
     weights = np.linspace(0, 2, 19, dtype=np.float32)
     for each in (pieces, whole):
@@ -84,9 +119,9 @@ def test_samples_keep_their_weights_in_pieces(
 
 
 def test_a_small_batch_after_a_large_one_has_its_own_gradients_only(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, adds_up: bool
 ) -> None:
-    pieces, whole = engines(tmp_path, monkeypatch, threads=2)
+    pieces, whole = engines(tmp_path, monkeypatch, threads=2, adds_up=adds_up)
     for size in (30, 3, 1, 18):
         for each in (pieces, whole):
             each.train_batch(*batch(size, size))
