@@ -65,7 +65,9 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
         node.input.append(SUM + name)
         node.output[0] = name
     # Right behind what they add, whose memory is then free.
-    nodes = [duplicate(n) for node in graph.node for n in (node, *sums[node.output[0]])]
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        nodes += [duplicate(node), *(n for name in node.output for n in sums[name])]
     del graph.node[:]
     graph.node.extend(nodes)
     prune(graph, [each.name for each in graph.output])

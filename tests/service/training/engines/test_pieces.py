@@ -6,7 +6,10 @@ import itertools
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
+from gradients import run
+from onnx import TensorProto
 from step_models import CLASSES, batch, compiled, perceptron
 
 from service.training.engines.manifest import Manifest, TrainedTensor, Work
@@ -19,6 +22,8 @@ from service.training.engines.sessions.shares import (
     rows_at_once,
     shares_of,
 )
+from service.training.graph.running_sums import with_running_sums
+from service.training.loss import SUM
 from service.training.optimizer.options import OptimizerOptions
 
 RECIPE = OptimizerOptions("sgd", momentum=0.5)
@@ -104,6 +109,24 @@ def test_a_run_that_memory_did_not_suffice_for_leaves_nothing_in_the_gradients(
     for each in (pieces, whole):
         each.step(0.3)
     assert_same(pieces, whole)
+
+
+def test_all_gradients_that_one_node_makes_are_added_up() -> None:
+    kind, names = TensorProto.FLOAT, ["one", "two"]
+    step = onnx.helper.make_graph(
+        [onnx.helper.make_node("Split", ["x"], names, axis=0, num_outputs=2)],
+        "step",
+        [onnx.helper.make_tensor_value_info("x", kind, [4])],
+        [onnx.helper.make_tensor_value_info(name, kind, [2]) for name in names],
+    )
+    imports = [onnx.helper.make_opsetid("", 18)]
+    model = onnx.helper.make_model(step, opset_imports=imports, ir_version=10)
+    there = {f"{SUM}{name}": np.full(2, 10, np.float32) for name in names}
+    found = run(with_running_sums(model, names), {"x": np.arange(4, dtype=np.float32), **there})
+    assert {name: each.tolist() for name, each in found.items()} == {
+        "one": [10, 11],
+        "two": [12, 13],
+    }
 
 
 def test_samples_keep_their_weights_in_pieces(
