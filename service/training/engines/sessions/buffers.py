@@ -46,6 +46,18 @@ class Buffers:
             parts[each.name] = buffer[start : start + each.size].reshape(each.shape)
         return parts
 
+    def rows_with(self, names: Collection[str]) -> set[int]:
+        """The rows with numbers of these tensors."""
+        width, starts = self.layout.width, self.layout.starts
+        return {
+            row
+            for each in self._tensors
+            if each.name in names
+            for row in range(
+                starts[each.name] // width, -(-(starts[each.name] + each.size) // width)
+            )
+        }
+
     def rows(self, buffer: Vector, first: int, last: int) -> Vector:
         """These rows of a buffer, [last - first, width]."""
         width = self.layout.width

@@ -29,6 +29,7 @@ from service.training.engines.sessions.shares import (
     shares_of,
 )
 from service.training.engines.sessions.state import State
+from service.training.engines.sessions.step_memory import gradients_of
 from service.training.errors import ArtifactsUnreadable
 from service.training.optimizer.options import LossOptions, OptimizerOptions
 
@@ -169,7 +170,7 @@ class SessionsEngine:
             some = {name: array[done:last] for name, array in feeds.items()}
             factors = None if weights is None else weights[done:last]
             more, shares = taken.run(some, rows=last - done, scale=scale, weights=factors)
-            for idle in self._state.buffers.gradients[shares:]:
+            for idle in () if taken.adds_up else self._state.buffers.gradients[shares:]:
                 idle.fill(0)
             return loss + more, last
 
@@ -272,6 +273,7 @@ class SessionsEngine:
             self._state.buffers,
             threads=self._threads,
             crew=self._crew,
+            split=gradients_of(self._training.sessions[0]),
             clears=self._training.adds_up,
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 
 import numpy as np
@@ -36,7 +36,8 @@ class Block(Struct, frozen=True):
 class Optimizer:
     """Updates the parameters in the buffers from the sum of their gradients.
 
-    clears: leaves the gradients 0.
+    split: the parameters whose gradients all shares have; of others, the first has them. clears:
+    leaves the gradients 0.
     """
 
     def __init__(
@@ -46,7 +47,8 @@ class Optimizer:
         *,
         threads: int,
         crew: Crew,
-        clears: bool = False,
+        split: Collection[str],
+        clears: bool,
     ) -> None:
         layout = buffers.layout
         self._options = options
@@ -62,7 +64,7 @@ class Optimizer:
         self._epsilon, self._clipping, self._ema_decay = scalar(0), scalar(1), scalar(0)
         self._pull = scalar(options.l2_sp)
         self._bounds = scalar(-(options.max_grad_value or 0)), scalar(options.max_grad_value or 0)
-        self._blocks = blocks = self._make_blocks(buffers)
+        self._blocks = blocks = self._make_blocks(buffers, buffers.rows_with(split))
         shares = [blocks[first:last] for first, last in edges(layout.rows, threads)]
         scratches = [aligned(layout.width) for _ in shares]
         pairs = list(zip(shares, scratches, strict=True))
@@ -145,7 +147,7 @@ class Optimizer:
         """The block's parameters before the first step."""
         return block.slots[-1 if self._options.ema_decay is None else -2]
 
-    def _make_blocks(self, buffers: Buffers) -> list[Block]:
+    def _make_blocks(self, buffers: Buffers, split: Collection[int]) -> list[Block]:
         def row(buffer: Vector, number: int) -> Vector:
             only: Vector = buffers.rows(buffer, number, number + 1)[0]
             return only
@@ -154,7 +156,7 @@ class Optimizer:
         return [
             Block(
                 row(buffers.parameters, number),
-                [row(each, number) for each in buffers.gradients],
+                [row(each, number) for each in buffers.gradients[: None if number in split else 1]],
                 [row(each, number) for each in state],
                 self._rates[number, ...],
                 self._decays[number, ...],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from service.training.engine import Array
 from service.training.engines.manifest import Files
@@ -14,6 +15,12 @@ from service.training.engines.sessions.state import State
 from service.training.loss import SUM
 
 GRADIENT = "hone.gradient."
+
+
+def gradients_of(session: Any) -> list[str]:
+    """The parameters whose gradients a step's runs write; others are made once for a batch."""
+    names = [each.name for each in session.get_outputs()]
+    return [name.removeprefix(GRADIENT) for name in names if name.startswith(GRADIENT)]
 
 
 class StepMemory:

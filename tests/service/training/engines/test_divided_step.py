@@ -14,12 +14,17 @@ from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from step_models import CLASSES, compiled, model_of
 
-from service.training.engines.manifest import Files, read_manifest, write_manifest
+from service.training.engines.manifest import Files, TrainedTensor, read_manifest, write_manifest
 from service.training.engines.runtime import CPU, channel_block, open_session
 from service.training.engines.sessions import model_sessions
+from service.training.engines.sessions.buffers import Buffers
+from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
+from service.training.engines.sessions.optimizer import Optimizer
 from service.training.graph.blocks.layout import BlockLayout
+from service.training.optimizer.layout import MAX_WIDTH, lay_out
 from service.training.optimizer.options import OptimizerOptions
+from service.training.optimizer.rules import slots
 
 BLOCK = channel_block()
 pytestmark = pytest.mark.skipif(BLOCK is None, reason="the runtime has no layout of its own here")
@@ -148,3 +153,21 @@ def test_it_trains_on_after_a_provider_was_refused(
     asked._results([x], labels, asked._sessions.step(("another", {})))
     assert asked.use((CPU, {}), [np.full_like(x, np.nan)], labels) is not None
     assert trained(asked, [3], tmp_path / "a") == trained(plain, [3], tmp_path / "b")
+
+
+def test_only_the_first_share_needs_memory_for_gradients_that_are_made_once() -> None:
+    """A row of the buffers is read of other shares only if their runs write to it."""
+    once, split = TrainedTensor("once", (2 * MAX_WIDTH,)), TrainedTensor("split", (8,))
+    sizes = {each.name: each.shape for each in (once, split)}
+    buffers = Buffers(
+        [once, split], lay_out(sizes, RECIPE, threads=1), shares=2, slots=slots(RECIPE)
+    )
+    optimizer = Optimizer(RECIPE, buffers, threads=1, crew=Crew(), split=["split"], clears=True)
+    first, second = (buffers.views(each) for each in buffers.gradients)
+    for each in (first["once"], first["split"], second["split"]):
+        each.fill(1)
+    second["once"][:10] = np.nan
+    optimizer.step(0.1, number=1)
+    assert np.isfinite(buffers.parameters).all()
+    assert not first["once"].any()
+    assert not second["split"].any()
