@@ -43,7 +43,9 @@ class Ours:
         self.parameters = self.buffers.views(self.buffers.parameters)
         for name, values in start().items():
             self.parameters[name][...] = values
-        self.optimizer = Optimizer(options, self.buffers, threads=threads, crew=Crew())
+        self.optimizer = Optimizer(
+            options, self.buffers, threads=threads, crew=Crew(), split=SHAPES, clears=False
+        )
 
     def run(self, steps: int = STEPS) -> Ours:
         for step in range(steps):
