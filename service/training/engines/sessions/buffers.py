@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from copy import copy
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from service.training.engines.manifest import TrainedTensor
 from service.training.optimizer.layout import ALIGNMENT, BufferLayout
+
+if TYPE_CHECKING:
+    from service.training.engines.sessions.device import DeviceMemory
 
 Vector = NDArray[np.float32]
 
@@ -19,7 +24,10 @@ class Buffers:
     """Flat buffers of equal size, [rows · width] of the layout, which start as 0.
 
     gradients: one for each share of a batch, to be summed. slots: the optimizer's state by name.
+    device: where they are kept instead, if it has memory of its own, see `DeviceBuffers`.
     """
+
+    device: DeviceMemory | None = None
 
     def __init__(
         self,
@@ -81,6 +89,34 @@ class Buffers:
         np.multiply(self._earlier, np.float32(1 / batches), out=self.gradients[0])
         self._earlier.fill(0)
         self._has_earlier = False
+
+    def total(self) -> Vector:
+        """The sum of all shares' gradients, which are cleared."""
+        whole: Vector = np.sum(self.gradients, axis=0)
+        # A divided step writes gradients of the first share alone: others must not keep any.
+        self.clear_gradients()
+        return whole
+
+    def clear_gradients(self) -> None:
+        """Of the last run, or the next would add to them."""
+        for each in self.gradients:
+            each.fill(0)
+
+    def of_one_share(self) -> Buffers:
+        """The same with the first share's gradients alone."""
+        one = copy(self)
+        one.gradients = self.gradients[:1]
+        return one
+
+    def fetch(self) -> None:
+        """Make parameters and slots current if a device has newer ones."""
+
+    def send(self) -> None:
+        """Give a device these parameters and slots."""
+
+    def on_host(self) -> Buffers:
+        """The same, current, without a device."""
+        return self
 
     def free(self, kept: Collection[str]) -> None:
         """Keep the parameters and these slots alone."""

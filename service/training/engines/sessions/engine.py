@@ -100,29 +100,44 @@ class SessionsEngine:
 
         Returns why it is not used, None if it is.
         """
+        from service.training.engines.sessions import device_training  # late: rarely needed
+
+        host, optimizer = self._state.buffers, self._optimizer
+
+        def open_on(provider: Provider) -> Shares:
+            self._state.buffers = device_training.buffers_on(provider, host, threads=self._threads)
+            return self._sessions.step(provider)
+
+        def compare_optimizers(runs: Shares) -> str | None:
+            self._optimizer, wrong = device_training.optimizer_on(
+                self._state.buffers,
+                lambda kind: self._open_optimizer(kind, runs),
+                number=self._state.steps + 1,
+            )
+            return wrong
+
         shares, reason = adopt(
             provider,
-            self._sessions.step,
+            open_on,
             lambda runs: self._results(inputs, target, runs),
             self._results(inputs, target),
+            parameters=host.parameters,
+            compare_more=compare_optimizers,
         )
         if shares is None:
+            self._state.buffers, self._optimizer = host, optimizer
             return reason
         self._training, self._provider = shares, provider
-        del self._state.buffers.gradients[1:]
-        vars(self).pop("_optimizer", None)
         return None
 
     def _results(
         self, inputs: Sequence[Array], target: Array, runs: Shares | None = None
     ) -> dict[str, NDArray[np.float32]]:
+        buffers = self._state.buffers
+        buffers.send()
         loss = self._gradients(inputs, target, runs=runs)
-        self._state.buffers.average_gradients(1)
-        total = np.sum(self._state.buffers.gradients, axis=0)
-        # A divided step writes gradients of the first share alone: others must not keep any.
-        for gradients in self._state.buffers.gradients:
-            gradients.fill(0)
-        return {"the loss": np.array(loss, np.float32), **self._state.buffers.views(total)}
+        buffers.average_gradients(1)
+        return {"the loss": np.array(loss, np.float32), **buffers.views(buffers.total())}
 
     def train_batch(
         self,
@@ -169,7 +184,11 @@ class SessionsEngine:
             last = done + taken.at_once(rows - done)
             some = {name: array[done:last] for name, array in feeds.items()}
             factors = None if weights is None else weights[done:last]
-            more, shares = taken.run(some, rows=last - done, scale=scale, weights=factors)
+            try:
+                more, shares = taken.run(some, rows=last - done, scale=scale, weights=factors)
+            except MemoryError:
+                self._state.buffers.clear_gradients()
+                raise
             for idle in () if taken.adds_up else self._state.buffers.gradients[shares:]:
                 idle.fill(0)
             return loss + more, last
@@ -235,6 +254,7 @@ class SessionsEngine:
         return self._fitting(lambda: self._evaluated(inputs, target), rows=len(target))
 
     def _evaluated(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
+        self._state.buffers.fetch()
         feeds, rows = self._feeds(inputs, target), len(target)
         scale = self._loss.plain_scale(target)
         at_once = self._evaluation.at_once(rows)
@@ -268,13 +288,16 @@ class SessionsEngine:
 
     @cached_property
     def _optimizer(self) -> Optimizer:
-        return Optimizer(
+        return self._open_optimizer(Optimizer, self._training)
+
+    def _open_optimizer(self, kind: type[Optimizer], runs: Shares) -> Optimizer:
+        return kind(
             self._optimizer_options,
             self._state.buffers,
             threads=self._threads,
             crew=self._crew,
-            split=gradients_of(self._training.sessions[0]),
-            clears=self._training.adds_up,
+            split=gradients_of(runs.sessions[0]),
+            clears=runs.adds_up,
         )
 
     @cached_property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from math import ceil
 from pathlib import Path
 from typing import Any
@@ -83,8 +84,10 @@ class ModelSessions:
         if optimized is not None:
             memory.divide(files, threads=self._threads, shares=self.shares, crew=self._crew)
         most = self._most(provider)
+        if provider is not None:
+            return self._on(provider, model, memory, most)
         if optimized is None:
-            return self._open(model, memory.bind, most=most, provider=provider)
+            return self._open(model, memory.bind, most=most)
         sessions = self._sessions(optimized, is_optimized=True)
         return Shares(sessions, memory.bind, crew=self._crew, most=most, once=memory.once)
 
@@ -95,16 +98,19 @@ class ModelSessions:
         """Of a run's rows; other providers have no cache of the processor to fit into."""
         return self.rows if provider is None else self._state.rows
 
-    def _open(
-        self,
-        model: Path,
-        bind: Bind,
-        *,
-        most: int | None,
-        provider: Provider | None = None,
-    ) -> Shares:
+    def _on(self, provider: Provider, model: Path, memory: StepMemory, most: int | None) -> Shares:
+        from service.training.engines.sessions.device import ProviderBinding  # late: rarely needed
+
+        device = self._state.buffers.device
+        if device is not None:
+            for each in self._frozen.values():
+                device.hold(each)
         sessions = self._sessions(model, provider=provider)
-        return Shares(sessions, bind, crew=self._crew, most=most)
+        binding = partial(ProviderBinding, device=device)
+        return Shares(sessions, memory.bind, crew=self._crew, most=most, binding=binding)
+
+    def _open(self, model: Path, bind: Bind, *, most: int | None) -> Shares:
+        return Shares(self._sessions(model), bind, crew=self._crew, most=most)
 
     def _sessions(
         self, model: Path, *, provider: Provider | None = None, **options: Any

@@ -20,9 +20,10 @@ NORM_EPSILON = 1e-6
 
 
 class Block(Struct, frozen=True):
-    """A row of the buffers. gradients: their sum is the gradient. slots: in the order of `slots`.
+    """A row of the buffers, on a device all rows. gradients: their sum is the gradient. slots: in
+    the order of `slots`.
 
-    rate, decay, square_sum: of this step, without axes; decay: see `Optimizer.step`.
+    rate, decay, square_sum: of this step, without axes or [rows, 1]; decay: see `Optimizer.step`.
     """
 
     parameter: Vector
@@ -64,12 +65,8 @@ class Optimizer:
         self._epsilon, self._clipping, self._ema_decay = scalar(0), scalar(1), scalar(0)
         self._pull = scalar(options.l2_sp)
         self._bounds = scalar(-(options.max_grad_value or 0)), scalar(options.max_grad_value or 0)
-        self._blocks = blocks = self._make_blocks(buffers, buffers.rows_with(split))
-        shares = [blocks[first:last] for first, last in edges(layout.rows, threads)]
-        scratches = [aligned(layout.width) for _ in shares]
-        pairs = list(zip(shares, scratches, strict=True))
-        self._updates = [self._update(share, scratch) for share, scratch in pairs]
-        self._norms = [partial(_sum_squares, share, scratch) for share, scratch in pairs]
+        self._blocks = self._make_blocks(buffers, split)
+        self._updates, self._norms = self._compile(buffers, threads)
 
     def step(self, rate: float, *, number: int) -> None:
         """rate: the learning rate. number: of the step, from 1.
@@ -84,8 +81,7 @@ class Optimizer:
         else:
             multiply(self._factors, np.float32(rate * factor), self._rates)
         if self._options.l2_sp and number == 1:
-            for block in self._blocks:
-                self._start(block)[...] = block.parameter
+            self._remember_start()
         if self._options.weight_decay and self._rule.decoupled:
             self._decays[:] = 1 - self._factors * self._decay * rate
         self._epsilon.fill(epsilon)
@@ -97,6 +93,16 @@ class Optimizer:
             norm = float(np.sqrt(self._square_sums.sum(dtype=np.float64)))
             self._clipping[...] = min(1.0, self._options.max_grad_norm / (norm + NORM_EPSILON))
         self._crew.run(self._updates)
+
+    def _compile(self, buffers: Buffers, threads: int) -> tuple[list[Call], list[Call]]:
+        """For each thread, what updates parameters, and what computes the norm of gradients."""
+        shares = [self._blocks[first:last] for first, last in edges(buffers.layout.rows, threads)]
+        pairs = [(share, aligned(buffers.layout.width)) for share in shares]
+        return [self._update(*pair) for pair in pairs], [partial(_sum_squares, *p) for p in pairs]
+
+    def _remember_start(self) -> None:
+        for block in self._blocks:
+            self._start(block)[...] = block.parameter
 
     def _update(self, blocks: Sequence[Block], scratch: Vector) -> Call:
         """What updates the blocks: a list of calls, as compiling it costs small steps nothing."""
@@ -147,16 +153,20 @@ class Optimizer:
         """The block's parameters before the first step."""
         return block.slots[-1 if self._options.ema_decay is None else -2]
 
-    def _make_blocks(self, buffers: Buffers, split: Collection[int]) -> list[Block]:
+    def _make_blocks(self, buffers: Buffers, split: Collection[str]) -> list[Block]:
         def row(buffer: Vector, number: int) -> Vector:
             only: Vector = buffers.rows(buffer, number, number + 1)[0]
             return only
 
         state = [buffers.slots[name] for name in slots(self._options)]
+        split_rows = buffers.rows_with(split)
         return [
             Block(
                 row(buffers.parameters, number),
-                [row(each, number) for each in buffers.gradients[: None if number in split else 1]],
+                [
+                    row(each, number)
+                    for each in buffers.gradients[: None if number in split_rows else 1]
+                ],
                 [row(each, number) for each in state],
                 self._rates[number, ...],
                 self._decays[number, ...],

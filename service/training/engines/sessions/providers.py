@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.training.engines.provider_setting import Provider
-from service.training.engines.runtime import LOAD_ERRORS, check_memory, onnxruntime
+from service.training.engines.runtime import LOAD_ERRORS, onnxruntime
 from service.training.engines.sessions.shares import Shares
 
 TOLERANCE = 1e-2
@@ -21,23 +21,32 @@ def adopt(
     open_on: Callable[[Provider], Shares],
     step: Callable[[Shares], Results],
     expected: Results,
+    *,
+    parameters: NDArray[np.float32],
+    compare_more: Callable[[Shares], str | None] = lambda _: None,
 ) -> tuple[Shares | None, str]:
     """The step's runs on a provider, or None and the reason why it is not used.
 
-    step: returns losses and gradients of one batch by name; expected: those of the CPU.
+    step: returns losses and gradients of one batch by name; expected: those of the CPU. It runs
+    with halved parameters first, to see that it computes with what they are at a run. compare_more:
+    returns what else differs.
     """
     available, (name, _) = onnxruntime.get_available_providers(), provider
     if name not in available:
         return None, f"the installed onnxruntime has {', '.join(available)}"
+    right = parameters.copy()
     try:
+        parameters *= 0.5
         shares = open_on(provider)
         if not all(name in each.get_providers() for each in shares.sessions):
             return None, "onnxruntime could not load it"
-        found = step(shares)
-    except (RuntimeError, *LOAD_ERRORS) as error:
-        check_memory(error)
-        return None, str(error).splitlines()[0]
-    wrong = disagreement(expected, found)
+        step(shares)
+        parameters[...] = right
+        wrong = disagreement(expected, step(shares)) or compare_more(shares)
+    except (MemoryError, RuntimeError, ValueError, *LOAD_ERRORS) as error:
+        return None, str(error).partition("\n")[0] or type(error).__name__
+    finally:
+        parameters[...] = right
     return (shares, "") if wrong is None else (None, wrong)
 
 

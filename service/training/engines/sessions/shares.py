@@ -80,7 +80,7 @@ class Shares:
     """The runs of a step model or an eval model on batches.
 
     sessions: one for each share. most: rows of a run; None for any number. once: what is run once
-    for a batch.
+    for a batch. binding: makes that of a session.
     """
 
     def __init__(
@@ -91,8 +91,10 @@ class Shares:
         crew: Crew,
         most: int | None = None,
         once: OncePerBatch | None = None,
+        binding: Callable[[Any], Binding] = Binding,
     ) -> None:
         self.sessions = sessions
+        self._new_binding = binding
         self._once = once
         self._crew = crew
         self._most = most
@@ -172,7 +174,7 @@ class Shares:
         self._losses[share] = loss
 
     def _bound(self, bind: Bind, share: int) -> Binding:
-        binding = Binding(self.sessions[share])
+        binding = self._new_binding(self.sessions[share])
         binding.read(LOSS_SCALE, self._scale)
         binding.write(LOSS, self._losses[share : share + 1].reshape(()))
         self._sums.append(bind(binding, share))

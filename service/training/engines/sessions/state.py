@@ -57,9 +57,11 @@ class State:
 
     def end_training(self) -> None:
         """Free what only steps and checkpoints need."""
+        self.buffers = self.buffers.on_host()
         self.buffers.free({EMA})
 
     def save(self, path: Path) -> None:
+        self.buffers.fetch()
         classes = None if self._head is None else self._head.classes
         head = CheckpointHead(ENGINE, self.steps, self._options, classes, self._fresh, self.rows)
         checkpoint.save(path, head, {**self.parameters, **self.statistics, **self._slots()})
@@ -95,6 +97,7 @@ class State:
         classes, or a file with only parameters, which others share: with the scale of labels that
         was restored. Raises CheckpointUnreadable.
         """
+        self.buffers.fetch()
         if checkpoint_file.is_one(path):
             found = checkpoint_file.read_parameters(path)
             checkpoint.fill(
@@ -109,6 +112,7 @@ class State:
             self._load_own(path)
         if EMA in self.buffers.slots:
             self.buffers.slots[EMA][...] = self.buffers.parameters
+        self.buffers.send()
 
     def _load_own(self, path: Path) -> None:
         head = self._head_of(path)
@@ -142,6 +146,7 @@ class State:
         """Write the inference model, from a skeleton without these tensors."""
         from service.training.engines import model_file  # late: only a job's end needs it
 
+        self.buffers.fetch()
         model_file.write_with(skeleton, self.measured, path, metadata, self._adapters)
 
     def _slots(self) -> dict[str, Vector]:

@@ -16,7 +16,9 @@ from quantized import CLASSES, FEATURES, ROUNDS, STORED, network
 from step_models import model_of
 
 from service.training.engines.manifest import Files, read_manifest
+from service.training.engines.provider_setting import CPU
 from service.training.engines.runtime import open_session
+from service.training.engines.sessions.device import DEVICES
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.forward import worth
 from service.training.graph.flow import reads
@@ -110,6 +112,26 @@ def test_gradients_through_a_packed_base_are_those_through_its_float_form(
     limit = 0.05 if name in ROUNDS else 1e-4
     for packed, plain in zip(*gradients, strict=True):
         assert np.abs(packed - plain).max() <= limit * np.abs(plain).max()
+
+
+@pytest.mark.parametrize("name", [name for name in STORED if name != "int4"])  # in the graph
+def test_in_a_devices_memory_the_base_is_there_too(
+    name: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(DEVICES, CPU, "cpu")
+    prepared = make(network(STORED[name])[0])
+    there, here = (open_engine(prepared) for _ in range(2))
+    assert there.use((CPU, {}), [batch(9)[0]], batch(9)[1]) is None
+    memory, base = there._state.buffers.device, there._sessions._frozen
+    assert memory is not None
+    assert base
+    assert all(memory.address(each) is not None for each in base.values())
+    for seed in range(3):
+        x, label = batch(seed)
+        losses = [each.train_batch([x], label) for each in (there, here)]
+        assert losses[0] == pytest.approx(losses[1], rel=1e-3)
+        for each in (there, here):
+            each.step(0.02)
 
 
 def test_gradients_of_both_matrices_are_central_differences(make: Make) -> None:

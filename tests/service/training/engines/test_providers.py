@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +12,11 @@ from step_models import batch, compiled, perceptron
 
 from service.training.engines.provider_setting import Provider
 from service.training.engines.runtime import CPU, onnxruntime, open_session, provider_chain
+from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.engines.sessions.providers import adopt, disagreement
-from service.training.engines.sessions.shares import Shares
+from service.training.engines.sessions.shares import Bind, Shares
 from service.training.optimizer.options import OptimizerOptions
 
 CUDA, OPENVINO = "CUDAExecutionProvider", "OpenVINOExecutionProvider"
@@ -93,10 +96,54 @@ def test_one_whose_gradients_are_others_is_not_used(tmp_path: Path) -> None:
 
     right = {"the loss": np.ones((), np.float32), "w": np.full(3, 2, np.float32)}
     wrong = {**right, "w": right["w"] * np.float32(1.1)}
-    assert adopt((CPU, {}), opened, lambda _: right, right)[0] is not None
-    shares, reason = adopt((CPU, {}), opened, lambda _: wrong, right)
+    parameters = np.ones(3, np.float32)
+    assert adopt((CPU, {}), opened, lambda _: right, right, parameters=parameters)[0] is not None
+    shares, reason = adopt((CPU, {}), opened, lambda _: wrong, right, parameters=parameters)
     assert shares is None
     assert reason == "w differs from the CPU's by 0.2, where numbers reach 2"
+
+
+def test_one_that_computes_with_what_parameters_were_when_bound_is_not_used(
+    tmp_path: Path,
+) -> None:
+    """As the runtime does where parameters are copied to a device, see `ProviderBinding`."""
+    engine = open_engine(tmp_path)
+    (x,), labels = batch(9)
+    state, memory = engine._state, engine._sessions.memory()
+
+    def opened(bind: Bind) -> Callable[[Provider], Shares]:
+        path = engine._files.step_model
+        return lambda each: Shares(
+            [open_session(path, threads=1, provider=each)], bind, crew=Crew()
+        )
+
+    def copied(binding: Binding, share: int) -> None:
+        memory.bind(binding, share)
+        for name, array in state.parameters.items():
+            binding.read(name, array.copy())
+
+    def step(runs: Shares) -> dict[str, Any]:
+        return engine._results([x], labels, runs)
+
+    before, expected = state.buffers.parameters.copy(), step(engine._training)
+    for bind, is_used in ((memory.bind, True), (copied, False)):
+        shares, reason = adopt(
+            (CPU, {}), opened(bind), step, expected, parameters=state.buffers.parameters
+        )
+        assert (shares is not None) == is_used, reason
+        np.testing.assert_array_equal(state.buffers.parameters, before)
+
+
+@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("no kernel\nat line 3")])
+def test_one_that_cannot_run_the_step_is_not_used(tmp_path: Path, error: Exception) -> None:
+    engine = open_engine(tmp_path)
+
+    def step(_: Shares) -> dict[str, Any]:
+        raise error
+
+    parameters = engine._state.buffers.parameters
+    answer = adopt((CPU, {}), engine._sessions.step, step, {}, parameters=parameters)
+    assert answer == (None, "no kernel" if str(error) else "MemoryError")
 
 
 def test_what_is_no_number_agrees_with_nothing() -> None:
