@@ -27,7 +27,7 @@ from service.training.engines.manifest import (
     write_manifest,
 )
 from service.training.engines.runtime import LOAD_ERRORS, check_memory, optimize
-from service.training.engines.sessions.shares import FEW_ROWS, rows_at_once
+from service.training.engines.sessions.shares import adds_up
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
 
@@ -111,12 +111,12 @@ def compile_model(
     files = Files.below(directory)
     _, values = without(inference, [*step.parameters, *step.updated, *step.loss.label_tensors])
     manifest = _manifest(step, values, output)
-    own, rows = here or step, rows_at_once(manifest)
-    adds_up = own.once is not None or (rows is not None and rows <= FEW_ROWS)
-    optimized = _optimize(own, by_class_here or by_class, files, adds_up=adds_up)
+    own = here or step
+    sums = own.once is not None or adds_up(manifest)
+    optimized = _optimize(own, by_class_here or by_class, files, adds_up=sums)
     for each, path in ((step, files.step_model), (by_class, files.class_step_model)):
         if each is not None and path is not None:
-            onnx.save_model(each.adding_up if adds_up else each.model, path)
+            onnx.save_model(each.adding_up if sums else each.model, path)
     onnx.save_model(evaluation, files.eval_model)
     checkpoint.save(files.checkpoint, _beginning(head), values)
     manifest = replace(

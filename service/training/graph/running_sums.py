@@ -5,10 +5,10 @@ on parts of a batch then need no memory of their own, and no pass that adds them
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
 from service.training.graph.flow import duplicate, reads
 from service.training.graph.passes.branches import rename
@@ -44,6 +44,7 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
     readers = Counter(name for node in graph.node for name in reads(node))
     written = {node.output[0]: node for node in graph.node}
     shapes = {each.name: each.type for each in graph.value_info}
+    zeros = {t.name for t in graph.initializer if _is_zero(t)}
     firsts = before_reshapes(graph.node, parts.values())
     sums: dict[str, list[onnx.NodeProto]] = defaultdict(list)
     for value in graph.output:
@@ -57,13 +58,15 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
             first = parts[name]
         graph.input.append(duplicate(value))
         graph.input[-1].name = SUM + name
-        node = written.get(first)
-        is_read_elsewhere = readers[first] > (first != parts[name])
-        if node is None or node.op_type != "Gemm" or len(node.input) > 2 or is_read_elsewhere:
-            node = helper.make_node("Add", [first], [""], name=SUM + name)
-            sums[first].append(node)
-        node.input.append(SUM + name)
-        node.output[0] = name
+        node = written.get(first) if readers[first] <= (first != parts[name]) else None
+        if node is not None and node.op_type == "Gemm" and len(node.input) == 2:
+            node.input.append(SUM + name)
+            node.output[0] = name
+        elif rows := _added_rows(node, written, readers, zeros):
+            sums[first] += _scatter(rows, name)
+        else:
+            add = helper.make_node("Add", [first, SUM + name], [name], name=SUM + name)
+            sums[first].append(add)
     # Right behind what they add, whose memory is then free.
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
@@ -72,3 +75,39 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
     graph.node.extend(nodes)
     prune(graph, [each.name for each in graph.output])
     return model
+
+
+def _scatter(rows: Sequence[onnx.NodeProto], name: str) -> list[onnx.NodeProto]:
+    """Adds what all of these nodes add to zeros."""
+    nodes: list[onnx.NodeProto] = []
+    inputs = [*rows[0].input]
+    for place in (1, 2) if len(rows) > 1 else ():
+        inputs[place] = f"{SUM}{name}.{place}"
+        parts = [each.input[place] for each in rows]
+        nodes.append(helper.make_node("Concat", parts, inputs[place:][:1], inputs[place], axis=0))
+    last = duplicate(rows[0])
+    last.input[:] = [SUM + name, *inputs[1:]]
+    last.output[0] = name
+    return [*nodes, last]
+
+
+def _added_rows(
+    node: onnx.NodeProto | None,
+    written: Mapping[str, onnx.NodeProto],
+    readers: Mapping[str, int],
+    zeros: Container[str],
+) -> list[onnx.NodeProto]:
+    """The nodes that add rows to zeros, as for the gradient of a table; none if others do, too."""
+    found: list[onnx.NodeProto] = []
+    while node is not None and node.op_type == "ScatterElements":
+        options = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        if options != {"axis": 0, "reduction": b"add"} or readers[node.input[0]] > 1:
+            return []
+        found.append(node)
+        node = written.get(node.input[0])
+    is_on_zeros = node is not None and node.op_type == "Expand" and node.input[0] in zeros
+    return found if is_on_zeros else []
+
+
+def _is_zero(tensor: onnx.TensorProto) -> bool:
+    return list(tensor.dims) in ([], [1]) and not numpy_helper.to_array(tensor).any()

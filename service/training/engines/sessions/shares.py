@@ -37,6 +37,8 @@ and those of four other networks were no higher, and its step took as long; that
 nodes took some 2 % longer."""
 
 
+FEW_ROWS = 32
+"""Rows of a run up to which a step adds its gradients to those of earlier runs by itself."""
 MOSTLY_TABLES = 4
 """Times as many parameters as multiplications per sample: the rows of tables that a batch reads are
 few, but each share writes gradients of all rows, which takes longer than it saves."""
@@ -44,9 +46,21 @@ few, but each share writes gradients of all rows, which takes longer than it sav
 
 def shares_of(manifest: Manifest, *, threads: int) -> int:
     """How many parts a batch is split into."""
+    return 1 if manifest.batch_statistics or is_mostly_tables(manifest) else threads
+
+
+def is_mostly_tables(manifest: Manifest) -> bool:
     parameters = sum(each.size for each in manifest.parameters)
-    few = parameters > MOSTLY_TABLES * manifest.work.multiplications > 0
-    return 1 if manifest.batch_statistics or few else threads
+    return parameters > MOSTLY_TABLES * manifest.work.multiplications > 0
+
+
+def adds_up(manifest: Manifest) -> bool:
+    """Does a step add its gradients to what is there: of several runs on few rows each, or some
+    rows of large tables?
+    """
+    if manifest.batch_statistics:
+        return False
+    return is_mostly_tables(manifest) or (rows_at_once(manifest) or FEW_ROWS + 1) <= FEW_ROWS
 
 
 def is_small(manifest: Manifest) -> bool:
@@ -69,8 +83,6 @@ def rows_at_once(manifest: Manifest, *, of_optimized: bool = False) -> int | Non
     return rows if most is None else min(rows, most)
 
 
-FEW_ROWS = 32
-"""Rows of a run up to which a step adds its gradients to those of earlier runs by itself."""
 Bind = Callable[[Binding, int], Sequence[Array]]
 """Binds what does not change between runs, given the number of the share, and returns what they add
 to."""
