@@ -13,6 +13,8 @@ from service.training.engines.sessions.shares import Shares
 
 TOLERANCE = 1e-2
 """Maximum difference, as a share of the largest number in the same tensor."""
+MOST_WORDS = 300
+"""Maximum characters of a runtime's own reason."""
 Results = Mapping[str, NDArray[np.float32]]
 
 
@@ -39,15 +41,21 @@ def adopt(
         parameters *= 0.5
         shares = open_on(provider)
         if not all(name in each.get_providers() for each in shares.sessions):
-            return None, "onnxruntime could not load it"
+            return None, "onnxruntime could not load it; the job's log says why"
         step(shares)
         parameters[...] = right
         wrong = disagreement(expected, step(shares)) or compare_more(shares)
     except (MemoryError, RuntimeError, ValueError, *LOAD_ERRORS) as error:
-        return None, str(error).partition("\n")[0] or type(error).__name__
+        return None, _reason(error)
     finally:
         parameters[...] = right
     return (shares, "") if wrong is None else (None, wrong)
+
+
+def _reason(error: Exception) -> str:
+    """The end of the message, where runtimes say what it was; before, where they noticed it."""
+    words = " ".join(str(error).split())
+    return f"… {words[-MOST_WORDS:]}" if len(words) > MOST_WORDS else words or type(error).__name__
 
 
 def disagreement(expected: Results, found: Results) -> str | None:

@@ -134,8 +134,17 @@ def test_one_that_computes_with_what_parameters_were_when_bound_is_not_used(
         np.testing.assert_array_equal(state.buffers.parameters, before)
 
 
-@pytest.mark.parametrize("error", [MemoryError(), RuntimeError("no kernel\nat line 3")])
-def test_one_that_cannot_run_the_step_is_not_used(tmp_path: Path, error: Exception) -> None:
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (MemoryError(), "MemoryError"),
+        (RuntimeError("at line 3:\nno kernel\n\n"), "at line 3: no kernel"),
+        (RuntimeError("a" * 1000 + ":\nno kernel"), f"… {'a' * 289}: no kernel"),
+    ],
+)
+def test_one_that_cannot_run_the_step_is_not_used(
+    tmp_path: Path, error: Exception, reason: str
+) -> None:
     engine = open_engine(tmp_path)
 
     def step(_: Shares) -> dict[str, Any]:
@@ -143,7 +152,7 @@ def test_one_that_cannot_run_the_step_is_not_used(tmp_path: Path, error: Excepti
 
     parameters = engine._state.buffers.parameters
     answer = adopt((CPU, {}), engine._sessions.step, step, {}, parameters=parameters)
-    assert answer == (None, "no kernel" if str(error) else "MemoryError")
+    assert answer == (None, reason)
 
 
 def test_what_is_no_number_agrees_with_nothing() -> None:
