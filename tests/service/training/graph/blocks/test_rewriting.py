@@ -170,6 +170,19 @@ def test_large_pictures(ins: int, outs: int, strides: list[int]) -> None:
     network.check()
 
 
+@pytest.mark.parametrize(("side", "beside"), [(6, 0), (8, 1)])
+def test_rows_of_whole_groups_of_places_have_zeros_beside_them_instead_of_pads(
+    side: int, beside: int
+) -> None:
+    """In the convolution, and in that of its gradient."""
+    network = Network(64, side, side)
+    network.conv(64, 64, 1, 1)
+    network.conv(64, 64, 3, 3, pads=[1, 1, 1, 1])
+    nodes = [n for n in network.check().model.graph.node if n.domain == DOMAIN]
+    pads = [list(a.ints) for node in nodes for a in node.attribute if a.name == "pads"]
+    assert pads.count([1, beside, 1, beside]) == 2
+
+
 @pytest.mark.parametrize(
     "windows", [{"pads": [1, 1, 0, 2]}, {"strides": [2, 1]}, {"dilations": [1, 2]}]
 )
