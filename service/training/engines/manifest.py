@@ -94,10 +94,14 @@ class Draw(Serialized, frozen=True):
 
 
 class Work(Serialized, frozen=True):
-    """The work of a step per sample: multiplications, and elements of the nodes' results."""
+    """The work of a step per sample: multiplications, and elements of the nodes' results.
+
+    least_rows: what a run should take at least, whatever its results take.
+    """
 
     multiplications: int = 0
     elements: int = 0
+    least_rows: int = 0
 
 
 class ClassHead(Serialized, frozen=True):

@@ -75,11 +75,11 @@ def rows_at_once(manifest: Manifest, *, of_optimized: bool = False) -> int | Non
     of_optimized: whether the runs are of the model's optimized step.
     """
     most = manifest.optimized_rows if of_optimized else None
-    elements = manifest.work.elements
+    elements, least = manifest.work.elements, max(MIN_ROWS, manifest.work.least_rows)
     if manifest.batch_statistics or not elements:
         return most
     parameters = sum(each.size for each in manifest.parameters)
-    rows = max(MIN_ROWS, ELEMENTS_AT_ONCE // elements, parameters // elements)
+    rows = max(least, ELEMENTS_AT_ONCE // elements, parameters // elements)
     return rows if most is None else min(rows, most)
 
 

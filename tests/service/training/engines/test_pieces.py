@@ -171,13 +171,14 @@ def manifest(
     multiplications: int = 0,
     parameters: int = 10,
     batch_statistics: bool = False,
+    least_rows: int = 0,
 ) -> Manifest:
     return Manifest(
         engine="sessions",
         inputs=("x",),
         output="y",
         parameters=(TrainedTensor("w", (parameters,)),),
-        work=Work(multiplications, elements),
+        work=Work(multiplications, elements, least_rows),
         batch_statistics=batch_statistics,
     )
 
@@ -188,6 +189,10 @@ def test_a_run_takes_as_many_rows_as_fit_into_the_cache() -> None:
 
 def test_a_run_takes_some_rows_even_if_one_is_large() -> None:
     assert rows_at_once(manifest(10 * ELEMENTS_AT_ONCE)) == MIN_ROWS
+
+
+def test_a_run_takes_at_least_what_its_step_needs() -> None:
+    assert rows_at_once(manifest(ELEMENTS_AT_ONCE // 20, least_rows=32)) == 32
 
 
 def test_a_run_gives_as_much_as_the_gradients_that_it_adds_up() -> None:

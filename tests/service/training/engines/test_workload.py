@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from onnx.helper import make_node
 from onnx.numpy_helper import from_array
 from step_models import compiled, model_of, perceptron
 
-from service.training.engines.compilation import workload
+from service.training.engines.compilation import SCAN_ROWS, workload
 from service.training.engines.manifest import read_manifest
+from service.training.graph.step import differentiate
 from service.training.thread_selection import worthwhile_threads
 
 
@@ -38,6 +40,16 @@ def test_what_is_done_once_for_a_batch_is_not_counted() -> None:
     weights = [from_array(np.zeros((50, 3), np.float32), "w")]
     work = workload(model_of(nodes, {"x": ["batch", 50]}, {"y": ["batch", 3]}, weights))
     assert (work.multiplications, work.elements) == (150, 3)
+
+
+@pytest.mark.parametrize(("steps", "rows"), [(10, SCAN_ROWS), (1 << 18, 2), (1 << 21, 0)])
+def test_a_recurrent_step_needs_many_rows_unless_sequences_are_long(steps: int, rows: int) -> None:
+    shapes = {"x": (steps, "batch", 2), "w": (1, 8, 2), "r": (1, 8, 2)}
+    node = make_node("LSTM", [*shapes], ["y"], hidden_size=2)
+    weights = [from_array(np.zeros(shapes[name], np.float32), name) for name in ("w", "r")]
+    model = model_of([node], {"x": shapes["x"]}, {"y": [steps, 1, "batch", 2]}, weights)
+    step = differentiate(model, loss="y", parameters=["w", "r"])
+    assert workload(step).least_rows == rows
 
 
 def test_a_small_step_stays_on_one_thread_and_a_large_one_takes_all(tmp_path: Path) -> None:
