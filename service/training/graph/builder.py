@@ -31,7 +31,7 @@ RANDOM = frozenset(
 class Builder:
     """A model's graph, extended in place.
 
-    Nodes are appended only, so that their order stays topological.
+    Nodes are appended only, so that their order stays topological, except for `replace`.
     """
 
     def __init__(self, model: onnx.ModelProto, prefix: str = "hone/") -> None:
@@ -176,6 +176,13 @@ class Builder:
             node.output[index] = self.fresh(f"{node.op_type}:{index}")
             self._infer(node, [self._tensors[n] if n else None for n in node.input])
         return self._tensors[node.output[index]]
+
+    def replace(self, node: onnx.NodeProto, outputs: Sequence[Tensor]) -> None:
+        """Let equal tensors take the names of a node's outputs; `in_order` moves what they need."""
+        for index, (name, tensor) in enumerate(zip(node.output, outputs, strict=False)):
+            if name:
+                node.output[index] = self.fresh(node.op_type)
+                self.nodes.append(helper.make_node("Identity", [tensor.name], [name], name=name))
 
     def retype(self, tensor: Tensor, shape: Sequence[Dim] | None) -> Tensor:
         """The tensor with a more precise shape."""

@@ -88,7 +88,7 @@ HOW = {
     "Einsum": "without diagonals",
     "GRU": "backwards in time by a Scan; not with clip or layout",
     "GridSample": "not cubic",
-    "LSTM": "backwards in time by a Scan; not with clip, layout, input_forget or peepholes",
+    "LSTM": "both ways in time by a Scan each; not with clip, layout, input_forget or peepholes",
     "MatMulInteger": f"by its first matrix, {STRAIGHT}",
     "MaxPool": "to the first of equal values",
     "QuantizeLinear": f"{STRAIGHT}; 0 where it clips",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import onnx
@@ -66,3 +66,23 @@ def duplicate(message: Message) -> Message:
     copy = type(message)()
     copy.CopyFrom(message)
     return copy
+
+
+def in_order(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
+    """Each after the nodes that make what it reads, and otherwise as before."""
+    makers = {name: node for node in nodes for name in node.output}
+    done: set[str] = set()
+    found: list[onnx.NodeProto] = []
+
+    def put(node: onnx.NodeProto) -> None:
+        if node.output[0] in done:
+            return
+        done.add(node.output[0])
+        for name in reads(node):
+            if name in makers:
+                put(makers[name])
+        found.append(node)
+
+    for node in nodes:
+        put(node)
+    return found

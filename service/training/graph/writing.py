@@ -9,7 +9,7 @@ from onnx import helper
 
 from service.training.graph.blocks.layout import DOMAIN
 from service.training.graph.builder import Builder
-from service.training.graph.flow import duplicate
+from service.training.graph.flow import duplicate, in_order
 from service.training.graph.passes.accumulation import accumulate
 from service.training.graph.passes.branches import rename
 from service.training.graph.passes.canonical import stamp
@@ -35,7 +35,8 @@ def write(
     fed = list(inputs)
     inputs = [*fed, *frozen]
     names = [tensor.name for tensor in outputs.values()]
-    copies = [duplicate(node) for node in graph.nodes if node.output[0] not in inputs]
+    unfed = [node for node in graph.nodes if node.output[0] not in inputs]
+    copies = [duplicate(node) for node in in_order(unfed)]
     zeros = [name for name in graph.constants if _is_zero(graph.tensor(name))]
     nodes = accumulate(copies, lambda name: graph.tensor(name).shape, names, zeros=zeros)
     nodes = list(put_weights_first(graph, nodes, fed))

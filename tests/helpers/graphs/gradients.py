@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from service.training.engines.runtime import onnxruntime
+from service.training.graph.step import LOSS as STEP_LOSS
 from service.training.graph.step import differentiate, gradient_of
 
 Array = NDArray[Any]
@@ -117,10 +118,12 @@ def check(
 def gradients(
     model: onnx.ModelProto, feeds: dict[str, Array], by: Sequence[str]
 ) -> dict[str, Array]:
-    """By the reference evaluator."""
+    """By the reference evaluator, which must find the model's loss in their graph, too."""
     step = differentiate(model, loss=LOSS, parameters=by)
     with np.errstate(divide="ignore", invalid="ignore"):  # Where takes the other side.
-        results = reference(step).run([gradient_of(name) for name in by], feeds)
+        loss, *results = reference(step).run([STEP_LOSS, *map(gradient_of, by)], feeds)
+        (expected,) = reference(model).run([LOSS], feeds)
+    np.testing.assert_allclose(loss, expected, rtol=1e-6)
     return dict(zip(by, results, strict=True))
 
 

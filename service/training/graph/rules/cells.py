@@ -1,4 +1,4 @@
-"""One direction of an LSTM, GRU or RNN: back through time, one Scan step per time step.
+"""One direction of a GRU or RNN: back through time, one Scan step per time step.
 
 All gates of all steps are computed at once from the operator's outputs, so that a backward step has
 one matrix product, and the gradients of the weights are one product over all steps. Names: T steps,
@@ -33,9 +33,9 @@ SLOPES: dict[str, Callable[[Tensor], Tensor]] = {
 class Direction(Struct, frozen=True):
     """One of a layer's directions.
 
-    x: (T, N, I). weights: (K, I), recurrent: (K, H), biases of both: (K,). before: the state before
-    each step, (T, N, H). start: the first state, (N, H). by_y: (T, N, H), by_last: (N, H), the
-    gradients of the outputs. inside: 1 where a step is within its sequence, (T, N, 1).
+    x: (T, N, I). weights: (K, I), recurrent: (K, H), biases of both: (K,). y: states, (T, N, H).
+    start: the first state, (N, H). by_y: (T, N, H), by_last: (N, H), the gradients of the outputs.
+    inside: 1 where a step is within its sequence, (T, N, 1).
     """
 
     node: Node
@@ -44,7 +44,7 @@ class Direction(Struct, frozen=True):
     recurrent: Tensor
     bias: Tensor
     recurrent_bias: Tensor
-    before: Tensor
+    y: Tensor
     start: Tensor
     by_y: Tensor
     by_last: Tensor
@@ -63,6 +63,19 @@ class Direction(Struct, frozen=True):
     @property
     def hidden(self) -> int:
         return fixed(self.recurrent, 1)
+
+    @property
+    def before(self) -> Tensor:
+        """The state before each step, (T, N, H): the output of the previous in its direction."""
+        first = self.start.unsqueeze(0)
+        far = 1 << 60
+        if not self.backward:
+            parts = [first, self.y.slice([0], [-1], [0])]
+            return self.y.graph.op("Concat", *parts, axis=0).known_like(self.y)
+        rest = self.y.slice([1], [far], [0])
+        if self.inside is not None:  # A sequence that ends early starts later.
+            rest = rest + (1 - self.inside.slice([1], [far], [0])) * first
+        return self.y.graph.op("Concat", rest, first, axis=0).known_like(self.y)
 
     def inputs(self) -> Tensor:
         """The part of x in the gates, (T, N, K)."""
@@ -87,14 +100,32 @@ class Direction(Struct, frozen=True):
         return values.graph.ops("Split", values, lengths, outputs=count, axis=-1)
 
 
-class CellGradients(Struct, frozen=True):
-    """Gradients of one direction. by_input, by_state: of these parts of the gates, (T, N, K)."""
+class DirectionGradients(Struct, frozen=True):
+    """By the operator's inputs, of one direction; by_bias: of both biases, (2·K,)."""
 
-    by_input: Tensor
-    by_state: Tensor
+    by_x: Tensor
+    by_weights: Tensor
+    by_recurrent: Tensor
+    by_bias: Tensor
     by_start: Tensor
     by_start_cell: Tensor | None = None
-    by_recurrent: Tensor | None = None
+
+
+def _gradients(
+    d: Direction,
+    by_input: Tensor,
+    by_state: Tensor,
+    by_start: Tensor,
+    by_recurrent: Tensor | None = None,
+) -> DirectionGradients:
+    """by_input, by_state: by these parts of the gates, (T, N, K)."""
+    return DirectionGradients(
+        by_input @ d.weights,
+        multiply(rows_of(by_input), rows_of(d.x), ta=True),
+        by_recurrent or multiply(rows_of(by_state), rows_of(d.before), ta=True),
+        d.x.graph.op("Concat", by_input.sum([0, 1]), by_state.sum([0, 1]), axis=0),
+        by_start,
+    )
 
 
 def _carry(by_gates: Tensor, turned: Tensor) -> Tensor:
@@ -108,7 +139,7 @@ def _joined(*parts: Tensor) -> Tensor:
     return parts[0].graph.op("Concat", *parts, axis=-1) if len(parts) > 1 else parts[0]
 
 
-def rnn_direction(d: Direction) -> CellGradients:
+def rnn_direction(d: Direction) -> DirectionGradients:
     """h = f(x·W + h₋·R)."""
     y = ACTIVATIONS[d.activations[0]](d.both())
     slope = d.masked(SLOPES[d.activations[0]](y))
@@ -128,10 +159,10 @@ def rnn_direction(d: Direction) -> CellGradients:
         captured=[d.recurrent.transpose(1, 0)],
         backward=not d.backward,
     )
-    return CellGradients(by_gate, by_gate, start)
+    return _gradients(d, by_gate, by_gate, start)
 
 
-def gru_direction(d: Direction) -> CellGradients:
+def gru_direction(d: Direction) -> DirectionGradients:
     """h = (1 - z)·g + z·h₋, where the gates are z, r and g; r is applied before or after R."""
     behind = bool(d.node.attribute("linear_before_reset", 0))
     f, g = d.activations
@@ -151,14 +182,14 @@ def gru_direction(d: Direction) -> CellGradients:
         by_h, by_state, start = _gru_behind(d, factors, keep)
         last = by_h * by_new
         by_input = _joined(by_state.slice([0], [2 * d.hidden], [2]), last)
-        return CellGradients(by_input, by_state, start)
+        return _gradients(d, by_input, by_state, start)
     by_state, start = _gru_before(d, [by_z, by_new, d.before * SLOPES[f](r), r, keep])
     parts = d.gates(by_state)
     rows = [rows_of(p) for p in (_joined(*parts[:2]), d.before, parts[2], r * d.before)]
     by_recurrent = d.x.graph.op(
         "Concat", multiply(rows[0], rows[1], ta=True), multiply(rows[2], rows[3], ta=True), axis=0
     )
-    return CellGradients(by_state, by_state, start, by_recurrent=by_recurrent)
+    return _gradients(d, by_state, by_state, start, by_recurrent)
 
 
 def _gru_behind(d: Direction, factors: Tensor, keep: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -199,51 +230,6 @@ def _gru_before(d: Direction, factors: list[Tensor]) -> tuple[Tensor, Tensor]:
         backward=not d.backward,
     )
     return by_state, start
-
-
-def lstm_direction(d: Direction, start: Tensor, by_last: Tensor) -> CellGradients:
-    """c = f·c₋ + i·g, h = o·tanh c; start and by_last are the cell's. The gates are i, o, f, g."""
-    gate, new, out = d.activations
-    gates = d.gates(d.both())
-    i, o, f = (ACTIVATIONS[gate](a) for a in gates[:3])
-    g = ACTIVATIONS[new](gates[3])
-    keep = d.kept(f)
-
-    def forward(states: list[Tensor], now: list[Tensor], _: list[Tensor]) -> Step:
-        cell = states[0] * now[0] + now[1]
-        return [cell], [states[0], cell]
-
-    _, (before, cell) = scan(
-        forward, states=[start], slices=[keep, d.masked(i * g)], backward=d.backward
-    )
-    shown = ACTIVATIONS[out](cell)
-    by_cell = d.masked(o * SLOPES[out](shown))
-    factors = d.masked(
-        _joined(
-            g * SLOPES[gate](i),
-            shown * SLOPES[gate](o),
-            before * SLOPES[gate](f),
-            i * SLOPES[new](g),
-        )
-    )
-    past = [] if d.inside is None else [1 - d.inside]
-
-    def step(states: list[Tensor], now: list[Tensor], captured: list[Tensor]) -> Step:
-        by_y, by_cell, factors, keep, *past = now
-        by_h = by_y + states[0]
-        by_c = states[1] + by_h * by_cell
-        by_gates = _joined(by_c, by_h, by_c, by_c) * factors
-        carried = _carry(by_gates, captured[0])
-        return [carried + by_h * past[0] if past else carried, by_c * keep], [by_gates]
-
-    (by_start, by_start_cell), (by_gates,) = scan(
-        step,
-        states=[d.by_last, by_last],
-        slices=[d.by_y, by_cell, factors, keep, *past],
-        captured=[d.recurrent.transpose(1, 0)],
-        backward=not d.backward,
-    )
-    return CellGradients(by_gates, by_gates, by_start, by_start_cell)
 
 
 def rows_of(value: Tensor) -> Tensor:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import fixed
 from service.training.graph.rules.cells import (
     ACTIVATIONS,
-    CellGradients,
     Direction,
+    DirectionGradients,
     gru_direction,
-    lstm_direction,
     rnn_direction,
-    rows_of,
 )
-from service.training.graph.rules.matrix import multiply
+from service.training.graph.rules.lstm import lstm_direction
 from service.training.graph.tensor import INT64, NotDifferentiable, Tensor
 
 DEFAULTS = {"RNN": ["Tanh"], "GRU": ["Sigmoid", "Tanh"], "LSTM": ["Sigmoid", "Tanh", "Tanh"]}
@@ -28,8 +28,10 @@ def recurrent(node: Node, *gradients: Tensor | None) -> Gradients:
     directions = [
         _direction(node, index, by_y, by_last) for index in range(fixed(node.given(1), 0))
     ]
-    found = [_differentiated(node, i, d, by_cell) for i, d in enumerate(directions)]
-    return _gathered(list(zip(directions, found, strict=True)))
+    if node.proto.op_type == "LSTM":
+        return _gathered(_lstm(node, directions, by_cell))
+    rule = rnn_direction if node.proto.op_type == "RNN" else gru_direction
+    return _gathered([rule(d) for d in directions])
 
 
 def _check(node: Node) -> None:
@@ -53,9 +55,7 @@ def _activations(node: Node) -> list[str]:
 def _direction(node: Node, index: int, by_y: Tensor | None, by_last: Tensor | None) -> Direction:
     weights, recurrent = _take(node.given(1), index), _take(node.given(2), index)
     size = fixed(weights, 0)
-    start = _state(node, index, node.optional(5))
     y = _take(node.output(0), index, axis=1)
-    backward = index == 1 or node.attribute("direction", "forward") == "reverse"
     inside = _inside(node, y)
     length = len(DEFAULTS[node.proto.op_type])
     bias = node.optional(3)
@@ -69,12 +69,12 @@ def _direction(node: Node, index: int, by_y: Tensor | None, by_last: Tensor | No
         recurrent=recurrent,
         bias=nothing if of_both is None else of_both.slice([0], [size], [0]),
         recurrent_bias=nothing if of_both is None else of_both.slice([size], [2 * size], [0]),
-        before=_before(y, start, inside, backward),
+        y=y,
         by_y=of_y if inside is None else of_y * inside,
         by_last=_state(node, index, by_last),
-        start=start,
+        start=_state(node, index, node.optional(5)),
         inside=inside,
-        backward=backward,
+        backward=index == 1 or node.attribute("direction", "forward") == "reverse",
         activations=_activations(node)[index * length : (index + 1) * length],
     )
 
@@ -108,56 +108,37 @@ def _inside(node: Node, y: Tensor) -> Tensor | None:
     return (steps.unsqueeze(1, 2) < lengths.cast(INT64).unsqueeze(0, 2)).cast_like(y)
 
 
-def _before(y: Tensor, start: Tensor, inside: Tensor | None, backward: bool) -> Tensor:
-    """The state before each step: the output of the previous step in its direction."""
-    first = start.unsqueeze(0)
-    far = 1 << 60
-    if not backward:
-        parts = [first, y.slice([0], [-1], [0])]
-        return y.graph.op("Concat", *parts, axis=0).known_like(y)
-    rest = y.slice([1], [far], [0])
-    if inside is not None:  # A sequence that ends early starts later.
-        rest = rest + (1 - inside.slice([1], [far], [0])) * first
-    return y.graph.op("Concat", rest, first, axis=0).known_like(y)
+def _lstm(
+    node: Node, directions: Sequence[Direction], by_cell: Tensor | None
+) -> list[DirectionGradients]:
+    """The operator's outputs are computed anew, as its kernel keeps none of its gates."""
+    starts = [_state(node, i, node.optional(6)) for i in range(len(directions))]
+    found = [
+        lstm_direction(d, starts[i], _state(node, i, by_cell)) for i, d in enumerate(directions)
+    ]
+    y, *last = zip(*(outputs for outputs, _ in found), strict=True)
+    node.graph.replace(node.proto, [_stacked(y, axis=1), *map(_stacked, last)])
+    return [gradients for _, gradients in found]
 
 
-def _differentiated(node: Node, index: int, d: Direction, by_cell: Tensor | None) -> CellGradients:
-    if node.proto.op_type == "RNN":
-        return rnn_direction(d)
-    if node.proto.op_type == "GRU":
-        return gru_direction(d)
-    start = _state(node, index, node.optional(6))
-    return lstm_direction(d, start, _state(node, index, by_cell))
-
-
-def _gathered(found: list[tuple[Direction, CellGradients]]) -> Gradients:
+def _gathered(found: Sequence[DirectionGradients]) -> Gradients:
     """Gradients of the node's inputs; all except that of x have an axis of directions."""
-    by_x = [f.by_input @ d.weights for d, f in found]
-    by_weights = [multiply(rows_of(f.by_input), rows_of(d.x), ta=True) for d, f in found]
-    by_recurrent = [
-        f.by_recurrent or multiply(rows_of(f.by_state), rows_of(d.before), ta=True)
-        for d, f in found
-    ]
-    by_bias = [
-        d.x.graph.op("Concat", f.by_input.sum([0, 1]), f.by_state.sum([0, 1]), axis=0)
-        for d, f in found
-    ]
-    by_start = [f.by_start for _, f in found]
-    by_cell = [f.by_start_cell for _, f in found if f.by_start_cell is not None]
+    by_x = [f.by_x for f in found]
+    by_cell = [f.by_start_cell for f in found if f.by_start_cell is not None]
     return [
         sum(by_x[1:], by_x[0]),
-        _stacked(by_weights),
-        _stacked(by_recurrent),
-        _stacked(by_bias),
+        _stacked([f.by_weights for f in found]),
+        _stacked([f.by_recurrent for f in found]),
+        _stacked([f.by_bias for f in found]),
         None,
-        _stacked(by_start),
+        _stacked([f.by_start for f in found]),
         _stacked(by_cell) if by_cell else None,
     ]
 
 
-def _stacked(parts: list[Tensor]) -> Tensor:
-    rows = [part.unsqueeze(0) for part in parts]
-    return rows[0] if len(rows) == 1 else rows[0].graph.op("Concat", *rows, axis=0)
+def _stacked(parts: Sequence[Tensor], axis: int = 0) -> Tensor:
+    rows = [part.unsqueeze(axis) for part in parts]
+    return rows[0] if len(rows) == 1 else rows[0].graph.op("Concat", *rows, axis=axis)
 
 
 RULES: dict[str, GradientRule] = {"GRU": recurrent, "LSTM": recurrent, "RNN": recurrent}

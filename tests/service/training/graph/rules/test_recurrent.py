@@ -64,3 +64,9 @@ def test_a_layer_without_biases_of_which_only_the_last_state_is_read(op_type: st
 
 def test_an_rnn_of_relu() -> None:
     check_layer("RNN", [*layer("RNN", 1)], outputs=2, activations=["Relu"])
+
+
+@pytest.mark.parametrize("activations", [["Tanh", "Relu", "Sigmoid"], ["Relu", "Sigmoid", "Relu"]])
+def test_an_lstm_of_other_activations(activations: list[str]) -> None:
+    inputs = [*layer("LSTM", 1), None, *states("LSTM", 1)]
+    check_layer("LSTM", inputs, outputs=3, activations=activations)
