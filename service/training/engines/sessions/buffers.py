@@ -105,7 +105,7 @@ class Buffers:
     def of_one_share(self) -> Buffers:
         """The same with the first share's gradients alone."""
         one = copy(self)
-        one.gradients = self.gradients[:1]
+        one.gradients, one._earlier = self.gradients[:1], None
         return one
 
     def fetch(self) -> None:

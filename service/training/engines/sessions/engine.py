@@ -126,6 +126,7 @@ class SessionsEngine:
         )
         if shares is None:
             self._state.buffers, self._optimizer = host, optimizer
+            host.clear_gradients()
             return reason
         self._training, self._provider = shares, provider
         return None
@@ -170,7 +171,7 @@ class SessionsEngine:
     ) -> float:
         """The loss; gradients and new statistics go into their buffers.
 
-        runs: of the step, by default those that train.
+        runs: of the step, by default those that train. Others are not made smaller.
         """
         rows = len(target)
         feeds = self._feeds(inputs, target)
@@ -196,10 +197,10 @@ class SessionsEngine:
         while done < rows:
             if done:
                 self._state.buffers.put_gradients_by()
-            loss, done = self._fitting(run, rows=rows, provider=self._provider)
+            loss, done = run() if runs else self._fitting(run, rows, self._provider)
         return loss
 
-    def _fitting(self, take: Callable[[], T], *, rows: int, provider: Provider | None = None) -> T:
+    def _fitting(self, take: Callable[[], T], rows: int, provider: Provider | None = None) -> T:
         """What is computed from a batch, in smaller runs as long as memory does not suffice.
 
         Results differ by rounding, so checkpoints keep the rows of a run. Raises MemoryError.
@@ -251,7 +252,7 @@ class SessionsEngine:
         return self._series
 
     def evaluate(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
-        return self._fitting(lambda: self._evaluated(inputs, target), rows=len(target))
+        return self._fitting(lambda: self._evaluated(inputs, target), len(target))
 
     def _evaluated(self, inputs: Sequence[Array], target: Array) -> tuple[float, Array]:
         self._state.buffers.fetch()

@@ -12,8 +12,10 @@ from step_models import batch, compiled, perceptron
 
 from service.training.engines.provider_setting import Provider
 from service.training.engines.runtime import CPU, onnxruntime, open_session, provider_chain
+from service.training.engines.sessions import shares
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.crew import Crew
+from service.training.engines.sessions.device import ProviderBinding
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.engines.sessions.providers import adopt, disagreement
 from service.training.engines.sessions.shares import Bind, Shares
@@ -98,8 +100,8 @@ def test_one_whose_gradients_are_others_is_not_used(tmp_path: Path) -> None:
     wrong = {**right, "w": right["w"] * np.float32(1.1)}
     parameters = np.ones(3, np.float32)
     assert adopt((CPU, {}), opened, lambda _: right, right, parameters=parameters)[0] is not None
-    shares, reason = adopt((CPU, {}), opened, lambda _: wrong, right, parameters=parameters)
-    assert shares is None
+    runs, reason = adopt((CPU, {}), opened, lambda _: wrong, right, parameters=parameters)
+    assert runs is None
     assert reason == "w differs from the CPU's by 0.2, where numbers reach 2"
 
 
@@ -127,10 +129,10 @@ def test_one_that_computes_with_what_parameters_were_when_bound_is_not_used(
 
     before, expected = state.buffers.parameters.copy(), step(engine._training)
     for bind, is_used in ((memory.bind, True), (copied, False)):
-        shares, reason = adopt(
+        runs, reason = adopt(
             (CPU, {}), opened(bind), step, expected, parameters=state.buffers.parameters
         )
-        assert (shares is not None) == is_used, reason
+        assert (runs is not None) == is_used, reason
         np.testing.assert_array_equal(state.buffers.parameters, before)
 
 
@@ -153,6 +155,23 @@ def test_one_that_cannot_run_the_step_is_not_used(
     parameters = engine._state.buffers.parameters
     answer = adopt((CPU, {}), engine._sessions.step, step, {}, parameters=parameters)
     assert answer == (None, reason)
+
+
+@pytest.mark.parametrize("error", [MemoryError, RuntimeError])
+def test_one_that_fails_amid_a_step_leaves_no_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    monkeypatch.setattr(shares, "ELEMENTS_AT_ONCE", 1)  # the step adds to gradients
+    asked, plain = open_engine(tmp_path / "asked"), open_engine(tmp_path / "plain")
+
+    def run(_: Binding) -> None:
+        asked._state.buffers.gradients[0].fill(1)
+        raise error("no room")
+
+    monkeypatch.setattr(ProviderBinding, "run", run)
+    assert asked.use((CPU, {}), *batch(9)) == "no room"
+    assert asked._state.rows is None
+    assert train(asked) == train(plain)
 
 
 def test_what_is_no_number_agrees_with_nothing() -> None:
