@@ -21,7 +21,10 @@ RESERVED = 32
 MAX_DESCRIPTORS = 65_536
 """More are never needed, and some programs that a hook may start close every possible one."""
 MAX_WAIT_S = 10.0
-"""How long a connection may wait; uvicorn ends one that is idle between requests after 5 s."""
+"""How long a connection may wait."""
+KEEP_ALIVE_S = 8
+"""How long one may be idle between requests: less than MAX_WAIT_S, and more than the 5 s for which
+httpx keeps connections, or a request would meet the end of its connection."""
 MAX_STALL_S = 20.0
 """How long a client may stall a body or an answer."""
 ACCEPTED_AT_ONCE = 32

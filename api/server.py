@@ -15,7 +15,13 @@ from fastapi import FastAPI
 
 from api import threads
 from api.app import create_app
-from api.connections import ACCEPTED_AT_ONCE, close_overdue, raise_descriptor_limit, widen_queue
+from api.connections import (
+    ACCEPTED_AT_ONCE,
+    KEEP_ALIVE_S,
+    close_overdue,
+    raise_descriptor_limit,
+    widen_queue,
+)
 from api.listeners import (
     LocalSocket,
     listen_on_tcp,
@@ -95,6 +101,7 @@ def _configured(app: FastAPI, settings: Settings) -> uvicorn.Config:
         lifespan="off",
         ws="none",
         timeout_graceful_shutdown=GRACE_S,
+        timeout_keep_alive=KEEP_ALIVE_S,
     )
     config.load()
     config.ssl = tls_context(settings)

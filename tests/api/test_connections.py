@@ -14,10 +14,16 @@ from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import httpx
 import psutil
 import pytest
+from fastapi import FastAPI
 from hostile_http import slow_reader
 from support import DEADLINE_S, Served, blobs, client, mlp, wait_until
+
+from api.connections import MAX_WAIT_S
+from api.server import _configured
+from service.settings import Settings
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="descriptor limits are POSIX")
 
@@ -170,6 +176,13 @@ def test_a_connection_without_a_whole_request_is_closed_in_time(
     left: dict[str, socket.socket], said: str
 ) -> None:
     wait_until(lambda: is_closed(left[said]), "the connection to be closed", deadline_s=30)
+
+
+def test_a_connection_outlives_what_clients_keep_it_for() -> None:
+    """Otherwise a request may meet the end of its connection."""
+    kept_s = httpx.Limits().keepalive_expiry
+    assert kept_s is not None
+    assert kept_s < _configured(FastAPI(), Settings()).timeout_keep_alive < MAX_WAIT_S
 
 
 def test_a_request_in_drops_does_not_hold_a_connection(served: Served) -> None:
