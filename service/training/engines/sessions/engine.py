@@ -233,8 +233,8 @@ class SessionsEngine:
         most = steps_at_once(self._manifest, rows=rows)
         feeds_more = self._loss.class_vectors or self._manifest.draws or self._updated
         splits = self._sessions.shares > 1 or self._training.at_once(rows) < rows
-        has_own = self._training.is_divided or self._training.adds_up
-        if most < 2 or feeds_more or splits or has_own or self._provider is not None:
+        adds_up, elsewhere = self._training.adds_up, self._provider is not None
+        if most < 2 or feeds_more or splits or adds_up or elsewhere:
             return None
         if self._series is None or self._series.rows != rows:
             memory = self._sessions.memory()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from math import ceil
 from pathlib import Path
@@ -124,7 +124,6 @@ class ModelSessions:
             open_session(model, threads=threads, provider=provider, **options) for _ in range(count)
         ]
 
-    def _bind_evaluation(self, binding: Binding, _share: int) -> Sequence[Array]:
+    def _bind_evaluation(self, binding: Binding, _share: int) -> None:
         for name, array in {**self._state.measured, **self._frozen}.items():
             binding.read(name, array)
-        return ()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from itertools import chain
 from math import ceil
 from typing import Any
 
@@ -16,6 +15,7 @@ from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.buffers import edges
 from service.training.engines.sessions.crew import Call, Crew
 from service.training.engines.sessions.once import OncePerBatch
+from service.training.loss import SUM
 
 LOSS, LOSS_SCALE = "hone.loss", "hone.loss_scale"
 ELEMENTS_AT_ONCE = 1 << 24
@@ -83,16 +83,16 @@ def rows_at_once(manifest: Manifest, *, of_optimized: bool = False) -> int | Non
     return rows if most is None else min(rows, most)
 
 
-Bind = Callable[[Binding, int], Sequence[Array]]
-"""Binds what does not change between runs, given the number of the share, and returns what they add
-to."""
+Bind = Callable[[Binding, int], None]
+"""Binds what does not change between runs, given the number of the share."""
 
 
 class Shares:
     """The runs of a step model or an eval model on batches.
 
     sessions: one for each share. most: rows of a run; None for any number. once: what is run once
-    for a batch. binding: makes that of a session.
+    for a batch. binding: makes that of a session. adds_up: whether runs add their gradients to
+    those that are there.
     """
 
     def __init__(
@@ -112,8 +112,8 @@ class Shares:
         self._most = most
         self._scale = np.zeros((1,) * scale_rank(sessions[0]), np.float32)
         self._losses = np.zeros(len(sessions), np.float32)
-        self._sums: list[Sequence[Array]] = []
         self.bindings = [self._bound(bind, share) for share in range(len(sessions))]
+        self.adds_up = any(name.startswith(SUM) for name in self.bindings[0].inputs)
 
     def run(
         self,
@@ -142,12 +142,7 @@ class Shares:
             else:
                 _feed(self.bindings[share], feeds, first, last)
                 calls.append(self.bindings[share].run)
-        try:
-            self._crew.run(calls)
-        except MemoryError:
-            for array in chain.from_iterable(self._sums):
-                array.fill(0)
-            raise
+        self._crew.run(calls)
         if self._once is not None:
             self._once.after(len(parts))
         if weights is not None:
@@ -156,19 +151,9 @@ class Shares:
         return sum(self._losses[: len(parts)].tolist()), len(parts)
 
     @property
-    def is_divided(self) -> bool:
-        """Whether some of a step is run once for a batch."""
-        return self._once is not None
-
-    @property
     def takes_weights(self) -> bool:
         """Whether the loss takes a factor for each sample."""
         return self._scale.ndim > 0
-
-    @property
-    def adds_up(self) -> bool:
-        """Whether runs add their gradients to those that are there."""
-        return bool(self._sums[0])
 
     def at_once(self, rows: int) -> int:
         """How many of these rows a call of `run` takes."""
@@ -189,7 +174,7 @@ class Shares:
         binding = self._new_binding(self.sessions[share])
         binding.read(LOSS_SCALE, self._scale)
         binding.write(LOSS, self._losses[share : share + 1].reshape(()))
-        self._sums.append(bind(binding, share))
+        bind(binding, share)
         return binding
 
 

@@ -51,21 +51,18 @@ class StepMemory:
         views = self._buffers.views(into)
         return {**{GRADIENT + name: view for name, view in views.items()}, **self._updated}
 
-    def bind(self, binding: Binding, share: int) -> list[Array]:
-        """To a share's runs. Returns what these add to, which is 0 before the first."""
+    def bind(self, binding: Binding, share: int) -> None:
+        """To a share's runs. What these add to is 0 before the first."""
         read, written = dict(self.inputs), self.outputs(self._buffers.gradients[share])
         if self.once is not None:
             read |= self.once.made
             written |= self.once.parts[share].views
-        sums: list[Array] = []
         for name, shape in binding.inputs.items():
             if name.startswith(SUM):
                 own = name.removeprefix(SUM)
                 read[name] = written[own] = written[own].reshape(shape)
-                sums.append(written[own])
             if name in read:
                 binding.read(name, read[name])
         for name in binding.outputs:
             if name in written:
                 binding.write(name, written[name])
-        return sums
