@@ -59,6 +59,9 @@ def scalar(value: float) -> Vector:
     return np.array(value, np.float32)
 
 
+ZERO = scalar(0)
+
+
 def _sgd(options: OptimizerOptions) -> Direction:
     """torch.optim.SGD without dampening."""
     momentum, nesterov = scalar(options.momentum), options.nesterov

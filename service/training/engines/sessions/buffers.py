@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from functools import lru_cache
 from itertools import pairwise
@@ -45,6 +45,7 @@ class Buffers:
         self.slots = {name: aligned(size) for name in slots}
         self._earlier: Vector | None = None
         self._has_earlier = False
+        self._factor = np.ones((), np.float32)
 
     def views(self, buffer: Vector) -> dict[str, Vector]:
         """Each tensor's part of a buffer, in its shape."""
@@ -74,10 +75,10 @@ class Buffers:
     def put_gradients_by(self) -> None:
         """Add gradients to those of the step's earlier runs, before the next overwrites them."""
         if self._earlier is None:
-            self._earlier = aligned(self.parameters.size)
+            self._earlier = self._room()
         for each in self.gradients:
-            np.add(self._earlier, each, out=self._earlier)
-            each.fill(0)
+            self._compute(np.add, self._earlier, each, self._earlier)
+            self._clear(each)
         self._has_earlier = True
 
     def average_gradients(self, batches: int) -> None:
@@ -86,8 +87,9 @@ class Buffers:
             return
         self.put_gradients_by()
         assert self._earlier is not None
-        np.multiply(self._earlier, np.float32(1 / batches), out=self.gradients[0])
-        self._earlier.fill(0)
+        self._factor.fill(1 / batches)
+        self._compute(np.multiply, self._earlier, self._factor, self.gradients[0])
+        self._clear(self._earlier)
         self._has_earlier = False
 
     def total(self) -> Vector:
@@ -100,7 +102,7 @@ class Buffers:
     def clear_gradients(self) -> None:
         """Of the last run, or the next would add to them."""
         for each in self.gradients:
-            each.fill(0)
+            self._clear(each)
 
     def of_one_share(self) -> Buffers:
         """The same with the first share's gradients alone."""
@@ -117,6 +119,17 @@ class Buffers:
     def on_host(self) -> Buffers:
         """The same, current, without a device."""
         return self
+
+    def _room(self) -> Vector:
+        """For sums of gradients."""
+        return aligned(self.parameters.size)
+
+    def _compute(self, operator: Callable[..., object], *arrays: Vector) -> None:
+        """The last array, of the others."""
+        operator(*arrays)
+
+    def _clear(self, array: Vector) -> None:
+        array.fill(0)
 
     def free(self, kept: Collection[str]) -> None:
         """Keep the parameters and these slots alone."""

@@ -15,13 +15,10 @@ from service.training.engines.provider_setting import Provider
 from service.training.engines.runtime import onnxruntime, open_session
 from service.training.engines.sessions.binding import Binding
 from service.training.engines.sessions.crew import Call
-from service.training.optimizer.rules import Do, scalar
+from service.training.optimizer.rules import ZERO, Do
 
 DEVICES = {"CUDAExecutionProvider": "cuda"}
 """The runtime's names of devices that have memory of their own which can be addressed in part."""
-
-
-ZERO = scalar(0)
 
 
 class HeldArray(Struct, frozen=True):

@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection
 from copy import copy
 
 import numpy as np
-from numpy import add, multiply
 
 from service.training.engines.provider_setting import Provider
 from service.training.engines.sessions.buffers import Buffers, Vector, aligned
@@ -14,7 +13,7 @@ from service.training.engines.sessions.crew import Call
 from service.training.engines.sessions.device import DEVICES, DeviceMemory
 from service.training.engines.sessions.optimizer import Block, Optimizer
 from service.training.engines.sessions.providers import disagreement
-from service.training.optimizer.rules import Do, scalar, slots
+from service.training.optimizer.rules import Do, slots
 
 
 class DeviceBuffers(Buffers):
@@ -32,8 +31,7 @@ class DeviceBuffers(Buffers):
         self._host.gradients = []
         self.gradients = [aligned(self.parameters.size)]
         self._earlier, self._has_earlier = None, False
-        self._factor = scalar(1)
-        self._compiled: dict[str, Call] = {}
+        self._compiled: dict[Callable[..., object], Call] = {}
         self.is_stale = False
         for each in (*self._state, *self.gradients):
             device.hold(each)
@@ -56,37 +54,23 @@ class DeviceBuffers(Buffers):
         self.device.fetch(self.gradients[0])
         return super().total()
 
-    def put_gradients_by(self) -> None:
-        if self._earlier is None:
-            self._earlier = aligned(self.parameters.size)
-            self.device.hold(self._earlier)
-        earlier, whole = self._earlier, self.gradients[0]
-        self._run("put by", lambda do: do(add, earlier, whole, earlier), earlier)
-        self.device.clear(whole)
-        self._has_earlier = True
-
-    def average_gradients(self, batches: int) -> None:
-        if not self._has_earlier:
-            return
-        self.put_gradients_by()
-        assert self._earlier is not None
-        earlier, whole = self._earlier, self.gradients[0]
-        self._factor.fill(1 / batches)
-        self._run("average", lambda do: do(multiply, earlier, self._factor, whole), whole)
-        self.device.clear(earlier)
-        self._has_earlier = False
-
-    def clear_gradients(self) -> None:
-        self.device.clear(self.gradients[0])
-
     def on_host(self) -> Buffers:
         self.fetch()
         return self._host
 
-    def _run(self, name: str, calls: Callable[[Do], None], result: Vector) -> None:
-        if name not in self._compiled:
-            self._compiled[name] = self.device.compiled(calls, [result])
-        self._compiled[name]()
+    def _room(self) -> Vector:
+        room = super()._room()
+        self.device.hold(room)
+        return room
+
+    def _compute(self, operator: Callable[..., object], *arrays: Vector) -> None:
+        if operator not in self._compiled:  # of the same arrays each time
+            compiled = self.device.compiled(lambda do: do(operator, *arrays), arrays[-1:])
+            self._compiled[operator] = compiled
+        self._compiled[operator]()
+
+    def _clear(self, array: Vector) -> None:
+        self.device.clear(array)
 
 
 class DeviceOptimizer(Optimizer):

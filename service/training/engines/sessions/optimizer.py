@@ -12,9 +12,8 @@ from numpy import add, multiply, subtract
 from service.training.engines.sessions.buffers import Buffers, Vector, aligned, edges
 from service.training.engines.sessions.crew import Call, Crew
 from service.training.optimizer.options import OptimizerOptions
-from service.training.optimizer.rules import RULES, Do, scalar, slots
+from service.training.optimizer.rules import RULES, ZERO, Do, scalar, slots
 
-ZERO = scalar(0)
 NORM_EPSILON = 1e-6
 """Added to the norm in the divisor by torch.nn.utils.clip_grad_norm_."""
 
