@@ -25,6 +25,8 @@ from service.training.graph.blocks.layout import BlockLayout
 from service.training.optimizer.layout import MAX_WIDTH, lay_out
 from service.training.optimizer.options import OptimizerOptions
 from service.training.optimizer.rules import slots
+from service.training.preparation.step_models import make_step_models
+from service.training.protocol.messages.preparation import Prepare
 
 BLOCK = channel_block()
 pytestmark = pytest.mark.skipif(BLOCK is None, reason="the runtime has no layout of its own here")
@@ -66,6 +68,39 @@ def network() -> onnx.ModelProto:
     return model_of(nodes, inputs, {"logits": ["batch", CLASSES]}, weights)
 
 
+def pooled_network(channels: int, side: int) -> onnx.ModelProto:
+    """Two convolutions, each with its pool: without blocks, they become matrix products."""
+    rng = np.random.default_rng(0)
+    behind = (side // 4) ** 2 * 2 * channels
+    shapes = {
+        "a": (channels, 3, 3, 3),
+        "b": (2 * channels, channels, 3, 3),
+        "head": (CLASSES, behind),
+    }
+    weights = [
+        from_array((rng.standard_normal(shape) * 0.1).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = []
+    for name, source in (("a", "x"), ("b", "a3")):
+        nodes += [
+            make_node("Conv", [source, name], [f"{name}1"], name, pads=[1, 1, 1, 1]),
+            make_node("Relu", [f"{name}1"], [f"{name}2"], f"{name}.relu"),
+            make_node(
+                "MaxPool",
+                [f"{name}2"],
+                [f"{name}3"],
+                f"{name}.pool",
+                kernel_shape=[2, 2],
+                strides=[2, 2],
+            ),
+        ]
+    nodes.append(make_node("Flatten", ["b3"], ["c"], "flatten"))
+    nodes.append(make_node("Gemm", ["c", "head"], ["logits"], "head", transB=1))
+    inputs = {"x": ["batch", 3, side, side]}
+    return model_of(nodes, inputs, {"logits": ["batch", CLASSES]}, weights)
+
+
 TRAINED = ("a", "b", "c", "d", "head", "norm.s", "norm.h")
 
 
@@ -100,6 +135,21 @@ def test_the_model_has_graphs_that_run_once_for_a_batch(files: Files) -> None:
     read = {each.name for each in onnx.load(files.optimized_step_model).graph.input}
     assert "d" in read  # has more weights than what they meet
     assert read.isdisjoint({"a", "b", "c", "norm.s"})
+
+
+@pytest.mark.parametrize(
+    ("blocks", "side", "taken"), [(1, 32, True), (0.5, 32, False), (1, 4, False)]
+)
+def test_convolutions_with_pools_are_in_blocks_if_that_pays(
+    tmp_path: Path, blocks: float, side: int, taken: bool
+) -> None:
+    model = pooled_network(int(blocks * (BLOCK or 1)), side)
+    onnx.save_model(model, tmp_path / "model.onnx")
+    asked = Prepare(str(tmp_path / "model.onnx"), "forward", str(tmp_path), "cross_entropy")
+    prepared = make_step_models(tmp_path / "model.onnx", asked)
+    assert prepared.artifacts.manifest is not None
+    rows = read_manifest(Path(prepared.artifacts.manifest)).optimized_rows
+    assert (rows is not None) == taken
 
 
 @pytest.mark.parametrize("threads", [1, 2])
