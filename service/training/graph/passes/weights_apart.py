@@ -62,7 +62,7 @@ def divide(
     gradients. Raises GraphRefused with every node that has no gradient.
     """
     of_samples = moving(graph.nodes, fed)
-    of_samples |= _reshaped(graph, parameters, of_samples)
+    of_samples |= _views(graph, parameters, of_samples)
     second = [node for node in graph.nodes if not of_samples.isdisjoint(node.output)]
     first = [node for node in graph.nodes if of_samples.isdisjoint(node.output)]
     active = flow_from(graph, parameters, first)
@@ -92,23 +92,51 @@ def divide(
     return Divided(made, read_names, parts, direct, remade)
 
 
-def _reshaped(graph: Builder, parameters: Collection[str], of_samples: Collection[str]) -> set[str]:
-    """Parameters in other shapes that only nodes of the second graph read. There they are the same
-    memory, and their gradients are those of the parameters, without parts of their own.
+def _views(graph: Builder, parameters: Collection[str], of_samples: Collection[str]) -> set[str]:
+    """Parameters in other shapes, or matrices turned for products, that only nodes of the second
+    graph read. There they are the same memory, and their gradients are those of the parameters,
+    without parts of their own.
     """
+    readers = _readers_of(graph)
+    return {
+        node.output[0]
+        for node in graph.nodes
+        if (node.op_type == "Reshape" and node.input[1] in graph.constants)
+        or _turns_for_products(node, readers)
+        if node.input[0] in parameters
+        and len(readers[node.input[0]]) == 1
+        and all(each.output[0] in of_samples for each in readers[node.output[0]])
+    }
+
+
+def _readers_of(graph: Builder) -> dict[str, list[onnx.NodeProto]]:
     readers: dict[str, list[onnx.NodeProto]] = defaultdict(list)
     for node in graph.nodes:
         for name in reads(node):
             readers[name].append(node)
-    return {
-        node.output[0]
-        for node in graph.nodes
-        if node.op_type == "Reshape"
-        and node.input[0] in parameters
-        and node.input[1] in graph.constants
-        and len(readers[node.input[0]]) == 1
-        and all(each.output[0] in of_samples for each in readers[node.output[0]])
-    }
+    return readers
+
+
+def _turns_for_products(
+    node: onnx.NodeProto, readers: Mapping[str, Sequence[onnx.NodeProto]]
+) -> bool:
+    """Is it the transposition of a matrix that only products read, or its transposition back? The
+    runtime makes it part of the products.
+    """
+    return _turns(node) and all(
+        each.op_type == "MatMul" or _turns_for_products(each, readers)
+        for each in readers[node.output[0]]
+    )
+
+
+def _is_product(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> bool:
+    """Is it a product that is turned? The runtime then computes it the other way round."""
+    before = made.get(node.input[0])
+    return _turns(node) and before is not None and before.op_type == "Gemm"
+
+
+def _turns(node: onnx.NodeProto) -> bool:
+    return node.op_type == "Transpose" and any([*each.ints] == [1, 0] for each in node.attribute)
 
 
 def _behind(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> set[str]:
@@ -129,6 +157,7 @@ def _moves(
     while (
         node is not None
         and node.op_type in MOVES
+        and not _is_product(node, made)
         and graph.tensor(node.input[0]).sizes is not None
         and all(name in graph.constants for name in node.input[1:] if name)
     ):
@@ -154,7 +183,10 @@ def _made(
     graph: Builder, fed: Collection[str], parameters: Sequence[str], results: Iterable[str]
 ) -> tuple[dict[str, Tensor], frozenset[str]]:
     """What nodes that depend on samples read of what depends on parameters alone."""
-    of_samples = moving(graph.nodes, fed)
+    of_samples, readers = moving(graph.nodes, fed), _readers_of(graph)
+    for node in graph.nodes:
+        if _turns_for_products(node, readers) and node.input[0] in (*parameters, *of_samples):
+            of_samples.add(node.output[0])
     fixed = moving(graph.nodes, parameters) - of_samples - set(parameters)
     needed = _behind(graph.nodes, results)
     second = [

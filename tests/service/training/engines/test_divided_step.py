@@ -62,7 +62,8 @@ def network() -> onnx.ModelProto:
         make_node("Conv", ["c2", "d"], ["d1"], "d", pads=[1, 1, 0, 0]),
         make_node("GlobalAveragePool", ["d1"], ["d2"], "mean"),
         make_node("Flatten", ["d2"], ["d3"], "flatten"),
-        make_node("Gemm", ["d3", "head"], ["logits"], "head", transB=1),
+        make_node("Transpose", ["head"], ["turned"], "turn", perm=[1, 0]),
+        make_node("MatMul", ["d3", "turned"], ["logits"], "head"),
     ]
     inputs = {"x": ["batch", 3, SIDE, SIDE]}
     return model_of(nodes, inputs, {"logits": ["batch", CLASSES]}, weights)
@@ -134,6 +135,7 @@ def test_the_model_has_graphs_that_run_once_for_a_batch(files: Files) -> None:
     assert files.optimized_step_model is not None
     read = {each.name for each in onnx.load(files.optimized_step_model).graph.input}
     assert "d" in read  # has more weights than what they meet
+    assert "head" in read  # turned for a product
     assert read.isdisjoint({"a", "b", "c", "norm.s"})
 
 
