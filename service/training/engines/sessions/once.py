@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,9 @@ class ShareParts:
 
 class OncePerBatch:
     """`before` computes the weights that steps read, `made`, by name, and `after` the gradients of
-    parameters from the sum of theirs.
+    parameters from the sum of theirs. Both are in the same memory, as far as they fit.
 
-    parameters, gradients: by the names of inputs and outputs.
+    parameters, gradients: by the names of inputs and outputs. flat: memory of the gradients.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class OncePerBatch:
         files: Files,
         parameters: Mapping[str, Array],
         gradients: Mapping[str, Array],
+        flat: Vector,
         *,
         threads: int,
         shares: int,
@@ -56,12 +58,13 @@ class OncePerBatch:
             for path in (files.weights_model, files.gradients_model)
         )
         self._crew, self._threads = crew, threads
-        self.made = {each.name: _room(each.shape) for each in first.get_outputs()}
+        results = {each.name: gradients[each.name] for each in last.get_outputs()}
+        made = {each.name: tuple(each.shape) for each in first.get_outputs()}
+        self.made = rooms(made, flat, results.values())
         inputs = {each.name: tuple(each.shape) for each in last.get_inputs()}
         sizes = {name: shape for name, shape in inputs.items() if name not in parameters}
         self.parts = [ShareParts(sizes) for _ in range(shares)]
         self._before = _bound(first, parameters, self.made)
-        results = {each.name: gradients[each.name] for each in last.get_outputs()}
         own = {name: parameters[name] for name in inputs if name in parameters}
         self._after = _bound(last, {**own, **self.parts[0].views}, results)
 
@@ -85,8 +88,32 @@ def _add(whole: Vector, others: Sequence[Vector]) -> None:
         np.add(whole, other, out=whole)
 
 
-def _room(shape: Sequence[int]) -> Vector:
-    return aligned(int(np.prod(shape))).reshape(shape)
+def rooms(sizes: Sizes, flat: Vector, free: Collection[Array]) -> dict[str, Vector]:
+    """Arrays of these sizes, the largest first, in free memory or, where none is left, in new.
+
+    free: parts of the flat buffer, in any order. What lies between two of them is not free.
+    """
+    spans, made = _spans(flat, free), {}
+    for name, shape in sorted(sizes.items(), key=lambda each: -prod(each[1])):
+        count = prod(shape)
+        at = next((n for n, span in enumerate(spans) if span.size >= count), None)
+        room = aligned(count) if at is None else spans[at][:count]
+        made[name] = room.reshape(shape)
+        if at is not None:
+            spans[at] = spans[at][-(-count // ALIGNMENT) * ALIGNMENT :]
+    return made
+
+
+def _spans(flat: Vector, parts: Collection[Array]) -> list[Vector]:
+    """Parts of a buffer, joined where one begins as the last ends."""
+    spans: list[list[int]] = []
+    for each in sorted(parts, key=lambda part: part.ctypes.data):
+        start = (each.ctypes.data - flat.ctypes.data) // flat.itemsize
+        if spans and spans[-1][1] == start:
+            spans[-1][1] += each.size
+        else:
+            spans.append([start, start + each.size])
+    return [flat[start:end] for start, end in spans]
 
 
 def _bound(session: Any, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Binding:

@@ -41,9 +41,15 @@ class StepMemory:
         self.once = None
         if files.weights_model is None or not files.weights_model.is_file():
             return
-        into = self.outputs(self._buffers.gradients[0])
+        flat = self._buffers.gradients[0]
         self.once = OncePerBatch(
-            files, self.inputs, into, threads=threads, shares=shares, crew=crew
+            files,
+            self.inputs,
+            self.outputs(flat),
+            flat,
+            threads=threads,
+            shares=shares,
+            crew=crew,
         )
 
     def outputs(self, into: Vector) -> dict[str, Array]:

@@ -20,6 +20,7 @@ from service.training.engines.sessions import model_sessions
 from service.training.engines.sessions.buffers import Buffers
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
+from service.training.engines.sessions.once import rooms
 from service.training.engines.sessions.optimizer import Optimizer
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.optimizer.layout import MAX_WIDTH, lay_out
@@ -205,6 +206,33 @@ def test_it_trains_on_after_a_provider_was_refused(
     asked._results([x], labels, asked._sessions.step(("another", {})))
     assert asked.use((CPU, {}), [np.full_like(x, np.nan)], labels) is not None
     assert trained(asked, [3], tmp_path / "a") == trained(plain, [3], tmp_path / "b")
+
+
+def test_weights_in_blocks_share_memory_with_gradients_that_are_made_after_the_runs(
+    files: Files,
+) -> None:
+    engine = SessionsEngine(files, threads=2, optimizer_options=RECIPE)
+    once, buffers = engine._training._once, engine._state.buffers
+    assert once is not None
+    assert any(np.shares_memory(each, buffers.gradients[0]) for each in once.made.values())
+    engine.train_batch(*batch(0, 5))
+    for view in buffers.views(buffers.gradients[0]).values():
+        view.fill(0)
+    assert not buffers.gradients[0].any()  # a norm of gradients is of whole rows
+
+
+def test_rooms_are_apart_and_only_in_free_memory() -> None:
+    flat = np.zeros(400, np.float32)
+    free = [flat[64:160], flat[0:64], flat[176:256].reshape(8, 10)]
+    sizes = {"small": (3, 5), "large": (10, 16), "new": (9, 9, 2), "next": (64,)}
+    found = rooms(sizes, flat, free)
+    assert {name: each.shape for name, each in found.items()} == sizes
+    for each in found.values():
+        assert not each.any()
+        each.fill(1)
+    assert flat[:160].all()
+    assert not flat[160:176].any()
+    assert flat[176:].sum() == 64 + 15
 
 
 def test_only_the_first_share_needs_memory_for_gradients_that_are_made_once() -> None:
