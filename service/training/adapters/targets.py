@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from service.training.errors import refusal
 from service.training.forward.graph import FLOAT, Graph, int_attribute, is_default
-from service.training.graph.passes.inference import WEIGHT_BYTES
+from service.training.graph.builder import is_large
 from service.training.graph.passes.microsoft import DOMAIN
 from service.training.protocol.messages.preparation import Lora
 from storage.errors import Problem
@@ -81,7 +81,7 @@ def fed_weights(graph: Graph, trainable: Collection[str]) -> tuple[str, ...]:
         for name, tensor in graph.initializers.items()
         if tensor.data_type in FED
         and tensor.HasField("raw_data")
-        and tensor.ByteSize() > WEIGHT_BYTES
+        and is_large(tensor)
         and name not in trainable
         and not any(_convolves(graph, node) for node in graph.consumers(name))
     )

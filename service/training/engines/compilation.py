@@ -100,9 +100,7 @@ def compile_model(
     *,
     output: str,
     directory: Path,
-    by_class: StepModel | None = None,
     here: StepModel | None = None,
-    by_class_here: StepModel | None = None,
     classes: int | None = None,
     head: ClassHead | None = None,
     adapters: tuple[Adapter, ...] = (),
@@ -110,9 +108,9 @@ def compile_model(
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
-    that is measured. by_class: the step with a by_class loss, for this many classes. here,
-    by_class_here: the steps for this processor, by default the same. head, adapters: as in the
-    manifest. Raises GraphRefused if a trained tensor is no float32 initializer of `inference`.
+    that is measured. here: the step for this processor, by default the same. classes: of a step by
+    class. head, adapters: as in the manifest. Raises GraphRefused if a trained tensor is no float32
+    initializer of `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = Files.below(directory)
@@ -120,8 +118,8 @@ def compile_model(
     manifest = _manifest(step, values, output)
     own = here or step
     sums = own.once is not None or adds_up(manifest)
-    optimized = _optimize(own, by_class_here or by_class, files, adds_up=sums)
-    for each, path in ((step, files.step_model), (by_class, files.class_step_model)):
+    optimized = _optimize(own, files, adds_up=sums)
+    for each, path in ((step, files.step_model), (step.by_class, files.class_step_model)):
         if each is not None and path is not None:
             onnx.save_model(each.adding_up if sums else each.model, path)
     onnx.save_model(evaluation, files.eval_model)
@@ -131,7 +129,7 @@ def compile_model(
         classes=classes,
         head=head,
         adapters=adapters,
-        distills=by_class is not None,
+        distills=step.by_class is not None,
         optimized_for=runtime.here() if optimized else "",
         optimized_rows=own.rows if optimized else None,
     )
@@ -166,7 +164,7 @@ def _target_shape(step: StepModel) -> tuple[int, ...]:
     return tuple(each.dim_value for each in sizes)[1:]
 
 
-def _optimize(step: StepModel, by_class: StepModel | None, files: Files, *, adds_up: bool) -> bool:
+def _optimize(step: StepModel, files: Files, *, adds_up: bool) -> bool:
     """Keep the steps as the runtime optimized them, which takes 45 of the 75 ms in which a session
     of all of MobileNetV2 is opened, and what runs once for a batch.
 
@@ -179,8 +177,8 @@ def _optimize(step: StepModel, by_class: StepModel | None, files: Files, *, adds
             (step.once.before, files.weights_model),
             (step.once.after, files.gradients_model),
         ]
-    if by_class is not None and _interface(by_class) == _interface(step):
-        made = by_class.adding_up if adds_up else by_class.model
+    if step.by_class is not None:
+        made = step.by_class.adding_up if adds_up else step.by_class.model
         graphs.append((made, files.optimized_class_step_model))
     draft = files.manifest.with_name("draft.onnx")
     paths = [path for _, path in graphs if path is not None]
@@ -199,13 +197,6 @@ def _optimize(step: StepModel, by_class: StepModel | None, files: Files, *, adds
     for path in paths:
         path.unlink(missing_ok=True)
     return False
-
-
-def _interface(step: StepModel) -> list[onnx.ValueInfoProto]:
-    """What a step takes from what runs once for a batch, and gives to it."""
-    if step.once is None:
-        return []
-    return [*step.once.before.graph.output, *step.once.after.graph.input]
 
 
 def _beginning(head: ClassHead | None) -> checkpoint.CheckpointHead:

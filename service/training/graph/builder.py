@@ -9,11 +9,11 @@ import numpy as np
 import onnx
 from onnx import defs, helper, numpy_helper
 
-from service.training.graph.tensor import Array, Dim, Shape, Tensor
+from service.training.graph.tensor import Array, Dim, Shape, Tensor, product
 from service.training.graph.types import infer_outputs, type_of
 
 DATA_BYTES = 4096
-"""Larger constants are weights; no shape depends on their values."""
+"""Constants of as many are weights; no shape depends on their values."""
 STANDARD = ("", "ai.onnx")
 RANDOM = frozenset(
     (
@@ -233,7 +233,15 @@ def key_of(node: onnx.NodeProto) -> bytes:
     return b"\0".join([*(part.encode() for part in parts), b"\1", *attributes])
 
 
+def is_large(tensor: onnx.TensorProto) -> bool:
+    """Whether it is a weight. By its shape: protobuf's own size of a message copies it."""
+    try:
+        item_bytes = helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize
+    except KeyError:  # the checker refuses such a type
+        return False
+    return bool(product(tensor.dims) * item_bytes >= DATA_BYTES)
+
+
 def _constant(builder: Builder, tensor: onnx.TensorProto) -> Tensor:
-    small = tensor.ByteSize() <= DATA_BYTES
-    value = numpy_helper.to_array(tensor) if small else None
+    value = None if is_large(tensor) else numpy_helper.to_array(tensor)
     return Tensor(builder, tensor.name, int(tensor.data_type), tuple(tensor.dims), value)

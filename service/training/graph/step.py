@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import onnx
 from msgspec import Struct
+from msgspec.structs import replace
 
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.blocks.rewriting import rewritten
@@ -27,6 +28,8 @@ LOSS = "hone.loss"
 LOSS_SCALE = "hone.loss_scale"
 SCALES = "hone.scales"
 """Name of the first axis of the scale: 1 or the batch."""
+SEED = "hone.seed"
+"""What is differentiated from, in place of the gradient of one of several losses."""
 TARGET = "target"
 OTHER_TARGET = "hone.target"
 """For models that have a tensor called that. Apps on phones feed artifacts by these names."""
@@ -48,7 +51,7 @@ class StepModel(Struct, frozen=True):
     statistics of `updated` and `frozen`, its outputs the loss, `gradients` and the new statistics.
     updated: running statistic → the output that holds its new value.
     batch_statistics: a row's results depend on other rows, so it takes whole batches. once: what is
-    run once for a batch. rows: how many it takes at most.
+    run once for a batch. rows: how many it takes at most. by_class: by that form of the loss.
     """
 
     model: onnx.ModelProto
@@ -63,6 +66,7 @@ class StepModel(Struct, frozen=True):
     frozen: tuple[str, ...] = ()
     once: Once | None = None
     rows: int | None = None
+    by_class: StepModel | None = None
 
     @property
     def scale_rank(self) -> int:
@@ -97,85 +101,138 @@ def build_step(
     batch_statistics: bool = False,
     frozen: Collection[str] = (),
     layout: BlockLayout | None = None,
+    by_class: bool = False,
 ) -> StepModel:
     """The training step of a forward model.
 
     output: the tensor to compare, by default the only output. batch_statistics: BatchNormalization
     uses the batch's, and updates the running ones. frozen: initializers that become inputs. layout:
-    of convolutions, by default ONNX's. Raises GraphRefused with every node without a gradient.
+    of convolutions, by default ONNX's. by_class: with the step by that form of the loss. Raises
+    GraphRefused with every node without a gradient.
     """
     output = output or model.graph.output[0].name
-    only, moved = None if loss.tensor else output, (*parameters, *loss.label_tensors)
-    prepared = prepare(model, only, training=True, parameters=moved)
-    users = tuple(v.name for v in prepared.graph.input if v.name != loss.target)
-    prepared, draws, updated = _in_training(prepared, moved, batch_statistics=batch_statistics)
-    graph = read_model(prepared) if layout is None else rewritten(prepared, layout)
+    form = _in_training(model, output, loss, parameters, batch_statistics=batch_statistics)
+    graph = read_model(form.model) if layout is None else rewritten(form.model, layout)
     target = loss.target or _target_name(model)
-    compared, fed = _append_loss(graph, output, loss, target)
-    changing = [*users, *(t.name for t in fed), *(d.name for d in draws), *loss.label_tensors]
-    results = {LOSS: compared.loss, **{name: graph.tensor(name) for name in updated.values()}}
-    seeds = {loss.tensor or output: compared.gradient}
-    fixed, more, once = _differentiate(graph, prepared, seeds, parameters, rest=(changing, results))
+    losses = [loss, replace(loss, by_class=True)] if by_class else [loss]
+    ends = [_append_loss(graph, output, each, target) for each in losses]
+    derived = _differentiate(graph, form, ends, parameters, of=loss.tensor or output)
     kept = tuple(name for name in frozen if name in graph.constants)
-    names = [*changing, *fixed, *updated]
-    is_whole = bool(updated) or TASKS[loss.name].compares_samples or not compared.gradient.shape
-    return StepModel(
-        model=write(graph, prepared, inputs=names, frozen=kept, outputs={**results, **more}),
-        loss=loss,
-        inputs=users,
-        target=target if loss.target or target in changing else None,
-        scalars=(LOSS_SCALE,),
-        random=draws,
-        parameters=tuple(parameters),
-        updated=updated,
-        frozen=kept,
-        batch_statistics=is_whole,
-        once=once,
-        rows=layout.rows if layout and graph.counts_rows else None,
+    steps = [
+        StepModel(
+            model=_written(graph, form, end, derived, kept),
+            loss=each,
+            inputs=form.users,
+            target=target if loss.target or target in (t.name for t in end[1]) else None,
+            scalars=(LOSS_SCALE,),
+            random=form.draws,
+            parameters=tuple(parameters),
+            updated=form.updated,
+            frozen=kept,
+            batch_statistics=_takes_whole_batches(form, each, end[0]),
+            once=derived.once,
+            rows=layout.rows if layout and graph.counts_rows else None,
+        )
+        for each, end in zip(losses, ends, strict=True)
+    ]
+    return replace(steps[0], by_class=steps[1]) if by_class else steps[0]
+
+
+class _Form(Struct, frozen=True):
+    """A model whose Dropout and BatchNormalization train. users: its inputs but the target. draws,
+    updated: as a step has them. rest: names of inputs that a step has besides.
+    """
+
+    model: onnx.ModelProto
+    users: tuple[str, ...]
+    draws: tuple[RandomDraw, ...]
+    updated: dict[str, str]
+    rest: tuple[str, ...]
+
+
+class _Derived(Struct, frozen=True):
+    """seed: what is read as the gradient of the compared tensor. fixed: the inputs that parameters
+    or their derivatives are. outputs: the step's besides its loss. once: what is run once.
+    """
+
+    seed: str
+    fixed: Sequence[str]
+    outputs: dict[str, Tensor]
+    once: Once | None
+
+
+End = tuple[LossAndGradient, Sequence[Tensor]]
+"""A loss in a graph, and the inputs that it adds."""
+
+
+def _written(
+    graph: Builder, form: _Form, end: End, derived: _Derived, frozen: Sequence[str]
+) -> onnx.ModelProto:
+    compared, fed = end
+    own = compared.gradient.name
+    names = [*form.users, *(t.name for t in fed), *form.rest, *derived.fixed, *form.updated]
+    return write(
+        graph,
+        form.model,
+        inputs=names,
+        frozen=frozen,
+        outputs={LOSS: compared.loss, **derived.outputs},
+        read_as={} if own == derived.seed else {derived.seed: own},
     )
 
 
-def _differentiate(
-    graph: Builder,
-    origin: onnx.ModelProto,
-    seeds: Mapping[str, Tensor],
-    parameters: Sequence[str],
-    *,
-    rest: tuple[Sequence[str], Mapping[str, Tensor]],
-) -> tuple[Sequence[str], dict[str, Tensor], Once | None]:
-    """The inputs that parameters or their derivatives are, the step's further outputs, and what
-    is run once.
+def _takes_whole_batches(form: _Form, loss: Loss, compared: LossAndGradient) -> bool:
+    return bool(form.updated) or TASKS[loss.name].compares_samples or not compared.gradient.shape
 
-    rest: the other inputs, and what the step gives anyway.
-    """
+
+def _differentiate(
+    graph: Builder, form: _Form, ends: Sequence[End], parameters: Sequence[str], *, of: str
+) -> _Derived:
+    """Once, whatever the number of losses. of: the tensor that each of them compares."""
+    seed = ends[0][0].gradient
+    if len(ends) > 1:
+        seed = graph.input(SEED, seed.dtype, seed.shape)
+    updates = {name: graph.tensor(name) for name in form.updated.values()}
     if graph.layout is None:
-        found = backward(graph, seeds, parameters)
-        return parameters, {gradient_of(name): found[name] for name in parameters}, None
-    others = [tensor.name for tensor in rest[1].values()]
-    divided = divide(graph, seeds, parameters, rest[0], others)
+        found = backward(graph, {of: seed}, parameters)
+        gradients = {gradient_of(name): found[name] for name in parameters}
+        return _Derived(seed.name, parameters, {**updates, **gradients}, None)
+    fed = [*form.users, *(t.name for _, names in ends for t in names), *form.rest, seed.name]
+    results = [end.loss.name for end, _ in ends] + [tensor.name for tensor in updates.values()]
+    divided = divide(graph, {of: seed}, parameters, fed, results)
     once, fixed = None, parameters
     if divided.made:
         remade = {gradient_of(name): tensor for name, tensor in divided.remade.items()}
         once = Once(
-            before=write(graph, origin, inputs=parameters, outputs=divided.made),
-            after=write(graph, origin, inputs=[*parameters, *divided.parts], outputs=remade),
+            before=write(graph, form.model, inputs=parameters, outputs=divided.made),
+            after=write(graph, form.model, inputs=[*parameters, *divided.parts], outputs=remade),
         )
         fixed = [*(name for name in parameters if name in divided.read), *divided.made]
         graph.rename(divided.made)
     direct = {gradient_of(name): tensor for name, tensor in divided.direct.items()}
-    return fixed, {**divided.parts, **direct}, once
+    return _Derived(seed.name, fixed, {**updates, **divided.parts, **direct}, once)
 
 
 def _in_training(
-    model: onnx.ModelProto, parameters: Sequence[str], *, batch_statistics: bool
-) -> tuple[onnx.ModelProto, tuple[RandomDraw, ...], dict[str, str]]:
+    model: onnx.ModelProto,
+    output: str,
+    loss: Loss,
+    parameters: Sequence[str],
+    *,
+    batch_statistics: bool,
+) -> _Form:
     """With Dropout masks from inputs, and optionally BatchNormalization by batch statistics."""
+    moved = (*parameters, *loss.label_tensors)
+    model = prepare(model, None if loss.tensor else output, training=True, parameters=moved)
+    users = tuple(v.name for v in model.graph.input if v.name != loss.target)
     model, draws = draw_dropout(model)
     updated: dict[str, str] = {}
     if batch_statistics:
         model, updated = use_batch_statistics(model)
-    changed = draws or updated
-    return (prepare(model, parameters=parameters) if changed else model), draws, updated
+    if draws or updated:
+        model = prepare(model, parameters=moved)
+    rest = (*(draw.name for draw in draws), *loss.label_tensors)
+    return _Form(model, users, draws, updated, rest)
 
 
 def build_evaluation(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
+from types import MappingProxyType
 
 import onnx
 from onnx import helper
@@ -26,17 +27,17 @@ def write(
     inputs: Iterable[str],
     outputs: dict[str, Tensor],
     frozen: Iterable[str] = (),
+    read_as: Mapping[str, str] = MappingProxyType({}),
 ) -> onnx.ModelProto:
     """The graph as a model with these inputs and outputs, without unused nodes.
 
-    frozen: initializers that also become inputs. `value_info` has the shapes that outputs have
-    before they are reshaped, if these are known.
+    frozen: initializers that also become inputs. read_as: other tensors to read in place of some.
+    `value_info` has the shapes that outputs have before they are reshaped, if these are known.
     """
     fed = list(inputs)
     inputs = [*fed, *frozen]
     names = [tensor.name for tensor in outputs.values()]
-    unfed = [node for node in graph.nodes if node.output[0] not in inputs]
-    copies = [duplicate(node) for node in in_order(unfed)]
+    copies = _copies(graph, inputs, read_as)
     zeros = [name for name in graph.constants if _is_zero(graph.tensor(name))]
     nodes = accumulate(copies, lambda name: graph.tensor(name).shape, names, zeros=zeros)
     nodes = list(put_weights_first(graph, nodes, fed))
@@ -64,6 +65,16 @@ def write(
     model.ir_version = origin.ir_version
     stamp(model)
     return model
+
+
+def _copies(
+    graph: Builder, inputs: Container[str], read_as: Mapping[str, str]
+) -> list[onnx.NodeProto]:
+    """Of the nodes that make no input, in order."""
+    copies = [duplicate(node) for node in graph.nodes if node.output[0] not in inputs]
+    for node in copies if read_as else ():
+        rename(node, read_as)
+    return in_order(copies)
 
 
 def _named(nodes: list[onnx.NodeProto], outputs: dict[str, Tensor]) -> dict[str, str]:

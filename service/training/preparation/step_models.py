@@ -141,10 +141,15 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
     )
 
 
-def build_models(forward: ForwardModel, task: Prepare) -> tuple[StepModel, onnx.ModelProto]:
-    """The step model, which was run as a test, and the evaluation model."""
+def build_models(
+    forward: ForwardModel, task: Prepare, *, by_class: bool = False
+) -> tuple[StepModel, onnx.ModelProto]:
+    """The step model, which was run as a test, and the evaluation model.
+
+    by_class: with the step by that form of the loss.
+    """
     model, output, loss = forward.model, forward.output, loss_of(forward, task)
-    step = _step(forward, task, loss)
+    step = _step(forward, task, loss, by_class=by_class)
     step = replace(step, batch_statistics=not rows_are_independent(step, forward))
     moved = (*step.parameters, *step.updated, *loss.label_tensors)
     evaluation = build_evaluation(
@@ -171,8 +176,9 @@ def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -
         return step
     if not (_has_convolutions(step.model) or _fills_blocks(forward, step, block)):
         return step
-    made = _step(forward, task, step.loss, layout=BlockLayout(block, rows=block // 2))
-    if not step.loss.by_class and not computes_the_same(made, step, forward):
+    layout, by_class = BlockLayout(block, rows=block // 2), step.by_class is not None
+    made = _step(forward, task, step.loss, layout=layout, by_class=by_class)
+    if not computes_the_same(made, step, forward):
         logger.warning("step_of_processor_differs block=%d", block)
         return step
     return replace(made, batch_statistics=False)
@@ -191,7 +197,12 @@ def _fills_blocks(forward: ForwardModel, step: StepModel, block: int) -> bool:
 
 
 def _step(
-    forward: ForwardModel, task: Prepare, loss: Loss, *, layout: BlockLayout | None = None
+    forward: ForwardModel,
+    task: Prepare,
+    loss: Loss,
+    *,
+    by_class: bool,
+    layout: BlockLayout | None = None,
 ) -> StepModel:
     return build_step(
         forward.model,
@@ -201,24 +212,22 @@ def _step(
         batch_statistics=task.batch_norm == "training" or _normalizes_by_batch(forward.model),
         frozen=fed_weights(forward.graph, forward.trainable) if forward.adapters else (),
         layout=layout,
+        by_class=by_class,
     )
 
 
 def _compile(
     forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, classifier: ClassHead | None
 ) -> Files:
-    step, evaluation = build_models(forward, task)
     classes = forward.signature.target.num_classes if TASKS[task.loss].has_classes else None
-    by_class = _step(forward, task, Loss(task.loss, by_class=True)) if classes else None
+    step, evaluation = build_models(forward, task, by_class=bool(classes))
     return compile_model(
         step,
         evaluation,
         inference,
         output=forward.output,
         directory=Path(task.work_dir),
-        by_class=by_class,
         here=_for_this_processor(forward, task, step),
-        by_class_here=None if by_class is None else _for_this_processor(forward, task, by_class),
         classes=classes,
         head=classifier,
         adapters=forward.adapters,

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from msgspec.structs import replace
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from onnx.numpy_helper import from_array
 
@@ -69,14 +68,14 @@ def compiled(
     """
     (output,) = (each.name for each in model.graph.output)
     names = parameters or tuple(each.name for each in model.graph.initializer)
-    step = build_step(model, loss=loss, parameters=names)
+    step, *here = (
+        build_step(model, loss=loss, parameters=names, by_class=by_class, layout=each)
+        for each in ([None] if layout is None else [None, layout])
+    )
     evaluation = build_evaluation(model, loss=loss, parameters=names)
-    options: dict[str, Any] = {}
-    if by_class:
-        step_by_class = build_step(model, loss=replace(loss, by_class=True), parameters=names)
-        options = {"by_class": step_by_class, "classes": CLASSES}
-    if layout is not None:
-        options["here"] = build_step(model, loss=loss, parameters=names, layout=layout)
+    options: dict[str, Any] = {"classes": CLASSES} if by_class else {}
+    if here:
+        options["here"] = here[0]
     return compile_model(step, evaluation, model, output=output, directory=directory, **options)
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import onnx
 from onnx import helper, shape_inference
 
+from service.training.graph.builder import is_large
 from service.training.graph.flow import duplicate
-
-WEIGHT_BYTES = 4096
-"""Initializers of at least this size are set aside when only types are inferred."""
 
 
 def infer(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -25,15 +23,11 @@ def infer(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """A copy with inputs in place of large initializers, whose data are not touched."""
-    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
-    light.functions.extend(model.functions)
+    light = _without_initializers(model)
     graph = light.graph
-    graph.name = model.graph.name
-    for field in ("node", "value_info", "output", "input"):
-        getattr(graph, field).extend(getattr(model.graph, field))
     inputs = {value.name for value in graph.input}
     for tensor in model.graph.initializer:
-        if tensor.ByteSize() <= WEIGHT_BYTES:
+        if not is_large(tensor):
             graph.initializer.append(tensor)
         elif tensor.name not in inputs:
             graph.input.append(
@@ -42,9 +36,28 @@ def without_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     return light
 
 
+def without_data(model: onnx.ModelProto, names: Collection[str]) -> onnx.ModelProto:
+    """A copy in which large initializers of these names have their types and shapes alone."""
+    light = _without_initializers(model)
+    for tensor in model.graph.initializer:
+        bare = is_large(tensor) and tensor.name in names
+        kind = onnx.TensorProto(name=tensor.name, data_type=tensor.data_type, dims=tensor.dims)
+        light.graph.initializer.append(kind if bare else tensor)
+    return light
+
+
+def _without_initializers(model: onnx.ModelProto) -> onnx.ModelProto:
+    light = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    light.functions.extend(model.functions)
+    light.graph.name = model.graph.name
+    for field in ("node", "value_info", "output", "input"):
+        getattr(light.graph, field).extend(getattr(model.graph, field))
+    return light
+
+
 def set_aside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
     """Turn the large initializers into inputs; returns them."""
-    large = [t for t in model.graph.initializer if t.ByteSize() > WEIGHT_BYTES]
+    large = [t for t in model.graph.initializer if is_large(t)]
     names = {t.name for t in large}
     kept = [t for t in model.graph.initializer if t.name not in names]
     copies = [duplicate(t) for t in kept]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from copy import deepcopy
 
 import onnx
 from onnx import helper, inliner
@@ -18,7 +17,7 @@ from service.training.graph.passes.canonical import (
 )
 from service.training.graph.passes.folding import fold
 from service.training.graph.passes.gather_first import gather_before_transpose
-from service.training.graph.passes.inference import infer
+from service.training.graph.passes.inference import infer, without_data
 from service.training.graph.passes.lowering import lower
 from service.training.graph.passes.microsoft import write_out
 from service.training.graph.passes.modes import switch_off
@@ -50,11 +49,13 @@ def prepare(
     """A copy with functions written out, one opset, constants folded, and types inferred.
 
     output: the tensor to become its only output; None keeps the outputs. training: leaves active
-    Dropout on. parameters: initializers that are not constants of the program, whatever their rank.
-    BatchNormalization uses its stored statistics. Raises GraphRefused if the opset cannot be
-    converted.
+    Dropout on. parameters: initializers that are not constants of the program, whatever their rank;
+    of large ones the copy has no data. BatchNormalization uses its stored statistics. Raises
+    GraphRefused if the opset cannot be converted.
     """
-    model = inliner.inline_local_functions(model) if model.functions else deepcopy(model)
+    model = without_data(model, parameters)
+    if model.functions:
+        model = inliner.inline_local_functions(model)
     drop_listed_initializers(model)
     if output is not None:
         declared = [each for each in model.graph.output if each.name == output]

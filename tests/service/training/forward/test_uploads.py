@@ -123,6 +123,13 @@ def test_a_node_that_reads_what_nobody_makes_is_refused(graphs: Any, refuse: Ref
     assert "checker" in problems["/model/graph"]
 
 
+@pytest.mark.parametrize("kind", [TensorProto.UNDEFINED, 99])
+def test_weights_of_an_unknown_type_are_refused(kind: int, graphs: Any, refuse: Refuse) -> None:
+    model = graphs.around(node("Relu", ["h"], ["g"], name="r"))
+    model.graph.initializer[0].data_type = kind
+    assert refuse(model)
+
+
 def test_an_operator_that_does_not_exist_is_refused(graphs: Any, refuse: Refuse) -> None:
     problems = refuse(graphs.around(node("Frobnicate", ["h"], ["g"], name="r")))
     assert "Frobnicate" in problems["/model/graph"]

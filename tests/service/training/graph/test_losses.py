@@ -215,6 +215,19 @@ def test_the_step_says_what_it_takes_and_gives_and_runs_on_the_engine() -> None:
     np.testing.assert_array_equal(evaluated["logits"], feeds["x"])
 
 
+def test_a_step_by_class_is_the_one_that_its_loss_alone_gives() -> None:
+    model, by_class = forward(3), Loss("cross_entropy", by_class=True)
+    step = build_step(model, loss=Loss("cross_entropy"), parameters=["w"], by_class=True)
+    assert step.by_class is not None
+    vectors = {f"hone.class_{name}": normal(3, seed=2) for name in ("on", "off")}
+    feeds = {"x": normal(4, 3), "w": normal(3), TEACHER: normal(4, 3, seed=4), **vectors}
+    feeds |= {"target": np.array([0, 1, 2, 0]), "hone.loss_scale": scales(0.25, 2)}
+    alone = build_step(model, loss=by_class, parameters=["w"])
+    found, expected = (reference(each.model).run(None, feeds) for each in (step.by_class, alone))
+    np.testing.assert_array_equal(found[1], expected[1])
+    assert (found[0], step.by_class.loss) == (expected[0], by_class)
+
+
 @pytest.mark.parametrize("place", ["input", "inner"])
 def test_the_model_may_have_a_tensor_called_target(place: str) -> None:
     model = forward(3, kind=onnx.TensorProto.FLOAT)
