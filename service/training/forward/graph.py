@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, flow, reads, subgraphs
 from service.training.graph.passes.inference import without_weights
+from service.training.graph.passes.simplify import keep_tensors
 from service.training.graph.tensor import FLOATS
 
 FLOAT = onnx.TensorProto.FLOAT
@@ -170,9 +171,7 @@ class Graph:
     def drop_unread(self) -> None:
         """Remove initializers that no node reads any more."""
         read = {name for node in self.proto.node for name in reads(node)}
-        kept = [duplicate(t) for t in self.proto.initializer if t.name in read]
-        del self.proto.initializer[:]
-        self.proto.initializer.extend(kept)
+        keep_tensors(self.proto, read)
         self.refresh()
 
 

@@ -23,12 +23,18 @@ def load(path: Path) -> onnx.ModelProto:
 
     Raises GraphRefused.
     """
+    model = load_again(path)
+    require_bounded(model)
+    _check(model)
+    return model
+
+
+def load_again(path: Path) -> onnx.ModelProto:
+    """The same as `load`, of a file whose graph that has checked."""
     model = parse(path)
     refuse_external(model)
     lay_out_bags(model)
     drop_caches(model)
-    require_bounded(model)
-    _check(model)
     return model
 
 

@@ -12,7 +12,7 @@ from service.training.forward.graph import Graph, ints_attribute, is_default
 from service.training.forward.origins import recorded
 from service.training.forward.restore import restore
 from service.training.forward.weights import is_named_by_pytorch
-from service.training.graph.flow import reads
+from service.training.graph.flow import duplicate, reads
 from service.training.graph.passes.canonical import (
     convert,
     drop_listed_initializers,
@@ -22,6 +22,7 @@ from service.training.graph.passes.canonical import (
     stamp,
 )
 from service.training.graph.passes.folding import fold
+from service.training.graph.passes.simplify import keep_tensors
 from storage.errors import Problem
 
 OLDEST, NEWEST = 13, 21
@@ -118,12 +119,10 @@ def keep_outputs(graph: Graph, outputs: Sequence[str], notes: list[str]) -> None
         onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, graph.dims(name))
         for name in outputs
     ]
-    initializers = [t for t in graph.proto.initializer if t.name in needed]
-    inputs = [v for v in graph.inputs if v.name in needed]
-    for field, values in ((graph.proto.initializer, initializers), (graph.proto.input, inputs)):
-        copies = [type(value).FromString(value.SerializeToString()) for value in values]
-        del field[:]
-        field.extend(copies)
+    keep_tensors(graph.proto, needed)
+    inputs = [duplicate(v) for v in graph.inputs if v.name in needed]
+    del graph.proto.input[:]
+    graph.proto.input.extend(inputs)
     del graph.proto.output[:]
     graph.proto.output.extend(declared)
     graph.set_nodes(reversed(kept))

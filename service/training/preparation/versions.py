@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from copy import deepcopy
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from msgspec.structs import replace
 
 from service.training.export import remainder
 from service.training.forward import own_loss, trial
-from service.training.forward.load import load
+from service.training.forward.load import load_again
 from service.training.forward.normalize import normalize
 from service.training.forward.reading import ForwardModel
 from service.training.graph.passes.caches import NOTE, has_dropped
@@ -50,7 +51,10 @@ def describe(
     )
     made, base_notes = _base_model(uploaded, whole, output=forward.output)
     base, as_it_came = directory / BASE_MODEL, not (own_notes or base_notes)
-    base.write_bytes(model_path.read_bytes() if as_it_came else made.SerializeToString())
+    if as_it_came:
+        shutil.copyfile(model_path, base)
+    else:
+        base.write_bytes(made.SerializeToString())
     return Prepared(
         artifacts=artifacts,
         base_model=str(base),
@@ -67,7 +71,7 @@ def describe(
 
 def _uploaded(path: Path, forward: ForwardModel) -> tuple[onnx.ModelProto, list[str]]:
     """The upload, without the loss that it computes itself."""
-    uploaded, loss = load(path), forward.loss_output
+    uploaded, loss = load_again(path), forward.loss_output
     if loss is None:
         return uploaded, []
     target = forward.signature.target.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 import onnx
 
@@ -66,11 +66,18 @@ def prune(graph: onnx.GraphProto, results: Iterable[str]) -> None:
         if needed.intersection(node.output):
             kept.append(duplicate(node))
             needed.update(reads(node))
-    tensors = [t for t in graph.initializer if t.name in needed]
-    copies = [duplicate(t) for t in tensors]
-    del graph.node[:], graph.initializer[:]
+    del graph.node[:]
     graph.node.extend(reversed(kept))
-    graph.initializer.extend(copies)
+    keep_tensors(graph, needed)
+
+
+def keep_tensors(graph: onnx.GraphProto, names: Container[str]) -> None:
+    """Drop the other initializers; the copies that this takes are made only if there are some."""
+    kept = [t for t in graph.initializer if t.name in names]
+    if len(kept) < len(graph.initializer):
+        copies = [duplicate(t) for t in kept]
+        del graph.initializer[:]
+        graph.initializer.extend(copies)
 
 
 def _passes_on(node: onnx.NodeProto, numbers: dict[str, onnx.TensorProto]) -> bool:
