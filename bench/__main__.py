@@ -6,6 +6,7 @@ A part of a benchmark that fails fails the benchmark, which ends the run.
 from __future__ import annotations
 
 import argparse
+import compileall
 import importlib
 import json
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from bench.environment import ROOT
 from bench.needs import prepare
 from bench.table import Row, show
 
@@ -68,6 +70,7 @@ def main() -> None:
     usual = [name for name in FOLDERS if chosen.smallest or name not in BY_NAME_ONLY]
     benches = {name: module_of(name) for name in chosen.names or usual}
     prepare(benches)
+    compile_program()
     results: dict[str, Any] = {
         "machine": f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
         "load": f"{os.getloadavg()[0]:.1f} at the start",
@@ -82,6 +85,16 @@ def main() -> None:
         results[name] = shown(name, bench)
         if chosen.json:
             chosen.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+def compile_program() -> None:
+    """Keep the program's modules compiled, as an installation does.
+
+    A child cannot keep those that it loads in its sandbox: in a fresh checkout each job compiled
+    them, which took 75 ms of a processor.
+    """
+    for folder in ("api", "cli", "service", "storage"):
+        compileall.compile_dir(ROOT / folder, quiet=1)
 
 
 def module_of(name: str) -> ModuleType:
