@@ -31,6 +31,7 @@ from service.training.protocol.messages.shared import FEATURE_DTYPE
 from service.training.protocol.messages.training import Train
 from storage.blobs.row_cache import RowCache
 from storage.database.codec import dump
+from storage.disk.digest import sha256_of
 from storage.errors import StorageFull
 from storage.records.signatures import TensorSpec
 
@@ -70,7 +71,7 @@ class Prefix:
     def key(self) -> str:
         """Identifies everything that a sample's features depend on, except the sample."""
         parts = [
-            hashlib.sha256(self._path.read_bytes()).hexdigest(),
+            sha256_of(self._path),
             onnxruntime.__version__,
             *(f"{spec.name} {spec.dtype} {spec.shape}" for spec in self.kept),
             *self._input_names,

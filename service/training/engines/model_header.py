@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from service.training.protobuf import fields, whole_number
+from storage.blobs.recipes import map_file
 from storage.records.signatures import TensorSpec
 
 GRAPH, METADATA = 7, 14
@@ -26,7 +27,7 @@ DTYPES = {
 
 def read_header(path: Path) -> tuple[tuple[TensorSpec, ...], dict[str, str]]:
     """The outputs of one row, whose axis 0 is the batch, and the metadata."""
-    model = memoryview(path.read_bytes())
+    model = map_file(path)
     outputs: list[TensorSpec] = []
     metadata = {}
     for each, _, body in fields(model):

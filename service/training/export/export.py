@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from service.training.checkpoints import flush
 from service.training.engine import Array, Engine
 from service.training.engines.manifest import METADATA_PREFIX
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
+from service.training.engines.sessions.crew import Crew
 from service.training.errors import ExportMismatch, LossNotFinite
 
 Checked = tuple[Sequence[Array], Sequence[Array], Array]
@@ -38,7 +40,7 @@ def export(
     threads: int,
     provenance: Mapping[str, Any],
 ) -> None:
-    """Write the whole inference model to `path`, checked on these batches and flushed.
+    """Write the whole inference model to `path`, checked on these batches and flushed meanwhile.
 
     The engine no longer trains: memory for steps is freed before the model is loaded.
 
@@ -46,8 +48,10 @@ def export(
     """
     engine.end_training()
     engine.export(path, metadata_of(provenance))
-    check_export(engine, path, input_names=input_names, batches=batches, threads=threads)
-    flush(path)
+    check = partial(
+        check_export, engine, path, input_names=input_names, batches=batches, threads=threads
+    )
+    Crew().run([check, partial(flush, path)])
 
 
 def metadata_of(provenance: Mapping[str, Any]) -> dict[str, str]:
