@@ -150,8 +150,7 @@ class Registry:
         prepared = await asyncio.to_thread(find_prepared, self._store, task, made_of)
         prepared = prepared or await self.prepare(task)
         if task.form == "forward":
-            source = Path(task.source)
-            await asyncio.to_thread(_keep_upload, source, prepared, work_dir / UPLOAD)
+            await asyncio.to_thread(_keep_upload, task, prepared, made_of)
         return prepared
 
     async def prepare(self, task: Prepare) -> Prepared:
@@ -206,7 +205,7 @@ def with_files(
     return replace(new, files=files, sha256=uploaded, shapes=shapes)
 
 
-def _keep_upload(source: Path, prepared: Prepared, copy: Path) -> None:
+def _keep_upload(task: Prepare, prepared: Prepared, made_of: bytes) -> None:
     """Copy the upload if version 1 is another form of it: changing classes starts from it."""
-    if sha256_of(source) != sha256_of(Path(prepared.base_model)):
-        shutil.copyfile(source, copy)
+    if json.loads(made_of)["upload"] != sha256_of(Path(prepared.base_model)):
+        shutil.copyfile(task.source, Path(task.work_dir) / UPLOAD)
