@@ -29,10 +29,12 @@ LONGEST = (
     "tests/openapi/",
     "tests/platforms/windows/test_kills.py",
     "tests/platforms/windows/test_suites.py",
+    "tests/storage/erasure/test_deletions.py",
     "tests/storage/samples/test_samples_machine.py",
     "tests/storage/test_crash.py",
     "tests/storage/test_memory.py",
     "tests/systemd/",
+    "tests/test_architecture.py",
 )
 """Files that take more than five seconds and come late in the alphabet."""
 

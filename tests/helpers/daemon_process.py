@@ -32,12 +32,16 @@ IMPORTED_BY_CHILDREN = [
     *("service.training.engines.sessions.engine", "service.training.evaluation.drift"),
     *("service.training.evaluation.evaluate", "service.training.evaluation.ranking"),
     *("service.training.export.convert", "service.training.job"),
+    *("service.training.engines.model_file", "service.training.engines.stored_weights"),
+    *("service.training.evaluation.distributions", "service.training.evaluation.metrics"),
     "service.training.preparation.prepare",
     "first_session",
 ]
 PRELOADED = [
     *("api.server", "cli.main", "cli.commands.serve", __name__, "child_forks"),
     *("anyio._backends._asyncio", "jeepney.io.blocking"),
+    *("apscheduler.executors.asyncio", "apscheduler.triggers.interval", "fastapi_swagger"),
+    *("tomllib", "uvicorn.lifespan.off", "uvicorn.loops.auto"),
     *IMPORTED_BY_CHILDREN,
 ]
 """What daemons import, and what their children do."""

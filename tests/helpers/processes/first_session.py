@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import onnx
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
@@ -15,6 +16,7 @@ from onnx.numpy_helper import from_array
 
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Prepare
+from service.training.protocol.messages.unions import Line
 
 _FLOAT = onnx.TensorProto.FLOAT
 
@@ -38,5 +40,7 @@ with tempfile.TemporaryDirectory() as _folder:
             engine="sessions",
         )
     )
+
+msgspec.json.Decoder(Line)  # what it finds of the classes' fields stays with them
 
 tempfile.tempdir = None  # each child finds its own
