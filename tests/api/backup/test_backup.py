@@ -70,7 +70,7 @@ def test_a_restored_daemon_goes_on_where_the_other_was(
     first.register("m", mlp(32, 64, 4))
     first.upload("m", **blobs(500, 32, 4))
     first.train("m", epochs=1)
-    recipe = {"max_steps": 20_000, "batch_size": 16, "seed": 5}
+    recipe = {"max_steps": 10_000, "batch_size": 16, "seed": 5}
     job = first.ask_for_job("m", **recipe)["id"]
     wait_until(lambda: first.job(job)["progress"]["step"] > 0, "the job to step")
     checkpoints = "/v1/models/m/checkpoints"
@@ -117,7 +117,7 @@ def test_uploads_and_deletions_meanwhile_do_not_tear_it(
 
     worker = threading.Thread(target=disturb)
     worker.start()
-    archives = [back_up(served) for _ in range(3)]
+    archives = [back_up(served) for _ in range(2)]
     done.set()
     worker.join()
 

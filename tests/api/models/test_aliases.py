@@ -13,10 +13,12 @@ import httpx
 import numpy as np
 import onnxruntime
 import pytest
-from support import Served, blobs, mlp, wait_until
+from support import Served, blobs, client, mlp, wait_until
 
 KILLS = 4
 CLIENTS = 8
+MOVES = 40
+"""How many each daemon answers before it is killed."""
 VERSIONS = 4
 TIMEOUT_S = 10.0
 
@@ -116,7 +118,7 @@ class Storm:
     def __init__(self, url: str, token: str, *, seed: int) -> None:
         self.answers: list[int] = []
         self._url = url
-        self._headers = {"Authorization": f"Bearer {token}"}
+        self._token = token
         self._stopped = threading.Event()
         self._threads = [
             threading.Thread(target=self._blow, args=(random.Random(seed * 100 + number),))
@@ -132,9 +134,7 @@ class Storm:
             assert not thread.is_alive()
 
     def _blow(self, choice: random.Random) -> None:
-        with httpx.Client(
-            base_url=self._url, headers=self._headers, timeout=TIMEOUT_S, trust_env=False
-        ) as http:
+        with client(self._url, token=self._token) as http:
             while not self._stopped.is_set():
                 try:
                     answer = self._move(http, choice)
@@ -179,7 +179,7 @@ def test_many_clients_and_kills_always_leave_exactly_one_latest_that_loads(
     moved = 0
     for round_number in itertools.count(1):
         storm = Storm(served.url, served.token, seed=round_number)
-        wait_until(lambda s=storm: len(s.answers) > 100, "the clients to move latest")
+        wait_until(lambda s=storm: len(s.answers) > MOVES, "the clients to move latest")
         if round_number > KILLS:
             storm.stop()
             break
@@ -190,6 +190,6 @@ def test_many_clients_and_kills_always_leave_exactly_one_latest_that_loads(
         served = serve()
         check(served)
     check(served)
-    assert moved > 100
+    assert moved > MOVES
     while served.http.post("/v1/models/m/rollback").status_code == 200:
         check(served)

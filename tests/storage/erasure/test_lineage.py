@@ -8,7 +8,7 @@ from storage.errors import NotFound
 from storage.records.jobs import JobState, NewJob
 from storage.versions.retention import RetentionLimits
 
-JOBS, NEW_SAMPLES, VALIDATION = 600, 256, 0.1
+JOBS, NEW_SAMPLES, VALIDATION = 300, 256, 0.1
 
 
 @pytest.fixture
