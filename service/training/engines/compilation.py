@@ -132,6 +132,7 @@ def compile_model(
         distills=step.by_class is not None,
         optimized_for=runtime.here() if optimized else "",
         optimized_rows=own.rows if optimized else None,
+        choices=own.choices if optimized else {},
     )
     write_manifest(manifest, files.manifest)
     write_skeleton(inference, files)

@@ -151,7 +151,9 @@ class Manifest(Serialized, frozen=True):
     fed, so that they are in memory once. quantizes: some of what it computes is quantized.
     distills: its step by classes takes what a teacher answers. optimized_for: the runtime and
     processor that optimized_step_model was written for. optimized_rows: how many rows it takes at
-    most, None for any number. target_shape: of one row of what a step is fed as the label.
+    most, None for any number. choices: forms that it takes because they were measured to be faster
+    there than the guessed ones, by question. target_shape: of one row of what a step is fed as the
+    label.
     """
 
     engine: str
@@ -173,6 +175,7 @@ class Manifest(Serialized, frozen=True):
     distills: bool = False
     optimized_for: str = ""
     optimized_rows: int | None = None
+    choices: dict[str, str] = field(default_factory=dict)
     target_shape: tuple[int, ...] = ()
     format: int = FORMAT
 

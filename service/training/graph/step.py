@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 import onnx
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from service.training.graph.blocks.layout import BlockLayout
@@ -52,6 +52,7 @@ class StepModel(Struct, frozen=True):
     updated: running statistic → the output that holds its new value.
     batch_statistics: a row's results depend on other rows, so it takes whole batches. once: what is
     run once for a batch. rows: how many it takes at most. by_class: by that form of the loss.
+    choices: forms that both take instead of the guessed ones, by question.
     """
 
     model: onnx.ModelProto
@@ -67,6 +68,7 @@ class StepModel(Struct, frozen=True):
     once: Once | None = None
     rows: int | None = None
     by_class: StepModel | None = None
+    choices: dict[str, str] = field(default_factory=dict)
 
     @property
     def scale_rank(self) -> int:

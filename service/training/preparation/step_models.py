@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from service.training.adapters.targets import fed_weights
 from service.training.engines.compilation import compile_model, workload, write_skeleton
-from service.training.engines.manifest import ClassHead, Files
+from service.training.engines.manifest import ClassHead, Files, read_manifest
 from service.training.engines.runtime import channel_block
 from service.training.errors import GraphRefused, refusal, refuse
 from service.training.export.join import join
@@ -24,7 +24,7 @@ from service.training.forward.signature import specification_problems
 from service.training.graph.blocks.layout import BlockLayout
 from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.loss import Loss
-from service.training.preparation import texts
+from service.training.preparation import measured_choices, texts
 from service.training.preparation.label_scale import add_label_scale, is_scaled
 from service.training.preparation.step_trial import computes_the_same, rows_are_independent
 from service.training.preparation.versions import describe, with_prefix
@@ -77,7 +77,9 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     if task.tokenizer is not None:
         shutil.copyfile(task.tokenizer, Path(task.work_dir) / TOKENIZER)
     artifacts = replace(prepared.artifacts, remainder_model=None, tokenizer=tokenizer)
-    return replace(prepared, artifacts=artifacts, text=text)
+    chosen = read_manifest(files.manifest).choices
+    notes = (measured_choices.NOTE.format(*each) for each in chosen.items())
+    return replace(prepared, artifacts=artifacts, text=text, notes=(*prepared.notes, *notes))
 
 
 def _with_classes(upload: Path, task: Prepare, ids: tuple[int, ...]) -> tuple[Path, Sequence[int]]:
@@ -178,10 +180,12 @@ def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -
         return step
     layout, by_class = BlockLayout(block, rows=block // 2), step.by_class is not None
     made = _step(forward, task, step.loss, layout=layout, by_class=by_class)
+    if measured_choices.measure(layout, budget_s=measured_choices.BUDGET_S):
+        made = _step(forward, task, step.loss, layout=layout, by_class=by_class)
     if not computes_the_same(made, step, forward):
         logger.warning("step_of_processor_differs block=%d", block)
         return step
-    return replace(made, batch_statistics=False)
+    return replace(made, batch_statistics=False, choices=layout.choices.made)
 
 
 def _has_convolutions(model: onnx.ModelProto) -> bool:

@@ -17,9 +17,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-from msgspec import Struct
+from msgspec import Struct, field
 from onnx import helper
 
+from service.training.graph.blocks.choices import PADS, ZEROS, Choices
 from service.training.graph.builder import Builder
 from service.training.graph.node import Node
 from service.training.graph.places import fixed
@@ -37,10 +38,13 @@ PAD_WORK = 24
 
 
 class BlockLayout(Struct, frozen=True):
-    """block: channels of a block on the graph's processor. rows: of a run, at most."""
+    """block: channels of a block on the graph's processor. rows: of a run, at most. choices: what
+    the graph asks.
+    """
 
     block: int
     rows: int
+    choices: Choices = field(default_factory=Choices)
 
 
 class BlockWindows(Struct, frozen=True):
@@ -201,7 +205,7 @@ def _lowered(
         packed = packed.reshape(*packed.whole[:2], *given["kernel_shape"])
     wide = packed.whole[0]
     if not is_depthwise and whole:
-        x, given["pads"] = _with_zeros(x, given, outs=wide)
+        x, given["pads"] = _with_zeros(x, given, outs=wide, groups=groups)
     names = [x.name, packed.name, *(_padded_bias(each, wide).name for each in bias)]
     width = wide if is_depthwise else groups
     return helper.make_node(
@@ -209,14 +213,22 @@ def _lowered(
     )
 
 
-def _with_zeros(x: Tensor, given: Mapping[str, Any], *, outs: int) -> tuple[Tensor, list[int]]:
+def _with_zeros(
+    x: Tensor, given: Mapping[str, Any], *, outs: int, groups: int
+) -> tuple[Tensor, list[int]]:
     """What a convolution reads, with zeros beside it where that pays, and the pads that stay."""
     top, left, bottom, right = pads = given["pads"]
     batch, channels, rows, columns = sizes(x)
     wide = columns + left + right
     count = wide - (given["kernel_shape"][1] - 1) * given["dilations"][1]
     work = outs * product(given["kernel_shape"])
-    if not left * right or {*given["strides"]} != {1} or count % AT_ONCE or work < PAD_WORK * count:
+    if not left * right or {*given["strides"]} != {1}:
+        return x, pads
+    guess = PADS if count % AT_ONCE or work < PAD_WORK * count else ZEROS
+    facts = {"read": (channels, rows, columns), "outs": outs, "groups": groups}
+    facts |= {name: given[name] for name in ("kernel_shape", "pads", "dilations")}
+    other = ZEROS if guess == PADS else PADS
+    if x.graph.layout.choices.take("beside", facts, guess, other) == PADS:
         return x, pads
     lines = x.reshape(-1, columns, x.graph.layout.block)
     lines = lines.op("Pad", x.graph.ints([0, left, 0, 0, right, 0]))

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 from typing import TypeAlias
 
 import numpy as np
+from msgspec.structs import asdict
 
 from service.training.graph.blocks.between import Rewriting, two_axes
-from service.training.graph.blocks.layout import BlockWindows
+from service.training.graph.blocks.choices import BLOCKS, COLUMNS, PLAIN, Convolution
+from service.training.graph.blocks.layout import BlockLayout, BlockWindows
 from service.training.graph.kernel_windows import windows_of
 from service.training.graph.node import Node
 from service.training.graph.places import fixed
@@ -19,13 +21,35 @@ Affine: TypeAlias = tuple[Tensor | None, Tensor | None]
 HEAVY = 4
 """Times as many weights as numbers of a run's input and output: to put them in blocks, and their
 gradients back, takes longer than to move the others."""
+UNSURE = 4
+"""Factor to either side of that, within which it is a guess."""
 
 
-def is_heavy(node: Node, weight: Tensor, *, rows: int) -> bool:
-    """Whether to move what the weights of a convolution meet instead of them. rows: of a run."""
-    met = sum(product(each.whole_from(1)) for each in (node.x, node.y))
-    is_one = bool(node.attribute("group", 1) == 1)
-    return is_one and product(weight.whole) > HEAVY * rows * met
+def form_of(to: Rewriting, node: Node, weight: Tensor) -> str:
+    """Of a convolution that fits blocks: columns if what the weights meet is to be moved instead of
+    them.
+    """
+    found = windows_of(node, weight.whole[2:], node.x, node.y)
+    own = Convolution(
+        ins=fixed(node.x, 1),
+        outs=weight.whole[0],
+        kernel=found.kernel,
+        strides=found.strides,
+        pads=tuple(found.pads),
+        dilations=found.dilations,
+        groups=int(node.attribute("group", 1)),
+        places=tuple(node.x.whole_from(2)),
+        of_input=node.x.name in [tensor.name for tensor in to.old.inputs],
+    )
+    layout: BlockLayout = to.new.layout
+    met = HEAVY * layout.rows * sum(product(each.whole_from(1)) for each in (node.x, node.y))
+    count = product(weight.whole) if own.groups == 1 else 0
+    if count > UNSURE * met:
+        return COLUMNS
+    guess = COLUMNS if count > met else BLOCKS
+    others = {PLAIN, COLUMNS, BLOCKS} if UNSURE * count > met else {PLAIN, BLOCKS}
+    layout.choices.convolutions[own] += 1
+    return layout.choices.take("form", asdict(own), guess, *sorted(others - {guess}))
 
 
 def as_columns(

@@ -18,6 +18,7 @@ from msgspec import Struct, field
 from onnx import helper
 
 from service.training.graph.blocks.between import ANYWHERE, two_axes
+from service.training.graph.blocks.choices import BLOCKS, COLUMNS, PLAIN
 from service.training.graph.blocks.layout import (
     BlockLayout,
     BlockWindows,
@@ -26,7 +27,7 @@ from service.training.graph.blocks.layout import (
     padded,
     to_blocks,
 )
-from service.training.graph.blocks.plain_weights import Affine, as_columns, as_rows, is_heavy
+from service.training.graph.blocks.plain_weights import Affine, as_columns, as_rows, form_of
 from service.training.graph.blocks.rules import Form, find_phases, interleaved
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import duplicate, reads
@@ -138,12 +139,12 @@ class _BlockRewriting(Struct):
         if weight.sizes is None or proto.input[1] in self.moved or node.x.shape is None:
             return False
         bias = self.new.tensor(proto.input[2]) if len(proto.input) > 2 else None
-        fits = self._fits(node, weight)
+        form = form_of(self, node, weight) if self._fits(node, weight) else PLAIN
         last, norm = self._taken(proto.output[0], NORM)
         last, affine = self._scaled(
             last, (None, bias) if norm is None else self._affine(norm, bias)
         )
-        if fits and is_heavy(node, weight, rows=self.new.layout.rows):
+        if form == COLUMNS:
             as_columns(self, node, weight, affine, last)
             return True
         proto, number = self._unscaled(proto)
@@ -153,7 +154,7 @@ class _BlockRewriting(Struct):
             factor = numbers if factor is None else factor * numbers
         if factor is not None:
             weight = weight * factor.unsqueeze(*range(1, weight.rank))
-        if fits:
+        if form == BLOCKS:
             self._in_blocks(node, weight, bias, last)
         elif not as_rows(self, node, weight, bias, last):
             given = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
