@@ -86,7 +86,7 @@ def divide(
         lower(graph)
     last = [tensor.name for tensor in found.values()]
     made, read_names = _made(graph, fed, parameters, [*results, *last])
-    if not made:  # then one graph is enough
+    if not made or not remade:  # then one graph is enough
         seen = {name: found[name] for name in read}
         return Divided({}, read_names, {}, backward(graph, seen, parameters, among=first), {})
     return Divided(made, read_names, parts, direct, remade)

@@ -22,7 +22,7 @@ from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.engines.sessions.once import rooms
 from service.training.engines.sessions.optimizer import Optimizer
-from service.training.graph.blocks.layout import BlockLayout
+from service.training.graph.blocks.layout import DOMAIN, BlockLayout
 from service.training.optimizer.layout import MAX_WIDTH, lay_out
 from service.training.optimizer.options import OptimizerOptions
 from service.training.optimizer.rules import slots
@@ -153,6 +153,33 @@ def test_convolutions_with_pools_are_in_blocks_if_that_pays(
     assert prepared.artifacts.manifest is not None
     rows = read_manifest(Path(prepared.artifacts.manifest)).optimized_rows
     assert (rows is not None) == taken
+
+
+def test_convolutions_of_single_places_are_in_blocks(tmp_path: Path) -> None:
+    block = BLOCK or 1
+    sizes = {"a": (2 * block, block), "b": (4 * block, 2 * block), "head": (CLASSES, 4 * block)}
+    shapes = {name: (*pair, 1, 1) if name != "head" else pair for name, pair in sizes.items()}
+    rng = np.random.default_rng(0)
+    weights = [
+        from_array((rng.standard_normal(shape) * 0.1).astype(np.float32), name)
+        for name, shape in shapes.items()
+    ]
+    nodes = [
+        make_node("Conv", ["x", "a"], ["a1"], "a"),
+        make_node("Relu", ["a1"], ["a2"], "relu"),
+        make_node("Conv", ["a2", "b"], ["b1"], "b"),
+        make_node("GlobalAveragePool", ["b1"], ["c"], "mean"),
+        make_node("Flatten", ["c"], ["d"], "flatten"),
+        make_node("Gemm", ["d", "head"], ["logits"], "head", transB=1),
+    ]
+    inputs = {"x": ["batch", block, SIDE, SIDE]}
+    model = model_of(nodes, inputs, {"logits": ["batch", CLASSES]}, weights)
+    onnx.save_model(model, tmp_path / "model.onnx")
+    asked = Prepare(str(tmp_path / "model.onnx"), "forward", str(tmp_path), "cross_entropy")
+    prepared = make_step_models(tmp_path / "model.onnx", asked)
+    path = prepared.artifacts.optimized_step_model
+    assert path is not None
+    assert DOMAIN in {node.domain for node in onnx.load(path).graph.node}
 
 
 @pytest.mark.parametrize("threads", [1, 2])
