@@ -92,20 +92,15 @@ def open_session(
     pattern: bool = True,
     reuse: bool = True,
     is_optimized: bool = False,
-    at_once: int = 1,
 ) -> Any:
     """An InferenceSession with the options of `session_options`.
 
     Raises one of LOAD_ERRORS, MemoryError.
 
     provider: execution provider, with the CPU's for unsupported operators; the CPU's alone by
-    default. is_optimized: whether
-    `optimize` wrote the model. at_once: how many nodes run in parallel.
+    default. is_optimized: whether `optimize` wrote the model.
     """
     options = session_options(threads, arena=arena, pattern=pattern, reuse=reuse)
-    if at_once > 1:
-        options.execution_mode = onnxruntime.ExecutionMode.ORT_PARALLEL
-        options.inter_op_num_threads = at_once
     if is_optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
