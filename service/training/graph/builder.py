@@ -46,6 +46,8 @@ class Builder:
         """Of convolutions, see service/training/graph/blocks/layout.py; None for ONNX's own."""
         self.counts_rows = False
         """Whether the graph is for a fixed number of samples at most, the layout's."""
+        self.outnumbering: set[str] = set()
+        """Weights with many more numbers than all that a run multiplies them with."""
         self.placed: dict[str, tuple[Tensor, int, int]] = {}
         """Zero-padded tensors by result: the original, with the axis and its offset on it."""
         self.pads: dict[str, tuple[Tensor, list[int]]] = {}

@@ -31,14 +31,15 @@ def before_reshapes(nodes: Iterable[onnx.NodeProto], names: Iterable[str]) -> di
 
 
 def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.ModelProto:
-    """A copy whose outputs of these names are the sums of `SUM + name` and what they were.
+    """A copy whose outputs of these names are the sums of `SUM + name` and what they were, unless
+    their size grows with the samples.
 
     Their shapes are those from before they are reshaped, which is a copy at a graph's end, where
     the graph's `value_info` has these.
     """
     model = duplicate(step)
     graph = model.graph
-    parts = {name: f"{name}.part" for name in names}
+    parts = {n: f"{n}.part" for n in _of_known_size(graph.output) if n in names}
     for node in graph.node:
         rename(node, parts)
     readers = Counter(name for node in graph.node for name in reads(node))
@@ -47,11 +48,8 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
     zeros = {t.name for t in graph.initializer if _is_zero(t)}
     firsts = before_reshapes(graph.node, parts.values())
     sums: dict[str, list[onnx.NodeProto]] = defaultdict(list)
-    for value in graph.output:
-        name = value.name
-        if name not in parts:
-            continue
-        first = firsts[parts[name]]
+    for value in [each for each in graph.output if each.name in parts]:
+        name, first = value.name, firsts[parts[value.name]]
         if first in shapes:
             value.type.CopyFrom(shapes[first])
         else:
@@ -75,6 +73,15 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
     graph.node.extend(nodes)
     prune(graph, [each.name for each in graph.output])
     return model
+
+
+def _of_known_size(values: Iterable[onnx.ValueInfoProto]) -> list[str]:
+    """The names of those whose size does not grow with the samples."""
+    return [
+        each.name
+        for each in values
+        if all(size.HasField("dim_value") for size in each.type.tensor_type.shape.dim)
+    ]
 
 
 def _scatter(rows: Sequence[onnx.NodeProto], name: str) -> list[onnx.NodeProto]:

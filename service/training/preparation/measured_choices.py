@@ -131,9 +131,19 @@ def _bound(model: onnx.ModelProto, rows: int, known: dict[str, NDArray[Any]]) ->
             shape = [size if isinstance(size, int) else rows for size in sizes]
             known[name] = np.full(shape, 0.1, np.float32)
         binding.read(name, known[name])
+    grows = []
     for each in session.get_outputs():
-        known[each.name] = np.zeros(each.shape, np.float32)
-        binding.write(each.name, known[each.name])
+        if all(isinstance(size, int) for size in each.shape):
+            known[each.name] = np.zeros(each.shape, np.float32)
+            binding.write(each.name, known[each.name])
+        else:
+            grows.append(each.name)
+            binding.allocate(each.name)
+    if grows:  # with the samples; how much, a run shows
+        binding.run()
+        for name, array in binding.copies(grows).items():
+            known[name] = array
+            binding.write(name, array)
     return binding
 
 

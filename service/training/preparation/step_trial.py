@@ -66,7 +66,10 @@ def computes_the_same(here: StepModel, step: StepModel, forward: ForwardModel) -
         return False
     sizes = {name: float(np.linalg.norm(value)) for name, value in expected.items()}
     tiny = max(sizes.values()) * TOLERANCE
-    gaps = {name: float(np.linalg.norm(found[name] - value)) for name, value in expected.items()}
+    gaps = {
+        name: float(np.linalg.norm(found[name].reshape(value.shape) - value))
+        for name, value in expected.items()
+    }
     return all(gap <= SHARE * sizes[name] + tiny for name, gap in gaps.items())
 
 

@@ -93,7 +93,8 @@ class Network:
         assert found.keys() >= expected.keys()
         for name, value in expected.items():
             limit = 2e-5 * float(np.abs(value).max(initial=0)) + 1e-6
-            np.testing.assert_allclose(found[name], value, rtol=0, atol=limit, err_msg=name)
+            given = found[name].reshape(value.shape)
+            np.testing.assert_allclose(given, value, rtol=0, atol=limit, err_msg=name)
         return step
 
     def _feeds(self, step: StepModel, rows: int) -> dict[str, Array]:

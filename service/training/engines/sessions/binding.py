@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -38,6 +38,7 @@ class Binding:
         self._session = session
         self._binding = session.io_binding()
         self._held: dict[str, Array] = {}
+        self._places: dict[str, int] = {}
 
     @property
     def inputs(self) -> dict[str, Sequence[int | str]]:
@@ -57,6 +58,7 @@ class Binding:
         """Bind an output."""
         assert array.flags.c_contiguous
         self._held[name] = array
+        self._places.setdefault(name, len(self._places))
         self._binding.bind_output(name, "cpu", 0, array.dtype.type, array.shape, array.ctypes.data)
 
     def reuse(self, inputs: Memory, outputs: Memory) -> None:
@@ -68,12 +70,13 @@ class Binding:
 
     def allocate(self, name: str) -> None:
         """Make the runtime allocate an output at the next run."""
+        self._places.setdefault(name, len(self._places))
         self._binding.bind_output(name, "cpu")
 
-    def output(self, place: int) -> Array:
-        """An output of the last run, by the order in which outputs were bound."""
-        result: Array = self._binding.get_outputs()[place].numpy()
-        return result
+    def copies(self, names: Iterable[str]) -> dict[str, Array]:
+        """Of outputs of the last run."""
+        found = self._binding.get_outputs()
+        return {name: found[self._places[name]].numpy() for name in names}
 
     def run(self) -> None:
         """Raises MemoryError, and SamplesInvalid for an index that the model has nothing at."""

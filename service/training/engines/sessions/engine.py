@@ -23,11 +23,7 @@ from service.training.engines.sessions.model_sessions import ModelSessions
 from service.training.engines.sessions.optimizer import Optimizer
 from service.training.engines.sessions.providers import adopt
 from service.training.engines.sessions.series import StepSeries, steps_at_once
-from service.training.engines.sessions.shares import (
-    Shares,
-    scale_rank,
-    shares_of,
-)
+from service.training.engines.sessions.shares import Shares, scale_rank, shares_of
 from service.training.engines.sessions.state import State
 from service.training.engines.sessions.step_memory import gradients_of
 from service.training.errors import ArtifactsUnreadable
@@ -266,7 +262,8 @@ class SessionsEngine:
                 binding.allocate(self.output)
             share, taken = self._evaluation.run(some, rows=min(at_once, rows - start), scale=scale)
             loss += share
-            parts += [binding.output(1) for binding in self._evaluation.bindings[:taken]]
+            found = [each.copies([self.output]) for each in self._evaluation.bindings[:taken]]
+            parts += [each[self.output] for each in found]
         return loss, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def seed(self, seed: int) -> None:

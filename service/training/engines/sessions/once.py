@@ -18,6 +18,7 @@ from service.training.engines.sessions.crew import Crew
 from service.training.optimizer.layout import ALIGNMENT
 
 Sizes = Mapping[str, tuple[int, ...]]
+NOTHING = np.zeros((0, 0), np.float32)
 
 
 class ShareParts:
@@ -33,9 +34,46 @@ class ShareParts:
         }
 
 
+class Factors:
+    """Factors of gradients, each with an axis that grows with the samples of a run, along which
+    those of a batch are joined.
+    """
+
+    def __init__(self, sizes: Mapping[str, Sequence[int | str]], *, shares: int) -> None:
+        """sizes: of what is fed; those with a size that is not a number are factors."""
+        self.axes = {
+            name: axis
+            for name, shape in sizes.items()
+            for axis, size in enumerate(shape)
+            if not isinstance(size, int)
+        }
+        self._kept: list[list[dict[str, Array]]] = [[] for _ in range(shares)]
+
+    def keep(self, share: int, binding: Binding) -> None:
+        """Copy those of a share's run."""
+        if self.axes:
+            self._kept[share].append(binding.copies(self.axes))
+            for name in self.axes:
+                binding.allocate(name)
+
+    def join(self, binding: Binding) -> None:
+        """Feed those of all runs that were kept."""
+        runs = [run for kept in self._kept for run in kept]
+        for name, axis in self.axes.items():
+            binding.read(name, np.concatenate([run.pop(name) for run in runs], axis))
+
+    def clear(self, binding: Binding) -> None:
+        """Free those of a batch; call it before the next, too, as runs may fail."""
+        for kept in self._kept:
+            kept.clear()
+        for name in self.axes:
+            binding.read(name, NOTHING)
+
+
 class OncePerBatch:
     """`before` computes the weights that steps read, `made`, by name, and `after` the gradients of
-    parameters from the sum of theirs. Both are in the same memory, as far as they fit.
+    parameters from the sum of theirs and from factors. Weights and gradients are in the same
+    memory, as far as they fit.
 
     parameters, gradients: by the names of inputs and outputs. flat: memory of the gradients.
     """
@@ -59,28 +97,34 @@ class OncePerBatch:
             for path in (files.weights_model, files.gradients_model)
         )
         self._crew, self._threads = crew, threads
-        results = {each.name: gradients[each.name] for each in last.get_outputs()}
+        results = {
+            each.name: gradients[each.name].reshape(each.shape) for each in last.get_outputs()
+        }
         made = {each.name: tuple(each.shape) for each in first.get_outputs()}
         self.made = rooms(made, flat, results.values())
-        inputs = {each.name: tuple(each.shape) for each in last.get_inputs()}
-        sizes = {name: shape for name, shape in inputs.items() if name not in parameters}
-        self.parts = [ShareParts(sizes) for _ in range(shares)]
+        sizes = {each.name: tuple(each.shape) for each in last.get_inputs()}
+        own = {name: parameters[name] for name in sizes if name in parameters}
+        self.factors = Factors(sizes, shares=shares)
+        sums = {n: size for n, size in sizes.items() if n not in {*own, *self.factors.axes}}
+        self.parts = [ShareParts(sums) for _ in range(shares)]
         self._before = _bound(first, parameters, self.made)
-        own = {name: parameters[name] for name in inputs if name in parameters}
         self._after = _bound(last, {**own, **self.parts[0].views}, results)
 
     def before(self) -> None:
         """Compute what the step reads, from the parameters."""
+        self.factors.clear(self._after)
         self._before.run()
 
     def after(self, shares: int) -> None:
-        """Compute gradients from the sum of those of the first shares."""
+        """Compute gradients from what the first shares gave."""
+        self.factors.join(self._after)
         whole = self.parts[0].flat
         others = [each.flat for each in self.parts[1:shares]]
         if others:
             cuts = [slice(*each) for each in edges(whole.size, self._threads)]
             self._crew.run([partial(_add, whole[cut], [o[cut] for o in others]) for cut in cuts])
         self._after.run()
+        self.factors.clear(self._after)
         self._crew.run([partial(each.flat.fill, 0) for each in self.parts[:shares]])
 
 
@@ -120,7 +164,8 @@ def _spans(flat: Vector, parts: Collection[Array]) -> list[Vector]:
 def _bound(session: Any, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Binding:
     binding = Binding(session)
     for each in session.get_inputs():
-        binding.read(each.name, inputs[each.name])
+        if each.name in inputs:
+            binding.read(each.name, inputs[each.name])
     for name, array in outputs.items():
         binding.write(name, array)
     return binding

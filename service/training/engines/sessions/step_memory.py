@@ -72,3 +72,5 @@ class StepMemory:
         for name in binding.outputs:
             if name in written:
                 binding.write(name, written[name])
+            elif self.once is not None and name in self.once.factors.axes:
+                binding.allocate(name)

@@ -76,6 +76,7 @@ def as_columns(
         columns = seen.swap(1, 2)
     columns = columns.reshape(ins * product(kernel), -1)
     factor, shift = affine
+    to.new.outnumbering.add(weight.name)
     rows, below = weight.reshape(outs, -1), None if shift is None else shift.unsqueeze(1)
     if factor is None:
         result = rows.op("Gemm", columns, below)

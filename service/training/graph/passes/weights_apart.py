@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TypeGuard
 
 import onnx
 from msgspec import Struct
+from onnx import helper
 
 from service.training.graph.blocks.layout import lower
 from service.training.graph.builder import Builder
@@ -29,7 +31,8 @@ MOVES = frozenset(
 
 class Divided(Struct, frozen=True):
     """made: results of the first graph, by the names of the second one's inputs. parts: results of
-    the second, by the names of the third one's inputs. direct, remade: gradients of parameters that
+    the second, by the names of the third one's inputs; those with an axis for samples are joined
+    along it, others added up. direct, remade: gradients of parameters that
     the second and the third graph give. read: what the second reads.
     """
 
@@ -61,10 +64,7 @@ def divide(
     fed: the inputs that differ from sample to sample. results: what the second graph gives besides
     gradients. Raises GraphRefused with every node that has no gradient.
     """
-    of_samples = moving(graph.nodes, fed)
-    of_samples |= _views(graph, parameters, of_samples)
-    second = [node for node in graph.nodes if not of_samples.isdisjoint(node.output)]
-    first = [node for node in graph.nodes if of_samples.isdisjoint(node.output)]
+    first, second = _stages(graph, parameters, fed)
     active = flow_from(graph, parameters, first)
     read = dict.fromkeys(name for node in second for name in reads(node) if name in active)
     found = backward(graph, seeds, [*read, *(p for p in parameters if p not in read)], among=second)
@@ -72,24 +72,42 @@ def divide(
     direct: dict[str, Tensor] = {}
     parts: dict[str, Tensor] = {}
     starts: dict[str, Tensor] = {}
+    remade: dict[str, Tensor] = {}
     written = {name: node for node in graph.nodes for name in node.output}
     for name, gradient in found.items():
         moves = _moves(graph, gradient, written)
         rearranges = any(node.op_type not in ("Reshape", "Unsqueeze") for node in moves)
         if name in parameters and name not in behind and not rearranges:
-            direct[name] = gradient
+            product = written.get(_start(gradient, moves))
+            if name in graph.outnumbering and _is_plain_product(product):
+                factors, remade[name] = _factors(graph, product, len(parts))
+                parts |= factors
+            else:
+                direct[name] = gradient
         elif name in read:
             own = f"{PART}{len(parts)}"
             parts[own], starts[name] = _before_moves(graph, gradient, moves, own)
-    remade = backward(graph, starts, [p for p in parameters if p not in direct], among=first)
+    rest = [name for name in parameters if name not in {*direct, *remade}]
+    remade |= backward(graph, starts, rest, among=first)
     if graph.layout is not None:
         lower(graph)
-    last = [tensor.name for tensor in found.values()]
-    made, read_names = _made(graph, fed, parameters, [*results, *last])
+    made, read_names = _made(graph, fed, parameters, [*results, *(t.name for t in found.values())])
     if not made or not remade:  # then one graph is enough
         seen = {name: found[name] for name in read}
         return Divided({}, read_names, {}, backward(graph, seen, parameters, among=first), {})
     return Divided(made, read_names, parts, direct, remade)
+
+
+def _stages(
+    graph: Builder, parameters: Collection[str], fed: Collection[str]
+) -> tuple[list[onnx.NodeProto], list[onnx.NodeProto]]:
+    """Nodes that do not depend on samples, and those that do."""
+    of_samples = moving(graph.nodes, fed)
+    of_samples |= _views(graph, parameters, of_samples)
+    return (
+        [node for node in graph.nodes if of_samples.isdisjoint(node.output)],
+        [node for node in graph.nodes if not of_samples.isdisjoint(node.output)],
+    )
 
 
 def _views(graph: Builder, parameters: Collection[str], of_samples: Collection[str]) -> set[str]:
@@ -170,13 +188,38 @@ def _before_moves(
     graph: Builder, gradient: Tensor, moves: Sequence[onnx.NodeProto], own: str
 ) -> tuple[Tensor, Tensor]:
     """The tensor that is moved, and the gradient from an input of its shape."""
-    start = graph.tensor(moves[0].input[0]) if moves else gradient
+    start = graph.tensor(_start(gradient, moves))
     moved = graph.input(own, start.dtype, start.shape)
     for node in moves:
         copy = duplicate(node)
         copy.input[0] = moved.name
         moved = graph.foreign(copy, moved, graph.tensor(node.output[0]).ranked)
     return start, moved.known_like(gradient)
+
+
+def _start(gradient: Tensor, moves: Sequence[onnx.NodeProto]) -> str:
+    return moves[0].input[0] if moves else gradient.name
+
+
+def _is_plain_product(node: onnx.NodeProto | None) -> TypeGuard[onnx.NodeProto]:
+    return node is not None and node.op_type == "Gemm" and len(node.input) == 2
+
+
+def _factors(
+    graph: Builder, product: onnx.NodeProto, number: int
+) -> tuple[dict[str, Tensor], Tensor]:
+    """Both factors of a product, and the product of inputs of their shapes, whose number of samples
+    is open, as a matrix: its parameter's shape would take a copy. number: of the first part.
+    """
+    factors = [graph.tensor(name) for name in product.input]
+    names = [f"{PART}{number}", f"{PART}{number + 1}"]
+    shapes = [tuple(n if isinstance(n, int) else None for n in each.ranked) for each in factors]
+    first, second = (
+        graph.input(name, each.dtype, shape)
+        for name, each, shape in zip(names, factors, shapes, strict=True)
+    )
+    given = {each.name: helper.get_attribute_value(each) for each in product.attribute}
+    return dict(zip(names, factors, strict=True)), first.op("Gemm", second, **given)
 
 
 def _made(

@@ -16,7 +16,7 @@ from step_models import CLASSES, compiled, model_of
 
 from service.training.engines.manifest import Files, TrainedTensor, read_manifest, write_manifest
 from service.training.engines.runtime import CPU, channel_block, open_session
-from service.training.engines.sessions import model_sessions
+from service.training.engines.sessions import model_sessions, shares
 from service.training.engines.sessions.buffers import Buffers
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.engine import SessionsEngine
@@ -134,8 +134,10 @@ def test_the_model_has_graphs_that_run_once_for_a_batch(files: Files) -> None:
     assert files.weights_model.is_file()
     assert read_manifest(files.manifest).optimized_rows == ROWS
     assert files.optimized_step_model is not None
-    read = {each.name for each in onnx.load(files.optimized_step_model).graph.input}
+    graph = onnx.load(files.optimized_step_model).graph
+    read, written = ({each.name for each in values} for values in (graph.input, graph.output))
     assert "d" in read  # has more weights than what they meet
+    assert "hone.gradient.d" not in written  # a product of what all runs give
     assert "head" in read  # turned for a product
     assert read.isdisjoint({"a", "b", "c", "norm.s"})
 
@@ -217,6 +219,19 @@ def test_a_job_that_goes_on_from_a_checkpoint_has_the_same_bits(
     second.step(1e-3)
     second.save(tmp_path / "c")
     assert hashlib.sha256((tmp_path / "c").read_bytes()).hexdigest() == whole
+
+
+def test_batches_of_more_runs_than_are_kept_train_in_pieces(
+    files: Files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for kept in (shares.RUNS_KEPT, 1):
+        monkeypatch.setattr(shares, "RUNS_KEPT", kept)
+        engine = SessionsEngine(files, threads=2, optimizer_options=RECIPE)
+        assert engine._training.at_once(19) == (19 if kept > 1 else 7)
+        trained(engine, [19], tmp_path / "checkpoint")
+        found.append(engine.evaluate(*batch(99, 5))[1])
+    np.testing.assert_allclose(*found, rtol=1e-3, atol=1e-4)
 
 
 def test_it_trains_on_after_a_provider_was_refused(
