@@ -95,9 +95,7 @@ class Registry:
             model = await asyncio.to_thread(
                 self._store_model, spec, prepared, made_of=work_dir / MADE_OF
             )
-        event(
-            logger, logging.INFO, "model.registered", model=model.name, notes="; ".join(model.notes)
-        )
+        event(logger, logging.INFO, "model.registered", model=model.name, notes=len(model.notes))
         return model
 
     async def diagnose(
