@@ -141,9 +141,9 @@ def _bound(model: onnx.ModelProto, rows: int, known: dict[str, NDArray[Any]]) ->
             binding.allocate(each.name)
     if grows:  # with the samples; how much, a run shows
         binding.run()
-        for name, array in binding.copies(grows).items():
-            known[name] = array
-            binding.write(name, array)
+        for name in grows:
+            known[name] = binding.output(name)
+            binding.write(name, known[name])
     return binding
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -73,10 +73,10 @@ class Binding:
         self._places.setdefault(name, len(self._places))
         self._binding.bind_output(name, "cpu")
 
-    def copies(self, names: Iterable[str]) -> dict[str, Array]:
-        """Of outputs of the last run."""
-        found = self._binding.get_outputs()
-        return {name: found[self._places[name]].numpy() for name in names}
+    def output(self, name: str) -> Array:
+        """A copy of an output of the last run."""
+        result: Array = self._binding.get_outputs()[self._places[name]].numpy()
+        return result
 
     def run(self) -> None:
         """Raises MemoryError, and SamplesInvalid for an index that the model has nothing at."""

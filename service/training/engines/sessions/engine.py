@@ -262,8 +262,7 @@ class SessionsEngine:
                 binding.allocate(self.output)
             share, taken = self._evaluation.run(some, rows=min(at_once, rows - start), scale=scale)
             loss += share
-            found = [each.copies([self.output]) for each in self._evaluation.bindings[:taken]]
-            parts += [each[self.output] for each in found]
+            parts += [each.output(self.output) for each in self._evaluation.bindings[:taken]]
         return loss, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def seed(self, seed: int) -> None:

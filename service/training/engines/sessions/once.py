@@ -52,7 +52,7 @@ class Factors:
     def keep(self, share: int, binding: Binding) -> None:
         """Copy those of a share's run."""
         if self.axes:
-            self._kept[share].append(binding.copies(self.axes))
+            self._kept[share].append({name: binding.output(name) for name in self.axes})
             for name in self.axes:
                 binding.allocate(name)
 

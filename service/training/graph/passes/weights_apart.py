@@ -89,8 +89,7 @@ def divide(
             parts[own], starts[name] = _before_moves(graph, gradient, moves, own)
     rest = [name for name in parameters if name not in {*direct, *remade}]
     remade |= backward(graph, starts, rest, among=first)
-    if graph.layout is not None:
-        lower(graph)
+    lower(graph)
     made, read_names = _made(graph, fed, parameters, [*results, *(t.name for t in found.values())])
     if not made or not remade:  # then one graph is enough
         seen = {name: found[name] for name in read}
