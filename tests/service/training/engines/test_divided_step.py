@@ -185,7 +185,7 @@ def test_convolutions_of_single_places_are_in_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("size", [1, 3, 4, 19])
+@pytest.mark.parametrize("size", [1, 3, 4, 19, 140])
 def test_it_trains_as_the_step_of_any_processor(
     files: Files, tmp_path: Path, threads: int, size: int
 ) -> None:
