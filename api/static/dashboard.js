@@ -1679,7 +1679,7 @@ function prediction(app, { name, latest_version: latest2 }, id, version = null) 
   const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: version === null ? latest2 : null, version });
   const load = async (api, _, signal) => {
     const content2 = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
-    return await api.upload(withQuery(modelPath(name, "/predict"), { version }), content2, signal);
+    return await api.upload(withQuery(modelPath(name, "/predict"), { version: version ?? latest2 }), content2, signal);
   };
   return app.resources.read(key, load, version !== null);
 }

@@ -92,12 +92,15 @@ export function sample(app: App, { name }: Model, id: number): Sample | null | u
   return app.resources.read<Sample>(modelPath(name, `/samples/${id}`));
 }
 
-/** What `latest`, or another version, makes of a stored sample. Other samples do not make it stale. */
+/**
+ * What `latest`, or another version, makes of a stored sample. Other samples do not make it stale.
+ * Asked by number: without one the daemon answers with the version before while it loads the new one.
+ */
 export function prediction(app: App, { name, latest_version: latest }: Model, id: number, version: number | null = null): Answer | null | undefined {
   const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: version === null ? latest : null, version });
   const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Answer> => {
     const content = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
-    return await api.upload<Answer>(withQuery(modelPath(name, "/predict"), { version }), content, signal);
+    return await api.upload<Answer>(withQuery(modelPath(name, "/predict"), { version: version ?? latest }), content, signal);
   };
   return app.resources.read<Answer>(key, load, version !== null);
 }

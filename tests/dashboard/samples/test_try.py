@@ -27,7 +27,9 @@ def compass(served: Served) -> Served:
     return served
 
 
-def sample_of(served: Served, model: str, **query: str) -> dict[str, Any]:
+def sample_of(
+    served: Served, model: str, *, version: int | None = None, **query: str
+) -> dict[str, Any]:
     found = served.http.get(f"/v1/models/{model}/samples", params=query).json()["items"][0]
     path = f"/v1/models/{model}/samples/{found['id']}/content"
     content = served.http.get(path)
@@ -35,7 +37,10 @@ def sample_of(served: Served, model: str, **query: str) -> dict[str, Any]:
         "content": content.content,
         "headers": {"Content-Type": content.headers["content-type"]},
     }
-    (predicted,) = served.http.post(f"/v1/models/{model}/predict", **asked).json()["predictions"]
+    path = f"/v1/models/{model}/predict"
+    params = {} if version is None else {"version": version}
+    answer = served.http.post(path, params=params, **asked).json()
+    (predicted,) = answer["predictions"]
     return {**found, "predicted": predicted}
 
 
@@ -83,11 +88,12 @@ def test_a_sample_of_the_list_is_tried_with_each_version_that_apps_get(
     compass.http.put("/v1/models/compass/aliases/latest", json={"version": 1}).raise_for_status()
 
     answer = page.get_by_role("region", name=re.compile("of version 1$"))
-    likeliest = max(sample_of(compass, "compass", split="train")["predicted"]["probabilities"])
+    predicted = sample_of(compass, "compass", version=1, split="train")["predicted"]
+    likeliest = max(predicted["probabilities"])
     answer.get_by_text(f"{likeliest * 100:.1f} %").wait_for()
     page.get_by_label("x 4 numbers").fill("1 2 3 4")
     page.get_by_role("button", name="Predict").click()
-    answer.get_by_text("Click the right class").wait_for()
+    page.get_by_role("region", name="Prediction").get_by_text("Click the right class").wait_for()
     assert page.url.endswith("/models/compass/try")
 
 
