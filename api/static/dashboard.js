@@ -1679,7 +1679,14 @@ function prediction(app, { name, latest_version: latest2 }, id, version = null) 
   const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: version === null ? latest2 : null, version });
   const load = async (api, _, signal) => {
     const content2 = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
-    return await api.upload(withQuery(modelPath(name, "/predict"), { version: version ?? latest2 }), content2, signal);
+    const path = modelPath(name, "/predict");
+    try {
+      return await api.upload(withQuery(path, { version: version ?? latest2 }), content2, signal);
+    } catch (error) {
+      const standsIn = version === null && error instanceof Refused && error.code === "model_not_loadable";
+      if (!standsIn) throw error;
+      return await api.upload(path, content2, signal);
+    }
   };
   return app.resources.read(key, load, version !== null);
 }

@@ -94,13 +94,21 @@ export function sample(app: App, { name }: Model, id: number): Sample | null | u
 
 /**
  * What `latest`, or another version, makes of a stored sample. Other samples do not make it stale.
- * Asked by number: without one the daemon answers with the version before while it loads the new one.
+ * Asked by number: without one the daemon answers with the version before while it loads the new one,
+ * which it goes on doing if that cannot be loaded.
  */
 export function prediction(app: App, { name, latest_version: latest }: Model, id: number, version: number | null = null): Answer | null | undefined {
   const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: version === null ? latest : null, version });
   const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Answer> => {
     const content = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
-    return await api.upload<Answer>(withQuery(modelPath(name, "/predict"), { version: version ?? latest }), content, signal);
+    const path = modelPath(name, "/predict");
+    try {
+      return await api.upload<Answer>(withQuery(path, { version: version ?? latest }), content, signal);
+    } catch (error) {
+      const standsIn = version === null && error instanceof Refused && error.code === "model_not_loadable";
+      if (!standsIn) throw error;
+      return await api.upload<Answer>(path, content, signal);
+    }
   };
   return app.resources.read<Answer>(key, load, version !== null);
 }

@@ -11,7 +11,10 @@ import pytest
 from browser import LOW_CONTRAST, SERIOUS, Tab
 from pictures import PREPROCESS, image_model, photo
 from series import series_model
+from stored import publish, start_job
 from support import Served, blobs, mlp
+
+from storage.store import Store
 
 CLASSES = ["north", "east", "west"]
 
@@ -95,6 +98,28 @@ def test_a_sample_of_the_list_is_tried_with_each_version_that_apps_get(
     page.get_by_role("button", name="Predict").click()
     page.get_by_role("region", name="Prediction").get_by_text("Click the right class").wait_for()
     assert page.url.endswith("/models/compass/try")
+
+
+def test_while_latest_cannot_be_loaded_the_version_before_is_tried(
+    tab: Callable[..., Tab], serve: Callable[..., Served]
+) -> None:
+    before = serve()
+    before.register("m", mlp(4, 16, 3))
+    before.upload("m", **blobs(1, 4, 3))
+    before.stop()
+    store = Store.open(before.data_dir)
+    publish(store, start_job(store, store.models.get("m").id), b"not a model at all")
+    store.close()
+    again = serve()
+    chosen = sample_of(again, "m")
+
+    one = tab(again)
+    answer = one.open("/models/m/try?sample=1").get_by_role(
+        "region", name="Prediction of version 1"
+    )
+
+    answer.get_by_text(f"{chosen['predicted']['probability'] * 100:.1f} %").wait_for()
+    one.forgive("503")
 
 
 def test_a_stored_picture_is_tried(tab: Callable[..., Tab], served: Served) -> None:
