@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from math import prod
 from pathlib import Path
@@ -30,6 +31,8 @@ from service.training.engines.runtime import LOAD_ERRORS, check_memory, optimize
 from service.training.engines.sessions.shares import adds_up
 from service.training.errors import GraphRefused
 from service.training.graph.step import StepModel
+
+logger = logging.getLogger(__name__)
 
 PRODUCTS = frozenset({"Gemm", "MatMul", "Conv", "ConvTranspose"})
 SCAN_ROWS, SCAN_ELEMENTS = 32, 1 << 26
@@ -104,21 +107,22 @@ def compile_model(
     classes: int | None = None,
     head: ClassHead | None = None,
     adapters: tuple[Adapter, ...] = (),
+    is_right: Callable[[Files], bool] = lambda _files: True,
 ) -> Files:
     """Write a model's files.
 
     inference: the graph to export, with the values that training starts from. output: the tensor
     that is measured. here: the step for this processor, by default the same. classes: of a step by
-    class. head, adapters: as in the manifest. Raises GraphRefused if a trained tensor is no float32
+    class. head, adapters: as in the manifest. is_right: whether optimized files compute what the
+    step does; others are not kept. Raises GraphRefused if a trained tensor is no float32
     initializer of `inference`.
     """
     directory.mkdir(parents=True, exist_ok=True)
     files = Files.below(directory)
     _, values = without(inference, [*step.parameters, *step.updated, *step.loss.label_tensors])
     manifest = _manifest(step, values, output)
-    own = here or step
-    sums = own.once is not None or adds_up(manifest)
-    optimized = _optimize(own, files, adds_up=sums)
+    own = next((s for s in (here, step) if s and _optimize(s, files, manifest, is_right)), None)
+    sums = (own is not None and own.once is not None) or adds_up(manifest)
     for each, path in ((step, files.step_model), (step.by_class, files.class_step_model)):
         if each is not None and path is not None:
             onnx.save_model(each.adding_up if sums else each.model, path)
@@ -130,9 +134,9 @@ def compile_model(
         head=head,
         adapters=adapters,
         distills=step.by_class is not None,
-        optimized_for=runtime.here() if optimized else "",
-        optimized_rows=own.rows if optimized else None,
-        choices=own.choices if optimized else {},
+        optimized_for=runtime.here() if own else "",
+        optimized_rows=own.rows if own else None,
+        choices=own.choices if own else {},
     )
     write_manifest(manifest, files.manifest)
     write_skeleton(inference, files)
@@ -165,21 +169,24 @@ def _target_shape(step: StepModel) -> tuple[int, ...]:
     return tuple(each.dim_value for each in sizes)[1:]
 
 
-def _optimize(step: StepModel, files: Files, *, adds_up: bool) -> bool:
+def _optimize(
+    step: StepModel, files: Files, manifest: Manifest, is_right: Callable[[Files], bool]
+) -> bool:
     """Keep the steps as the runtime optimized them, which takes 45 of the 75 ms in which a session
     of all of MobileNetV2 is opened, and what runs once for a batch.
 
-    Not if constants that it computed make one large, or it cannot be written: jobs then open the
-    step itself, and what is written next tells that the disk is full.
+    Not if constants that it computed make one large, or it cannot be written, or is wrong: jobs
+    then open the step itself, and what is written next tells that the disk is full.
     """
-    graphs = [(step.adding_up if adds_up else step.model, files.optimized_step_model)]
+    sums = step.once is not None or adds_up(manifest)
+    graphs = [(step.adding_up if sums else step.model, files.optimized_step_model)]
     if step.once is not None:
         graphs += [
             (step.once.before, files.weights_model),
             (step.once.after, files.gradients_model),
         ]
     if step.by_class is not None:
-        made = step.by_class.adding_up if adds_up else step.by_class.model
+        made = step.by_class.adding_up if sums else step.by_class.model
         graphs.append((made, files.optimized_class_step_model))
     draft = files.manifest.with_name("draft.onnx")
     paths = [path for _, path in graphs if path is not None]
@@ -190,7 +197,9 @@ def _optimize(step: StepModel, files: Files, *, adds_up: bool) -> bool:
             if path.stat().st_size > 2 * draft.stat().st_size + SMALL_BYTES:
                 break
         else:
-            return True
+            if is_right(files):
+                return True
+            logger.warning("optimized_step_differs once=%s", step.once is not None)
     except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
     finally:

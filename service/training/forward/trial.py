@@ -56,6 +56,8 @@ def session(model: onnx.ModelProto, *, optimized: bool = False) -> Any:
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    options.enable_cpu_mem_arena = False  # which would stay as long as a result does
+    options.enable_mem_reuse = False  # planned in time with the square of the nodes
     if not optimized:
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(

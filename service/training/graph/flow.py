@@ -12,6 +12,9 @@ from service.training.graph.rules.elementwise import NO_SLOPE
 from service.training.graph.rules.quantization import STRAIGHT_THROUGH
 from service.training.graph.tensor import FLOATS
 
+CONTROL_FLOW = frozenset({"If", "Loop", "Scan", "SequenceMap"})
+"""ONNX's operators that have graphs."""
+
 Message = TypeVar("Message", onnx.ModelProto, onnx.NodeProto, onnx.TensorProto, onnx.ValueInfoProto)
 
 
@@ -43,18 +46,21 @@ def name_of(node: onnx.NodeProto) -> str:
     return node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
 
 
-def reads(node: onnx.NodeProto) -> Iterator[str]:
+def reads(node: onnx.NodeProto) -> list[str]:
     """Names of all tensors that a node reads, including those captured by its subgraphs."""
-    yield from filter(None, node.input)
+    names = [name for name in node.input if name]
     for graph in subgraphs(node):
         own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
         own.update(name for inner in graph.node for name in inner.output)
-        yield from (n for inner in graph.node for n in reads(inner) if n not in own)
-        yield from (v.name for v in graph.output if v.name not in own)
+        names += [n for inner in graph.node for n in reads(inner) if n not in own]
+        names += [v.name for v in graph.output if v.name not in own]
+    return names
 
 
 def subgraphs(node: onnx.NodeProto) -> Iterator[onnx.GraphProto]:
     """Graphs in a node's attributes."""
+    if node.domain in STANDARD and node.op_type not in CONTROL_FLOW:
+        return
     for attribute in node.attribute:
         if attribute.type == onnx.AttributeProto.GRAPH:
             yield attribute.g

@@ -21,7 +21,7 @@ def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
     EngineMissing. Runs native code on the upload: call it in a process that may crash.
     """
     forward = read(model_path, task)
-    step, evaluation = build_models(forward, task)
+    step, evaluation, _ = build_models(forward, task)
     artifacts = write(
         step,
         evaluation,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,7 +16,8 @@ from service.training.engines.runtime import channel_block
 from service.training.errors import GraphRefused, refusal, refuse
 from service.training.export.join import join
 from service.training.export.remainder import attach
-from service.training.forward import head, trial
+from service.training.forward import head
+from service.training.forward import trial as forward_trial
 from service.training.forward.load import load
 from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
@@ -26,13 +26,11 @@ from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.loss import Loss
 from service.training.preparation import measured_choices, texts
 from service.training.preparation.label_scale import add_label_scale, is_scaled
-from service.training.preparation.step_trial import computes_the_same, rows_are_independent
+from service.training.preparation.step_trial import Trial, run_as_it_is, run_as_jobs_do
 from service.training.preparation.versions import describe, with_prefix
 from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.tasks import TASKS
 from storage.errors import Problem
-
-logger = logging.getLogger(__name__)
 
 TOKENIZER = "tokenizer.json"
 MUCH = 600_000
@@ -145,19 +143,20 @@ def read(model_path: Path, task: Prepare) -> ForwardModel:
 
 def build_models(
     forward: ForwardModel, task: Prepare, *, by_class: bool = False
-) -> tuple[StepModel, onnx.ModelProto]:
-    """The step model, which was run as a test, and the evaluation model.
+) -> tuple[StepModel, onnx.ModelProto, Trial]:
+    """The step model, the evaluation model, and a run of the step.
 
     by_class: with the step by that form of the loss.
     """
     model, output, loss = forward.model, forward.output, loss_of(forward, task)
     step = _step(forward, task, loss, by_class=by_class)
-    step = replace(step, batch_statistics=not rows_are_independent(step, forward))
+    trial = run_as_it_is(step, forward)
+    step = replace(step, batch_statistics=not trial.rows_are_independent)
     moved = (*step.parameters, *step.updated, *loss.label_tensors)
     evaluation = build_evaluation(
         model, loss=loss, parameters=moved, output=output, frozen=step.frozen
     )
-    return step, evaluation
+    return step, evaluation, trial
 
 
 def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
@@ -171,20 +170,17 @@ def loss_of(forward: ForwardModel, task: Prepare) -> Loss:
     return Loss(task.loss, tensor=forward.loss_output, target=target)
 
 
-def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -> StepModel:
-    """The step in the layout that the runtime's convolutions have on this processor."""
+def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -> StepModel | None:
+    """The step in the layout that the runtime's convolutions have on this processor, if any."""
     block = channel_block()
     if block is None or step.batch_statistics or step.frozen:
-        return step
+        return None
     if not (_has_convolutions(step.model) or _fills_blocks(forward, step, block)):
-        return step
+        return None
     layout, by_class = BlockLayout(block, rows=block // 2), step.by_class is not None
     made = _step(forward, task, step.loss, layout=layout, by_class=by_class)
     if measured_choices.measure(layout, budget_s=measured_choices.BUDGET_S):
         made = _step(forward, task, step.loss, layout=layout, by_class=by_class)
-    if not computes_the_same(made, step, forward):
-        logger.warning("step_of_processor_differs block=%d", block)
-        return step
     return replace(made, batch_statistics=False, choices=layout.choices.made)
 
 
@@ -224,8 +220,8 @@ def _compile(
     forward: ForwardModel, inference: onnx.ModelProto, task: Prepare, classifier: ClassHead | None
 ) -> Files:
     classes = forward.signature.target.num_classes if TASKS[task.loss].has_classes else None
-    step, evaluation = build_models(forward, task, by_class=bool(classes))
-    return compile_model(
+    step, evaluation, trial = build_models(forward, task, by_class=bool(classes))
+    files = compile_model(
         step,
         evaluation,
         inference,
@@ -235,12 +231,16 @@ def _compile(
         classes=classes,
         head=classifier,
         adapters=forward.adapters,
+        is_right=trial.agrees,
     )
+    if not (files.optimized_step_model and files.optimized_step_model.is_file()):
+        run_as_jobs_do(files, trial.feeds)
+    return files
 
 
 def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
     """Was it exported with a BatchNormalization in training mode?"""
     return any(
-        node.op_type == "BatchNormalization" and trial.trains(node, model.graph)
+        node.op_type == "BatchNormalization" and forward_trial.trains(node, model.graph)
         for node in model.graph.node
     )

@@ -51,8 +51,9 @@ def _branch(model: onnx.ModelProto, node: onnx.NodeProto, which: str) -> list[on
 
 def rename(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
     """Rename tensors of a node, including in subgraphs, which may read outer tensors."""
-    node.input[:] = [names.get(name, name) for name in node.input]
-    node.output[:] = [names.get(name, name) for name in node.output]
+    for place in (node.input, node.output):
+        if not names.keys().isdisjoint(place):
+            place[:] = [names.get(name, name) for name in place]
     for graph in subgraphs(node):
         for inner in graph.node:
             rename(inner, names)

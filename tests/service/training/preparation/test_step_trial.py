@@ -1,4 +1,4 @@
-"""A step for one kind of processor is taken only if it computes what the step for any does."""
+"""A step's optimized files are kept only if they compute what the step does as it was built."""
 
 from __future__ import annotations
 
@@ -13,17 +13,16 @@ from onnx.numpy_helper import from_array, to_array
 from step_models import CLASSES, model_of
 from texts import decoder
 
+from service.training.engines.compilation import compile_model
+from service.training.engines.manifest import Files
 from service.training.engines.runtime import channel_block
+from service.training.errors import GraphRefused
 from service.training.forward.reading import ForwardModel
 from service.training.graph.blocks.layout import BlockLayout
-from service.training.graph.step import StepModel, build_step
+from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.loss import Loss
 from service.training.preparation.step_models import read
-from service.training.preparation.step_trial import (
-    computes_the_same,
-    rows_are_independent,
-    trial_feeds,
-)
+from service.training.preparation.step_trial import run_as_it_is, run_as_jobs_do, trial_feeds
 from service.training.protocol.messages.preparation import Prepare
 
 BLOCK = channel_block()
@@ -58,16 +57,48 @@ def steps(forward: ForwardModel) -> tuple[StepModel, StepModel]:
     return build_step(forward.model, **choices), build_step(forward.model, layout=layout, **choices)
 
 
-@blocked
-def test_a_step_of_this_processor_is_taken(forward: ForwardModel) -> None:
-    step, here = steps(forward)
-    assert here.once is not None
-    assert computes_the_same(here, step, forward)
+def tried(forward: ForwardModel, here: StepModel | None, folder: Path) -> tuple[Files, bool]:
+    """The files that were written, and whether the first form of the step was right."""
+    step, _ = steps(forward)
+    answers: list[bool] = []
+
+    def is_right(files: Files) -> bool:
+        answers.append(run_as_it_is(step, forward).agrees(files))
+        return answers[-1]
+
+    files = compile_model(
+        step,
+        build_evaluation(forward.model, loss=step.loss, parameters=step.parameters),
+        forward.inference,
+        output=forward.output,
+        directory=folder / "files",
+        here=here,
+        is_right=is_right,
+    )
+    return files, answers[0] if answers else False
+
+
+def test_an_optimized_step_is_kept(forward: ForwardModel, tmp_path: Path) -> None:
+    files, was_right = tried(forward, None, tmp_path)
+    assert was_right
+    assert files.optimized_step_model is not None
+    assert files.optimized_step_model.exists()
 
 
 @blocked
-def test_one_that_computes_something_else_is_not(forward: ForwardModel) -> None:
-    step, here = steps(forward)
+def test_a_step_of_this_processor_is_taken(forward: ForwardModel, tmp_path: Path) -> None:
+    _, here = steps(forward)
+    files, was_right = tried(forward, here, tmp_path)
+    assert was_right
+    assert files.weights_model is not None
+    assert files.weights_model.exists()
+
+
+@blocked
+def test_for_one_that_computes_something_else_the_step_for_any_is_taken(
+    forward: ForwardModel, tmp_path: Path
+) -> None:
+    _, here = steps(forward)
     assert here.once is not None
     after = onnx.ModelProto.FromString(here.once.after.SerializeToString())
     end = after.graph.output[0].name
@@ -75,16 +106,36 @@ def test_one_that_computes_something_else_is_not(forward: ForwardModel) -> None:
         node.output[:] = [f"{name}:half" if name == end else name for name in node.output]
     after.graph.initializer.append(from_array(np.array(0.5, np.float32), "half"))
     after.graph.node.append(make_node("Mul", [f"{end}:half", "half"], [end], "half"))
-    assert not computes_the_same(replace(here, once=replace(here.once, after=after)), step, forward)
+    wrong = replace(here, once=replace(here.once, after=after))
+    files, was_right = tried(forward, wrong, tmp_path)
+    assert not was_right
+    assert files.weights_model is not None
+    assert not files.weights_model.exists()
+    assert files.optimized_step_model is not None
+    assert files.optimized_step_model.exists()
 
 
 @blocked
-def test_one_that_the_runtime_cannot_run_is_not(forward: ForwardModel) -> None:
-    step, here = steps(forward)
+def test_for_one_that_the_runtime_cannot_run_the_step_for_any_is_taken(
+    forward: ForwardModel, tmp_path: Path
+) -> None:
+    _, here = steps(forward)
     model = onnx.ModelProto.FromString(here.model.SerializeToString())
     shape = next(t for t in model.graph.initializer if t.data_type == onnx.TensorProto.INT64)
     shape.CopyFrom(from_array(to_array(shape) + 1, shape.name))
-    assert not computes_the_same(replace(here, model=model), step, forward)
+    files, was_right = tried(forward, replace(here, model=model), tmp_path)
+    assert not was_right
+    assert files.optimized_step_model is not None
+    assert files.optimized_step_model.exists()
+
+
+def test_a_step_that_jobs_cannot_run_is_refused(forward: ForwardModel, tmp_path: Path) -> None:
+    files, _ = tried(forward, None, tmp_path)
+    feeds = run_as_it_is(steps(forward)[0], forward).feeds
+    run_as_jobs_do(replace(files, step_model=files.optimized_step_model), feeds)
+    files.step_model.write_bytes(b"no model")
+    with pytest.raises(GraphRefused, match="the engine cannot train the model"):
+        run_as_jobs_do(files, feeds)
 
 
 @pytest.mark.parametrize(("longest", "tried"), [(3000, 24), (7, 7)])
@@ -98,4 +149,4 @@ def test_a_step_of_texts_is_tried_on_short_ones(tmp_path: Path, longest: int, tr
     feeds = trial_feeds(step, forward, flag=True)
     fed = {feeds[name].shape for name in ("input_ids", "attention_mask", step.target)}
     assert fed == {(3, tried)}
-    assert rows_are_independent(step, forward)
+    assert run_as_it_is(step, forward).rows_are_independent
