@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -262,7 +263,6 @@ def load_settings(**overrides: Any) -> Settings:
 
     Raises BadSetting that names the field.
     """
-    _refuse_unknown_variables()
     _refuse_missing_file()
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
@@ -279,6 +279,7 @@ def _from_file() -> dict[str, Any]:
         return {}
     except (OSError, ValueError, msgspec.DecodeError) as error:
         raise BadSetting(f"{file}: {error}") from error
+    _refuse_unknown(found, set(Settings.model_fields), f"{file}: ")
     return found
 
 
@@ -286,6 +287,8 @@ def _from_environment() -> dict[str, Any]:
     """Variables that are settings, in any case, as Windows has them."""
     given = {name.upper(): value for name, value in os.environ.items()}
     named = {name: PREFIX + name.upper() for name in Settings.model_fields}
+    ours = [name for name in given if name.startswith(PREFIX)]
+    _refuse_unknown(ours, {*named.values(), *NOT_SETTINGS, *HOOK_VARIABLES})
     return {name: given[variable] for name, variable in named.items() if variable in given}
 
 
@@ -296,23 +299,19 @@ def _refuse_missing_file() -> None:
         raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
 
 
-def _refuse_unknown_variables() -> None:
-    known = {PREFIX + name.upper() for name in Settings.model_fields}
-    known |= NOT_SETTINGS | HOOK_VARIABLES
-    for name in sorted(os.environ):
-        if name.upper().startswith(PREFIX) and name.upper() not in known:
-            import difflib
+def _refuse_unknown(names: Iterable[str], known: set[str], where: str = "") -> None:
+    for name in sorted(set(names) - known):
+        import difflib
 
-            near = difflib.get_close_matches(name.upper(), known, n=1)
-            hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists them"
-            raise BadSetting(f"{name} is not a setting; {hint}")
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists them"
+        raise BadSetting(f"{where}{name} is not a setting; {hint}")
 
 
 def _explain(error: ValidationError) -> str:
     lines = []
     for fault in error.errors():
         field = ".".join(str(part) for part in fault["loc"])
-        lines.append(
-            f"setting {field} ({PREFIX}{field.upper()}): {fault['msg']}, got {fault['input']!r}"
-        )
+        variable = PREFIX + str(fault["loc"][0]).upper()
+        lines.append(f"setting {field} ({variable}): {fault['msg']}, got {fault['input']!r}")
     return "; ".join(lines)

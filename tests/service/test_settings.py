@@ -100,11 +100,20 @@ def test_a_mistyped_variable_is_not_ignored(monkeypatch: pytest.MonkeyPatch) -> 
         load_settings()
 
 
-@pytest.mark.parametrize("text", ["prot = 1", "port = ", 'port = "x"'])
-def test_a_wrong_file_is_named(clean: Path, text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("prot = 1", r"honed\.toml: prot is not a setting; did you mean port\?"),
+        ("[server]\nport = 1", r"honed\.toml: server is not a setting; docs/settings"),
+        ("port = ", r"honed\.toml: Invalid"),
+        ('port = "x"', "HONED_PORT"),
+        ('socket_users = {root = ["fly"]}', r"\(HONED_SOCKET_USERS\)"),
+    ],
+)
+def test_a_wrong_line_of_the_file_is_named(clean: Path, text: str, words: str) -> None:
     clean.write_text(text)
 
-    with pytest.raises(BadSetting, match=r"prot|honed\.toml|HONED_PORT"):
+    with pytest.raises(BadSetting, match=words):
         load_settings()
 
 
