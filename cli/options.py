@@ -80,7 +80,19 @@ trainable_option = click.option(
 def output_file(text: str, *, required: bool = True) -> Callable[[Command], Command]:
     """The option -o, for a file that a command writes; text: what it says of it."""
     kind = click.Path(dir_okay=False, path_type=Path)
-    return click.option("-o", "--output", required=required, type=kind, help=text)
+    return click.option(
+        "-o", "--output", required=required, type=kind, callback=_replaceable, help=text
+    )
+
+
+def _replaceable(ctx: click.Context, param: click.Parameter, path: Path | None) -> Path | None:
+    """A path that a finished file may be renamed to; of a link, what it points to."""
+    if path is None:
+        return None
+    if str(path) == "-" or (path.exists() and not path.is_file()):
+        what = f"{path} is no file, and would be replaced by one; name a new file"
+        raise click.BadParameter(what, ctx=ctx, param=param)
+    return path.resolve() if path.is_symlink() else path
 
 
 def with_client(command: Callable[..., None]) -> Callable[..., None]:

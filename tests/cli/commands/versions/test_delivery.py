@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,25 @@ def test_fetch_waits_for_a_newer_version_only_if_the_file_is_the_newest(
     changed = json.loads(honed(*asked).stdout)
     assert (changed["version"], changed["fetched"]) == (1, True)
     assert honed("fetch", trained, "-o", output, "--wait", 1, "--version", 1).returncode == 2
+
+
+def test_a_fetched_file_replaces_files_alone(
+    honed: Callable[..., Any], add_model: Callable[..., str], tmp_path: Path
+) -> None:
+    name, pipe = add_model(), tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for output in (pipe, "-"):
+        refused = honed("fetch", name, "-o", output)
+        assert refused.returncode == 2
+        assert f"{output} is no file" in refused.stderr
+    assert pipe.is_fifo()
+
+    file, link = tmp_path / "model.onnx", tmp_path / "current.onnx"
+    link.symlink_to(file)
+    for _ in range(2):
+        assert honed("fetch", name, "-o", link).returncode == 0
+        assert link.is_symlink()
+        assert file.stat().st_size > 0
 
 
 def test_a_variant_is_fetched_and_listed(
