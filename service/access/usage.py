@@ -52,7 +52,7 @@ class Usage:
         self.changed = False
         self._busy: Counter[AtOnce] = Counter()
         self._clock = clock
-        self._allowance = 1.0
+        self._allowance = math.inf  # a burst is what a second allows, also the first one
         self._refilled_at = clock()
 
     @contextmanager
