@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.engines.runtime import native, onnxruntime
+from service.training.engines.runtime import CPU, native, onnxruntime, session_options
 from service.training.errors import refuse
 from service.training.forward.graph import (
     TOKENS,
@@ -51,18 +51,13 @@ def run_all(
         raise refuse(place, f"ONNX Runtime cannot run the model: {sentence(error)}") from None
 
 
-def session(model: onnx.ModelProto, *, optimized: bool = False) -> Any:
-    """The model in one thread. Raises the exceptions in `engine_errors`."""
-    options = onnxruntime.SessionOptions()
+def session(model: onnx.ModelProto) -> Any:
+    """The model as it is written, in one thread. Raises the exceptions in `engine_errors`."""
+    # Memory that is kept would stay as long as a result does.
+    options = session_options(1, arena=False, reuse=False)
     options.log_severity_level = 4
-    options.intra_op_num_threads = 1
-    options.enable_cpu_mem_arena = False  # which would stay as long as a result does
-    options.enable_mem_reuse = False  # planned in time with the square of the nodes
-    if not optimized:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(
-        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=[CPU])
 
 
 def run_named(model: onnx.ModelProto, batches: Sequence[Feeds]) -> list[Feeds]:

@@ -8,6 +8,7 @@ from time import perf_counter
 
 import onnx
 
+from service.training.engines.runtime import open_session
 from service.training.forward import trial
 from service.training.forward.frontier import CannotCut
 from service.training.forward.graph import Graph
@@ -68,7 +69,7 @@ def row_bytes(values: Iterable[onnx.ValueInfoProto]) -> int:
 
 def _milliseconds(graph: Graph, prefix: onnx.ModelProto) -> float:
     """The fastest run, per row, on one thread, optimized as in the training child."""
-    session = trial.session(prefix, optimized=True)
+    session = open_session(prefix.SerializeToString(), threads=1)
     feeds = trial.draw(graph, ROWS)
     times = []
     for _ in range(RUNS):
