@@ -41,14 +41,19 @@ _CLEAR = ("DELETE FROM staged", "DELETE FROM dropped", "DELETE FROM labelled")
 _GIVEN = ("n", "sha256", "start", "length", "label")
 _FIRST_OF_A_KEY = "ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING"
 _KNOWN_KEYS = f"""
-SELECT taken.key, samples.id, coalesce(quarantine, '') LIKE '{DAMAGED}%' AS is_damaged, owner
+SELECT taken.key, samples.id, coalesce(quarantine, '') LIKE '{DAMAGED}%' AS is_damaged, owner,
+  iif(label IS NULL, sha256, NULL) AS unlabelled_digest
 FROM (
   SELECT key, id FROM samples WHERE model_id = ? AND key IN ({{marks}})
   UNION ALL SELECT key, sample_id FROM sample_keys WHERE model_id = ? AND key IN ({{marks}})
 ) AS taken JOIN samples USING (id)
 """  # noqa: S608 - our own
 _BATCH = "SELECT n, sha256, label, key, split FROM staged WHERE n > ? ORDER BY n LIMIT ?"
-_KEYED = "SELECT n, key FROM staged WHERE key IS NOT NULL AND n > ? ORDER BY n LIMIT ?"
+_KEYED = "SELECT n, key, sha256 FROM staged WHERE key IS NOT NULL AND n > ? ORDER BY n LIMIT ?"
+# A sample may have several keys; the first row with a label counts.
+_LABEL_STORED = """
+INSERT OR IGNORE INTO labelled SELECT ?, label FROM staged WHERE n = ? AND label IS NOT NULL
+"""
 _REPEATED = """
 SELECT n, sha256, label, key, split FROM staged
 WHERE sha256 IN (SELECT sha256 FROM staged GROUP BY sha256 HAVING count(*) > 1) ORDER BY sha256, n
@@ -147,19 +152,20 @@ class StagedRows:
     ) -> None:
         """Drop the rows whose key the model has already, unless that sample is damaged.
 
+        A sample without a label gets that of a row with the same inputs.
         Raises AlreadyExists if the sample has another owner: if the row were dropped, the app
         would lose its sample, and its key would name one that it may not change.
         """
         if not self._keyed:
             return
         for rows in self._pages(_KEYED, _KEYS_AT_ONCE):
-            ordinals = {key: n for n, key in rows}
-            keys = [*ordinals]
+            staged = {key: (n, digest) for n, key, digest in rows}
+            keys = [*staged]
             if len(keys) > 1:  # pads, so that only two statements are ever prepared and cached
                 keys += keys[-1:] * (_KEYS_AT_ONCE - len(keys))
             query = _KNOWN_KEYS.format(marks=", ".join("?" * len(keys)))
             known = database.execute(query, (model_id, *keys, model_id, *keys)).fetchall()
-            for key, sample_id, is_damaged, owned_by in known:
+            for key, sample_id, is_damaged, owned_by, unlabelled_digest in known:
                 if owner not in (None, owned_by):
                     raise AlreadyExists(
                         f"another app's sample has the key {key!r}; nothing was stored: "
@@ -167,8 +173,11 @@ class StagedRows:
                     )
                 if is_damaged:
                     self.keys_of_damaged.append(key)
-                else:
-                    self.drop(ordinals[key], stored=sample_id)
+                    continue
+                n, digest = staged[key]
+                if digest == unlabelled_digest:
+                    self._execute(_LABEL_STORED, (sample_id, n))
+                self.drop(n, stored=sample_id)
 
     def batches(self) -> Iterator[list[Any]]:
         """(ordinal, digest, label, key, split) by ordinal, a few hundred at a time."""

@@ -125,7 +125,10 @@ class SamplesMachine(RuleBasedStateMachine):
         taken = {row.key for row in self.rows.values() if row.owner != owner} - {None}
         refused = owner is not None and any(key in taken for _, key, *_ in samples)
         for (label, key, split, _), content in zip(samples, contents, strict=True):
-            if key is not None and key in {row.key for row in new.values()}:
+            known = [n for n, row in new.items() if row.key == key is not None]
+            if known:
+                if new[known[0]].label is None and new[known[0]].content == content:
+                    new[known[0]] = replace(new[known[0]], label=label)
                 continue
             derived = Split.TRAIN if all_train else split_of(hashlib.sha256(content).digest())
             new[next_id] = Row(label, key, split or derived, content, owner)

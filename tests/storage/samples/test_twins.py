@@ -89,6 +89,18 @@ def test_an_unlabelled_twin_takes_the_label(store, model, send):
     assert (counts.train + counts.validation, counts.unlabelled) == (2, 0)
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_an_unlabelled_sample_sent_again_under_its_keys_takes_the_label(
+    store, model, send, record_of, keep
+):
+    send([1, 1, 2], [None, None, None], key=["a", "also a", "b"])
+    with store.samples.stage(model.id, 16, keep_duplicates=keep) as staging:
+        staging.add(record_of(1) * 2 + record_of(3), [7, 8, 9], key=["a", "also a", "b"])
+        done = staging.commit()
+    assert (done.accepted, done.duplicates) == (0, 3)
+    assert labels(store, model) == [7, None]  # the label of other inputs is not theirs
+
+
 def test_an_unlabelled_twin_of_the_same_upload_takes_the_label(store, model, send):
     assert send([1, 1], [None, 4]).duplicates == 1
     assert labels(store, model) == [4]
