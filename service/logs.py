@@ -122,6 +122,14 @@ def configure(*, log_format: str, level: str) -> None:
     logging.getLogger("uvicorn.error").setLevel(max(logging.WARNING, root.level))
     for name in ("httpx", "httpcore", "apscheduler"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("apscheduler.executors.default").addFilter(_is_no_cancellation)
+
+
+def _is_no_cancellation(record: logging.LogRecord) -> bool:
+    """APScheduler logs as an error that work is cancelled when the daemon stops."""
+    from asyncio import CancelledError
+
+    return record.exc_info is None or record.exc_info[0] is not CancelledError
 
 
 def _plain(value: Any) -> str:

@@ -45,6 +45,18 @@ def test_a_wrong_port_is_said(program: Callable[..., Any]) -> None:
     assert "HONED_PORT" in done.stderr
 
 
+def test_a_damaged_token_ends_the_start_with_its_reason_alone(
+    program: Callable[..., Any], tmp_path: Path
+) -> None:
+    with running(tmp_path) as daemon:
+        token = daemon.token_file
+    token.write_text("cut off", encoding="ascii")
+    done = program("serve", "--port", "0", "--data-dir", str(token.parent))
+    assert done.returncode == 1
+    assert f"{token} is damaged" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_folder_of_other_things_is_refused_by_name(
     program: Callable[..., Any], tmp_path: Path
 ) -> None:
