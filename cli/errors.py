@@ -16,11 +16,12 @@ if TYPE_CHECKING:
 
 MAX_FAULTS = 10
 COMMANDS = {
+    "GET /v1/models/{name}/triggers": "`honed triggers list`",
     "GET /v1/models": "`honed models list`",
     "GET /v1/jobs": "`honed jobs list`",
     "GET /v1/tokens": "`honed tokens list`",
 }
-"""The command for people that corresponds to a route."""
+"""The command for people of each route; a route comes before one that it begins with."""
 
 
 class Failure(click.ClickException):

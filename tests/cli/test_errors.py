@@ -26,10 +26,18 @@ def test_a_problem_document_is_told_with_every_place() -> None:
     ]
 
 
-def test_a_route_that_an_app_would_ask_is_told_as_a_command() -> None:
-    document = {"title": "Not Found", "detail": "there is no job 7; GET /v1/jobs lists them"}
+@pytest.mark.parametrize(
+    ("route", "command"),
+    [
+        ("GET /v1/jobs", "`honed jobs list`"),
+        ("GET /v1/models", "`honed models list`"),
+        ("GET /v1/models/{name}/triggers", "`honed triggers list`"),
+    ],
+)
+def test_a_route_that_an_app_would_ask_is_told_as_a_command(route: str, command: str) -> None:
+    document = {"title": "Not Found", "detail": f"there is no such one; {route} lists them"}
     response = httpx.Response(404, json=document, headers=PROBLEM_JSON)
-    assert from_response(response).message == "there is no job 7; `honed jobs list` lists them"
+    assert from_response(response).message == f"there is no such one; {command} lists them"
 
 
 def test_what_is_wrong_at_many_places_is_told_once() -> None:
