@@ -19,6 +19,7 @@ BODY_FAULTS = ("too_large", "unsupported_media_type")
 PREDICTION_FAULTS = (
     "busy",
     "child_died",
+    "damaged",
     "model_not_loadable",
     "prediction_failed",
     "prediction_timeout",
@@ -26,6 +27,7 @@ PREDICTION_FAULTS = (
 """Error codes of every route that runs a model."""
 DETAILS = {
     "already_exists": "a model named 'digits' exists; choose another name or delete it",
+    "damaged": "sample 8: its bytes are not those that were stored; it is set aside, …",
     "graph_refused": "2 nodes of the graph cannot be trained",
     "in_use": "version 3 is needed by the alias latest; move the alias first",
     "insufficient_scope": "this needs the scope train; token 3 (photos) has samples:write; …",

@@ -81,7 +81,7 @@ async def delete_checkpoint(checkpoint_id: CheckpointId, store: TheStore) -> Non
     response_class=Response,
     responses={200: {"content": {"application/octet-stream": {}}}},
 )
-@needs(Scope.MODELS_READ, "range_not_satisfiable", audited="export")
+@needs(Scope.MODELS_READ, "damaged", "range_not_satisfiable", audited="export")
 def checkpoint_content(checkpoint_id: CheckpointId, request: Request, store: TheStore) -> Response:
     """The engine's checkpoint file, parameters and optimizer state."""
     row = store.checkpoints.get(checkpoint_id)

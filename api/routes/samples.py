@@ -216,7 +216,7 @@ def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> Sample
     response_class=Response,
     responses={200: {"content": {sample_updates.NPZ: {}, "image/*": {}, "audio/*": {}}}},
 )
-@needs(Scope.SAMPLES_READ, audited="export")
+@needs(Scope.SAMPLES_READ, "damaged", audited="export")
 def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
     """Its inputs and label as npz, or the file, as it may be uploaded again."""
     data, media_type = sample_updates.content(store, model, sample_id)
@@ -229,7 +229,7 @@ def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Res
     response_class=Response,
     responses={200: {"content": {"image/png": {}}}},
 )
-@needs(Scope.SAMPLES_READ, "child_died", audited="export")
+@needs(Scope.SAMPLES_READ, "child_died", "damaged", audited="export")
 async def sample_thumbnail(
     sample_id: SampleId,
     model: TheModel,

@@ -48,7 +48,7 @@ MostSamples = Annotated[
 ]
 Answer = Callable[[], Awaitable[Response]]
 FILE = file_answers(CONTENT, "The inference model.")
-FAULTS = ("range_not_satisfiable", "variant_not_ready", "variant_refused")
+FAULTS = ("damaged", "range_not_satisfiable", "variant_not_ready", "variant_refused")
 
 
 @router.get("/versions", summary="List versions")

@@ -56,7 +56,7 @@ OfTokenizer = Annotated[
 
 
 @router.get("/parameters", summary="Download parameters", response_class=Response, responses=ANSWER)
-@needs(Scope.MODELS_READ, "state_conflict", audited="export")
+@needs(Scope.MODELS_READ, "damaged", "state_conflict", audited="export")
 def version_parameters(
     request: Request,
     model: TheModel,

@@ -12,6 +12,15 @@ from support import Served, blobs, mlp
 
 from storage.store import Store
 
+DAMAGED = [
+    ("GET", "/v1/models/{name}/versions/{number}/model.onnx", None),
+    ("GET", "/v1/models/{name}/parameters?version=2", None),
+    ("POST", "/v1/models/{name}/predict?version=2", {"inputs": {"x": [0] * 8}}),
+    ("GET", "/v1/models/{name}/samples/{sample_id}/content", None),
+    ("GET", "/v1/checkpoints/{checkpoint_id}/content", None),
+]
+"""What is answered with this error once the file of version 2, sample 8 and checkpoint 1 are."""
+
 
 def flip(path: Path, at: int = 40) -> None:
     content = bytearray(path.read_bytes())
@@ -31,6 +40,7 @@ def test_a_daemon_serves_and_trains_with_what_is_whole(serve: Callable[..., Serv
     store = Store.open(served.data_dir)
     model, other = store.models.get("m"), store.models.get("other")
     flip(store.files.path(store.versions.get(model.id, 2).file.sha256), at=40)
+    flip(store.files.path(store.checkpoints.get(1).file.sha256))
     flip(store.packs_dir / str(model.id) / "1.pack", at=32 * 7 + 3)
     (store.packs_dir / str(other.id) / "1.pack").unlink()
     store.close()
@@ -41,8 +51,14 @@ def test_a_daemon_serves_and_trains_with_what_is_whole(serve: Callable[..., Serv
     file = again.http.get("/v1/models/m/latest/model.onnx")
     assert latest["version"] == 1
     assert hashlib.sha256(file.content).hexdigest() == latest["sha256"]
-    damaged = again.http.get("/v1/models/m/versions/2/model.onnx")
-    assert (damaged.status_code, damaged.json()["code"]) == (500, "damaged")
+    paths = again.tokenless.get("/openapi.json").json()["paths"]
+    for method, path, body in DAMAGED:
+        damaged = again.http.request(
+            method, path.format(name="m", number=2, sample_id=8, checkpoint_id=1), json=body
+        )
+        assert (damaged.status_code, damaged.json()["code"]) == (500, "damaged"), path
+        described = paths[path.partition("?")[0]][method.lower()]["responses"]["500"]["content"]
+        assert "damaged" in described["application/problem+json"]["examples"], path
     assert again.http.get("/v1/models/m/samples/7/content").status_code == 200
 
     job = again.train("m", epochs=1)
@@ -52,7 +68,7 @@ def test_a_daemon_serves_and_trains_with_what_is_whole(serve: Callable[..., Serv
     ready = again.tokenless.get("/readyz").json()
     assert ready["status"] == "ok"
     assert ready["damaged"]["samples"] == {"m": 1, "other": 80}
-    assert list(ready["damaged"]["files"].values()) == [["m version 2"]]
+    assert sorted(ready["damaged"]["files"].values()) == [["checkpoint 1"], ["m version 2"]]
 
 
 def etag_of(content: bytes) -> str:
