@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import onnx
+
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.tensor import Tensor
 
@@ -95,17 +97,33 @@ def softmax(node: Node, g: Tensor) -> Gradients:
 def _without_nan(node: Node) -> Tensor:
     """The output, or by what the graph replaces it where it is NaN, as in attention.
 
-    There g is 0, which times NaN would be NaN.
+    There g is 0, which times NaN would be NaN. PyTorch asks for NaN; ONNX's Attention, for rows of
+    which all is masked.
     """
-    checks = {
-        each.output[0]
-        for each in node.graph.nodes
-        if each.op_type == "IsNaN" and each.input[0] == node.y.name
-    }
-    for each in node.graph.nodes:
-        if each.op_type == "Where" and each.input[0] in checks and each.input[2] == node.y.name:
-            return node.graph.tensor(each.output[0])
-    return node.y
+    y, name = node.y, node.y.name
+    readers = _readers(node, name)
+    checks = {each.output[0] for each in readers if each.op_type == "IsNaN"}
+    if [each.op_type for each in readers] == ["Cast"]:
+        name = readers[0].output[0]
+        readers = _readers(node, name)
+    for each in readers:
+        if each.op_type == "Where" and each.input[2] == name:
+            where = node.graph.tensor(each.input[0])
+            if where.name in checks or (len(readers) == 1 and _is_of_rows(node, where)):
+                return node.graph.tensor(each.output[0]).cast_like(y)
+    return y
+
+
+def _readers(node: Node, name: str) -> list[onnx.NodeProto]:
+    """Of its numbers."""
+    return [each for each in node.graph.nodes if name in each.input and each.op_type != "Shape"]
+
+
+def _is_of_rows(node: Node, condition: Tensor) -> bool:
+    """Does it hold for all that a Softmax compares, or for none of it?"""
+    axis = node.x.axis(node.attribute("axis", -1)) - node.x.rank
+    shape = condition.shape
+    return shape is not None and (len(shape) < -axis or shape[axis] == 1)
 
 
 def log_softmax(node: Node, g: Tensor) -> Gradients:

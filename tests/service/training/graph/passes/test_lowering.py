@@ -108,3 +108,12 @@ def test_attention_of_heads(attributes: dict[str, Any], mask: bool, heads: int) 
     inputs = [query, *rest, *([normal(3, 5, seed=3)] if mask else [])]
     model = one_node("Attention", inputs, opset=NEW, **attributes)
     check(model, {f"x{place}": value for place, value in enumerate(inputs)})
+
+
+def test_attention_of_a_query_that_may_read_nothing_has_no_gradient() -> None:
+    """ONNX defines its result as 0, as PyTorch does."""
+    query, key, value = (normal(2, 2, 3, 4, seed=seed) for seed in range(3))
+    mask = np.array([[False, False, False], [True, False, False], [True, True, False]])
+    model = one_node("Attention", [query, key, value, mask], opset=NEW)
+    with np.errstate(invalid="ignore"):  # The reference subtracts infinity from infinity.
+        check(model, {"x0": query, "x1": key, "x2": value, "x3": mask})
