@@ -26,6 +26,7 @@ from storage.backup.snapshot import DATABASE
 from storage.database.schema import KNOWN
 from storage.disk.durable import create_private, file_faults, make_folder, sync_file, sync_folder
 from storage.disk.lock import DataDirLock
+from storage.disk.permissions import require_own
 from storage.errors import AlreadyExists, StorageFull, UnknownSchema
 from storage.records.jobs import JobState
 from storage.store import Store
@@ -70,6 +71,7 @@ def restore(
     data_dir = data_dir.absolute()
     with file_faults(f"cannot make the data folder {data_dir}"):
         make_folder(data_dir, parents=True)
+        require_own(data_dir)
     with _alone(data_dir):
         swap.finish(data_dir)
         if swap.holds_data(data_dir) and not set_aside:
