@@ -87,7 +87,7 @@ def tls_context(settings: Settings) -> ssl.SSLContext | None:
         raise BadSetting("HONED_TLS_CERTIFICATE and HONED_TLS_KEY belong together: set both")
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
-        context.load_cert_chain(certificate, key)
+        context.load_cert_chain(certificate, key, password="")  # so that OpenSSL asks nobody
     except (OSError, ssl.SSLError) as error:
         raise BadSetting(
             f"cannot use {certificate} with {key} (HONED_TLS_CERTIFICATE, HONED_TLS_KEY): "

@@ -12,6 +12,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
 from support import DEADLINE_S, Served, client, mlp, wait_until
 
 FOLDER = Path(__file__).parent / "certificate"
@@ -79,6 +85,20 @@ def test_a_certificate_that_cannot_be_used_stops_the_start(
     assert code == 1
     assert "HONED_TLS_CERTIFICATE" in said
     assert words in said
+
+
+def test_nobody_is_asked_for_the_password_of_a_key(
+    honed_serve: Callable[..., tuple[int, str]], tmp_path: Path
+) -> None:
+    locked = tmp_path / "locked.pem"
+    key = load_pem_private_key(TLS["tls_key"].read_bytes(), password=None)
+    locked.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"secret"))
+    )
+    code, said = honed_serve(**{**TLS, "tls_key": locked})
+    assert code == 1
+    assert "the key without a password" in said
+    assert "Enter" not in said
 
 
 ACTIVATED = """
