@@ -213,9 +213,13 @@ async function inTurn(values, make) {
   return results;
 }
 
-/** Typed arrays as arrays. */
+/** As JSON can hold it: typed arrays as arrays, whole numbers of 64 bits as numbers. */
 function plain(value) {
-  return ArrayBuffer.isView(value) ? Array.from(value) : value;
+  if (typeof value === "bigint") {
+    if (!Number.isSafeInteger(Number(value))) throw new RangeError(`${value} is beyond the numbers that are exact as JSON`);
+    return Number(value);
+  }
+  return ArrayBuffer.isView(value) || Array.isArray(value) ? Array.from(value, plain) : value;
 }
 
 async function digest(bytes) {

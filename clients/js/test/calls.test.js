@@ -51,6 +51,16 @@ test("many instances are predicted in one request", async () => {
   assert.deepEqual((await bell.predict(rows(1)[0], { top: 2 })).top, predictions[0].top);
 });
 
+test("whole numbers of 64 bits are sent as numbers, and refused where those would not be exact", async () => {
+  const x = [3, 1, 4, 1, 5, 9, 2, 6];
+  const said = await bell.predict(x);
+  assert.deepEqual(await bell.predict(BigInt64Array.from(x, BigInt)), said);
+  assert.deepEqual(await bell.predict(x.map(BigInt)), said);
+  const added = await bell.addAll([{ x: Float64Array.from(x), label: 1n }]);
+  assert.equal(added.accepted + added.duplicates, 1);
+  await assert.rejects(bell.predict(new BigInt64Array(8).fill(2n ** 53n)), RangeError);
+});
+
 test("predictions come as one typed array", async () => {
   const { data, shape } = await bell.predictArray(rows(5));
   assert.ok(data instanceof Float32Array);
