@@ -208,8 +208,7 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     faults = error.errors()
     if faults and faults[0]["type"] == "json_invalid":
-        place = Problem("", f"{faults[0]['ctx']['error']}; send UTF-8 JSON")
-        return problem("invalid_input", "the body is not JSON", errors=[place])
+        return _not_json(faults[0]["ctx"]["error"])
     if isinstance(error.body, bytes):
         given = request.headers.get("content-type", "none")
         return problem(
@@ -220,6 +219,11 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     kind = field.field_info.annotation if field is not None else None
     found = problems_of(faults, error.body, kind=kind)
     return problem("invalid_input", "the request is wrong", errors=found)
+
+
+def _not_json(why: object) -> JSONResponse:
+    place = Problem("", f"{why}; send UTF-8 JSON")
+    return problem("invalid_input", "the body is not JSON", errors=[place])
 
 
 def problems_of(
@@ -269,6 +273,8 @@ def pointer(place: Iterable[Any]) -> str:
 
 async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
+    if isinstance(why := error.__cause__, (ValueError, RecursionError)):  # reading FastAPI's JSON
+        return _not_json(why if isinstance(why, ValueError) else "it is nested too deeply")
     code = OF_STATUS.get(error.status_code)
     if code is None:
         code = "invalid_input" if error.status_code < 500 else "internal"

@@ -13,7 +13,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Message
 
 from api.access.scopes import ScopedRoute
-from api.bodies.uploads import media_type, read_small
+from api.bodies.uploads import media_type, read_small, require_uncompressed
 from api.dependencies import daemon_of, known_model
 from api.errors import pointer
 from api.protocol import PRINCIPAL, READS
@@ -52,10 +52,11 @@ class Route(ScopedRoute):
         return checked
 
     async def _read(self, request: Request) -> Request:
-        """The request with its body in memory. Raises TooLarge.
+        """The request with its body in memory. Raises TooLarge and UnsupportedMediaType.
 
         It is read here because FastAPI reports any failure to read a body as bad JSON.
         """
+        require_uncompressed(request)
         max_bytes = await self.max_json_bytes(request)
         return _with_body(
             request, await read_small(request, max_bytes=max_bytes, refusal=self.too_large)

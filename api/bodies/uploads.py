@@ -74,8 +74,16 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+def require_uncompressed(request: Request) -> None:
+    """Raises UnsupportedMediaType for a body that its sender has compressed."""
+    coding = request.headers.get("content-encoding") or "identity"
+    if coding.lower() != "identity":
+        raise UnsupportedMediaType(f"the body is compressed ({coding}); send it uncompressed")
+
+
 def require_media_type(request: Request, *allowed: str) -> str:
     """The body's media type. Raises UnsupportedMediaType unless it is one of `allowed`."""
+    require_uncompressed(request)
     given = media_type(request)
     if given not in allowed:
         raise UnsupportedMediaType(

@@ -12,12 +12,12 @@ from starlette.responses import JSONResponse, Response
 
 from api import threads
 from api.access.scopes import ScopedRoute, needs
+from api.bodies.uploads import require_uncompressed
 from api.dependencies import TheDaemon
 from api.errors import STATUS
 from api.inference import near, not_loaded, read_body
 from api.openapi import DETAILS, GUARDED, PREDICTION_FAULTS, body
 from service.access.principal import Scope
-from service.errors import UnsupportedMediaType
 from service.prediction.open_inference import describe, read_request, write_answer
 
 Number = Annotated[int, Path(ge=1, lt=2**63)]
@@ -179,8 +179,7 @@ async def _infer(
     *,
     number: int | None,
 ) -> Response:
-    if request.headers.get("content-encoding", "identity").lower() != "identity":
-        raise UnsupportedMediaType("the body is compressed; send it uncompressed")
+    require_uncompressed(request)
     model = (await daemon.latest.get(name)).model
     content = await read_body(request, max_bytes=daemon.settings.prediction_body_bytes)
     text_bytes = len(content) if header_length is None else header_length

@@ -1,7 +1,8 @@
-"""Bodies that are too long, and bodies whose sender goes away."""
+"""Bodies that are too long or cannot be read, and bodies whose sender goes away."""
 
 from __future__ import annotations
 
+import gzip
 import re
 import socket
 from collections.abc import Iterator
@@ -53,6 +54,47 @@ def test_a_body_of_any_json_route_is_bounded(
             assert answer.status_code == 413, f"{method} {path}: {answer.text}"
             assert answer.json()["code"] == "too_large"
             assert str(most) in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ('{"name": "café"}'.encode("latin-1"), "can't decode byte 0xe9 in position 13"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"{", "Expecting property name"),
+    ],
+)
+def test_a_body_that_is_not_json_is_told_why(
+    served: Served, url: str, body: bytes, why: str
+) -> None:
+    for method, path in (("POST", f"{url}/triggers"), ("PATCH", f"{url}/samples/1")):
+        told = served.http.request(method, path, content=body, headers=IS_JSON)
+        assert (told.status_code, told.json()["detail"]) == (422, "the body is not JSON")
+        [fault] = told.json()["errors"]
+        assert why in fault["detail"]
+        assert "send UTF-8 JSON" in fault["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("samples", "application/json"),
+        ("samples", "text/csv"),
+        ("samples", "multipart/form-data; boundary=x"),
+        ("predict", "application/x-npz"),
+        ("jobs", "application/json"),
+    ],
+)
+def test_a_compressed_body_is_refused_as_one(
+    served: Served, url: str, path: str, kind: str
+) -> None:
+    headers = {"Content-Type": kind, "Content-Encoding": "gzip"}
+    told = served.http.post(f"{url}/{path}", content=gzip.compress(b"{}"), headers=headers)
+    assert told.status_code == 415
+    assert told.json()["detail"] == "the body is compressed (gzip); send it uncompressed"
+    plain = {**IS_JSON, "Content-Encoding": "identity"}
+    instance = {"inputs": {"x": [1, 2, 3]}}
+    assert served.http.post(f"{url}/predict", json=instance, headers=plain).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["samples/1", "samples"])
