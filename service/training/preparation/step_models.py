@@ -36,6 +36,10 @@ TOKENIZER = "tokenizer.json"
 MUCH = 600_000
 """Multiplications of a sample's step. With as many, convolutions in blocks took 0.73 to 1.0 of the
 time of matrix products if one reads a block of channels; with fewer of either 1.1."""
+NO_NORMS = (
+    "batch_norm is training, which changes nothing: what trains has no BatchNormalization, which "
+    "exporters fold into the layer before it"
+)
 OWN_LOSS = (
     "adapters do not train by a loss that the model computes itself; name a loss of Hone's, or "
     "train weights"
@@ -76,7 +80,9 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
         shutil.copyfile(task.tokenizer, Path(task.work_dir) / TOKENIZER)
     artifacts = replace(prepared.artifacts, remainder_model=None, tokenizer=tokenizer)
     chosen = read_manifest(files.manifest).choices
-    notes = (measured_choices.NOTE.format(*each) for each in chosen.items())
+    notes = [measured_choices.NOTE.format(*each) for each in chosen.items()]
+    if task.batch_norm == "training" and not _has(forward.model, "BatchNormalization"):
+        notes.append(NO_NORMS)
     return replace(prepared, artifacts=artifacts, text=text, notes=(*prepared.notes, *notes))
 
 
@@ -175,7 +181,7 @@ def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -
     block = channel_block()
     if block is None or step.batch_statistics or step.frozen:
         return None
-    if not (_has_convolutions(step.model) or _fills_blocks(forward, step, block)):
+    if not (_has(step.model, "Conv", "ConvTranspose") or _fills_blocks(forward, step, block)):
         return None
     layout, by_class = BlockLayout(block, rows=block // 2), step.by_class is not None
     made = _step(forward, task, step.loss, layout=layout, by_class=by_class)
@@ -184,8 +190,8 @@ def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -
     return replace(made, batch_statistics=False, choices=layout.choices.made)
 
 
-def _has_convolutions(model: onnx.ModelProto) -> bool:
-    return any(node.op_type in ("Conv", "ConvTranspose") for node in model.graph.node)
+def _has(model: onnx.ModelProto, *op_types: str) -> bool:
+    return any(node.op_type in op_types for node in model.graph.node)
 
 
 def _fills_blocks(forward: ForwardModel, step: StepModel, block: int) -> bool:

@@ -225,6 +225,14 @@ def test_batch_normalization_keeps_its_statistics_unless_the_batches_are_asked_f
     assert not np.allclose(exported["scale"], 1)
 
 
+def test_a_model_whose_batch_normalization_was_folded_says_that_batches_change_nothing(
+    make: Make,
+) -> None:
+    told = [make(model, batch_norm="training").notes for model in (perceptron(), normalized())]
+    assert ["no BatchNormalization" in " ".join(notes) for notes in told] == [True, False]
+    assert "no BatchNormalization" not in " ".join(make(perceptron()).notes)
+
+
 def test_huber_is_squared_up_to_one_and_straight_beyond(make: Make) -> None:
     prepared = make(perceptron(), loss="huber")
     engine = open_engine(prepared)
