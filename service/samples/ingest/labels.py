@@ -178,6 +178,9 @@ class LabelReader(Column):
         if name is None and not self._target.shape:
             return self._index[names[0]], None
         shown = repr((name or names[0])[:SHOWN_CHARACTERS])
+        if self._target.shape and self._target.num_classes is not None:
+            size = list(self._target.shape)
+            return None, f"label {shown} is one class; the model takes one at each place of {size}"
         if self._target.classes is None:
             return None, f"label {shown} is a name, but the model has no classes; send a number"
         if self._numbers is not None and not self._names_several:

@@ -125,6 +125,7 @@ COUNTS = encode(VALUES == 1)["counts"]
         ([{"label": "rim", "size": [HEIGHT, WIDTH], "counts": "~"}], "'~'"),
         ([{"label": "sky", "size": [HEIGHT, WIDTH], "counts": COUNTS}], "'ground', 'square'"),
         ({"size": [HEIGHT, WIDTH], "counts": COUNTS}, "of the label None"),
+        ("square", "'square' is one class; the model takes one at each place of"),
     ],
     ids=str,
 )
