@@ -66,7 +66,8 @@ def bar(length: int, label: str, *, show: bool = True) -> Iterator[Advance]:
         yield Lines(length, label)
         return
     label = visible(label)
-    with click.progressbar(length=length, label=label, file=sys.stderr, width=30) as moving:
+    # width 0: as wide as the terminal; a bar that is wider would fill it with lines.
+    with click.progressbar(length=length, label=label, file=sys.stderr, width=0) as moving:
         yield moving.update
 
 

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 
+import click
 import pytest
 
 from cli.progress import Lines, bar
@@ -42,13 +44,18 @@ def test_what_takes_no_time_says_nothing_in_a_pipe() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pseudo terminals are POSIX")
-def test_a_terminal_sees_the_bar_reach_its_end() -> None:
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_terminal_sees_the_bar_reach_its_end_in_one_line(columns: int) -> None:
     import pty
 
     ours, theirs = pty.openpty()
     try:
         done = subprocess.run(
-            [sys.executable, "-c", CODE], stdout=subprocess.PIPE, stderr=theirs, check=True
+            [sys.executable, "-c", CODE],
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            check=True,
+            env={**os.environ, "COLUMNS": str(columns)},
         )
         drawn = os.read(ours, 65536).decode()
     finally:
@@ -56,4 +63,5 @@ def test_a_terminal_sees_the_bar_reach_its_end() -> None:
         os.close(theirs)
     assert "Moving" in drawn
     assert "100%" in drawn
+    assert max(len(click.unstyle(line)) for line in re.split(r"[\r\n]", drawn)) <= columns
     assert done.stdout == b""
