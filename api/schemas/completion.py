@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, StringConstraints
+from pydantic import ConfigDict, Field, StringConstraints, model_validator
 
 from api.schemas.base import Body, Request, shows
 from service.completion.messages import Generate, Sampling, Suggestion
@@ -115,6 +115,13 @@ class CompletionsRequest(Generation):
     frequency_penalty: Annotated[float, Field(ge=0, le=0)] = 0
     user: str | None = None
     stream_options: dict[str, Any] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set(cls, given: Any) -> Any:
+        """Without what is null, which OpenAI's API takes for not set, as clients of it send it."""
+        is_object = isinstance(given, dict)
+        return {k: v for k, v in given.items() if v is not None} if is_object else given
 
 
 class ChoiceBody(Body):
