@@ -228,6 +228,9 @@ def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
     kept = {each.key: each.value for each in skeleton.metadata_props}
     own = {key: value for key, value in kept.items() if not key.startswith(METADATA_PREFIX)}
     onnx.helper.set_model_props(skeleton, own)
+    # Inferred shapes say that unequal parts of a SplitToSequence are equal: the runtime would give
+    # one the memory of another.
+    del skeleton.graph.value_info[:]
     onnx.save_model(skeleton, files.inference_model)
 
 

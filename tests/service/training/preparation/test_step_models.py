@@ -233,6 +233,30 @@ def test_a_model_whose_batch_normalization_was_folded_says_that_batches_change_n
     assert "no BatchNormalization" not in " ".join(make(perceptron()).notes)
 
 
+def test_unequal_parts_of_a_sequence_are_exported_so_that_they_run(
+    make: Make, tmp_path: Path
+) -> None:
+    """As PyTorch's exporter writes `split` with optimize=False. One part could be in the memory of
+    another.
+    """
+    w = np.random.default_rng(0).standard_normal((6, 4)).astype(np.float32)
+    nodes = [make_node("SplitToSequence", ["w", "sizes"], ["parts"], "split", axis=0)]
+    for place in ("first", "second"):
+        nodes += [
+            make_node("SequenceAt", ["parts", place], [f"{place}.part"], f"{place}.take"),
+            make_node("Transpose", [f"{place}.part"], [f"{place}.turned"], perm=[1, 0]),
+            make_node("MatMul", ["x", f"{place}.turned"], [f"{place}.logits"], f"{place}.product"),
+        ]
+    nodes.append(make_node("Concat", ["first.logits", "second.logits"], ["logits"], axis=1))
+    numbers = {"sizes": np.array([2, 4]), "first": np.array(0), "second": np.array(1)}
+    tensors = [from_array(array, name) for name, array in {"w": w, **numbers}.items()]
+    model = model_of(nodes, {"x": ["batch", 4]}, {"logits": ["batch", 6]}, tensors)
+    open_engine(make(model)).export(tmp_path / "model.onnx")
+    x = np.eye(4, dtype=np.float32)
+    (logits,) = open_session(tmp_path / "model.onnx", threads=1).run(None, {"x": x})
+    np.testing.assert_allclose(logits, w.T, rtol=1e-6)
+
+
 def test_huber_is_squared_up_to_one_and_straight_beyond(make: Make) -> None:
     prepared = make(perceptron(), loss="huber")
     engine = open_engine(prepared)
