@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import sys
 from importlib import import_module
 from typing import Any
@@ -67,6 +69,10 @@ COMMANDS = {
 """Each command's module, which contains it under its own name, with _ for -."""
 
 
+_OUTPUT_FAULTS = (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+"""Of an error without a file's name: that of what is printed."""
+
+
 class Commands(Group):
     """Loads a command when it is called; shows our own errors as text, not as a traceback."""
 
@@ -124,7 +130,13 @@ def main() -> None:
     """Entry point of the program."""
     if sys.platform == "win32":
         _write_utf8()
-    honed(prog_name="honed")
+    try:
+        honed(prog_name="honed")
+    except OSError as error:
+        if error.errno not in _OUTPUT_FAULTS or error.filename is not None:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what waits there is lost
+        sys.exit(f"error: cannot write the output: {error.strerror}")
 
 
 def _write_utf8() -> None:

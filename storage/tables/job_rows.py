@@ -78,7 +78,8 @@ def move_job(
     """Change a job's state within a transaction; fields: column → value."""
     job = find_job(transaction.connection, job_id)
     if to not in NEXT[from_]:
-        raise StateConflict(f"a job that is {from_.value} cannot become {to.value}")
+        already = f" and cannot become {to.value}" if to is not from_ else " already"
+        raise StateConflict(f"job {job_id} is {from_.value}{already}")
     if job.state is not from_:
         raise StateConflict(f"job {job_id} is {job.state.value}, not {from_.value}")
     if to is JobState.RUNNING and is_deleting(transaction.connection, job.model_id):

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,6 +41,20 @@ def test_a_wrong_setting_is_named_without_a_traceback(monkeypatch: pytest.Monkey
     assert result.exit_code == 1
     assert "HONED_PORT" in result.stderr
     assert "Traceback" not in result.output
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /dev/full")
+def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "honed", "--help"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr == "error: cannot write the output: No space left on device\n"
 
 
 @pytest.mark.usefixtures("clean_environment")

@@ -37,7 +37,8 @@ def test_a_job_moves_where_the_table_says_and_nowhere_else(store, add_model, sta
         assert store.jobs.move(job.id, state, to).state is to
         assert store.events.since(0, 100)[-1].type == f"job.{to.value}"
     else:
-        with pytest.raises(StateConflict, match=f"{state.value} cannot become {to.value}"):
+        words = "already" if to is state else f"and cannot become {to.value}"
+        with pytest.raises(StateConflict, match=f"job {job.id} is {state.value} {words}"):
             store.jobs.move(job.id, state, to)
         assert store.jobs.get(job.id).state is state
 
