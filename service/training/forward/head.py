@@ -113,10 +113,19 @@ def _changed(
             value.type.tensor_type.shape.dim[1].dim_value = len(ids)
         elif value.name in downstream:
             value.type.tensor_type.ClearField("shape")
-    del copy.graph.value_info[:]
+    _keep_records(copy.graph, model.graph.value_info)
     pairs = [(list(then).index(each), new) for new, each in enumerate(ids) if each in then]
     _compare(model, copy, output, pairs)
     return onnx.shape_inference.infer_shapes(copy), then
+
+
+def _keep_records(graph: onnx.GraphProto, values: Sequence[onnx.ValueInfoProto]) -> None:
+    """Forget all shapes, but not PyTorch's records of which initializers were parameters."""
+    names = {tensor.name for tensor in graph.initializer}
+    del graph.value_info[:]
+    graph.value_info.extend(value for value in values if value.name in names)
+    for value in graph.value_info:
+        value.type.tensor_type.ClearField("shape")
 
 
 def find(graph: Graph, output: str, classes: int) -> HeadLayer:

@@ -16,6 +16,7 @@ from service.training.engines import checkpoint
 from service.training.engines.manifest import read_manifest
 from service.training.errors import GraphRefused
 from service.training.forward import head, trial
+from service.training.forward.origins import recorded
 
 EXPORTS = Path(__file__).parents[1] / "graphs"
 IDS = (2, 0, 1, 3, 7)
@@ -161,6 +162,25 @@ def test_a_real_export_is_prepared_with_other_classes(
     assert (start.classes, start.fresh) == (IDS, (7,))
     inference = onnx.load_model(prepared.artifacts.inference_model)
     assert made.head.features in {name for node in inference.graph.node for name in node.input}
+
+
+def test_what_was_a_parameter_is_known_after_classes_have_changed() -> None:
+    """PyTorch's exporter records it beside shapes: here of a scale that it has given more axes."""
+    nodes: Nodes = [("Mul", ["x", "val_1"], "h", {}), ("Gemm", ["h", "w", "b"], "y", {})]
+    model = model_of(nodes, {"val_1": normal(1, 6), "w": W, "b": B}, shape=(6,))
+    model.graph.metadata_props.add(
+        key="pkg.torch.export.ExportedProgram.graph_signature",
+        value="scale: PARAMETER target='scale'\nw: PARAMETER target='w'\nb: PARAMETER target='b'",
+    )
+    for name, sizes in (("val_1", [1, 6]), ("w", [6, 4])):
+        value = helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, sizes)
+        source = "['scale']" if name == "val_1" else f"['{name}']"
+        value.metadata_props.add(key="pkg.onnxscript.optimizer.folded_from", value=source)
+        model.graph.value_info.append(value)
+
+    changed, _ = head.change(model, None, IDS)
+
+    assert recorded(changed) == recorded(model) == {"val_1": True, "w": True, "b": True}
 
 
 def test_a_head_that_does_not_train_is_refused(refuse: Callable[..., Any]) -> None:
