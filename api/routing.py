@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from math import prod
-from typing import Any
+from typing import Any, get_origin
 
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
@@ -29,7 +30,9 @@ MASK_TYPE = "image/png"
 
 
 class Route(ScopedRoute):
-    """Refuses unknown parameters, except in reads: a mistyped one of DELETE deletes too much."""
+    """Refuses unknown and repeated parameters, except in reads: a mistyped one of DELETE deletes
+    too much, and of a repeated one only the last value counts.
+    """
 
     too_large = "the JSON of this route has at most {max_bytes} bytes; send less"
 
@@ -44,7 +47,7 @@ class Route(ScopedRoute):
             return handle
 
         async def checked(request: Request) -> Response:
-            _refuse_unknown(request, self.dependant)
+            _check_query(request, self.dependant)
             if self.body_field is not None:
                 request = await self._read(request)
             return await handle(request)
@@ -126,22 +129,24 @@ def _with_body(request: Request, content: bytes) -> Request:
     return Request(request.scope, receive)
 
 
-def _refuse_unknown(request: Request, dependant: Dependant) -> None:
-    """Raises InvalidInput for query parameters that the route does not have."""
+def _check_query(request: Request, dependant: Dependant) -> None:
+    """Raises InvalidInput for parameters that the route does not have, or that are repeated."""
     if not request.scope["query_string"]:
         return
-    known = sorted(set(_query_names(dependant)))
-    there_are = f"there are {', '.join(known)}" if known else "this route takes none"
-    problems = [
-        Problem(pointer(("query", name)), f"there is no such parameter; {there_are}")
-        for name in request.query_params
-        if name not in known
-    ]
+    known = dict(_query_types(dependant))
+    there_are = f"there are {', '.join(sorted(known))}" if known else "this route takes none"
+    problems = []
+    for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
+        place = pointer(("query", name))
+        if name not in known:
+            problems.append(Problem(place, f"there is no such parameter; {there_are}"))
+        elif times > 1 and get_origin(known[name]) is not tuple:
+            problems.append(Problem(place, f"is given {times} times, and takes one value"))
     if problems:
         raise InvalidInput("the query is wrong; nothing was changed", problems=problems)
 
 
-def _query_names(dependant: Dependant) -> Iterator[str]:
-    yield from (parameter.alias for parameter in dependant.query_params)
+def _query_types(dependant: Dependant) -> Iterator[tuple[str, object]]:
+    yield from ((each.alias, each.field_info.annotation) for each in dependant.query_params)
     for below in dependant.dependencies:
-        yield from _query_names(below)
+        yield from _query_types(below)

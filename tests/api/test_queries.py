@@ -68,6 +68,15 @@ def test_a_mistyped_filter_deletes_nothing_and_the_right_ones_are_named(
     assert stored(served, url) == before
 
 
+def test_a_repeated_filter_deletes_nothing(served: Served, url: str) -> None:
+    before = stored(served, url)
+
+    answer = served.http.delete(f"{url}/samples", params={"label": [0, 1], "split": "train"})
+
+    assert faults(answer) == {"/query/label": "is given 2 times, and takes one value"}
+    assert stored(served, url) == before
+
+
 def test_a_mistyped_split_stores_nothing(served: Served, url: str) -> None:
     before = stored(served, url)
 
