@@ -50,6 +50,8 @@ def test_the_last_day_is_drawn_against_its_limits(
     heat = day.get_by_role("img", name=re.compile("^Temperature over 24 hours"))
     assert heat.locator("polyline").count() == 2, "a gap is no line"
     assert heat.locator("line.limit").count() == 2
+    keys = day.locator(".strip-keys span")
+    assert keys.evaluate_all("all => all.every(it => it.scrollHeight <= it.clientHeight)")
     memory = day.get_by_role("img", name=MEMORY)
     memory.focus()
     page.keyboard.press("ArrowLeft")
