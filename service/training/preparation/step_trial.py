@@ -130,16 +130,21 @@ def _run(
     """A batch, its outputs, and the sums of what its first row and the others give alone, if rows
     may be independent: of the loss and the gradients, which come first.
     """
+    own = 1 + len(step.parameters)
+    tried = []
     for flag in (True, False):
         feeds = trial_feeds(step, forward, flag=flag)
         whole = session.run(None, feeds)
-        if np.isfinite(whole[0]):
+        if all(np.isfinite(each).all() for each in whole[:own]):
             break
+        tried.append((feeds, whole))
+    else:
+        feeds, whole = max(tried, key=lambda each: bool(np.isfinite(each[1][0])))
     fixed = {LOSS_SCALE, *step.parameters, *step.updated, *step.loss.label_tensors, *step.frozen}
     sums: list[Array] = []
     for part in () if step.batch_statistics else (slice(1), slice(1, ROWS)):
         alone = {name: x if name in fixed else x[part] for name, x in feeds.items()}
-        found = session.run(None, alone)[: 1 + len(step.parameters)]
+        found = session.run(None, alone)[:own]
         sums = [a + b for a, b in zip(sums, found, strict=True)] if sums else found
     return feeds, whole, sums
 

@@ -138,6 +138,27 @@ def test_a_step_that_jobs_cannot_run_is_refused(forward: ForwardModel, tmp_path:
         run_as_jobs_do(files, feeds)
 
 
+def test_masks_of_the_meaning_that_gives_gradients_are_tried(tmp_path: Path) -> None:
+    nodes = [
+        make_node("MatMul", ["x", "w"], ["h"], "product"),
+        make_node("Relu", ["h"], ["r"], "relu"),
+        make_node("Exp", ["h"], ["e"], "exp"),
+        make_node("Where", ["mask", "r", "e"], ["c"], "choice"),
+        make_node("Sqrt", ["c"], ["logits"], "root"),  # whose slope at 0 is infinite
+    ]
+    rng = np.random.default_rng(0)
+    w = from_array(rng.normal(size=(6, CLASSES)).astype(np.float32), "w")
+    model = model_of(
+        nodes, {"x": ["batch", 6], "mask": ["batch", 1]}, {"logits": ["batch", 3]}, [w]
+    )
+    model.graph.input[1].type.tensor_type.elem_type = onnx.TensorProto.BOOL
+    onnx.save_model(model, tmp_path / "model.onnx")
+    asked = Prepare(str(tmp_path / "model.onnx"), "forward", str(tmp_path), "cross_entropy")
+    forward = read(tmp_path / "model.onnx", asked)
+    step = build_step(forward.model, loss=Loss("cross_entropy"), parameters=forward.trainable)
+    assert run_as_it_is(step, forward).rows_are_independent
+
+
 @pytest.mark.parametrize(("longest", "tried"), [(3000, 24), (7, 7)])
 def test_a_step_of_texts_is_tried_on_short_ones(tmp_path: Path, longest: int, tried: int) -> None:
     path = tmp_path / "decoder.onnx"
