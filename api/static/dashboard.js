@@ -1821,16 +1821,17 @@ function historyView(app, rules) {
 }
 function filled2(app, told5, rules) {
   const count2 = told5.eligible.length;
-  const columns = Math.max(1, Math.floor((app.width + GAP) / (NARROWEST + GAP)));
+  const width = app.widthOf("history");
+  const columns = Math.max(1, Math.floor((width + GAP) / (NARROWEST + GAP)));
   const at = app.state.hover?.chart === CHART ? Math.round(app.state.hover.step) : null;
-  const frame = (width) => ({ told: told5, count: count2, width, at, x: linear({ low: 0, high: count2 }, { low: 0, high: width }) });
+  const frame = (wide) => ({ told: told5, count: count2, width: wide, at, x: linear({ low: 0, high: count2 }, { low: 0, high: wide }) });
   const shown2 = limitsOf(rules).filter(({ signal }) => told5.signals[signal]?.values.some((value) => value !== null));
-  const column = frame(Math.floor((app.width - GAP * (columns - 1)) / columns));
+  const column = frame(Math.floor((width - GAP * (columns - 1)) / columns));
   return h(
     "div",
     { class: "history", "data-key": "history" },
     h("p", { class: "quiet", "data-key": "summary" }, summary(told5, at)),
-    drawing(app, frame(app.width), STRIP_HEIGHT, `When training was allowed: ${allowed(told5)}`, strip(frame(app.width))),
+    drawing(app, frame(width), STRIP_HEIGHT, `When training was allowed: ${allowed(told5)}`, strip(frame(width))),
     legend(),
     h("div", { class: "signals" }, shown2.map((limited) => signalView(app, column, limited)))
   );

@@ -15,6 +15,7 @@ from support import Served, wait_until
 from storage.records.jobs import DeviceMinute
 from storage.store import Store
 
+AS_WIDE = "it => Math.abs(it.getAttribute('width') - it.closest('figure').clientWidth) < 8"
 MEMORY = re.compile("^Free memory over 24 hours: from .* to .*, limit 128 MiB$")
 
 
@@ -56,6 +57,8 @@ def test_the_last_day_is_drawn_against_its_limits(
     memory.focus()
     page.keyboard.press("ArrowLeft")
     day.get_by_text(re.compile("training was allowed; trained 0 s of 5 min 0 s$")).wait_for()
+    page.set_viewport_size({"width": 1200, "height": 800})
+    wait_until(lambda: memory.evaluate(AS_WIDE), "a chart that fills its column")
     page.set_viewport_size({"width": 390, "height": 800})
     wait_until(lambda: page.evaluate("document.documentElement.scrollWidth") <= 390, "a fit")
 

@@ -36,16 +36,17 @@ export function historyView(app: App, rules: Policy): HTMLElement {
 
 function filled(app: App, told: DeviceHistory, rules: Policy): Child {
   const count = told.eligible.length;
-  const columns = Math.max(1, Math.floor((app.width + GAP) / (NARROWEST + GAP)));
+  const width = app.widthOf("history");
+  const columns = Math.max(1, Math.floor((width + GAP) / (NARROWEST + GAP)));
   const at = app.state.hover?.chart === CHART ? Math.round(app.state.hover.step) : null;
-  const frame = (width: number): Frame => ({ told, count, width, at, x: linear({ low: 0, high: count }, { low: 0, high: width }) });
+  const frame = (wide: number): Frame => ({ told, count, width: wide, at, x: linear({ low: 0, high: count }, { low: 0, high: wide }) });
   const shown = limitsOf(rules).filter(({ signal }) => told.signals[signal]?.values.some((value) => value !== null));
-  const column = frame(Math.floor((app.width - GAP * (columns - 1)) / columns));
+  const column = frame(Math.floor((width - GAP * (columns - 1)) / columns));
   return h(
     "div",
     { class: "history", "data-key": "history" },
     h("p", { class: "quiet", "data-key": "summary" }, summary(told, at)),
-    drawing(app, frame(app.width), STRIP_HEIGHT, `When training was allowed: ${allowed(told)}`, strip(frame(app.width))),
+    drawing(app, frame(width), STRIP_HEIGHT, `When training was allowed: ${allowed(told)}`, strip(frame(width))),
     legend(),
     h("div", { class: "signals" }, shown.map((limited) => signalView(app, column, limited))),
   );
