@@ -65,27 +65,23 @@ class Trial(Struct, frozen=True):
 
 
 def run_as_it_is(step: StepModel, forward: ForwardModel) -> Trial:
-    """Run a step as it was built, which takes a fifth of the time to open of what the runtime
-    makes of it.
+    """Run a step as it was built, before the runtime optimizes it.
 
     Raises GraphRefused with the runtime's message if it does not run, or if its loss is not finite.
     """
+    names = (LOSS, *step.gradients)
     with _refusing():
         session = trial.session(step.model)
-        feeds, whole, sums = _run(session, step, forward)
-    if not np.isfinite(whole[0]):
+        feeds, results = _run(session, step, forward, names)
+        sums = {} if step.batch_statistics else _sums(session, step, feeds, names)
+    if not np.isfinite(results[LOSS]):
         raise refuse(
             PLACE,
             "one step on small random inputs gave a loss that is not a number; "
             "check the weights and the loss",
         )
-    names = [each.name for each in session.get_outputs()]
-    found = dict(zip(names, whole, strict=True))
-    return Trial(
-        feeds,
-        {name: found[name] for name in (LOSS, *step.gradients)},
-        bool(sums) and all(_equal(*each) for each in zip(whole, sums, strict=False)),
-    )
+    adds_up = bool(sums) and all(_equal(results[name], sums[name]) for name in names)
+    return Trial(feeds, results, adds_up)
 
 
 def run_as_jobs_do(files: Files, feeds: Feeds) -> None:
@@ -125,28 +121,28 @@ def _results(session: Any, known: Feeds) -> Feeds:
 
 
 def _run(
-    session: Any, step: StepModel, forward: ForwardModel
-) -> tuple[Feeds, list[Array], list[Array]]:
-    """A batch, its outputs, and the sums of what its first row and the others give alone, if rows
-    may be independent: of the loss and the gradients, which come first.
-    """
-    own = 1 + len(step.parameters)
+    session: Any, step: StepModel, forward: ForwardModel, names: Sequence[str]
+) -> tuple[Feeds, Feeds]:
+    """A batch and its results of these names, if possible one whose results are finite."""
     tried = []
     for flag in (True, False):
         feeds = trial_feeds(step, forward, flag=flag)
-        whole = session.run(None, feeds)
-        if all(np.isfinite(each).all() for each in whole[:own]):
-            break
-        tried.append((feeds, whole))
-    else:
-        feeds, whole = max(tried, key=lambda each: bool(np.isfinite(each[1][0])))
+        results = dict(zip(names, session.run([*names], feeds), strict=True))
+        if all(np.isfinite(each).all() for each in results.values()):
+            return feeds, results
+        tried.append((feeds, results))
+    return max(tried, key=lambda each: bool(np.isfinite(each[1][LOSS])))
+
+
+def _sums(session: Any, step: StepModel, feeds: Feeds, names: Sequence[str]) -> Feeds:
+    """Of the results for each row alone; one row's at a time is kept."""
     fixed = {LOSS_SCALE, *step.parameters, *step.updated, *step.loss.label_tensors, *step.frozen}
-    sums: list[Array] = []
-    for part in () if step.batch_statistics else (slice(1), slice(1, ROWS)):
-        alone = {name: x if name in fixed else x[part] for name, x in feeds.items()}
-        found = session.run(None, alone)[:own]
-        sums = [a + b for a, b in zip(sums, found, strict=True)] if sums else found
-    return feeds, whole, sums
+    sums: Feeds = dict.fromkeys(names, np.float32(0))
+    for row in range(ROWS):
+        alone = {name: x if name in fixed else x[row : row + 1] for name, x in feeds.items()}
+        for name, each in zip(names, session.run([*names], alone), strict=True):
+            sums[name] = sums[name] + each
+    return sums
 
 
 def trial_feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:

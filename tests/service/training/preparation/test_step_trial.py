@@ -159,8 +159,8 @@ def test_masks_of_the_meaning_that_gives_gradients_are_tried(tmp_path: Path) -> 
     assert run_as_it_is(step, forward).rows_are_independent
 
 
-@pytest.mark.parametrize(("longest", "tried"), [(3000, 24), (7, 7)])
-def test_a_step_of_texts_is_tried_on_short_ones(tmp_path: Path, longest: int, tried: int) -> None:
+@pytest.mark.parametrize(("longest", "taken"), [(3000, 24), (7, 7)])
+def test_a_step_of_texts_is_tried_on_short_ones(tmp_path: Path, longest: int, taken: int) -> None:
     path = tmp_path / "decoder.onnx"
     path.write_bytes(decoder(64, positions=longest))
     text = {"kind": "text", "max_tokens": longest}
@@ -169,5 +169,5 @@ def test_a_step_of_texts_is_tried_on_short_ones(tmp_path: Path, longest: int, tr
     step = build_step(forward.model, loss=Loss("causal_lm"), parameters=forward.trainable)
     feeds = trial_feeds(step, forward, flag=True)
     fed = {feeds[name].shape for name in ("input_ids", "attention_mask", step.target)}
-    assert fed == {(3, tried)}
+    assert fed == {(3, taken)}
     assert run_as_it_is(step, forward).rows_are_independent
