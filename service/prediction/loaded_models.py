@@ -10,7 +10,7 @@ import numpy as np
 from msgspec import Struct
 
 from service.prediction.errors import ModelNotLoadable, PredictionFailed
-from service.prediction.frames import Tensors
+from service.prediction.frames import Array, Tensors
 from service.training.engines.runtime import LOAD_ERRORS, open_session
 from storage.disk.digest import sha256_of
 
@@ -23,7 +23,17 @@ class LoadedModel(Struct, frozen=True, eq=False, weakref=True):
     size_bytes: int
 
     def run(self, inputs: Tensors) -> Tensors:
-        """Every output by name. Raises PredictionFailed."""
+        """Every output by name. Raises PredictionFailed.
+
+        A file with a fixed batch, such as version 1 may be, gets that many rows at a time.
+        """
+        count, size = len(next(iter(inputs.values()))), _fixed_batch(self.session)
+        if size is None or count in (0, size):
+            return self._run(inputs)
+        parts = [self._run(_rows(inputs, start, size)) for start in range(0, count, size)]
+        return {name: _joined([part[name] for part in parts], count) for name in parts[0]}
+
+    def _run(self, inputs: Tensors) -> Tensors:
         try:
             values = self.session.run(None, dict(inputs))
         except LOAD_ERRORS as error:
@@ -77,3 +87,21 @@ class LoadedModels:
             or sum(held.size_bytes for held in self._held.values()) > self._max_bytes
         ):
             self._held.popitem(last=False)
+
+
+def _fixed_batch(session: Any) -> int | None:
+    """The size of axis 0 of every input, None if it is free."""
+    sizes = {each.shape[0] if each.shape else None for each in session.get_inputs()}
+    size = sizes.pop() if len(sizes) == 1 else None
+    return size if isinstance(size, int) and size > 0 else None
+
+
+def _rows(inputs: Tensors, start: int, size: int) -> Tensors:
+    """`size` rows; beyond the end the last one is repeated."""
+    at = np.arange(start, start + size)
+    return {name: value.take(at, axis=0, mode="clip") for name, value in inputs.items()}
+
+
+def _joined(parts: list[Array], count: int) -> Array:
+    """The first `count` rows. An output without a batch axis is that of the first part."""
+    return np.concatenate(parts)[:count] if parts[0].ndim else parts[0]

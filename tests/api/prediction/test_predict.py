@@ -57,6 +57,19 @@ def test_one_instance_and_npz_get_the_same_answers(served: Served, fruit: bytes)
     assert zipped["predictions"] == batch
 
 
+def test_a_file_with_a_fixed_batch_predicts_any_number_of_instances(served: Served) -> None:
+    model = onnx.load_model_from_string(mlp(8, 16, 3))
+    for value in (model.graph.input[0], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_value = 2
+    served.register("pairs", model.SerializeToString())
+
+    predictions = ask(served, "pairs", *X).json()["predictions"]
+
+    probabilities = softmax(expected(mlp(8, 16, 3), X))
+    for prediction, right in zip(predictions, probabilities, strict=True):
+        assert prediction["probabilities"] == pytest.approx(right, abs=1e-5)
+
+
 def test_binary_cross_entropy_gives_probabilities(served: Served) -> None:
     model = mlp(8, 4)
     served.register("tags", model, loss="bce_with_logits")
