@@ -171,8 +171,8 @@ def insert_rows(
     *,
     constant: Mapping[str, Any] = MappingProxyType({}),
     on_conflict: str = "",
-) -> int:
-    """Insert rows, many per statement, which takes a third less time than one; returns how many.
+) -> None:
+    """Insert rows, many per statement, which takes a third less time than one.
 
     constant: columns whose value all rows share, bound once per statement.
     """
@@ -181,15 +181,14 @@ def insert_rows(
     names = ", ".join((*constant, *columns))
     one = f"INSERT INTO {table} ({names}) VALUES {row}"  # noqa: S608 - our own names
     many = one + f", {row}" * (_ROWS_A_STATEMENT - 1)
-    inserted, rows = 0, iter(rows)
+    rows = iter(rows)
     while batch := list(islice(rows, _ROWS_A_STATEMENT)):
         if len(batch) == _ROWS_A_STATEMENT:
             values = [*constant.values(), *chain.from_iterable(batch)]
-            inserted += connection.execute(f"{many} {on_conflict}", values).rowcount
+            connection.execute(f"{many} {on_conflict}", values)
         else:
             last = ((*constant.values(), *each) for each in batch)
-            inserted += connection.executemany(f"{one} {on_conflict}", last).rowcount
-    return inserted
+            connection.executemany(f"{one} {on_conflict}", last)
 
 
 class Readers:

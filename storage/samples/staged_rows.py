@@ -39,7 +39,10 @@ _TABLES = (
 )
 _CLEAR = ("DELETE FROM staged", "DELETE FROM dropped", "DELETE FROM labelled")
 _GIVEN = ("n", "sha256", "start", "length", "label")
-_FIRST_OF_A_KEY = "ON CONFLICT (key) WHERE key IS NOT NULL DO NOTHING"
+_FIRST_OF_A_KEY = """
+ON CONFLICT (key) WHERE key IS NOT NULL DO UPDATE SET label = excluded.label
+WHERE label IS NULL AND sha256 = excluded.sha256
+"""
 _KNOWN_KEYS = f"""
 SELECT taken.key, samples.id, coalesce(quarantine, '') LIKE '{DAMAGED}%' AS is_damaged, owner,
   iif(label IS NULL, sha256, NULL) AS unlabelled_digest
@@ -94,7 +97,8 @@ class SmallTables:
 
 
 class StagedRows:
-    """Rows by ordinal; of rows with the same key the first stays.
+    """Rows by ordinal; of rows with the same key the first stays, with the label of another if it
+    has none and the inputs are equal.
 
     keys_of_damaged: keys of damaged stored samples, to be taken from them.
 
@@ -106,7 +110,7 @@ class StagedRows:
         self._folder = folder
         self._small = small
         self._path: Path | None = None
-        self._count = self._label_bytes = 0
+        self._added = self._label_bytes = 0
         self._beginnings = bytearray()
         self._keyed = self._conflicting = self._closed = False
         self.keys_of_damaged: list[str] = []
@@ -127,13 +131,14 @@ class StagedRows:
         Raises StorageFull.
         """
         self._label_bytes += label_bytes
-        are_few = self._count + len(digests) <= FEW_ROWS and self._label_bytes <= _FEW_BYTES
+        self._added += len(digests)
+        are_few = self._added <= FEW_ROWS and self._label_bytes <= _FEW_BYTES
         if self._path is None and not are_few:
             self._move_to_file()
         self._keyed = self._keyed or keyed
         on_conflict = _FIRST_OF_A_KEY if self._keyed else ""
         with translated():
-            self._count += insert_rows(
+            insert_rows(
                 self._connection, "staged", (*_GIVEN, *columns), rows, on_conflict=on_conflict
             )
         if len(self._beginnings) <= _BEGINNINGS_BYTES:
@@ -194,7 +199,6 @@ class StagedRows:
         """Drop a row that equals a stored sample or another row, and keep its key for that one."""
         self._execute("INSERT INTO dropped VALUES (?, ?, ?, ?)", (n, stored, of, key))
         self._execute("DELETE FROM staged WHERE n = ?", (n,))
-        self._count -= 1
 
     def conflict(self, n: int, *, split: str | None) -> None:
         """Mark a row whose label contradicts its twins'; without a split it gets theirs."""
@@ -230,7 +234,7 @@ class StagedRows:
 
     def count(self) -> int:
         """The number of remaining rows."""
-        return self._count
+        return int(self._connection.execute("SELECT count(*) FROM staged").fetchone()[0])
 
     def conflicts(self) -> int:
         """How many of those contradict a twin's label."""

@@ -101,6 +101,16 @@ def test_an_unlabelled_sample_sent_again_under_its_keys_takes_the_label(
     assert labels(store, model) == [7, None]  # the label of other inputs is not theirs
 
 
+@pytest.mark.parametrize("keep", [True, False])
+def test_a_key_twice_in_an_upload_keeps_the_label(store, model, record_of, keep):
+    with store.samples.stage(model.id, 16, keep_duplicates=keep) as staging:
+        records = b"".join(map(record_of, [1, 1, 1, 2, 3]))
+        staging.add(records, [None, 7, 8, None, 9], key=["a", "a", "a", "b", "b"])
+        done = staging.commit()
+    assert (done.accepted, done.duplicates) == (2, 3)
+    assert labels(store, model) == [7, None]  # the label of other inputs is not theirs
+
+
 def test_an_unlabelled_twin_of_the_same_upload_takes_the_label(store, model, send):
     assert send([1, 1], [None, 4]).duplicates == 1
     assert labels(store, model) == [4]
