@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query, Request
 
-from api.schemas import Page
+from api.schemas.base import Page
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from storage.errors import Problem

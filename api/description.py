@@ -12,10 +12,11 @@ from pydantic import BaseModel, TypeAdapter
 
 from api.access.scopes import need_of
 from api.openapi import BODY_FAULTS, SCHEMAS, answers
-from api.schemas import ModelSpecBody, ProblemBody
+from api.schemas.base import ProblemBody
 from api.schemas.device import EXAMPLE_POLICY
 from api.schemas.diagnosis import DiagnosisSpecBody
 from api.schemas.federation import Personalization, RoundRequest
+from api.schemas.models import ModelSpecBody
 from api.schemas.upgrades import UpgradeCheckBody, UpgradeSpecBody
 from api.security import OPEN_PATHS
 from service.access.principal import SCOPES

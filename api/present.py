@@ -6,8 +6,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import asdict
 
-from api import schemas
 from api.schemas.access import AuditBody, NewTokenBody, TokenBody
+from api.schemas.base import DamageBody
+from api.schemas.jobs import CheckpointBody, JobBody
+from api.schemas.models import ModelBody
 from api.schemas.samples import (
     BaseSetBody,
     DeletionBody,
@@ -17,6 +19,7 @@ from api.schemas.samples import (
     SampleBody,
     SamplesAccepted,
 )
+from api.schemas.versions import AliasBody, VariantBody, VersionBody
 from service.access.principal import Principal, Scope
 from service.federation.consent import consent_of
 from service.models.promotion.policy import gate_policy
@@ -35,9 +38,9 @@ from storage.records.versions import Checkpoint, Version
 from storage.samples.stats import LabelCount as CountOfLabel
 
 
-def model(row: Model) -> schemas.ModelBody:
+def model(row: Model) -> ModelBody:
     """A model."""
-    return schemas.ModelBody.of(
+    return ModelBody.of(
         row,
         inputs=row.signature.inputs,
         target=row.signature.target,
@@ -102,31 +105,31 @@ def deletion(done: Deletion) -> DeletionBody:
     return DeletionBody.of(done, job=job(done.job) if done.job is not None else None)
 
 
-def job(row: Job) -> schemas.JobBody:
+def job(row: Job) -> JobBody:
     """A job."""
-    return schemas.JobBody.of(row, hyperparameters={**row.hyperparameters, "from": row.start})
+    return JobBody.of(row, hyperparameters={**row.hyperparameters, "from": row.start})
 
 
-def checkpoint(row: Checkpoint, of: Model) -> schemas.CheckpointBody:
+def checkpoint(row: Checkpoint, of: Model) -> CheckpointBody:
     """A checkpoint of a model."""
-    return schemas.CheckpointBody.of(row, model=of.name)
+    return CheckpointBody.of(row, model=of.name)
 
 
-def damage(known: Damage) -> schemas.DamageBody | None:
+def damage(known: Damage) -> DamageBody | None:
     """The known damage, if any."""
-    return schemas.DamageBody.of(known) if known else None
+    return DamageBody.of(known) if known else None
 
 
-def version(row: Version) -> schemas.VersionBody:
+def version(row: Version) -> VersionBody:
     """A version."""
-    variants = [schemas.VariantBody.of(each, variant=each.name) for each in row.variants]
-    return schemas.VersionBody.of(row, classes=row.target.classes, variants=variants)
+    variants = [VariantBody.of(each, variant=each.name) for each in row.variants]
+    return VersionBody.of(row, classes=row.target.classes, variants=variants)
 
 
-def alias(named: tuple[str, int]) -> schemas.AliasBody:
+def alias(named: tuple[str, int]) -> AliasBody:
     """An alias and the number of its version."""
     name, version_number = named
-    return schemas.AliasBody(alias=name, version=version_number)
+    return AliasBody(alias=name, version=version_number)
 
 
 def token(row: Token) -> TokenBody:

@@ -16,7 +16,6 @@ from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
 from api.openapi import open_answers
 from api.protocol import PRINCIPAL
 from api.routing import Route
-from api.schemas import Page
 from api.schemas.access import (
     AuditBody,
     CodeBody,
@@ -26,7 +25,7 @@ from api.schemas.access import (
     TokenPatch,
     TokenRequest,
 )
-from api.schemas.base import Time
+from api.schemas.base import Page, Time
 from service.access.principal import Scope
 from storage.records.access import AuditFilter, EntryKind, Limits
 

@@ -11,7 +11,9 @@ from api import present
 from api.access.scopes import needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, page
 from api.routing import Route
-from api.schemas import AliasBody, AliasTarget, ModelBody, Page, VersionBody
+from api.schemas.base import Page
+from api.schemas.models import ModelBody
+from api.schemas.versions import AliasBody, AliasTarget, VersionBody
 from service.access.principal import Scope
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["aliases"], route_class=Route)

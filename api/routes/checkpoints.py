@@ -13,7 +13,8 @@ from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.files import file_answer
 from api.routing import Route
-from api.schemas import CheckpointBody, CheckpointPatch, Page
+from api.schemas.base import Page
+from api.schemas.jobs import CheckpointBody, CheckpointPatch
 from service.access.principal import Scope
 from storage.store import Store
 from storage.versions.checkpoints import no_checkpoint

@@ -14,7 +14,7 @@ from api.bodies.uploads import require_media_type
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import body
 from api.routing import Route
-from api.schemas import Page
+from api.schemas.base import Page
 from api.schemas.samples import DriftBody, DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
 from service.access.principal import Scope
 from service.samples.ingest.intake import UploadOptions

@@ -12,7 +12,6 @@ from api.access.scopes import needs
 from api.dependencies import TheDaemon
 from api.protocol import ENDS
 from api.routing import Route
-from api.schemas import BlockerBody
 from api.schemas.device import (
     DeviceBody,
     DeviceHistoryBody,
@@ -23,6 +22,7 @@ from api.schemas.device import (
     SnoozeRequest,
     VerdictBody,
 )
+from api.schemas.jobs import BlockerBody
 from service.access.principal import Scope
 from service.device import Moment, Reading
 from service.errors import InvalidInput, NoSession

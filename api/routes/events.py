@@ -14,7 +14,7 @@ from starlette.types import Scope as AsgiScope
 from api.access.scopes import ScopedRoute, ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
 from api.protocol import ABORT
-from api.schemas import EventBody, Page
+from api.schemas.base import EventBody, Page
 from api.waiting import client_of
 from service.access.principal import Scope
 from service.daemon import Daemon

@@ -10,7 +10,7 @@ from api import present
 from api.access.scopes import ScopedRoute
 from api.dependencies import TheDaemon
 from api.openapi import open_answers
-from api.schemas import Health, Readiness, RestoredBody
+from api.schemas.base import Health, Readiness, RestoredBody
 from service.daemon import Daemon
 from service.samples.disk_reserve import require_room
 from storage.errors import StorageFull

@@ -12,8 +12,16 @@ from api import present
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.routing import Route
-from api.schemas import JobBody, JobRequest, MetricPointBody, Page, ResumeRequest, State
-from api.schemas.jobs import JobLogBody, LogLineBody
+from api.schemas.base import Page
+from api.schemas.jobs import (
+    JobBody,
+    JobLogBody,
+    JobRequest,
+    LogLineBody,
+    MetricPointBody,
+    ResumeRequest,
+    State,
+)
 from service.access.principal import Scope
 from service.jobs import enqueue
 from storage.records.jobs import JobState

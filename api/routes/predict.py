@@ -20,7 +20,7 @@ from api.inference import NOT_LOADED, accepted, near, not_loaded, read_body
 from api.openapi import PREDICTION_FAULTS, body
 from api.routes.uploads import BINARY
 from api.routing import MASK_TYPE, Route
-from api.schemas import PredictionsBody
+from api.schemas.versions import PredictionsBody
 from service.access.principal import Scope
 from service.daemon import Daemon
 from service.errors import InvalidInput

@@ -28,8 +28,8 @@ from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon, TheModel, TheStore
 from api.openapi import body
 from api.routing import Route
-from api.schemas import ReferenceBody
 from api.schemas.samples import BaseSetBody, BaseSetChanged, BaseSetRemoved
+from api.schemas.versions import ReferenceBody
 from service.access.principal import Scope
 from service.daemon import Daemon
 from service.samples.base_set import first_of, read_base_set, remove_base_set, require_labels

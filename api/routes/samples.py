@@ -23,7 +23,7 @@ from api.dependencies import (
     page,
 )
 from api.routing import MASK_TYPE, LabelRoute
-from api.schemas import Page
+from api.schemas.base import Page
 from api.schemas.samples import (
     DeletionBody,
     SampleBody,

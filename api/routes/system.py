@@ -11,7 +11,7 @@ from api import present
 from api.access.scopes import needs
 from api.dependencies import TheDaemon
 from api.routing import Route
-from api.schemas import VerificationBody
+from api.schemas.base import VerificationBody
 from api.schemas.device import BackupBody, CheckBody, SystemBody
 from service.access.principal import Scope
 from service.daemon import Daemon

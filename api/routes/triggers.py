@@ -10,7 +10,7 @@ from fastapi import APIRouter, Path, Response
 from api.access.scopes import needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.routing import Route
-from api.schemas import Page
+from api.schemas.base import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
 from service.access.principal import Scope
 from service.models.hyperparameters import check_hyperparameters

@@ -18,8 +18,8 @@ from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after
 from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
 from api.openapi import KNOWN, file_answers
 from api.routes.models.presenting import comparison_body
-from api.schemas import Page, VersionBody
-from api.schemas.versions import ComparisonBody
+from api.schemas.base import Page
+from api.schemas.versions import ComparisonBody, VersionBody
 from api.waiting import client_of
 from service.access.principal import Scope
 from service.daemon import Daemon

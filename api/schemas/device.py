@@ -7,8 +7,8 @@ from typing import Any, Literal, get_type_hints
 
 from pydantic import ConfigDict, Field, JsonValue
 
-from api.schemas import BlockerBody, JobHyperparameters, Priority, Request, Text
-from api.schemas.base import Body, Name, Time, shows, with_fields
+from api.schemas.base import Body, Name, Request, Text, Time, shows, with_fields
+from api.schemas.jobs import BlockerBody, JobHyperparameters, Priority
 from service.installation.checks import Check
 from service.policy import Policy
 from service.policy.judge import LONGEST_SNOOZE

@@ -8,8 +8,9 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from api.bodies.columns import IN_PATCH
-from api.schemas import FaultBody, JobBody, Request, SampleCountsBody
-from api.schemas.base import Body, shows, with_fields
+from api.schemas.base import Body, FaultBody, Request, shows, with_fields
+from api.schemas.jobs import JobBody
+from api.schemas.models import SampleCountsBody
 from storage.records.samples import Sample
 
 OrdinarySplit = Literal["train", "validation"]

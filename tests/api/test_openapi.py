@@ -16,7 +16,7 @@ import onnxruntime
 import pytest
 from support import Served, blobs, mlp
 
-from api.schemas import ModelSpecBody
+from api.schemas.models import ModelSpecBody
 from service.access.principal import EVERY_SCOPE
 from service.policy import Policy
 from service.policy.policy import LEVELS

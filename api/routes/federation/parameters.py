@@ -24,8 +24,8 @@ from api.openapi import KNOWN, body
 from api.protocol import AUDIT_FACTS
 from api.routes.federation.presenting import figures
 from api.routing import Route
-from api.schemas import JobBody
 from api.schemas.federation import MeasuredBody, Personalization
+from api.schemas.jobs import JobBody
 from api.waiting import unless_gone
 from service.access.principal import Principal, Scope
 from service.errors import InvalidInput

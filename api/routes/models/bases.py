@@ -20,7 +20,7 @@ from api.routes.models.registration import (
     wrong_form,
 )
 from api.routing import Route
-from api.schemas import JobBody
+from api.schemas.jobs import JobBody
 from api.schemas.models import Adapters
 from api.schemas.upgrades import ModelBaseBody
 from api.waiting import unless_gone

@@ -14,14 +14,8 @@ from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after
 from api.files import REVALIDATE, file_answer
 from api.openapi import file_answers
 from api.routing import Route
-from api.schemas import (
-    ClassBody,
-    ClassMerge,
-    ClassNamed,
-    ModelBody,
-    ModelPatch,
-    Page,
-)
+from api.schemas.base import Page
+from api.schemas.models import ClassBody, ClassMerge, ClassNamed, ModelBody, ModelPatch
 from service.access.principal import Scope
 from service.daemon import Daemon
 from service.models import updates as model_updates

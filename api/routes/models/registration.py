@@ -17,8 +17,8 @@ from api.dependencies import TheDaemon
 from api.openapi import body
 from api.routes.models.presenting import diagnosis_body
 from api.routing import Route
-from api.schemas import Adapters, LoraSettings, LossOutput, ModelBody, ModelSpecBody
 from api.schemas.diagnosis import DiagnosisBody, DiagnosisSpecBody
+from api.schemas.models import Adapters, LoraSettings, LossOutput, ModelBody, ModelSpecBody
 from api.waiting import unless_gone
 from service.access.principal import Scope
 from service.daemon import Daemon

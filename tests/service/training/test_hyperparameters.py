@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import fields
 from pydantic import ValidationError
 
-from api.schemas import JobHyperparameters
+from api.schemas.jobs import JobHyperparameters
 from cli.commands.jobs.training import train
 from service.training.heads.kinds import Kind
 from service.training.hyperparameters import ABOUT, Hyperparameters, declared
