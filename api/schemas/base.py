@@ -27,6 +27,7 @@ from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
 from service.logs import hidden_in
+from storage.database.transaction import Event
 from storage.records.models import FileRecord
 
 # FastAPI names a route's body by an alias and ignores this warning about it, but not where the
@@ -214,14 +215,9 @@ class VerificationBody(Body):
     damaged: DamageBody | None
 
 
+@shows(Event)
 class EventBody(Body):
     """Something that has happened. docs/events.md lists the types."""
-
-    id: int
-    type: str
-    model: str | None
-    created_at: datetime
-    data: dict[str, Any]
 
 
 class Readiness(Health):

@@ -12,6 +12,8 @@ from api.schemas.jobs import BlockerBody, JobHyperparameters, Priority
 from service.installation.checks import Check
 from service.policy import Policy
 from service.policy.judge import LONGEST_SNOOZE
+from service.triggers.rule import Rule
+from storage.records.jobs import Trigger
 
 EXAMPLE_POLICY: dict[str, JsonValue] = {"require_idle": True, "max_minutes_per_day": 120}
 EXAMPLE_TRIGGER: dict[str, JsonValue] = {"new_samples": 500, "at_most_every_hours": 6}
@@ -161,29 +163,17 @@ class TriggerPatch(TriggerFields):
     model_config = ConfigDict(json_schema_extra={"examples": [{"enabled": False}]})
 
 
+@shows(
+    Trigger,
+    without=("model_id", "rule", "labelled"),
+    name=str,
+    **get_type_hints(Rule),
+    created_at=datetime,
+    next_at=datetime | None,
+)
 class TriggerBody(Body):
     """A trigger. fired_at, job_id: of the last job it asked for.
 
     tried_at, outcome: of its last try; null and empty from a change until it tries again.
     next_at: when it fires next, or may fire; null if it waits for samples or is switched off.
     """
-
-    id: int
-    model: str
-    name: str
-    cron: str | None
-    time_zone: str | None
-    jitter_seconds: float
-    new_samples: int | None
-    on_drift: bool | None
-    eligible_after: str | None
-    at_most_every_hours: float | None
-    hyperparameters: dict[str, Any]
-    priority: int
-    enabled: bool
-    created_at: datetime
-    next_at: datetime | None
-    tried_at: datetime | None
-    fired_at: datetime | None
-    job_id: int | None
-    outcome: str

@@ -21,8 +21,8 @@ class Event(Struct, frozen=True):
     id: int
     type: str
     model: str | None
-    data: dict[str, Any]
     created_at: datetime
+    data: dict[str, Any]
 
 
 class Appended:
