@@ -68,6 +68,16 @@ def _of_line(value: Any) -> Any:
 OfVariable = BeforeValidator(_of_variable)
 
 
+def _expanded(value: Any) -> Any:
+    """A path whose `~` is a home: shells leave it in `--data-dir=~/…`, and none reads the file."""
+    if value == "":
+        raise ValueError("an empty path names nothing; leave the setting out for its default")
+    return os.path.expanduser(value) if isinstance(value, (str, Path)) else value  # noqa: PTH111
+
+
+SettingPath = Annotated[Path, BeforeValidator(_expanded)]
+
+
 class Settings(BaseModel):
     """Everything that can be configured; `load_settings` reads it."""
 
@@ -78,7 +88,7 @@ class Settings(BaseModel):
         8471, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one."
     )
     tcp: bool = Field(True, description="Whether to listen on TCP besides the Unix socket.")
-    socket: Path | None = Field(
+    socket: SettingPath | None = Field(
         None,
         description="Unix socket to listen on (Linux). Default: api.sock in `$RUNTIME_DIRECTORY` "
         "where systemd gives one, else in the data folder.",
@@ -89,10 +99,10 @@ class Settings(BaseModel):
         'scopes, or `"*"` for all. The daemon\'s own user and root may do all unless they are '
         "named.",
     )
-    tls_certificate: Path | None = Field(
+    tls_certificate: SettingPath | None = Field(
         None, description="Certificate for TCP, followed by its chain: a PEM file."
     )
-    tls_key: Path | None = Field(
+    tls_key: SettingPath | None = Field(
         None, description="The certificate's private key: a PEM file without a password."
     )
     insecure_bind: bool = Field(
@@ -111,7 +121,7 @@ class Settings(BaseModel):
         (),
         description="Origins of web apps that may make requests, with a narrow token; never `*`.",
     )
-    data_dir: Path = Field(
+    data_dir: SettingPath = Field(
         default_factory=default_data_dir,
         description="Folder of the database, samples, models and the admin token.",
     )
@@ -136,10 +146,7 @@ class Settings(BaseModel):
         description="Writes that may wait for the database; further ones are answered with 503.",
     )
     history_days: int = Field(
-        90,
-        ge=1,
-        le=3650,
-        description="Days for which events, curves and unneeded jobs are kept.",
+        90, ge=1, le=3650, description="Days for which events, curves and unneeded jobs are kept."
     )
     audit_days: int = Field(
         365, ge=1, le=3650, description="Days for which entries of the audit log are kept."
@@ -204,7 +211,7 @@ class Settings(BaseModel):
         description="Maximum bytes on disk for one model's features, the outputs of its frozen "
         "part; what does not fit is computed in every epoch.",
     )
-    registry_credentials: Path | None = Field(
+    registry_credentials: SettingPath | None = Field(
         None,
         description="Logins to the registries and web servers that models follow: a config.json as "
         "`docker login` or `oras login` writes it (`auths`).",
@@ -254,8 +261,10 @@ class Settings(BaseModel):
     prediction_idle_timeout_s: float = Field(
         300.0, gt=0, le=86400, description="Seconds without a prediction before its process ends."
     )
-    sysfs_root: Path = Field(Path("/sys"), description="Where the device's /sys is found.")
-    procfs_root: Path = Field(Path("/proc"), description="Where the device's /proc is found.")
+    sysfs_root: SettingPath = Field(Path("/sys"), description="Where the device's /sys is found.")
+    procfs_root: SettingPath = Field(
+        Path("/proc"), description="Where the device's /proc is found."
+    )
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -263,7 +272,6 @@ def load_settings(**overrides: Any) -> Settings:
 
     Raises BadSetting that names the field.
     """
-    _refuse_missing_file()
     given = {name: value for name, value in overrides.items() if value is not None}
     try:
         return Settings(**{**_from_file(), **_from_environment(), **given})
@@ -272,7 +280,9 @@ def load_settings(**overrides: Any) -> Settings:
 
 
 def _from_file() -> dict[str, Any]:
-    file = config_file()
+    file, named = config_file(), os.environ.get("HONED_CONFIG")
+    if named and os.path.normcase(named) != os.devnull and not file.is_file():
+        raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
     try:
         found: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
     except FileNotFoundError:
@@ -284,19 +294,12 @@ def _from_file() -> dict[str, Any]:
 
 
 def _from_environment() -> dict[str, Any]:
-    """Variables that are settings, in any case, as Windows has them."""
+    """Variables that are settings, in any case, as Windows has them; an empty one says nothing."""
     given = {name.upper(): value for name, value in os.environ.items()}
     named = {name: PREFIX + name.upper() for name in Settings.model_fields}
     ours = [name for name in given if name.startswith(PREFIX)]
     _refuse_unknown(ours, {*named.values(), *NOT_SETTINGS, *HOOK_VARIABLES})
-    return {name: given[variable] for name, variable in named.items() if variable in given}
-
-
-def _refuse_missing_file() -> None:
-    """A file that was named is meant; only the one in the usual place may be absent."""
-    named = os.environ.get("HONED_CONFIG")
-    if named and os.path.normcase(named) != os.devnull and not Path(named).is_file():
-        raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
+    return {name: given[variable] for name, variable in named.items() if given.get(variable)}
 
 
 def _refuse_unknown(names: Iterable[str], known: set[str], where: str = "") -> None:

@@ -107,6 +107,7 @@ def test_a_mistyped_variable_is_not_ignored(monkeypatch: pytest.MonkeyPatch) -> 
         ("[server]\nport = 1", r"honed\.toml: server is not a setting; docs/settings"),
         ("port = ", r"honed\.toml: Invalid"),
         ('port = "x"', "HONED_PORT"),
+        ('data_dir = ""', "an empty path names nothing"),
         ('socket_users = {root = ["fly"]}', r"\(HONED_SOCKET_USERS\)"),
     ],
 )
@@ -115,6 +116,28 @@ def test_a_wrong_line_of_the_file_is_named(clean: Path, text: str, words: str) -
 
     with pytest.raises(BadSetting, match=words):
         load_settings()
+
+
+def test_a_tilde_is_the_home_wherever_a_path_is_told(
+    clean: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("USERPROFILE", str(tmp_path))
+    clean.write_text('registry_credentials = "~/config.json"\n')
+    monkeypatch.setenv("HONED_SOCKET", "~/api.sock")
+
+    found = load_settings(data_dir=Path("~/data"))
+
+    assert found.registry_credentials == tmp_path / "config.json"
+    assert found.socket == tmp_path / "api.sock"
+    assert found.data_dir == tmp_path / "data"
+
+
+def test_an_empty_variable_leaves_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    default = load_settings()
+    for name in ("HONED_DATA_DIR", "HONED_SOCKET", "HONED_PORT", "HONED_ALLOWED_HOSTS"):
+        monkeypatch.setenv(name, "")
+    assert load_settings() == default
 
 
 def test_systemds_state_directory_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
