@@ -45,6 +45,8 @@ def file_faults(what: str) -> Iterator[None]:
 def fault_of(error: OSError, what: str) -> HoneError:
     """The HoneError for an error of the file system."""
     reason = error.strerror or str(error)
+    if isinstance(error, (IsADirectoryError, NotADirectoryError)):
+        reason += f": {error.filename2 or error.filename}"
     if error.errno in _FULL:
         return StorageFull(f"{what}: {reason}; free some space and try again")
     if error.errno in _SHORT_OF:

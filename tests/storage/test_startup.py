@@ -68,6 +68,15 @@ def test_a_file_that_is_no_database_stops_the_start(data_dir):
         Store.open(data_dir)
 
 
+@pytest.mark.parametrize("name", ["hone.lock", "ballast"])
+def test_a_folder_in_the_place_of_a_file_stops_the_start_by_its_name(data_dir, name):
+    Store.open(data_dir).close()
+    (data_dir / name).unlink()
+    (data_dir / name).mkdir()
+    with pytest.raises(StorageBroken, match=f"directory: .*{name}; check"):
+        Store.open(data_dir)
+
+
 def test_a_newer_schema_is_refused(data_dir):
     store = Store.open(data_dir)
     store.close()
