@@ -12,7 +12,7 @@ from cli import assignments
 from cli.options import as_json
 from cli.output import echo_fields, echo_json, wants_json
 from service.follow.keys import key_id, pem_of
-from service.follow.statement import SUFFIX, SignedFile, Statement, signed_by
+from service.follow.statement import SUFFIX, SignedFile, Statement, signed_by, verified
 from storage.disk.digest import sha256_of
 from storage.disk.durable import write_file
 
@@ -78,9 +78,15 @@ def sign(
         spec=assignments.parse(spec),
         percent=percent,
     )
+    if statement.expires_at <= datetime.now(timezone.utc):
+        raise click.UsageError(
+            f"--expires {statement.expires_at:%Y-%m-%dT%H:%M:%SZ} is in the past"
+        )
     key = _key(key_file, make=make_key)
+    text = signed_by(statement, key)
+    _require_taken(text, key)
     written = model_file.with_name(model_file.name + SUFFIX)
-    write_file(written, signed_by(statement, key), mode=0o644)
+    write_file(written, text, mode=0o644)
     facts = {
         "file": str(written),
         "name": statement.name,
@@ -93,6 +99,13 @@ def sign(
         echo_json(facts)
     else:
         echo_fields([*facts.items()])
+
+
+def _require_taken(text: bytes, key: Ed25519PrivateKey) -> None:
+    """Raises SignatureRefused, InvalidInput for what devices refuse, by the code they refuse by."""
+    from service.follow.asking import upgrade_spec
+
+    upgrade_spec(verified(text, [pem_of(key.public_key().public_bytes_raw())]).spec)
 
 
 def _signed(path: Path) -> SignedFile:

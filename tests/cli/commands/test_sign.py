@@ -64,6 +64,24 @@ def test_what_is_signed_is_what_the_options_say(model):
     assert statement.spec == {"classes": ["a", "b"]}
 
 
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        (("--expires", "2020-01-31"), "--expires 2020-01-31T00:00:00Z is in the past"),
+        (("--spec", "colour=blue"), "no such field; there are output"),
+        (("--spec", "classes=5"), "classes"),
+        (("--name", "n" * 257), "length <= 256"),
+        (("--percent", "nan"), "percent"),
+        (("--version", str(2**53)), "version"),
+    ],
+)
+def test_what_every_device_would_refuse_is_not_signed(model, option, words):
+    result = sign(model, "--make-key", "--version", "2", "--expires", "2099-01-31", *option)
+    assert result.exit_code in {1, 2}
+    assert words in result.output
+    assert not model.with_name("digits.onnx.sig").exists()
+
+
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
 def test_a_key_of_openssl_signs_and_openssl_verifies(model):
     key, public = model.with_name("vendor.key"), model.with_name("public.pem")
