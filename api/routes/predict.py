@@ -202,6 +202,8 @@ async def _predict(
 async def _files(model: Model, given: str, content: bytes) -> Sequence[bytes] | None:
     """The files or texts of a body; None if it holds tensors."""
     texts = texts_of(model)
+    if texts is not None and given == CSV:
+        return await near(len(content), bodies.read_csv_texts, model, texts, content)
     read = {TEXT: bodies.read_text, JSON: bodies.read_texts}.get(given)
     if texts is not None and read is not None:
         return await near(len(content), read, texts, content)

@@ -103,6 +103,24 @@ def read_texts(reader: TextReader, body: bytes) -> list[bytes] | None:
     return texts
 
 
+def read_csv_texts(model: Model, reader: TextReader, body: bytes) -> list[bytes]:
+    """A header line, then one text or pair a row. A label is allowed. Raises InvalidInput."""
+    faults = Faults()
+    table = _csv(model, body, reader)
+    chunks = [*table.chunks(faults)]
+    _refuse(faults, table.total)
+    texts = []
+    for chunk in chunks:
+        records = io.BytesIO(bytes(chunk.records))
+        texts += [records.read(length) for length in chunk.lengths or ()]
+    return texts
+
+
+def _csv(model: Model, body: bytes, texts: TextReader | None = None) -> CsvSamples:
+    lines = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
+    return CsvSamples(model, lines, UploadOptions({"split": Split.TRAIN}), texts=texts)
+
+
 def _unfit(reader: TextReader, instance: Any, at: str) -> list[Problem]:
     """Fields that an instance may not have."""
     shown = " and ".join(f'"{name}"' for name in reader.fields)
@@ -135,8 +153,7 @@ def read_csv(model: Model, body: bytes, max_bytes: int) -> Batch:
     A label is allowed. Raises InvalidInput, TooLarge.
     """
     faults, records, size = Faults(), [], 0
-    text = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
-    table = CsvSamples(model, text, UploadOptions({"split": Split.TRAIN}))
+    table = _csv(model, body)
     for chunk in table.chunks(faults):
         records.append(np.asarray(chunk.records))
         size += records[-1].nbytes

@@ -67,6 +67,17 @@ def test_texts_of_any_length_are_one_batch(served: Served, moods: str) -> None:
         assert found["probabilities"] == pytest.approx(alone, abs=1e-5)
 
 
+def test_texts_may_be_the_rows_of_a_csv(served: Served, moods: str) -> None:
+    path, headers = f"/v1/models/{moods}/predict", {"Content-Type": "text/csv"}
+    rows = f'\ufefftext,label\r\n"{TEXTS[0]}",bad\r\n{TEXTS[1]},\r\n'
+    answer = served.http.post(path, content=rows.encode(), headers=headers)
+    for found, text in zip(answer.json()["predictions"], TEXTS[:2], strict=True):
+        alone = expected(MODEL, VOCABULARY, text)
+        assert found["probabilities"] == pytest.approx(alone, abs=1e-5)
+    empty = served.http.post(path, content=b"text\na\n ' '\n\" \"\n", headers=headers)
+    assert [each["pointer"] for each in empty.json()["errors"]] == ["/4"]
+
+
 def test_a_text_may_be_the_body_and_is_checked_like_a_sample(served: Served, moods: str) -> None:
     path, headers = f"/v1/models/{moods}/predict", {"Content-Type": "text/plain"}
     kept = {"keep": "true"}
