@@ -17,6 +17,8 @@ from storage.records.signatures import TargetSpec
 
 SPANS = "spans"
 FIELDS = ("start", "end", "label")
+OF_PREDICTIONS = {"score"}
+"""What a predicted span has besides, so that it can be sent back."""
 MAX_LABEL_BYTES = 2**19
 """Of the JSON of a text's spans."""
 GIVEN_WORD = re.compile(r"\S+")
@@ -84,7 +86,7 @@ class SpanReader(Column):
 
     def _span(self, value: Any) -> Span | str:
         """A span, or what is wrong with it."""
-        if not isinstance(value, dict) or set(value) != {*FIELDS}:
+        if not isinstance(value, dict) or set(value) - OF_PREDICTIONS != {*FIELDS}:
             return f"is no object of {', '.join(FIELDS)} alone; send {WANTED}"
         start, end, label = (value[name] for name in FIELDS)
         if type(start) is not int or type(end) is not int:

@@ -118,7 +118,8 @@ def test_json_may_call_them_spans(served: Served) -> None:
     jsonl = {"Content-Type": "application/jsonl"}
     assert served.http.post(path, content=line, headers=jsonl).status_code == 201
     assert labels(served, "called") == [[PER], [PER, LOC]]
-    late = served.http.patch(f"{path}/{sample}", json={"spans": [LOC]})
+    predicted = LOC | {"score": 0.9}
+    late = served.http.patch(f"{path}/{sample}", json={"spans": [predicted]})
     assert late.json()["label"] == [LOC], late.text
     assert served.http.patch(f"{path}/{sample}", json={"spans": None}).json()["label"] is None
     wrong = {
