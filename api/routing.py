@@ -23,6 +23,7 @@ from service.preprocess.masks.labels import MOST_BYTES
 from service.samples.ingest.labels import MaskReader, label_reader
 from storage.database.codec import dump
 from storage.errors import NotFound, Problem
+from storage.records.models import Model
 
 MAX_JSON_BYTES, ANYBODYS_JSON_BYTES, VALUE_BYTES = 2**20, 2**14, 32
 """Of a body; of one that needs no token; and besides of each value of a label."""
@@ -97,25 +98,35 @@ class LabelRoute(Route):
 
     async def max_json_bytes(self, request: Request) -> int:
         """What the model's label may take, within the limit of samples."""
-        daemon = await daemon_of(request)
-        try:
-            model = await known_model(request.path_params["name"], daemon)
-        except NotFound:  # the route says so
+        model = await _model_of(request)
+        if model is None:
             return MAX_JSON_BYTES
         label_bytes = VALUE_BYTES * prod(model.signature.target.shape)
         if isinstance(label_reader(model), MaskReader):
             label_bytes = max(label_bytes, 2 * MOST_BYTES)
-        return min(MAX_JSON_BYTES + label_bytes, daemon.settings.max_json_bytes)
+        settings = (await daemon_of(request)).settings
+        return min(MAX_JSON_BYTES + label_bytes, settings.max_json_bytes)
 
     async def _read(self, request: Request) -> Request:
-        """With a mask as JSON says it."""
+        """With a mask as JSON says it, if the model's labels are masks."""
         read = await super()._read(request)
         if media_type(request) != MASK_TYPE:
+            return read
+        model = await _model_of(request)
+        if model is not None and not isinstance(label_reader(model), MaskReader):
             return read
         label = {"png": b64encode(await read.body()).decode()}
         headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
         request.scope["headers"] = [*headers, (b"content-type", b"application/json")]
         return _with_body(request, dump({"label": label}).encode())
+
+
+async def _model_of(request: Request) -> Model | None:
+    """None if there is none, as the route says."""
+    try:
+        return await known_model(request.path_params["name"], await daemon_of(request))
+    except NotFound:
+        return None
 
 
 def _with_body(request: Request, content: bytes) -> Request:

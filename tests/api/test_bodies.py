@@ -108,6 +108,15 @@ def test_a_body_with_a_label_has_the_bound_of_its_model(
         assert (answer.status_code == 413) is is_too_large, answer.text
 
 
+def test_a_mask_for_a_model_of_other_labels_is_refused_by_its_type(
+    served: Served, url: str
+) -> None:
+    kind = {"Content-Type": "image/png"}
+    told = served.http.patch(f"{url}/samples/1", content=b"\x89PNG\r\n\x1a\n", headers=kind)
+    assert told.status_code == 415, told.text
+    assert told.json()["detail"].endswith("set Content-Type to application/json")
+
+
 def test_a_body_within_the_bound_is_read(served: Served, url: str) -> None:
     body = b'{"hyperparameters": {"epochs": 3}' + b" " * (MOST_BYTES - 34) + b"}"
     assert len(body) == MOST_BYTES
