@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
+from pydantic import BeforeValidator
 from starlette.responses import Response
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
@@ -26,11 +27,17 @@ router = APIRouter(prefix="/v1", tags=["events"], route_class=ScopedRoute)
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 1000
 """How long a reader waits before it reconnects."""
+OR_EMPTY = BeforeValidator(lambda value: value or None)
+"""As a reader sends that has received no id."""
 Id = Annotated[
-    int | None, Query(alias="last_event_id", ge=0, lt=2**63, description="As the header.")
+    int | None,
+    Query(alias="last_event_id", ge=0, lt=2**63, description="As the header."),
+    OR_EMPTY,
 ]
 LastEventId = Annotated[
-    int | None, Header(ge=0, lt=2**63, description="The last id received; later events follow.")
+    int | None,
+    Header(ge=0, lt=2**63, description="The last id received; later events follow."),
+    OR_EMPTY,
 ]
 MOST_VALUES = 100
 """Of a filter: SQLite has a limit of a thousand alternatives."""

@@ -220,6 +220,13 @@ def test_an_id_that_is_none_is_refused(served: Served, given: str) -> None:
         assert answer.status_code == 422
 
 
+def test_an_empty_id_is_that_of_a_reader_that_has_received_none(served: Served) -> None:
+    for query, headers in (({"last_event_id": ""}, {}), ({}, {"Last-Event-ID": ""})):
+        with follow(served, headers, **query) as stream:
+            assert stream.begun.wait(DEADLINE_S)
+            assert stream.events == []
+
+
 def test_every_event_is_documented() -> None:
     text = (ROOT / "docs" / "events.md").read_text("utf-8")
     documented = dict(re.findall(r"^\| `([a-z_.]+)` \| (.+?) \|", text, re.MULTILINE))
