@@ -14,7 +14,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Message
 
 from api.access.scopes import ScopedRoute
-from api.bodies.uploads import media_type, read_small, require_uncompressed
+from api.bodies.uploads import media_type, read_small, require_plain
 from api.dependencies import daemon_of, known_model
 from api.errors import pointer
 from api.protocol import PRINCIPAL, READS
@@ -60,7 +60,7 @@ class Route(ScopedRoute):
 
         It is read here because FastAPI reports any failure to read a body as bad JSON.
         """
-        require_uncompressed(request)
+        require_plain(request)
         max_bytes = await self.max_json_bytes(request)
         return _with_body(
             request, await read_small(request, max_bytes=max_bytes, refusal=self.too_large)

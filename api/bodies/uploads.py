@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Iterator
@@ -30,6 +31,13 @@ T = TypeVar("T", bound=BaseModel)
 WRITE_BYTES = 2**20
 MAX_PART_BYTES = 2**20
 """Of a form's part that holds JSON; Starlette bounds those that are no files by as much."""
+
+CHARSET = re.compile(
+    r"""^(?:text/|application/json).*;\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE
+)
+"""Of a text, in its Content-Type."""
+UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
+"""ASCII is UTF-8, too."""
 
 
 class BodyLimit:
@@ -74,16 +82,21 @@ def media_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
-def require_uncompressed(request: Request) -> None:
-    """Raises UnsupportedMediaType for a body that its sender has compressed."""
+def require_plain(request: Request) -> None:
+    """Raises UnsupportedMediaType for a body that its sender has compressed, or a text that is said
+    to be in another charset than UTF-8: UTF-16 may be read as UTF-8 with zeros in it.
+    """
     coding = request.headers.get("content-encoding") or "identity"
     if coding.lower() != "identity":
         raise UnsupportedMediaType(f"the body is compressed ({coding}); send it uncompressed")
+    said = CHARSET.search(request.headers.get("content-type", ""))
+    if said and said[1].lower() not in UTF_8:
+        raise UnsupportedMediaType(f"the body is in the charset {said[1]}; send UTF-8")
 
 
 def require_media_type(request: Request, *allowed: str) -> str:
     """The body's media type. Raises UnsupportedMediaType unless it is one of `allowed`."""
-    require_uncompressed(request)
+    require_plain(request)
     given = media_type(request)
     if given not in allowed:
         raise UnsupportedMediaType(

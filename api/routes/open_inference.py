@@ -12,7 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from api import threads
 from api.access.scopes import ScopedRoute, needs
-from api.bodies.uploads import require_uncompressed
+from api.bodies.uploads import require_plain
 from api.dependencies import TheDaemon
 from api.errors import STATUS
 from api.inference import near, not_loaded, read_body
@@ -179,7 +179,7 @@ async def _infer(
     *,
     number: int | None,
 ) -> Response:
-    require_uncompressed(request)
+    require_plain(request)
     model = (await daemon.latest.get(name)).model
     content = await read_body(request, max_bytes=daemon.settings.prediction_body_bytes)
     text_bytes = len(content) if header_length is None else header_length

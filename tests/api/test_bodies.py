@@ -97,6 +97,23 @@ def test_a_compressed_body_is_refused_as_one(
     assert served.http.post(f"{url}/predict", json=instance, headers=plain).status_code == 200
 
 
+def test_a_text_that_is_said_to_be_no_utf_8_is_refused(served: Served, url: str) -> None:
+    instance = '{"inputs": {"x": [1, 2, 3]}}'
+    for method, path, kind in (
+        ("POST", "samples", "text/csv"),
+        ("POST", "samples", "application/jsonl"),
+        ("POST", "predict", "application/json"),
+        ("PATCH", "samples/1", "application/json"),
+    ):
+        headers = {"Content-Type": f'{kind}; a=b; Charset="UTF-16"'}
+        body = instance.encode("utf-16-le")
+        told = served.http.request(method, f"{url}/{path}", content=body, headers=headers)
+        assert told.status_code == 415, told.text
+        assert told.json()["detail"] == "the body is in the charset UTF-16; send UTF-8"
+    said = {"Content-Type": "application/json; charset=utf-8"}
+    assert served.http.post(f"{url}/predict", content=instance, headers=said).status_code == 200
+
+
 @pytest.mark.parametrize("path", ["samples/1", "samples"])
 def test_a_body_with_a_label_has_the_bound_of_its_model(
     served: Served, url: str, path: str
