@@ -9,12 +9,14 @@ from pathlib import Path
 import onnx
 from msgspec.structs import replace
 
+from service.training.engines.runtime import LOAD_ERRORS, open_session
 from service.training.export import remainder
 from service.training.forward import own_loss, trial
 from service.training.forward.load import load_again
-from service.training.forward.normalize import normalize
+from service.training.forward.normalize import NEWEST, normalize
 from service.training.forward.reading import ForwardModel
 from service.training.graph.passes.caches import NOTE, has_dropped
+from service.training.graph.passes.canonical import IR_VERSION, opset
 from service.training.protocol.messages.preparation import Prepared
 from service.training.protocol.messages.shared import FEATURE_DTYPE, Artifacts
 
@@ -55,6 +57,11 @@ def describe(
         shutil.copyfile(model_path, base)
     else:
         base.write_bytes(made.SerializeToString())
+    if (made.ir_version > IR_VERSION or opset(made) > NEWEST) and not _opens(base):
+        written, made = _format_of(made), normalize(made, []).model
+        base.write_bytes(made.SerializeToString())
+        told = f"version 1 has {_format_of(made)}: ONNX Runtime here does not run {written}"
+        base_notes.append(told)
     return Prepared(
         artifacts=artifacts,
         base_model=str(base),
@@ -67,6 +74,18 @@ def describe(
         parameters=forward.parameters,
         cut=forward.cut,
     )
+
+
+def _format_of(model: onnx.ModelProto) -> str:
+    return f"opset {opset(model)} and IR version {model.ir_version}"
+
+
+def _opens(model: Path) -> bool:
+    try:
+        open_session(model, threads=1, arena=False)
+    except LOAD_ERRORS:
+        return False
+    return True
 
 
 def _uploaded(path: Path, forward: ForwardModel) -> tuple[onnx.ModelProto, list[str]]:
@@ -120,7 +139,7 @@ def _with_other_outputs(
 def _base_model(
     uploaded: onnx.ModelProto, whole: onnx.ModelProto, *, output: str
 ) -> tuple[onnx.ModelProto, list[str]]:
-    """Version 1: the upload, if apps and Hone can run it unchanged.
+    """Version 1: the upload, if apps and Hone can run it unchanged, whatever its opset.
 
     Else its inference form, if the upload would train during inference, or a copy with the trained
     inner tensor as an extra output, like all later versions.

@@ -70,6 +70,20 @@ def test_a_file_with_a_fixed_batch_predicts_any_number_of_instances(served: Serv
         assert prediction["probabilities"] == pytest.approx(right, abs=1e-5)
 
 
+@pytest.mark.parametrize(("opset", "ir_version"), [(23, 8), (17, 12)])
+def test_version_1_of_a_file_that_is_newer_than_the_runtime_predicts(
+    served: Served, opset: int, ir_version: int
+) -> None:
+    model = onnx.load_model_from_string(mlp(8, 16, 3))
+    model.opset_import[0].version, model.ir_version = opset, ir_version
+    served.register(f"newer-{opset}", model.SerializeToString())
+
+    predictions = ask(served, f"newer-{opset}", *X).json()["predictions"]
+
+    for prediction, right in zip(predictions, softmax(expected(mlp(8, 16, 3), X)), strict=True):
+        assert prediction["probabilities"] == pytest.approx(right, abs=1e-5)
+
+
 def test_binary_cross_entropy_gives_probabilities(served: Served) -> None:
     model = mlp(8, 4)
     served.register("tags", model, loss="bce_with_logits")
