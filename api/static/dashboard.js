@@ -520,6 +520,65 @@ function patchAttributes(present, wanted) {
   }
 }
 
+// src/page/format.ts
+var MINUTE_S = 60;
+var HOUR_S = 3600;
+var DAY_S = 86400;
+var MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+function count(value) {
+  return grouped(Math.round(value));
+}
+function grouped(value) {
+  const [whole = "", fraction] = String(value).split(".");
+  const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+  return fraction === void 0 ? thousands : `${thousands}.${fraction}`;
+}
+function significant(value) {
+  return grouped(Number(value.toPrecision(3)));
+}
+function decimal(value) {
+  const size = Math.abs(value);
+  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return Number(value.toPrecision(3)).toExponential();
+  return significant(value);
+}
+function percent(share) {
+  return `${(share * 100).toFixed(1)} %`;
+}
+function duration(seconds) {
+  const total2 = Math.max(0, Math.round(seconds));
+  if (total2 < MINUTE_S) return `${total2} s`;
+  if (total2 < HOUR_S) return `${Math.floor(total2 / MINUTE_S)} min ${total2 % MINUTE_S} s`;
+  if (total2 < DAY_S) return `${Math.floor(total2 / HOUR_S)} h ${Math.floor(total2 % HOUR_S / MINUTE_S)} min`;
+  return `${Math.floor(total2 / DAY_S)} d ${Math.floor(total2 % DAY_S / HOUR_S)} h`;
+}
+function ago(then, now) {
+  const seconds = (now.getTime() - then.getTime()) / 1e3;
+  if (seconds < MINUTE_S) return "just now";
+  if (seconds < HOUR_S) return `${Math.floor(seconds / MINUTE_S)} min ago`;
+  if (seconds < DAY_S) return `${Math.floor(seconds / HOUR_S)} h ago`;
+  return `${day(then)} ${then.getFullYear()}`;
+}
+function clock(moment2) {
+  const then = new Date(moment2);
+  const isToday = then.toDateString() === (/* @__PURE__ */ new Date()).toDateString();
+  const [hour, minute] = [then.getHours(), then.getMinutes()].map((part) => String(part).padStart(2, "0"));
+  return `${isToday ? "" : `${day(then)}, `}${hour}:${minute}`;
+}
+function moment(then) {
+  return then.toString().slice(0, 24);
+}
+function day(then) {
+  return `${then.getDate()} ${MONTHS[then.getMonth()] ?? ""}`;
+}
+function plural(value, one, many = `${one}s`) {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+var UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
+function bytes(value) {
+  const power2 = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
+  return `${significant(value / 1024 ** power2)} ${UNITS[power2]}`;
+}
+
 // src/daemon/events.ts
 var EventParser = class {
   /** What to send as Last-Event-ID; changes when a block is complete. */
@@ -771,63 +830,578 @@ var Live = class {
   }
 };
 
-// src/page/format.ts
-var MINUTE_S = 60;
-var HOUR_S = 3600;
-var DAY_S = 86400;
-var MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
-function count(value) {
-  return grouped(Math.round(value));
+// src/daemon/tasks.ts
+var TASKS = {
+  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["recall", "precision", "iou"], metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
+  mse: { title: "mean squared error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["accuracy", "loss"] },
+  l1: { title: "absolute error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  huber: { title: "Huber: numbers, with outliers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
+  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, namesSeveral: true, hasDoubt: true, continuesTexts: false, byClass: ["f1", "precision", "recall"], metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
+  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["recall_at_1", "loss"] },
+  causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
+  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["span_f1", "token_accuracy", "loss"] },
+  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["ap"], metrics: ["map_50", "map", "loss"] },
+  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] },
+  one_class: { title: "one class: anomalies, by the distance from a prototype", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] }
+};
+var METRICS = {
+  recall: { higherIsBetter: true },
+  precision: { higherIsBetter: true },
+  iou: { higherIsBetter: true },
+  accuracy: { higherIsBetter: true },
+  balanced_accuracy: { higherIsBetter: true },
+  macro_f1: { higherIsBetter: true },
+  mean_iou: { higherIsBetter: true },
+  loss: { higherIsBetter: false },
+  mae: { higherIsBetter: false },
+  rmse: { higherIsBetter: false },
+  r2: { higherIsBetter: true },
+  f1: { higherIsBetter: true },
+  micro_f1: { higherIsBetter: true },
+  recall_at_1: { higherIsBetter: true },
+  perplexity: { higherIsBetter: false },
+  top_1_token_accuracy: { higherIsBetter: true },
+  top_3_token_accuracy: { higherIsBetter: true },
+  top_5_token_accuracy: { higherIsBetter: true },
+  span_f1: { higherIsBetter: true },
+  token_accuracy: { higherIsBetter: true },
+  ap: { higherIsBetter: true },
+  map_50: { higherIsBetter: true },
+  map: { higherIsBetter: true },
+  auroc: { higherIsBetter: true }
+};
+var METRICS_OF_OWN_LOSS = ["loss"];
+function taskOf(loss) {
+  return typeof loss === "string" ? TASKS[loss] : void 0;
 }
-function grouped(value) {
-  const [whole = "", fraction] = String(value).split(".");
-  const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ",");
-  return fraction === void 0 ? thousands : `${thousands}.${fraction}`;
+function metricsOf(loss) {
+  return taskOf(loss)?.metrics ?? METRICS_OF_OWN_LOSS;
 }
-function significant(value) {
-  return grouped(Number(value.toPrecision(3)));
+
+// src/app/boxes.ts
+var LEAST_OVERLAP = 0.5;
+var LEAST_SHOWN = 0.3;
+function takesBoxes(model2) {
+  return model2.target.box_classes !== null;
 }
-function decimal(value) {
-  const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return Number(value.toPrecision(3)).toExponential();
-  return significant(value);
+function boxesOf(label2) {
+  return typeof label2 === "object" && label2 !== null && "boxes" in label2 && Array.isArray(label2.boxes) ? label2.boxes : null;
 }
-function percent(share) {
-  return `${(share * 100).toFixed(1)} %`;
+function boxClasses({ target: { classes, box_classes: count2 } }) {
+  return classes ?? Array.from({ length: count2 ?? 0 }, (_, index) => index);
 }
-function duration(seconds) {
-  const total2 = Math.max(0, Math.round(seconds));
-  if (total2 < MINUTE_S) return `${total2} s`;
-  if (total2 < HOUR_S) return `${Math.floor(total2 / MINUTE_S)} min ${total2 % MINUTE_S} s`;
-  if (total2 < DAY_S) return `${Math.floor(total2 / HOUR_S)} h ${Math.floor(total2 % HOUR_S / MINUTE_S)} min`;
-  return `${Math.floor(total2 / DAY_S)} d ${Math.floor(total2 % DAY_S / HOUR_S)} h`;
+function isLikely({ probability }) {
+  return (probability ?? 1) >= LEAST_SHOWN;
 }
-function ago(then, now) {
-  const seconds = (now.getTime() - then.getTime()) / 1e3;
-  if (seconds < MINUTE_S) return "just now";
-  if (seconds < HOUR_S) return `${Math.floor(seconds / MINUTE_S)} min ago`;
-  if (seconds < DAY_S) return `${Math.floor(seconds / HOUR_S)} h ago`;
-  return `${day(then)} ${then.getFullYear()}`;
+function without(boxes, others2) {
+  return boxes.filter(({ box, label: label2 }) => !others2.some((other) => other.label === label2 && overlap(box, other.box) >= LEAST_OVERLAP));
 }
-function clock(moment2) {
-  const then = new Date(moment2);
-  const isToday = then.toDateString() === (/* @__PURE__ */ new Date()).toDateString();
-  const [hour, minute] = [then.getHours(), then.getMinutes()].map((part) => String(part).padStart(2, "0"));
-  return `${isToday ? "" : `${day(then)}, `}${hour}:${minute}`;
+function overlap([x, y, width, height], [ox, oy, otherWidth, otherHeight]) {
+  const across = Math.max(0, Math.min(x + width, ox + otherWidth) - Math.max(x, ox));
+  const down = Math.max(0, Math.min(y + height, oy + otherHeight) - Math.max(y, oy));
+  return across * down / (width * height + otherWidth * otherHeight - across * down);
 }
-function moment(then) {
-  return then.toString().slice(0, 24);
+
+// src/daemon/npz.ts
+var END = 101010256;
+var ENTRY = 33639248;
+var KINDS = {
+  "<f4": { size: 4, read: (view, at) => view.getFloat32(at, true) },
+  "<f8": { size: 8, read: (view, at) => view.getFloat64(at, true) },
+  "<i8": { size: 8, read: (view, at) => Number(view.getBigInt64(at, true)) },
+  "<i4": { size: 4, read: (view, at) => view.getInt32(at, true) },
+  "<i2": { size: 2, read: (view, at) => view.getInt16(at, true) },
+  "|i1": { size: 1, read: (view, at) => view.getInt8(at) },
+  "|u1": { size: 1, read: (view, at) => view.getUint8(at) },
+  "|b1": { size: 1, read: (view, at) => view.getUint8(at) }
+};
+async function readNpz(file) {
+  const view = new DataView(await file.arrayBuffer());
+  const found2 = /* @__PURE__ */ new Map();
+  for (const { name, method, start, size } of entries(view)) {
+    const packed = new Uint8Array(view.buffer, start, size);
+    const content2 = method === 0 ? packed.slice() : await inflated(packed);
+    const tensor = readNpy(new DataView(content2.buffer));
+    if (tensor !== null) found2.set(name.replace(/\.npy$/, ""), tensor);
+  }
+  return found2;
 }
-function day(then) {
-  return `${then.getDate()} ${MONTHS[then.getMonth()] ?? ""}`;
+function entries(view) {
+  let end = view.byteLength - 22;
+  while (end > 0 && view.getUint32(end, true) !== END) end -= 1;
+  const found2 = [];
+  let at = view.getUint32(end + 16, true);
+  for (let left = view.getUint16(end + 10, true); left > 0 && view.getUint32(at, true) === ENTRY; left -= 1) {
+    const nameLength = view.getUint16(at + 28, true);
+    const local = view.getUint32(at + 42, true);
+    const name = new TextDecoder().decode(new Uint8Array(view.buffer, at + 46, nameLength));
+    const start = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
+    found2.push({ name, method: view.getUint16(at + 10, true), start, size: view.getUint32(at + 20, true) });
+    at += 46 + nameLength + view.getUint16(at + 30, true) + view.getUint16(at + 32, true);
+  }
+  return found2;
 }
-function plural(value, one, many = `${one}s`) {
-  return `${count(value)} ${value === 1 ? one : many}`;
+async function inflated(packed) {
+  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
+  return new Uint8Array(await new Response(stream).arrayBuffer());
 }
-var UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
-function bytes(value) {
-  const power2 = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
-  return `${significant(value / 1024 ** power2)} ${UNITS[power2]}`;
+function readNpy(view) {
+  const isFirst = view.getUint8(6) === 1;
+  const length = isFirst ? view.getUint16(8, true) : view.getUint32(8, true);
+  const begin2 = isFirst ? 10 : 12;
+  const header = new TextDecoder().decode(new Uint8Array(view.buffer, begin2, length));
+  const kind = KINDS[/'descr': '([^']+)'/.exec(header)?.[1] ?? ""];
+  if (kind === void 0) return null;
+  const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((part) => part.trim() !== "");
+  const count2 = shape.reduce((product, part) => product * Number(part), 1);
+  const values = Array.from({ length: count2 }, (_, index) => kind.read(view, begin2 + length + index * kind.size));
+  return { shape: shape.map(Number), values };
+}
+
+// src/app/pictures.ts
+var SMALL_PICTURE_BYTES = 2 ** 20;
+var PICTURE_PIXELS = 256;
+var LEAST_SIDE = 4;
+var SOUND_HZ = 44100;
+var BETWEEN_TEXTS = "";
+function fileKind({ preprocess }) {
+  const known = preprocess.map(({ kind }) => kind);
+  return ["image", "audio", "text"].find((kind) => known.includes(kind)) ?? null;
+}
+function texts(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => (await (await api.bytes(path, signal)).text()).split(BETWEEN_TEXTS);
+  return app.resources.read(path, load, true);
+}
+var own = /* @__PURE__ */ new WeakMap();
+function ownSize(shown2) {
+  return own.get(shown2) ?? shown2;
+}
+function picture(app, name, { id, size_bytes: size }, isMeasured = false) {
+  const isSmall = isMeasured || size > 0 && size <= SMALL_PICTURE_BYTES;
+  const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
+  const load = async (api, _, signal) => {
+    const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+    if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
+    const shown2 = await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+    own.set(shown2, { width: whole.width, height: whole.height });
+    return shown2;
+  };
+  return app.resources.read(path, load, true);
+}
+function photo(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+  return app.resources.read(`${path}?whole`, load, true);
+}
+function broken(error) {
+  if (error instanceof DOMException && ["InvalidStateError", "EncodingError"].includes(error.name)) return null;
+  throw error;
+}
+function sound(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => {
+    const file = await (await api.bytes(path, signal)).arrayBuffer();
+    return await new OfflineAudioContext(1, 1, SOUND_HZ).decodeAudioData(file).catch(broken);
+  };
+  return app.resources.read(path, load, true);
+}
+var player = null;
+function play(app, { name }, id) {
+  const buffer = app.resources.peek(modelPath(name, `/samples/${id}/content`));
+  if (!buffer) return;
+  void player?.close();
+  player = new AudioContext();
+  const source = new AudioBufferSourceNode(player, { buffer });
+  source.connect(player.destination);
+  source.start();
+}
+function content(app, name, id) {
+  const path = modelPath(name, `/samples/${id}/content`);
+  const load = async (api, _, signal) => await readNpz(await api.bytes(path, signal));
+  return app.resources.read(path, load, true);
+}
+function rasterOf(shape) {
+  if (shape.length !== 3) return null;
+  const [first = 0, second = 0, third = 0] = shape;
+  const isColour = (channels) => channels === 1 || channels === 3;
+  if (isColour(first) && Math.min(second, third) >= LEAST_SIDE) return { width: third, height: second, channels: first, isPlanar: true };
+  if (isColour(third) && Math.min(first, second) >= LEAST_SIDE) return { width: second, height: first, channels: third, isPlanar: false };
+  return null;
+}
+function showsPictures(model2) {
+  const [only, ...others2] = model2.inputs;
+  const isPicture = only !== void 0 && others2.length === 0 && rasterOf(only.shape) !== null;
+  return fileKind(model2) === "image" || fileKind(model2) === null && isPicture;
+}
+var drawn = /* @__PURE__ */ new WeakMap();
+function pixelsOf(tensor, shape) {
+  const known = drawn.get(tensor);
+  if (known !== void 0) return known;
+  const raster = rasterOf(shape);
+  if (raster === null) return null;
+  const { width, height, channels, isPlanar } = raster;
+  const [low, high] = rangeOf(tensor.values);
+  const image = new ImageData(width, height);
+  for (let at = 0; at < width * height; at += 1) {
+    for (let channel = 0; channel < 3; channel += 1) {
+      const of = Math.min(channel, channels - 1);
+      const value = tensor.values[isPlanar ? of * width * height + at : at * channels + of] ?? low;
+      image.data[at * 4 + channel] = Math.round(255 * (value - low) / (high - low));
+    }
+    image.data[at * 4 + 3] = 255;
+  }
+  drawn.set(tensor, image);
+  return image;
+}
+function rangeOf(values) {
+  const low = values.reduce((least, value) => Math.min(least, value), Infinity);
+  const high = values.reduce((most, value) => Math.max(most, value), -Infinity);
+  if (low >= 0 && high <= 1) return [0, 1];
+  if (low >= 0 && high <= 255) return [0, 255];
+  return [low, high > low ? high : low + 1];
+}
+
+// src/app/masks.ts
+var COLOURS = [
+  [230, 159, 0],
+  [86, 180, 233],
+  [0, 158, 115],
+  [240, 228, 66],
+  [0, 114, 178],
+  [213, 94, 0],
+  [204, 121, 167]
+];
+var [GROUND, WHITE] = [[0, 0, 0], [255, 255, 255]];
+var STRENGTH = 150;
+var UNCOUNTED = 255;
+var SCALES = { 1: 255, 2: 85, 4: 17 };
+var PALETTE = 3;
+var [CHUNKS, DEPTH, KIND] = [8, 24, 25];
+function isMask(label2) {
+  return typeof label2 === "object" && label2 !== null && !Array.isArray(label2) && "size" in label2;
+}
+function takesMasks(model2) {
+  const { num_classes: classes, shape } = model2.target;
+  return fileKind(model2) === "image" && classes !== null && shape.length === 2;
+}
+function mask(app, name, id, { bytes: bytes2 }) {
+  const path = maskPath(name, id);
+  const load = async (api, _, signal) => await decoded2(await api.bytes(path, signal));
+  return app.resources.read(`${path}?bytes=${bytes2}`, load, true) ?? void 0;
+}
+function maskPath(name, id) {
+  return modelPath(name, `/samples/${id}/mask`);
+}
+async function decoded2(png) {
+  const bytes2 = new DataView(await png.arrayBuffer());
+  const picture2 = await createImageBitmap(png, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
+  const painted2 = pixelsOf2(picture2);
+  const places = bytes2.getUint8(KIND) === PALETTE ? paletteOf(bytes2) : null;
+  const scale = SCALES[bytes2.getUint8(DEPTH)] ?? 1;
+  const { data } = painted2;
+  const values = new Uint8Array(data.length / 4).map((_, at) => {
+    const [red, green, blue] = [data[4 * at] ?? 0, data[4 * at + 1] ?? 0, data[4 * at + 2] ?? 0];
+    return places === null ? red / scale : places.get(colourOf(red, green, blue)) ?? 0;
+  });
+  values.forEach((value, at) => data.set(PAINTS[value] ?? [], 4 * at));
+  return { values, painted: painted2 };
+}
+function emptyMask({ width, height }) {
+  return { values: new Uint8Array(width * height), painted: new ImageData(width, height) };
+}
+function copied({ values, painted: painted2 }) {
+  return { values: values.slice(), painted: new ImageData(painted2.data.slice(), painted2.width) };
+}
+function paintLine({ values, painted: painted2 }, from, to2, radius, value) {
+  const { width, height } = painted2;
+  const edges = (one, other, size) => [
+    Math.max(0, Math.floor(Math.min(one, other) - radius)),
+    Math.min(size, Math.ceil(Math.max(one, other) + radius) + 1)
+  ];
+  const [left, right] = edges(from.x, to2.x, width);
+  const [top, bottom] = edges(from.y, to2.y, height);
+  const [dx, dy] = [to2.x - from.x, to2.y - from.y];
+  for (let y = top; y < bottom; y += 1) {
+    for (let x = left; x < right; x += 1) {
+      const [px, py] = [x + 0.5 - from.x, y + 0.5 - from.y];
+      const along = Math.min(1, Math.max(0, (px * dx + py * dy) / (dx * dx + dy * dy || 1)));
+      if (Math.hypot(px - along * dx, py - along * dy) > radius) continue;
+      values[y * width + x] = value;
+      painted2.data.set(PAINTS[value] ?? [], 4 * (y * width + x));
+    }
+  }
+  return [left, top, right - left, bottom - top];
+}
+function classColour(index) {
+  return index > 0 ? COLOURS[(index - 1) % COLOURS.length] ?? GROUND : GROUND;
+}
+function paintText(index) {
+  const [red, green, blue] = index === UNCOUNTED ? WHITE : classColour(index);
+  return `rgb(${red} ${green} ${blue})`;
+}
+var PAINTS = Array.from({ length: 256 }, (_, value) => [...value === UNCOUNTED ? WHITE : classColour(value), value === 0 ? 0 : STRENGTH]);
+function paletteOf(bytes2) {
+  const found2 = /* @__PURE__ */ new Map();
+  for (let at = CHUNKS; at + 8 < bytes2.byteLength; at += 12 + bytes2.getUint32(at)) {
+    if (bytes2.getUint32(at + 4) !== 1347179589) continue;
+    for (let index = bytes2.getUint32(at) / 3 - 1; index >= 0; index -= 1) {
+      const [red, green, blue] = [0, 1, 2].map((part) => bytes2.getUint8(at + 8 + 3 * index + part));
+      found2.set(colourOf(red, green, blue), index);
+    }
+    break;
+  }
+  return found2;
+}
+function colourOf(red, green, blue) {
+  return red << 16 | green << 8 | blue;
+}
+function pixelsOf2(picture2) {
+  const context = new OffscreenCanvas(picture2.width, picture2.height).getContext("2d");
+  if (context === null) throw new Error("no canvas");
+  context.drawImage(picture2, 0, 0);
+  return context.getImageData(0, 0, picture2.width, picture2.height);
+}
+var over = /* @__PURE__ */ new WeakMap();
+function overlaid(photo2, painted2) {
+  const known = over.get(painted2);
+  if (known !== void 0) return known;
+  const sheet = new OffscreenCanvas(painted2.width, painted2.height);
+  sheet.getContext("2d")?.putImageData(painted2, 0, 0);
+  const context = new OffscreenCanvas(photo2.width, photo2.height).getContext("2d");
+  if (context === null) throw new Error("no canvas");
+  context.drawImage(photo2, 0, 0);
+  context.imageSmoothingEnabled = false;
+  context.drawImage(sheet, 0, 0, photo2.width, photo2.height);
+  const made = context.getImageData(0, 0, photo2.width, photo2.height);
+  over.set(painted2, made);
+  return made;
+}
+
+// src/app/labels.ts
+var NUMBERS_SHOWN = 6;
+var LEAST_YES = 0.5;
+function classesOf({ target: { classes, num_classes: count2, shape } }) {
+  if (count2 === null || shape.length > 0) return [];
+  return classes ?? Array.from({ length: count2 }, (_, index) => String(index));
+}
+function likelyClassesOf(model2) {
+  return taskOf(model2.loss)?.hasClasses === true ? classesOf(model2) : [];
+}
+function severalOf({ loss, target: { classes } }) {
+  return taskOf(loss)?.namesSeveral === true ? classes : null;
+}
+function numberNamesOf({ loss, target: { classes, dtype, box_classes: boxes } }) {
+  return dtype === "float32" && boxes === null && taskOf(loss)?.namesSeveral !== true ? classes ?? [] : [];
+}
+function numbersOf(value) {
+  if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value) || boxesOf(value) !== null) return null;
+  return Object.entries(value);
+}
+function namesOf(model2) {
+  return severalOf(model2) ?? (model2.target.classes === null ? [] : classesOf(model2));
+}
+var written = /* @__PURE__ */ new WeakMap();
+function labelText(model2, value) {
+  if (value === void 0) return "–";
+  if (value === null) return "no label";
+  if (isMask(value)) return `mask ${value.size[1]}×${value.size[0]}`;
+  const boxes = boxesOf(value);
+  if (boxes !== null) return countsText(boxes) || "no boxes";
+  const named = numbersOf(value);
+  if (named !== null) return named.map(([name, each2]) => `${name} ${each2 === null ? "?" : decimal(each2)}`).join(", ");
+  if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
+  const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : countsText(value) || "no spans");
+  written.set(value, text3);
+  return text3;
+}
+function countsText(parts) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const { label: label2 } of parts) counts.set(label2, (counts.get(label2) ?? 0) + 1);
+  return [...counts].map(([label2, count2]) => count2 === 1 ? label2 : `${label2} ×${count2}`).join(", ");
+}
+function arrayText(model2, numbers) {
+  const { target } = model2;
+  const several = severalOf(model2);
+  if (several !== null) return several.filter((_, index) => (numbers[index] ?? 0) >= LEAST_YES).join(", ") || "none";
+  if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
+  return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
+}
+function sharesOf(indices) {
+  const counts = /* @__PURE__ */ new Map();
+  for (const index of indices) counts.set(index, (counts.get(index) ?? 0) + 1);
+  return [...counts].map(([index, count2]) => [index, count2 / indices.length]).sort((a, b) => b[1] - a[1]);
+}
+
+// src/app/samples.ts
+var SHOWN = {
+  all: { title: "All", query: {} },
+  unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
+  uncertain: { title: "Most uncertain first", query: { unlabelled: "true", order: "uncertainty" } },
+  suspect: { title: "Possibly wrong labels", query: { suspect: "true" } },
+  quarantined: { title: "Quarantined", query: { quarantined: "true" } },
+  duplicates: { title: "Duplicates", query: {} }
+};
+var MOST_SAMPLES = 1e3;
+var LEAST_SAMPLES = 50;
+var LABEL_NUMBERS = 2e5;
+var AT_ONCE = 4;
+var LATER = /* @__PURE__ */ new Set([401, 429]);
+function workOf(app, name) {
+  const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], unsaved: /* @__PURE__ */ new Map(), last: Promise.resolve(), pages: 1 });
+  return app.draft(`samples:${name}`, begin2);
+}
+function canShow(model2, show) {
+  if (show === "suspect") return likelyClassesOf(model2).length > 0;
+  return show !== "uncertain" || taskOf(model2.loss)?.hasDoubt === true;
+}
+function showOf(app) {
+  const asked = app.route.query.get("show") ?? "all";
+  return asked in SHOWN ? asked : "all";
+}
+function filterOf(app) {
+  const show = showOf(app);
+  if (show === "suspect" || show === "uncertain" || show === "duplicates") return null;
+  const { query } = app.route;
+  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split"), text: query.get("text") };
+}
+function listPath(app, name) {
+  const show = showOf(app);
+  if (show === "duplicates") return modelPath(name, "/samples/duplicates");
+  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
+}
+function list(app, model2) {
+  const path = listPath(app, model2.name);
+  const work = workOf(app, model2.name);
+  return app.resources.read(path, async (api) => {
+    const listed = await loadList(api, path, work.pages, pageSize(model2));
+    const ids = new Set(listed.items.map(({ id }) => id));
+    work.selected = new Set([...work.selected].filter((id) => ids.has(id)));
+    if (work.active !== null && !ids.has(work.active)) work.active = null;
+    return listed;
+  });
+}
+function pageSize({ target }) {
+  const numbers = target.shape.reduce((product, size) => product * size, 1);
+  return Math.max(LEAST_SAMPLES, Math.min(MOST_SAMPLES, Math.floor(LABEL_NUMBERS / Math.max(1, numbers))));
+}
+async function loadList(api, path, pages, limit2) {
+  const items = [];
+  let next = null;
+  let page = 0;
+  while (page < pages) {
+    const answer = await api.get(withQuery(path, { limit: limit2, cursor: next }));
+    items.push(...answer.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
+    next = answer.next;
+    page += answer.items.length > 0 || next === null ? 1 : 0;
+    if (next === null) break;
+  }
+  return { items, next, pages: page };
+}
+function unread(id) {
+  const nothing = { key: null, label: void 0, sha256: "", size_bytes: 0, created_at: "", quarantine: null };
+  const unranked = { uncertainty: null, doubt: null, predicted: null };
+  return { id, split: "train", pinned: false, weight: 1, ...nothing, ...unranked };
+}
+function loadMore(app, model2, listed) {
+  const work = workOf(app, model2.name);
+  if (listed.next === null || listed.pages < work.pages) return;
+  work.pages += 1;
+  app.resources.mark([listPath(app, model2.name)]);
+}
+async function label(app, model2, ids, value, before) {
+  const { unsaved } = workOf(app, model2.name);
+  await store(app, model2, ids.map((id) => ({ id, label: added(unsaved.get(id)?.label, value), before })));
+}
+async function labelAgain(app, model2) {
+  await store(app, model2, [...workOf(app, model2.name).unsaved.values()]);
+}
+function countUnsaved({ state }) {
+  const counts = [...state.drafts.values()].map(({ unsaved }) => unsaved instanceof Map ? unsaved.size : 0);
+  return counts.reduce((sum, each2) => sum + each2, 0);
+}
+function added(before, value) {
+  const isPart = numbersOf(before) !== null && numbersOf(value) !== null;
+  return isPart ? { ...before, ...value } : value;
+}
+async function store(app, model2, changes) {
+  const work = workOf(app, model2.name);
+  const path = listPath(app, model2.name);
+  for (const change3 of changes) work.unsaved.set(change3.id, change3);
+  app.draw();
+  await inTurn(work, async () => {
+    const stored = await relabel(app, model2, path, changes);
+    if (stored.length > 0) work.undo.push(stored);
+  });
+}
+async function inTurn(work, run) {
+  const turn = work.last.then(run, run);
+  work.last = turn;
+  await turn;
+}
+async function undo(app, model2) {
+  const work = workOf(app, model2.name);
+  const path = listPath(app, model2.name);
+  await inTurn(work, async () => {
+    const step2 = work.undo.pop() ?? [];
+    for (const change3 of step2) work.unsaved.set(change3.id, change3);
+    if (step2.length > 0) await relabel(app, model2, path, step2);
+  });
+}
+async function relabel(app, model2, path, changes) {
+  const { unsaved } = workOf(app, model2.name);
+  const stale2 = ["/v1/models?", modelPath(model2.name, "/samples/stats")];
+  const known = (id) => app.resources.peek(path)?.items.find((sample2) => sample2.id === id);
+  const stored = [];
+  await app.act(`label:${model2.name}`, stale2, async () => {
+    await each(changes, async (change3) => {
+      const { id, label: value, before = known(id)?.label ?? null } = change3;
+      const forget2 = () => unsaved.get(id) === change3 && unsaved.delete(id);
+      const changed2 = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value }).catch((error) => {
+        if (error instanceof Refused && !LATER.has(error.status) && error.status < 500) forget2();
+        throw error;
+      });
+      forget2();
+      stored.push({ id, label: before });
+      app.resources.forget(maskPath(model2.name, id));
+      Object.assign(known(id) ?? {}, { label: changed2.label, split: changed2.split });
+    });
+    return changes.length > 1 ? `${changes.length} samples labelled.` : null;
+  });
+  return stored;
+}
+async function remove(app, { name }, ids, retrain) {
+  const work = workOf(app, name);
+  await each(ids, async (id) => {
+    await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
+    work.selected.delete(id);
+  });
+  Object.assign(work, { active: null, undo: [] });
+  return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
+}
+async function removeAll(app, { name }, filter, retrain) {
+  const isEmpty = Object.values(filter).every((value) => value === null);
+  const query = { ...filter, all: isEmpty ? "true" : null, retrain: retrain ? "true" : null };
+  const { deleted, job: job2 } = await app.api.remove(withQuery(modelPath(name, "/samples"), query), true);
+  Object.assign(workOf(app, name), { active: null, selected: /* @__PURE__ */ new Set(), undo: [] });
+  const text3 = `${plural(deleted, "sample")} deleted.`;
+  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} retrains without them.`, link: to(["jobs", job2.id]) };
+}
+async function each(items, run) {
+  const left = [...items];
+  const worker = async () => {
+    for (let item = left.shift(); item !== void 0; item = left.shift()) await run(item);
+  };
+  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));
+  const failed = ended.find((one) => one.status === "rejected");
+  if (failed) throw failed.reason;
+}
+function filterTo(app, name, change3) {
+  const now = Object.fromEntries(["show", "label", "split", "text"].map((key) => [key, app.route.query.get(key)]));
+  Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
+  app.go(to(["models", name, "samples"], { ...now, ...change3 }), { isSame: true });
 }
 
 // src/app/registration.ts
@@ -938,56 +1512,6 @@ function preprocessOf({ found: found2 }, chosen3) {
 function presetOf({ kind, channels }) {
   if (kind !== "image") return String(kind);
   return channels === "gray" ? "gray" : "image";
-}
-
-// src/daemon/tasks.ts
-var TASKS = {
-  cross_entropy: { title: "cross entropy: one class per sample or position", hasClasses: true, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["recall", "precision", "iou"], metrics: ["accuracy", "balanced_accuracy", "macro_f1", "mean_iou", "loss"] },
-  mse: { title: "mean squared error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
-  bce_with_logits: { title: "binary cross entropy: several yes/no labels", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["accuracy", "loss"] },
-  l1: { title: "absolute error: numbers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
-  huber: { title: "Huber: numbers, with outliers", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: ["mae", "rmse", "r2"], metrics: ["mae", "rmse", "r2", "loss"] },
-  multilabel: { title: "multilabel: any of several named labels", hasClasses: false, namesSeveral: true, hasDoubt: true, continuesTexts: false, byClass: ["f1", "precision", "recall"], metrics: ["micro_f1", "macro_f1", "accuracy", "loss"] },
-  supcon: { title: "supervised contrastive: embeddings, near for equal labels", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["recall_at_1", "loss"] },
-  causal_lm: { title: "next token: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: true, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  masked_lm: { title: "masked tokens: a text is its own label", hasClasses: false, namesSeveral: false, hasDoubt: false, continuesTexts: false, byClass: [], metrics: ["perplexity", "top_1_token_accuracy", "top_3_token_accuracy", "top_5_token_accuracy", "loss"] },
-  token_classification: { title: "token classification: spans of a text, such as names", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["span_f1", "token_accuracy", "loss"] },
-  detection: { title: "detection: boxes on photos, with a class each", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: ["ap"], metrics: ["map_50", "map", "loss"] },
-  reconstruction: { title: "reconstruction: anomalies, by a model that gives its input back", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] },
-  one_class: { title: "one class: anomalies, by the distance from a prototype", hasClasses: false, namesSeveral: false, hasDoubt: true, continuesTexts: false, byClass: [], metrics: ["auroc", "loss"] }
-};
-var METRICS = {
-  recall: { higherIsBetter: true },
-  precision: { higherIsBetter: true },
-  iou: { higherIsBetter: true },
-  accuracy: { higherIsBetter: true },
-  balanced_accuracy: { higherIsBetter: true },
-  macro_f1: { higherIsBetter: true },
-  mean_iou: { higherIsBetter: true },
-  loss: { higherIsBetter: false },
-  mae: { higherIsBetter: false },
-  rmse: { higherIsBetter: false },
-  r2: { higherIsBetter: true },
-  f1: { higherIsBetter: true },
-  micro_f1: { higherIsBetter: true },
-  recall_at_1: { higherIsBetter: true },
-  perplexity: { higherIsBetter: false },
-  top_1_token_accuracy: { higherIsBetter: true },
-  top_3_token_accuracy: { higherIsBetter: true },
-  top_5_token_accuracy: { higherIsBetter: true },
-  span_f1: { higherIsBetter: true },
-  token_accuracy: { higherIsBetter: true },
-  ap: { higherIsBetter: true },
-  map_50: { higherIsBetter: true },
-  map: { higherIsBetter: true },
-  auroc: { higherIsBetter: true }
-};
-var METRICS_OF_OWN_LOSS = ["loss"];
-function taskOf(loss) {
-  return typeof loss === "string" ? TASKS[loss] : void 0;
-}
-function metricsOf(loss) {
-  return taskOf(loss)?.metrics ?? METRICS_OF_OWN_LOSS;
 }
 
 // src/page/words.ts
@@ -3143,494 +3667,6 @@ function endedRow(job2) {
   );
 }
 
-// src/app/boxes.ts
-var LEAST_OVERLAP = 0.5;
-var LEAST_SHOWN = 0.3;
-function takesBoxes(model2) {
-  return model2.target.box_classes !== null;
-}
-function boxesOf(label2) {
-  return typeof label2 === "object" && label2 !== null && "boxes" in label2 && Array.isArray(label2.boxes) ? label2.boxes : null;
-}
-function boxClasses({ target: { classes, box_classes: count2 } }) {
-  return classes ?? Array.from({ length: count2 ?? 0 }, (_, index) => index);
-}
-function isLikely({ probability }) {
-  return (probability ?? 1) >= LEAST_SHOWN;
-}
-function without(boxes, others2) {
-  return boxes.filter(({ box, label: label2 }) => !others2.some((other) => other.label === label2 && overlap(box, other.box) >= LEAST_OVERLAP));
-}
-function overlap([x, y, width, height], [ox, oy, otherWidth, otherHeight]) {
-  const across = Math.max(0, Math.min(x + width, ox + otherWidth) - Math.max(x, ox));
-  const down = Math.max(0, Math.min(y + height, oy + otherHeight) - Math.max(y, oy));
-  return across * down / (width * height + otherWidth * otherHeight - across * down);
-}
-
-// src/daemon/npz.ts
-var END = 101010256;
-var ENTRY = 33639248;
-var KINDS = {
-  "<f4": { size: 4, read: (view, at) => view.getFloat32(at, true) },
-  "<f8": { size: 8, read: (view, at) => view.getFloat64(at, true) },
-  "<i8": { size: 8, read: (view, at) => Number(view.getBigInt64(at, true)) },
-  "<i4": { size: 4, read: (view, at) => view.getInt32(at, true) },
-  "<i2": { size: 2, read: (view, at) => view.getInt16(at, true) },
-  "|i1": { size: 1, read: (view, at) => view.getInt8(at) },
-  "|u1": { size: 1, read: (view, at) => view.getUint8(at) },
-  "|b1": { size: 1, read: (view, at) => view.getUint8(at) }
-};
-async function readNpz(file) {
-  const view = new DataView(await file.arrayBuffer());
-  const found2 = /* @__PURE__ */ new Map();
-  for (const { name, method, start, size } of entries(view)) {
-    const packed = new Uint8Array(view.buffer, start, size);
-    const content2 = method === 0 ? packed.slice() : await inflated(packed);
-    const tensor = readNpy(new DataView(content2.buffer));
-    if (tensor !== null) found2.set(name.replace(/\.npy$/, ""), tensor);
-  }
-  return found2;
-}
-function entries(view) {
-  let end = view.byteLength - 22;
-  while (end > 0 && view.getUint32(end, true) !== END) end -= 1;
-  const found2 = [];
-  let at = view.getUint32(end + 16, true);
-  for (let left = view.getUint16(end + 10, true); left > 0 && view.getUint32(at, true) === ENTRY; left -= 1) {
-    const nameLength = view.getUint16(at + 28, true);
-    const local = view.getUint32(at + 42, true);
-    const name = new TextDecoder().decode(new Uint8Array(view.buffer, at + 46, nameLength));
-    const start = local + 30 + view.getUint16(local + 26, true) + view.getUint16(local + 28, true);
-    found2.push({ name, method: view.getUint16(at + 10, true), start, size: view.getUint32(at + 20, true) });
-    at += 46 + nameLength + view.getUint16(at + 30, true) + view.getUint16(at + 32, true);
-  }
-  return found2;
-}
-async function inflated(packed) {
-  const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate-raw"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
-}
-function readNpy(view) {
-  const isFirst = view.getUint8(6) === 1;
-  const length = isFirst ? view.getUint16(8, true) : view.getUint32(8, true);
-  const begin2 = isFirst ? 10 : 12;
-  const header = new TextDecoder().decode(new Uint8Array(view.buffer, begin2, length));
-  const kind = KINDS[/'descr': '([^']+)'/.exec(header)?.[1] ?? ""];
-  if (kind === void 0) return null;
-  const shape = (/'shape': \(([^)]*)\)/.exec(header)?.[1] ?? "").split(",").filter((part) => part.trim() !== "");
-  const count2 = shape.reduce((product, part) => product * Number(part), 1);
-  const values = Array.from({ length: count2 }, (_, index) => kind.read(view, begin2 + length + index * kind.size));
-  return { shape: shape.map(Number), values };
-}
-
-// src/app/pictures.ts
-var SMALL_PICTURE_BYTES = 2 ** 20;
-var PICTURE_PIXELS = 256;
-var LEAST_SIDE = 4;
-var SOUND_HZ = 44100;
-var BETWEEN_TEXTS = "";
-function fileKind({ preprocess }) {
-  const known = preprocess.map(({ kind }) => kind);
-  return ["image", "audio", "text"].find((kind) => known.includes(kind)) ?? null;
-}
-function texts(app, name, id) {
-  const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => (await (await api.bytes(path, signal)).text()).split(BETWEEN_TEXTS);
-  return app.resources.read(path, load, true);
-}
-var own = /* @__PURE__ */ new WeakMap();
-function ownSize(shown2) {
-  return own.get(shown2) ?? shown2;
-}
-function picture(app, name, { id, size_bytes: size }, isMeasured = false) {
-  const isSmall = isMeasured || size > 0 && size <= SMALL_PICTURE_BYTES;
-  const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
-  const load = async (api, _, signal) => {
-    const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
-    if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
-    const shown2 = await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
-    own.set(shown2, { width: whole.width, height: whole.height });
-    return shown2;
-  };
-  return app.resources.read(path, load, true);
-}
-function photo(app, name, id) {
-  const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => await createImageBitmap(await api.bytes(path, signal)).catch(broken);
-  return app.resources.read(`${path}?whole`, load, true);
-}
-function broken(error) {
-  if (error instanceof DOMException && ["InvalidStateError", "EncodingError"].includes(error.name)) return null;
-  throw error;
-}
-function sound(app, name, id) {
-  const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => {
-    const file = await (await api.bytes(path, signal)).arrayBuffer();
-    return await new OfflineAudioContext(1, 1, SOUND_HZ).decodeAudioData(file).catch(broken);
-  };
-  return app.resources.read(path, load, true);
-}
-var player = null;
-function play(app, { name }, id) {
-  const buffer = app.resources.peek(modelPath(name, `/samples/${id}/content`));
-  if (!buffer) return;
-  void player?.close();
-  player = new AudioContext();
-  const source = new AudioBufferSourceNode(player, { buffer });
-  source.connect(player.destination);
-  source.start();
-}
-function content(app, name, id) {
-  const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => await readNpz(await api.bytes(path, signal));
-  return app.resources.read(path, load, true);
-}
-function rasterOf(shape) {
-  if (shape.length !== 3) return null;
-  const [first = 0, second = 0, third = 0] = shape;
-  const isColour = (channels) => channels === 1 || channels === 3;
-  if (isColour(first) && Math.min(second, third) >= LEAST_SIDE) return { width: third, height: second, channels: first, isPlanar: true };
-  if (isColour(third) && Math.min(first, second) >= LEAST_SIDE) return { width: second, height: first, channels: third, isPlanar: false };
-  return null;
-}
-function showsPictures(model2) {
-  const [only, ...others2] = model2.inputs;
-  const isPicture = only !== void 0 && others2.length === 0 && rasterOf(only.shape) !== null;
-  return fileKind(model2) === "image" || fileKind(model2) === null && isPicture;
-}
-var drawn = /* @__PURE__ */ new WeakMap();
-function pixelsOf(tensor, shape) {
-  const known = drawn.get(tensor);
-  if (known !== void 0) return known;
-  const raster = rasterOf(shape);
-  if (raster === null) return null;
-  const { width, height, channels, isPlanar } = raster;
-  const [low, high] = rangeOf(tensor.values);
-  const image = new ImageData(width, height);
-  for (let at = 0; at < width * height; at += 1) {
-    for (let channel = 0; channel < 3; channel += 1) {
-      const of = Math.min(channel, channels - 1);
-      const value = tensor.values[isPlanar ? of * width * height + at : at * channels + of] ?? low;
-      image.data[at * 4 + channel] = Math.round(255 * (value - low) / (high - low));
-    }
-    image.data[at * 4 + 3] = 255;
-  }
-  drawn.set(tensor, image);
-  return image;
-}
-function rangeOf(values) {
-  const low = values.reduce((least, value) => Math.min(least, value), Infinity);
-  const high = values.reduce((most, value) => Math.max(most, value), -Infinity);
-  if (low >= 0 && high <= 1) return [0, 1];
-  if (low >= 0 && high <= 255) return [0, 255];
-  return [low, high > low ? high : low + 1];
-}
-
-// src/app/masks.ts
-var COLOURS = [
-  [230, 159, 0],
-  [86, 180, 233],
-  [0, 158, 115],
-  [240, 228, 66],
-  [0, 114, 178],
-  [213, 94, 0],
-  [204, 121, 167]
-];
-var [GROUND, WHITE] = [[0, 0, 0], [255, 255, 255]];
-var STRENGTH = 150;
-var UNCOUNTED = 255;
-var SCALES = { 1: 255, 2: 85, 4: 17 };
-var PALETTE = 3;
-var [CHUNKS, DEPTH, KIND] = [8, 24, 25];
-function isMask(label2) {
-  return typeof label2 === "object" && label2 !== null && !Array.isArray(label2) && "size" in label2;
-}
-function takesMasks(model2) {
-  const { num_classes: classes, shape } = model2.target;
-  return fileKind(model2) === "image" && classes !== null && shape.length === 2;
-}
-function mask(app, name, id, { bytes: bytes2 }) {
-  const path = maskPath(name, id);
-  const load = async (api, _, signal) => await decoded2(await api.bytes(path, signal));
-  return app.resources.read(`${path}?bytes=${bytes2}`, load, true) ?? void 0;
-}
-function maskPath(name, id) {
-  return modelPath(name, `/samples/${id}/mask`);
-}
-async function decoded2(png) {
-  const bytes2 = new DataView(await png.arrayBuffer());
-  const picture2 = await createImageBitmap(png, { colorSpaceConversion: "none", premultiplyAlpha: "none" });
-  const painted2 = pixelsOf2(picture2);
-  const places = bytes2.getUint8(KIND) === PALETTE ? paletteOf(bytes2) : null;
-  const scale = SCALES[bytes2.getUint8(DEPTH)] ?? 1;
-  const { data } = painted2;
-  const values = new Uint8Array(data.length / 4).map((_, at) => {
-    const [red, green, blue] = [data[4 * at] ?? 0, data[4 * at + 1] ?? 0, data[4 * at + 2] ?? 0];
-    return places === null ? red / scale : places.get(colourOf(red, green, blue)) ?? 0;
-  });
-  values.forEach((value, at) => data.set(PAINTS[value] ?? [], 4 * at));
-  return { values, painted: painted2 };
-}
-function emptyMask({ width, height }) {
-  return { values: new Uint8Array(width * height), painted: new ImageData(width, height) };
-}
-function copied({ values, painted: painted2 }) {
-  return { values: values.slice(), painted: new ImageData(painted2.data.slice(), painted2.width) };
-}
-function paintLine({ values, painted: painted2 }, from, to2, radius, value) {
-  const { width, height } = painted2;
-  const edges = (one, other, size) => [
-    Math.max(0, Math.floor(Math.min(one, other) - radius)),
-    Math.min(size, Math.ceil(Math.max(one, other) + radius) + 1)
-  ];
-  const [left, right] = edges(from.x, to2.x, width);
-  const [top, bottom] = edges(from.y, to2.y, height);
-  const [dx, dy] = [to2.x - from.x, to2.y - from.y];
-  for (let y = top; y < bottom; y += 1) {
-    for (let x = left; x < right; x += 1) {
-      const [px, py] = [x + 0.5 - from.x, y + 0.5 - from.y];
-      const along = Math.min(1, Math.max(0, (px * dx + py * dy) / (dx * dx + dy * dy || 1)));
-      if (Math.hypot(px - along * dx, py - along * dy) > radius) continue;
-      values[y * width + x] = value;
-      painted2.data.set(PAINTS[value] ?? [], 4 * (y * width + x));
-    }
-  }
-  return [left, top, right - left, bottom - top];
-}
-function classColour(index) {
-  return index > 0 ? COLOURS[(index - 1) % COLOURS.length] ?? GROUND : GROUND;
-}
-function paintText(index) {
-  const [red, green, blue] = index === UNCOUNTED ? WHITE : classColour(index);
-  return `rgb(${red} ${green} ${blue})`;
-}
-var PAINTS = Array.from({ length: 256 }, (_, value) => [...value === UNCOUNTED ? WHITE : classColour(value), value === 0 ? 0 : STRENGTH]);
-function paletteOf(bytes2) {
-  const found2 = /* @__PURE__ */ new Map();
-  for (let at = CHUNKS; at + 8 < bytes2.byteLength; at += 12 + bytes2.getUint32(at)) {
-    if (bytes2.getUint32(at + 4) !== 1347179589) continue;
-    for (let index = bytes2.getUint32(at) / 3 - 1; index >= 0; index -= 1) {
-      const [red, green, blue] = [0, 1, 2].map((part) => bytes2.getUint8(at + 8 + 3 * index + part));
-      found2.set(colourOf(red, green, blue), index);
-    }
-    break;
-  }
-  return found2;
-}
-function colourOf(red, green, blue) {
-  return red << 16 | green << 8 | blue;
-}
-function pixelsOf2(picture2) {
-  const context = new OffscreenCanvas(picture2.width, picture2.height).getContext("2d");
-  if (context === null) throw new Error("no canvas");
-  context.drawImage(picture2, 0, 0);
-  return context.getImageData(0, 0, picture2.width, picture2.height);
-}
-var over = /* @__PURE__ */ new WeakMap();
-function overlaid(photo2, painted2) {
-  const known = over.get(painted2);
-  if (known !== void 0) return known;
-  const sheet = new OffscreenCanvas(painted2.width, painted2.height);
-  sheet.getContext("2d")?.putImageData(painted2, 0, 0);
-  const context = new OffscreenCanvas(photo2.width, photo2.height).getContext("2d");
-  if (context === null) throw new Error("no canvas");
-  context.drawImage(photo2, 0, 0);
-  context.imageSmoothingEnabled = false;
-  context.drawImage(sheet, 0, 0, photo2.width, photo2.height);
-  const made = context.getImageData(0, 0, photo2.width, photo2.height);
-  over.set(painted2, made);
-  return made;
-}
-
-// src/app/labels.ts
-var NUMBERS_SHOWN = 6;
-var LEAST_YES = 0.5;
-function classesOf({ target: { classes, num_classes: count2, shape } }) {
-  if (count2 === null || shape.length > 0) return [];
-  return classes ?? Array.from({ length: count2 }, (_, index) => String(index));
-}
-function likelyClassesOf(model2) {
-  return taskOf(model2.loss)?.hasClasses === true ? classesOf(model2) : [];
-}
-function severalOf({ loss, target: { classes } }) {
-  return taskOf(loss)?.namesSeveral === true ? classes : null;
-}
-function numberNamesOf({ loss, target: { classes, dtype, box_classes: boxes } }) {
-  return dtype === "float32" && boxes === null && taskOf(loss)?.namesSeveral !== true ? classes ?? [] : [];
-}
-function numbersOf(value) {
-  if (typeof value !== "object" || value === null || Array.isArray(value) || isMask(value) || boxesOf(value) !== null) return null;
-  return Object.entries(value);
-}
-function namesOf(model2) {
-  return severalOf(model2) ?? (model2.target.classes === null ? [] : classesOf(model2));
-}
-var written = /* @__PURE__ */ new WeakMap();
-function labelText(model2, value) {
-  if (value === void 0) return "–";
-  if (value === null) return "no label";
-  if (isMask(value)) return `mask ${value.size[1]}×${value.size[0]}`;
-  const boxes = boxesOf(value);
-  if (boxes !== null) return countsText(boxes) || "no boxes";
-  const named = numbersOf(value);
-  if (named !== null) return named.map(([name, each2]) => `${name} ${each2 === null ? "?" : decimal(each2)}`).join(", ");
-  if (!Array.isArray(value)) return model2.target.classes?.[Number(value)] ?? String(value);
-  const text3 = written.get(value) ?? (model2.target.span_types === null ? arrayText(model2, value.flat(Infinity)) : countsText(value) || "no spans");
-  written.set(value, text3);
-  return text3;
-}
-function countsText(parts) {
-  const counts = /* @__PURE__ */ new Map();
-  for (const { label: label2 } of parts) counts.set(label2, (counts.get(label2) ?? 0) + 1);
-  return [...counts].map(([label2, count2]) => count2 === 1 ? label2 : `${label2} ×${count2}`).join(", ");
-}
-function arrayText(model2, numbers) {
-  const { target } = model2;
-  const several = severalOf(model2);
-  if (several !== null) return several.filter((_, index) => (numbers[index] ?? 0) >= LEAST_YES).join(", ") || "none";
-  if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
-  return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
-}
-function sharesOf(indices) {
-  const counts = /* @__PURE__ */ new Map();
-  for (const index of indices) counts.set(index, (counts.get(index) ?? 0) + 1);
-  return [...counts].map(([index, count2]) => [index, count2 / indices.length]).sort((a, b) => b[1] - a[1]);
-}
-
-// src/app/samples.ts
-var SHOWN = {
-  all: { title: "All", query: {} },
-  unlabelled: { title: "Unlabelled", query: { unlabelled: "true" } },
-  uncertain: { title: "Most uncertain first", query: { unlabelled: "true", order: "uncertainty" } },
-  suspect: { title: "Possibly wrong labels", query: { suspect: "true" } },
-  quarantined: { title: "Quarantined", query: { quarantined: "true" } },
-  duplicates: { title: "Duplicates", query: {} }
-};
-var MOST_SAMPLES = 1e3;
-var LEAST_SAMPLES = 50;
-var LABEL_NUMBERS = 2e5;
-var AT_ONCE = 4;
-function workOf(app, name) {
-  const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], last: Promise.resolve(), pages: 1 });
-  return app.draft(`samples:${name}`, begin2);
-}
-function canShow(model2, show) {
-  if (show === "suspect") return likelyClassesOf(model2).length > 0;
-  return show !== "uncertain" || taskOf(model2.loss)?.hasDoubt === true;
-}
-function showOf(app) {
-  const asked = app.route.query.get("show") ?? "all";
-  return asked in SHOWN ? asked : "all";
-}
-function filterOf(app) {
-  const show = showOf(app);
-  if (show === "suspect" || show === "uncertain" || show === "duplicates") return null;
-  const { query } = app.route;
-  return { ...SHOWN[show].query, label: query.get("label"), split: query.get("split"), text: query.get("text") };
-}
-function listPath(app, name) {
-  const show = showOf(app);
-  if (show === "duplicates") return modelPath(name, "/samples/duplicates");
-  return withQuery(modelPath(name, "/samples"), filterOf(app) ?? SHOWN[show].query);
-}
-function list(app, model2) {
-  const path = listPath(app, model2.name);
-  const work = workOf(app, model2.name);
-  return app.resources.read(path, (api) => loadList(api, path, work.pages, pageSize(model2)));
-}
-function pageSize({ target }) {
-  const numbers = target.shape.reduce((product, size) => product * size, 1);
-  return Math.max(LEAST_SAMPLES, Math.min(MOST_SAMPLES, Math.floor(LABEL_NUMBERS / Math.max(1, numbers))));
-}
-async function loadList(api, path, pages, limit2) {
-  const items = [];
-  let next = null;
-  let page = 0;
-  while (page < pages) {
-    const answer = await api.get(withQuery(path, { limit: limit2, cursor: next }));
-    items.push(...answer.items.flatMap((each2) => "ids" in each2 ? each2.ids.map(unread) : [each2]));
-    next = answer.next;
-    page += answer.items.length > 0 || next === null ? 1 : 0;
-    if (next === null) break;
-  }
-  return { items, next, pages: page };
-}
-function unread(id) {
-  const nothing = { key: null, label: void 0, sha256: "", size_bytes: 0, created_at: "", quarantine: null };
-  const unranked = { uncertainty: null, doubt: null, predicted: null };
-  return { id, split: "train", pinned: false, weight: 1, ...nothing, ...unranked };
-}
-function loadMore(app, model2, listed) {
-  const work = workOf(app, model2.name);
-  if (listed.next === null || listed.pages < work.pages) return;
-  work.pages += 1;
-  app.resources.mark([listPath(app, model2.name)]);
-}
-async function label(app, model2, ids, value, replaced) {
-  const work = workOf(app, model2.name);
-  const known = app.resources.peek(listPath(app, model2.name));
-  const before = ids.map((id) => ({ id, label: replaced !== void 0 ? replaced : known?.items.find((each2) => each2.id === id)?.label ?? null }));
-  const changes = ids.map((id) => ({ id, label: value }));
-  if (await inTurn(work, () => relabel(app, model2, changes))) work.undo.push(before);
-}
-async function inTurn(work, run) {
-  const turn = work.last.then(run, run);
-  work.last = turn;
-  return await turn;
-}
-async function undo(app, model2) {
-  const work = workOf(app, model2.name);
-  await inTurn(work, async () => {
-    const step2 = work.undo.pop();
-    if (step2 !== void 0) await relabel(app, model2, step2);
-  });
-}
-async function relabel(app, model2, changes) {
-  const path = listPath(app, model2.name);
-  const stale2 = ["/v1/models?", modelPath(model2.name, "/samples/stats")];
-  return await app.act(`label:${model2.name}`, stale2, async () => {
-    await each(changes, async ({ id, label: value }) => {
-      const changed2 = await app.api.patch(modelPath(model2.name, `/samples/${id}`), { label: value });
-      app.resources.forget(maskPath(model2.name, id));
-      app.resources.update(path, ({ items }) => {
-        const listed = items.find((sample2) => sample2.id === id);
-        if (listed) Object.assign(listed, { label: changed2.label, split: changed2.split });
-      });
-    });
-    return changes.length > 1 ? `${changes.length} samples labelled.` : null;
-  });
-}
-async function remove(app, { name }, ids, retrain) {
-  const work = workOf(app, name);
-  await each(ids, async (id) => {
-    await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
-    work.selected.delete(id);
-  });
-  Object.assign(work, { active: null, undo: [] });
-  return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
-}
-async function removeAll(app, { name }, filter, retrain) {
-  const isEmpty = Object.values(filter).every((value) => value === null);
-  const query = { ...filter, all: isEmpty ? "true" : null, retrain: retrain ? "true" : null };
-  const { deleted, job: job2 } = await app.api.remove(withQuery(modelPath(name, "/samples"), query), true);
-  Object.assign(workOf(app, name), { active: null, selected: /* @__PURE__ */ new Set(), undo: [] });
-  const text3 = `${plural(deleted, "sample")} deleted.`;
-  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} retrains without them.`, link: to(["jobs", job2.id]) };
-}
-async function each(items, run) {
-  const left = [...items];
-  const worker = async () => {
-    for (let item = left.shift(); item !== void 0; item = left.shift()) await run(item);
-  };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
-}
-function filterTo(app, name, change3) {
-  const now = Object.fromEntries(["show", "label", "split", "text"].map((key) => [key, app.route.query.get(key)]));
-  Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
-  app.go(to(["models", name, "samples"], { ...now, ...change3 }), { isSame: true });
-}
-
 // src/views/samples/spans.ts
 var COLOURS2 = 5;
 var TYPE_KEYS = "123456789";
@@ -3663,12 +3699,12 @@ function mark(types, text3, span, remove2) {
 }
 function labellingView(app, model2, listed) {
   const types = model2.target.span_types;
-  const { active } = workOf(app, model2.name);
+  const { active, unsaved } = workOf(app, model2.name);
   const known = listed?.items.find(({ id }) => id === active);
   if (types === null || known === void 0) return null;
   const text3 = texts(app, model2.name, known.id)?.[0];
   if (text3 === void 0) return null;
-  const spans = spansOf(model2, known.label);
+  const spans = spansOf(model2, (unsaved.get(known.id) ?? known).label);
   const give = (value) => void label(app, model2, [known.id], value);
   const add = (type) => {
     const selected = selectedCharacters();
@@ -4762,7 +4798,7 @@ function activeOf(app, model2, shown2) {
 function cell2(app, model2, sample2, { place, size }) {
   const work = workOf(app, model2.name);
   const { id, label: value, split } = sample2;
-  const text3 = `${labelText(model2, value)}${split === "validation" && value !== null ? " ·v" : ""}`;
+  const text3 = `${labelText(model2, value)}${split === "validation" && value !== null ? " ·v" : ""}${work.unsaved.has(id) ? " …" : ""}`;
   const isSelected = work.selected.has(id);
   const choose = (event) => {
     if (event.shiftKey || event.ctrlKey || event.metaKey) toggle(work.selected, id);
@@ -4884,6 +4920,7 @@ function progress(app, model2) {
 
 // src/views/samples/samples.ts
 var KEYED_CLASSES = 10;
+var NAMED = 5;
 function samplesTab(app, model2) {
   const listed = list(app, model2);
   return h(
@@ -5008,7 +5045,19 @@ function toolbar(app, model2, items) {
     one === null ? null : h("a", { class: "button", "data-key": "predict", href: to(["models", model2.name, "try"], { sample: one }), "aria-label": `Predict sample ${one}` }, "Predict"),
     one !== null && fileKind(model2) === "audio" ? opener("play", "Play", () => play(app, model2, one), `sample ${one}`) : null,
     ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model2), plural(ids.length, "sample"), "danger") : null,
-    outcome(app, `label:${model2.name}`)
+    outcome(app, `label:${model2.name}`),
+    unsavedView(app, model2)
+  );
+}
+function unsavedView(app, model2) {
+  const ids = [...workOf(app, model2.name).unsaved.keys()];
+  if (ids.length === 0 || app.state.pending.has(`label:${model2.name}`)) return null;
+  const named = `${ids.slice(0, NAMED).join(", ")}${ids.length > NAMED ? ", …" : ""}`;
+  return h(
+    "span",
+    { class: "press", role: "alert", "data-key": "unsaved" },
+    h("span", { class: "problem" }, `Not stored: the labels of ${plural(ids.length, "sample")} (${named}).`),
+    h("button", { type: "button", "data-key": "store", disabled: app.state.connection === "lost", onclick: () => void labelAgain(app, model2) }, "Store")
   );
 }
 function otherClasses(classes, disabled, give) {
@@ -7255,7 +7304,8 @@ async function open(problem = null) {
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
-    askForToken(`The daemon rejected this token: ${error.message}.`);
+    const lost = session.unsaved > 0 ? ` Not stored: ${plural(session.unsaved, "label")}.` : "";
+    askForToken(`The daemon rejected this token: ${error.message}.${lost}`);
   } finally {
     session.close();
   }
@@ -7269,6 +7319,10 @@ var Session = class {
   constructor(token) {
     this.#app = new App(new Api(token), () => this.#draw());
   }
+  /** How many labels would be lost with it. */
+  get unsaved() {
+    return countUnsaved(this.#app);
+  }
   async run(problem) {
     const { signal } = this.#ended;
     document.addEventListener("click", (event) => this.#click(event), { signal });
@@ -7277,6 +7331,7 @@ var Session = class {
       window.addEventListener(released, () => this.#release(), { signal });
     }
     window.addEventListener("popstate", () => this.#app.moved(), { signal });
+    window.addEventListener("beforeunload", (event) => this.unsaved > 0 && event.preventDefault(), { signal });
     for (const moved of ["resize", "scroll"]) {
       window.addEventListener(moved, () => this.#draw(), { signal, passive: true });
     }

@@ -3,8 +3,10 @@
 import { Api, Refused, Unreachable } from "./daemon/api";
 import { App } from "./app/app";
 import { element, h, paint, patch } from "./page/dom";
+import { plural } from "./page/format";
 import { Live } from "./app/live";
 import { followed } from "./app/route";
+import { countUnsaved } from "./app/samples";
 import { pageView, titleOf } from "./views/page";
 import { tokenView } from "./views/token";
 
@@ -68,7 +70,8 @@ async function open(problem: string | null = null): Promise<void> {
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
-    askForToken(`The daemon rejected this token: ${error.message}.`);
+    const lost = session.unsaved > 0 ? ` Not stored: ${plural(session.unsaved, "label")}.` : "";
+    askForToken(`The daemon rejected this token: ${error.message}.${lost}`);
   } finally {
     session.close();
   }
@@ -86,6 +89,11 @@ class Session {
     this.#app = new App(new Api(token), () => this.#draw());
   }
 
+  /** How many labels would be lost with it. */
+  get unsaved(): number {
+    return countUnsaved(this.#app);
+  }
+
   async run(problem: string | null): Promise<never> {
     const { signal } = this.#ended;
     document.addEventListener("click", (event) => this.#click(event), { signal });
@@ -94,6 +102,7 @@ class Session {
       window.addEventListener(released, () => this.#release(), { signal });
     }
     window.addEventListener("popstate", () => this.#app.moved(), { signal });
+    window.addEventListener("beforeunload", (event) => this.unsaved > 0 && event.preventDefault(), { signal });
     for (const moved of ["resize", "scroll"]) {
       window.addEventListener(moved, () => this.#draw(), { signal, passive: true });
     }

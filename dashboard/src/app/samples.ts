@@ -1,8 +1,8 @@
 /** Lists of samples, and the user's changes to them. */
 
-import { type Api, modelPath, withQuery } from "../daemon/api";
+import { type Api, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App, Said } from "./app";
-import { likelyClassesOf } from "./labels";
+import { likelyClassesOf, numbersOf } from "./labels";
 import { maskPath } from "./masks";
 import { plural } from "../page/format";
 import { to } from "./route";
@@ -25,6 +25,8 @@ const MOST_SAMPLES = 1000;
 const LEAST_SAMPLES = 50;
 const LABEL_NUMBERS = 200_000;
 const AT_ONCE = 4;
+/** Refusals that are not about the label itself: no token, too many requests. */
+const LATER = new Set([401, 429]);
 
 export interface Listed {
   items: Sample[];
@@ -33,20 +35,29 @@ export interface Listed {
   pages: number;
 }
 
+/** A sample's new label, null for none. before: what undoes it, for labels that lists do not tell as a whole. */
+interface Change {
+  id: number;
+  label: unknown;
+  before?: unknown;
+}
+
 /** The user's work on a model's page of samples. */
 export interface Work extends Record<string, unknown> {
   /** The sample that has the keyboard focus. */
   active: number | null;
   selected: Set<number>;
   /** The labels before each step. */
-  undo: { id: number; label: unknown }[][];
+  undo: Change[][];
+  /** By sample: labels that are not stored yet, or that the daemon did not answer to. */
+  unsaved: Map<number, Change>;
   /** Keys are pressed faster than the daemon answers: each change waits for the one before. */
   last: Promise<unknown>;
   pages: number;
 }
 
 export function workOf(app: App, name: string): Work {
-  const begin = (): Work => ({ active: null, selected: new Set(), undo: [], last: Promise.resolve(), pages: 1 });
+  const begin = (): Work => ({ active: null, selected: new Set(), undo: [], unsaved: new Map(), last: Promise.resolve(), pages: 1 });
   return app.draft<Work>(`samples:${name}`, begin);
 }
 
@@ -80,7 +91,14 @@ export function listPath(app: App, name: string): string {
 export function list(app: App, model: Model): Listed | null | undefined {
   const path = listPath(app, model.name);
   const work = workOf(app, model.name);
-  return app.resources.read<Listed>(path, (api) => loadList(api, path, work.pages, pageSize(model)));
+  return app.resources.read<Listed>(path, async (api) => {
+    const listed = await loadList(api, path, work.pages, pageSize(model));
+    const ids = new Set(listed.items.map(({ id }) => id));
+    // Keys and buttons are about samples that are shown.
+    work.selected = new Set([...work.selected].filter((id) => ids.has(id)));
+    if (work.active !== null && !ids.has(work.active)) work.active = null;
+    return listed;
+  });
 }
 
 /** Samples of a page: fewer if their labels are large. */
@@ -119,44 +137,81 @@ export function loadMore(app: App, model: Model, listed: Listed): void {
   app.resources.mark([listPath(app, model.name)]);
 }
 
-/** Gives samples a label, null for none. Can be undone. replaced: what undoes it, for labels that lists do not tell as a whole. */
-export async function label(app: App, model: Model, ids: number[], value: unknown, replaced?: unknown): Promise<void> {
-  const work = workOf(app, model.name);
-  const known = app.resources.peek<Listed>(listPath(app, model.name));
-  const before = ids.map((id) => ({ id, label: replaced !== undefined ? replaced : (known?.items.find((each) => each.id === id)?.label ?? null) }));
-  const changes = ids.map((id) => ({ id, label: value }));
-  if (await inTurn(work, () => relabel(app, model, changes))) work.undo.push(before);
+/** Gives samples a label, null for none. Can be undone. before: as of a change. */
+export async function label(app: App, model: Model, ids: number[], value: unknown, before?: unknown): Promise<void> {
+  const { unsaved } = workOf(app, model.name);
+  await store(app, model, ids.map((id) => ({ id, label: added(unsaved.get(id)?.label, value), before })));
 }
 
-async function inTurn<T>(work: Work, run: () => Promise<T>): Promise<T> {
+/** Sends the labels once more that the daemon did not answer to. */
+export async function labelAgain(app: App, model: Model): Promise<void> {
+  await store(app, model, [...workOf(app, model.name).unsaved.values()]);
+}
+
+/** How many labels would be lost with the page. */
+export function countUnsaved({ state }: App): number {
+  const counts = [...state.drafts.values()].map(({ unsaved }) => (unsaved instanceof Map ? unsaved.size : 0));
+  return counts.reduce((sum, each) => sum + each, 0);
+}
+
+/** Named numbers add to those that are not stored yet; other labels replace. */
+function added(before: unknown, value: unknown): unknown {
+  const isPart = numbersOf(before) !== null && numbersOf(value) !== null;
+  return isPart ? { ...(before as object), ...(value as object) } : value;
+}
+
+async function store(app: App, model: Model, changes: Change[]): Promise<void> {
+  const work = workOf(app, model.name);
+  const path = listPath(app, model.name);
+  for (const change of changes) work.unsaved.set(change.id, change);
+  app.draw();
+  await inTurn(work, async () => {
+    const stored = await relabel(app, model, path, changes);
+    if (stored.length > 0) work.undo.push(stored);
+  });
+}
+
+async function inTurn(work: Work, run: () => Promise<void>): Promise<void> {
   const turn = work.last.then(run, run);
   work.last = turn;
-  return await turn;
+  await turn;
 }
 
 export async function undo(app: App, model: Model): Promise<void> {
   const work = workOf(app, model.name);
+  const path = listPath(app, model.name);
   await inTurn(work, async () => {
-    const step = work.undo.pop();
-    if (step !== undefined) await relabel(app, model, step);
+    const step = work.undo.pop() ?? [];
+    for (const change of step) work.unsaved.set(change.id, change);
+    if (step.length > 0) await relabel(app, model, path, step);
   });
 }
 
-/** Changes the list here without reloading it, so that labelled samples stay where they are. */
-async function relabel(app: App, model: Model, changes: { id: number; label: unknown }[]): Promise<boolean> {
-  const path = listPath(app, model.name);
+/**
+ * Changes the list at this path without reloading it, so that labelled samples stay where they are.
+ * Returns what undoes the changes that were stored.
+ */
+async function relabel(app: App, model: Model, path: string, changes: Change[]): Promise<Change[]> {
+  const { unsaved } = workOf(app, model.name);
   const stale = ["/v1/models?", modelPath(model.name, "/samples/stats")];
-  return await app.act(`label:${model.name}`, stale, async () => {
-    await each(changes, async ({ id, label: value }) => {
-      const changed = await app.api.patch<Sample>(modelPath(model.name, `/samples/${id}`), { label: value });
-      app.resources.forget(maskPath(model.name, id));
-      app.resources.update<Listed>(path, ({ items }) => {
-        const listed = items.find((sample) => sample.id === id);
-        if (listed) Object.assign(listed, { label: changed.label, split: changed.split });
+  const known = (id: number): Sample | undefined => app.resources.peek<Listed>(path)?.items.find((sample) => sample.id === id);
+  const stored: Change[] = [];
+  await app.act(`label:${model.name}`, stale, async () => {
+    await each(changes, async (change) => {
+      const { id, label: value, before = known(id)?.label ?? null } = change;
+      const forget = (): unknown => unsaved.get(id) === change && unsaved.delete(id);
+      const changed = await app.api.patch<Sample>(modelPath(model.name, `/samples/${id}`), { label: value }).catch((error: unknown) => {
+        if (error instanceof Refused && !LATER.has(error.status) && error.status < 500) forget();
+        throw error;
       });
+      forget();
+      stored.push({ id, label: before });
+      app.resources.forget(maskPath(model.name, id));
+      Object.assign(known(id) ?? {}, { label: changed.label, split: changed.split });
     });
     return changes.length > 1 ? `${changes.length} samples labelled.` : null;
   });
+  return stored;
 }
 
 /** Deletes samples for good. retrain: retrains without them, then deletes versions that saw them. */
@@ -180,12 +235,15 @@ export async function removeAll(app: App, { name }: Model, filter: Record<string
   return job === null ? text : { text: `${text} Job ${job.id} retrains without them.`, link: to(["jobs", job.id]) };
 }
 
+/** Runs for all, a few at once; rejects once no more run. */
 async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {
   const left = [...items];
   const worker = async (): Promise<void> => {
     for (let item = left.shift(); item !== undefined; item = left.shift()) await run(item);
   };
-  await Promise.all(Array.from({ length: AT_ONCE }, worker));
+  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));
+  const failed = ended.find((one) => one.status === "rejected");
+  if (failed) throw failed.reason;
 }
 
 export function filterTo(app: App, name: string, change: Record<string, string | null>): void {

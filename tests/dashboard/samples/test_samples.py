@@ -128,6 +128,70 @@ def test_samples_are_labelled_by_keys_and_taken_back(
     page.get_by_role("option", name=f"Sample {ids[0]}, dark").wait_for()
 
 
+def test_labels_that_the_daemon_does_not_answer_to_are_told_and_sent_again(
+    tab: Callable[..., Tab], served: Served, album: str
+) -> None:
+    ids = add(served, album, 4)
+    one = tab(served)
+    page = one.open(f"/models/{album}/samples")
+    page.locator(f"#sample-{ids[0]}").click()
+    page.route(f"**/samples/{ids[0]}", lambda route: route.abort())
+    page.keyboard.press("2")
+    page.get_by_text("the daemon did not respond").wait_for()
+    page.keyboard.press("1")
+    page.get_by_role("option", name=f"Sample {ids[1]}, dark").wait_for()
+
+    told = page.get_by_role("alert").filter(has_text=f"the labels of 1 sample ({ids[0]})")
+    told.wait_for()
+    page.unroute_all()
+    told.get_by_role("button", name="Store").click()
+    page.get_by_role("option", name=f"Sample {ids[0]}, bright").wait_for()
+    told.wait_for(state="detached")
+    assert labels(served, album)[:2] == [1, 0]
+
+    # Another label of the same sample, before there is an answer to the first.
+    page.locator(f"#sample-{ids[2]}").click()
+    for key in ("1", "ArrowLeft", "2"):
+        page.evaluate(PRESS, [key, 1])
+    wait_until(lambda: labels(served, album)[2] == 1, "both labels")
+    page.keyboard.press("u")
+    page.get_by_role("option", name=f"Sample {ids[2]}, dark").wait_for()
+    assert labels(served, album)[2] == 0
+
+    held: list[Any] = []
+    page.route(f"**/samples/{ids[3]}", lambda route: held.append(route))  # noqa: PLW0108 - Playwright marks it
+    page.locator(f"#sample-{ids[3]}").click()
+    page.keyboard.press("1")
+    wait_until(lambda: page.wait_for_timeout(20) or held, "the request")
+    with page.expect_event("dialog") as asked:
+        page.evaluate("() => setTimeout(() => location.reload())")
+    assert asked.value.type == "beforeunload"
+    asked.value.dismiss()
+    held[0].continue_()
+    page.get_by_role("option", name=f"Sample {ids[3]}, dark").wait_for()
+    one.forgive("ERR_FAILED")
+
+
+def test_labels_are_given_only_to_samples_that_are_still_listed(
+    tab: Callable[..., Tab], served: Served, album: str
+) -> None:
+    ids = add(served, album, 3)
+    page = tab(served).open(f"/models/{album}/samples?show=unlabelled")
+    page.locator(OPTIONS).nth(2).wait_for()
+    page.get_by_role("button", name="Select all").click()
+    page.get_by_role("button", name="1 dark").click()
+    page.get_by_text("3 samples labelled.").wait_for()
+
+    files = {"file": ("more.png", photo(200, 99), "image/png")}
+    served.http.post(f"/v1/models/{album}/samples", files=files).raise_for_status()
+    page.locator(f"#sample-{ids[0]}").wait_for(state="detached")
+    page.get_by_role("listbox", name="Samples").focus()
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("2")
+    page.locator(OPTIONS).filter(has_text="bright").first.wait_for()
+    assert labels(served, album) == [0, 0, 0, 1]
+
+
 def test_samples_are_filtered_and_deleted(
     tab: Callable[..., Tab], served: Served, album: str
 ) -> None:

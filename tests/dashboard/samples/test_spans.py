@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -88,6 +89,30 @@ def test_spans_are_highlighted_selected_labelled_and_taken_away(
     page.get_by_role("button", name="Undo").click()
     row.locator("mark").wait_for()
     assert label_of(names, sample) == [{"start": 2, "end": 17, "label": "PER"}]
+
+
+def test_spans_that_are_given_before_others_are_stored_are_kept(
+    tab: Callable[..., Tab], names: Served
+) -> None:
+    sample = sent(names, f"again {TEXT}", None)
+    page = tab(names).open("/models/names/samples")
+    page.locator(f"#sample-{sample}").click()
+    editor = page.get_by_role("group", name=f"Spans of sample {sample}")
+    text = editor.get_by_label(f"Text of sample {sample}")
+    held: list[Any] = []
+    page.route(
+        f"**/samples/{sample}",
+        lambda route: held.append(route),  # noqa: PLW0108 - Playwright marks it
+        times=1,
+    )
+    for key, (start, end), place in (("1", (9, 17), "Anna Lee"), ("2", (22, 25), "\u00d6lo")):
+        page.evaluate(SELECT, ["spans-text", start, end])
+        text.press(key)
+        editor.locator("mark", has_text=place).wait_for()
+    held[0].continue_()
+
+    page.locator(f"#sample-{sample} .label", has_text=re.compile("^PER, LOC$")).wait_for()
+    assert len(label_of(names, sample)) == 2
 
 
 def test_predicted_spans_are_highlighted_and_become_a_label(

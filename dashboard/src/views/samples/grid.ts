@@ -91,7 +91,7 @@ function activeOf(app: App, model: Model, shown: Sample[]): string | null {
 function cell(app: App, model: Model, sample: Sample, { place, size }: { place: number; size: number }): HTMLElement {
   const work = workOf(app, model.name);
   const { id, label: value, split } = sample;
-  const text = `${labelText(model, value)}${split === "validation" && value !== null ? " ·v" : ""}`;
+  const text = `${labelText(model, value)}${split === "validation" && value !== null ? " ·v" : ""}${work.unsaved.has(id) ? " …" : ""}`;
   const isSelected = work.selected.has(id);
   const choose = (event: PointerEvent): void => {
     if (event.shiftKey || event.ctrlKey || event.metaKey) toggle(work.selected, id);

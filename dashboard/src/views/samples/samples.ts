@@ -8,7 +8,7 @@ import { fileKind, play } from "../../app/pictures";
 import { stats } from "../../app/queries";
 import { to } from "../../app/route";
 import { modelPath } from "../../daemon/api";
-import { canShow, filterOf, filterTo, label, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
+import { canShow, filterOf, filterTo, label, labelAgain, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
 import { dropped, send } from "../../app/uploads";
 import type { Model, Sample } from "../../daemon/types";
 import { boxesView } from "./boxes";
@@ -21,6 +21,8 @@ import { save } from "../parts/save";
 import { uploadView } from "./upload";
 
 const KEYED_CLASSES = 10;
+/** Ids of samples that a message lists. */
+const NAMED = 5;
 
 export function samplesTab(app: App, model: Model): HTMLElement {
   const listed = list(app, model);
@@ -159,6 +161,20 @@ function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
     one !== null && fileKind(model) === "audio" ? opener("play", "Play", () => play(app, model, one), `sample ${one}`) : null,
     ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model), plural(ids.length, "sample"), "danger") : null,
     outcome(app, `label:${model.name}`),
+    unsavedView(app, model),
+  );
+}
+
+/** Labels that the daemon did not answer to, and a button that sends them again. */
+function unsavedView(app: App, model: Model): Child {
+  const ids = [...workOf(app, model.name).unsaved.keys()];
+  if (ids.length === 0 || app.state.pending.has(`label:${model.name}`)) return null;
+  const named = `${ids.slice(0, NAMED).join(", ")}${ids.length > NAMED ? ", …" : ""}`;
+  return h(
+    "span",
+    { class: "press", role: "alert", "data-key": "unsaved" },
+    h("span", { class: "problem" }, `Not stored: the labels of ${plural(ids.length, "sample")} (${named}).`),
+    h("button", { type: "button", "data-key": "store", disabled: app.state.connection === "lost", onclick: () => void labelAgain(app, model) }, "Store"),
   );
 }
 

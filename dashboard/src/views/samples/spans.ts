@@ -53,12 +53,12 @@ function mark(types: readonly string[], text: string, span: Span, remove?: (span
 /** The whole text of the sample that has the focus, with the buttons that label its parts. */
 export function labellingView(app: App, model: Model, listed: Listed | null | undefined): Child {
   const types = model.target.span_types;
-  const { active } = workOf(app, model.name);
+  const { active, unsaved } = workOf(app, model.name);
   const known = listed?.items.find(({ id }) => id === active);
   if (types === null || known === undefined) return null;
   const text = texts(app, model.name, known.id)?.[0];
   if (text === undefined) return null;
-  const spans = spansOf(model, known.label);
+  const spans = spansOf(model, (unsaved.get(known.id) ?? known).label);
   const give = (value: Span[]): void => void label(app, model, [known.id], value);
   const add = (type: string | undefined): void => {
     const selected = selectedCharacters();
