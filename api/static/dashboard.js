@@ -516,7 +516,10 @@ function patchAttributes(present, wanted) {
     if (!wanted.hasAttribute(name) && name !== "open") present.removeAttribute(name);
   }
   for (const { name, value } of [...wanted.attributes]) {
-    if (present.getAttribute(name) !== value) present.setAttribute(name, value);
+    if (present.getAttribute(name) === value) continue;
+    present.setAttribute(name, value);
+    const isFilter = name === "value" && present instanceof HTMLInputElement && present.type === "search";
+    if (isFilter && present !== document.activeElement) present.value = value;
   }
 }
 
@@ -2127,7 +2130,7 @@ function byTime(device2, policy2) {
   const clock3 = told(device2.signals.local_time, (raw) => timeOfDay(String(raw)));
   const running = told(device2.signals.running_processes, (raw) => Array.isArray(raw) && raw.length > 0 ? raw.join(", ") : "none");
   return [
-    { name: "window", title: "Time", ...clock3, limit: windows > 0 ? `within ${windows === 1 ? "the training window" : `${windows} training windows`}` : null },
+    { name: "window", title: "Time on the device", ...clock3, limit: windows > 0 ? `within ${windows === 1 ? "the training window" : `${windows} training windows`}` : null },
     { name: "processes", title: "Blocking programs", ...running, limit: programs.length > 0 ? `${programs.join(", ")} not running` : null },
     daily
   ];
@@ -2671,7 +2674,7 @@ function weekView(app, windows, change3) {
   return h(
     "div",
     { class: "week-frame" },
-    h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Click hours to allow only those." : said(windows)),
+    h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Click hours of the device’s clock to allow only those." : `${said(windows)}, on the device’s clock`),
     h(
       "div",
       { class: "scroll", tabindex: 0, role: "region", "aria-label": "Week" },

@@ -103,7 +103,9 @@ def test_presets_fill_the_policy_in_and_are_saved_like_other_changes(
     assert (saved["require_ac_power"], saved["windows"]) == (True, [])
 
     form.get_by_role("button", name="Only at night").click()
-    form.get_by_text("mon, tue, wed, thu, fri, sat, sun 22:00 to 06:00").wait_for()
+    form.get_by_text(
+        "mon, tue, wed, thu, fri, sat, sun 22:00 to 06:00, on the device\u2019s clock"
+    ).wait_for()
     hours = [form.get_by_label(f"mon {hour}:00") for hour in (12, 23)]
     assert [each.get_attribute("aria-pressed") for each in hours] == ["false", "true"]
     (window,) = save(page, served)["windows"]

@@ -78,6 +78,26 @@ def test_a_token_that_is_refused_says_why(tab: Callable[..., Tab], served: Serve
     one.forgive("422")
 
 
+def test_a_small_phone_shows_every_tab_and_the_buttons_of_a_dialog(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("small", mlp(4, 3))
+    page = tab(served, viewport={"width": 360, "height": 640}).open("/models/small")
+    page.get_by_role("link", name="Settings").wait_for()
+    nav = page.get_by_role("navigation", name="Pages of small")
+    assert nav.evaluate("it => it.scrollWidth - it.clientWidth") == 0
+    page.goto(f"{served.url}/dashboard/models")
+    search, title = page.get_by_label("Search models"), page.get_by_role("heading", name="Models")
+    search.wait_for()
+    assert search.bounding_box()["y"] < title.bounding_box()["y"] + title.bounding_box()["height"]
+
+    page.goto(f"{served.url}/dashboard/system")
+    page.get_by_role("button", name="Create a token …").click()
+    create = page.get_by_role("dialog").get_by_role("button", name="Create")
+    create.wait_for()
+    assert create.bounding_box()["y"] + create.bounding_box()["height"] < 640
+
+
 def test_stored_data_are_verified_and_backed_up(tab: Callable[..., Tab], served: Served) -> None:
     page = tab(served).open("/system")
 
@@ -142,6 +162,9 @@ def test_the_audit_log_is_filtered_and_read_page_by_page(
     assert page.url.endswith("/system/audit?action=register&model=audited")
     page.get_by_label("Entries").select_option("refusal")
     page.get_by_text("No matching entries.").wait_for()
+    page.get_by_role("link", name="Audit log").click()
+    wait_until(lambda: rows.count() == 100, "all entries")
+    assert page.get_by_label("What").input_value() == ""
 
 
 def test_every_scope_can_be_given() -> None:

@@ -120,7 +120,7 @@ function byTime(device: Device, policy: Policy): Draft[] {
   const clock = told(device.signals.local_time, (raw) => timeOfDay(String(raw)));
   const running = told(device.signals.running_processes, (raw) => (Array.isArray(raw) && raw.length > 0 ? raw.join(", ") : "none"));
   return [
-    { name: "window", title: "Time", ...clock, limit: windows > 0 ? `within ${windows === 1 ? "the training window" : `${windows} training windows`}` : null },
+    { name: "window", title: "Time on the device", ...clock, limit: windows > 0 ? `within ${windows === 1 ? "the training window" : `${windows} training windows`}` : null },
     { name: "processes", title: "Blocking programs", ...running, limit: programs.length > 0 ? `${programs.join(", ")} not running` : null },
     daily,
   ];

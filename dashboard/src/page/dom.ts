@@ -135,6 +135,10 @@ function patchAttributes(present: Element, wanted: Element): void {
     if (!wanted.hasAttribute(name) && name !== "open") present.removeAttribute(name);
   }
   for (const { name, value } of [...wanted.attributes]) {
-    if (present.getAttribute(name) !== value) present.setAttribute(name, value);
+    if (present.getAttribute(name) === value) continue;
+    present.setAttribute(name, value);
+    // The address has another filter than what was typed.
+    const isFilter = name === "value" && present instanceof HTMLInputElement && present.type === "search";
+    if (isFilter && present !== document.activeElement) present.value = value;
   }
 }

@@ -57,7 +57,7 @@ export function weekView(app: App, windows: readonly Window[], change: (windows:
   return h(
     "div",
     { class: "week-frame" },
-    h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Click hours to allow only those." : said(windows)),
+    h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Click hours of the device’s clock to allow only those." : `${said(windows)}, on the device’s clock`),
     h(
       "div",
       { class: "scroll", tabindex: 0, role: "region", "aria-label": "Week" },
