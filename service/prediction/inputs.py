@@ -117,8 +117,11 @@ def read_csv_texts(model: Model, reader: TextReader, body: bytes) -> list[bytes]
 
 
 def _csv(model: Model, body: bytes, texts: TextReader | None = None) -> CsvSamples:
+    """Columns that the model does not know may be the app's own, once it knows its features."""
     lines = io.TextIOWrapper(io.BytesIO(body), encoding="utf-8-sig", newline="")
-    return CsvSamples(model, lines, UploadOptions({"split": Split.TRAIN}), texts=texts)
+    ignored = "*" if texts or model.features else None
+    options = UploadOptions({"split": Split.TRAIN}, ignore_columns=ignored)
+    return CsvSamples(model, lines, options, texts=texts)
 
 
 def _unfit(reader: TextReader, instance: Any, at: str) -> list[Problem]:

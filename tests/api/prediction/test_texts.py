@@ -69,7 +69,7 @@ def test_texts_of_any_length_are_one_batch(served: Served, moods: str) -> None:
 
 def test_texts_may_be_the_rows_of_a_csv(served: Served, moods: str) -> None:
     path, headers = f"/v1/models/{moods}/predict", {"Content-Type": "text/csv"}
-    rows = f'\ufefftext,label\r\n"{TEXTS[0]}",bad\r\n{TEXTS[1]},\r\n'
+    rows = f'\ufefftext,label,id\r\n"{TEXTS[0]}",bad,7\r\n{TEXTS[1]},,8\r\n'
     answer = served.http.post(path, content=rows.encode(), headers=headers)
     for found, text in zip(answer.json()["predictions"], TEXTS[:2], strict=True):
         alone = expected(MODEL, VOCABULARY, text)

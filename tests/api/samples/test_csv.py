@@ -77,6 +77,13 @@ def test_columns_go_by_the_names_that_the_model_has(served: Served, model: str) 
     assert "site" in more.json()["errors"][0]["detail"]
     assert [x for x, _, _ in rows(served, model)] == [[1, 2, 3], [4, 5, 6]]
 
+    predict, csv = f"{url}/predict", {"Content-Type": "text/csv"}
+    alone = served.http.post(predict, json={"inputs": {"x": [4, 5, 6]}}).json()["predictions"]
+    told = served.http.post(predict, content="rpm,site,load,temp\n5,north,6,4\n", headers=csv)
+    assert told.json()["predictions"] == alone
+    lacks = served.http.post(predict, content="rpm,site,load\n5,north,6\n", headers=csv)
+    assert "lacks ['temp']" in lacks.json()["errors"][0]["detail"]
+
     forgotten = served.http.patch(url, json={"features": None})
     assert (forgotten.status_code, forgotten.json()["features"]) == (200, None)
     assert send(served, model, "a,b,c\n7,8,9\n").status_code == 201
