@@ -252,6 +252,6 @@ class Client:
             raise failure.within(
                 "",
                 f"\nThe token comes from --token, HONED_TOKEN or {self.token_file}, "
-                "which the daemon writes into its data folder",
+                "which the daemon writes; if its data folder is another, set HONED_DATA_DIR",
             )
         raise failure

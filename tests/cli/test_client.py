@@ -136,7 +136,7 @@ def test_root_and_the_data_folders_owner_may_listen(
 def test_a_missing_token_is_explained(daemon: DaemonProcess, tmp_path: Path) -> None:
     with (
         closing(Client(url=daemon.client.url)) as client,
-        pytest.raises(Failure, match=r"(?s)HONED_TOKEN.*admin\.token"),
+        pytest.raises(Failure, match=r"(?s)HONED_TOKEN.*admin\.token.*HONED_DATA_DIR"),
     ):
         client.get("/v1/models")
 
