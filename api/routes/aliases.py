@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Path
+from pydantic import AfterValidator
 
 from api import present
 from api.access.scopes import needs
@@ -18,12 +20,20 @@ from service.access.principal import Scope
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["aliases"], route_class=Route)
 
+PATTERN = r"^[A-Za-z][A-Za-z0-9._-]{0,63}$"
+RULE = "1 to 64 letters A to Z or a to z, digits, dots, dashes or underscores; a letter first"
+
+
+def _in_rule(alias: str) -> str:
+    if not re.fullmatch(PATTERN, alias):
+        raise ValueError(f"an alias has {RULE}")
+    return alias
+
+
 Alias = Annotated[
     str,
-    Path(
-        pattern=r"^[A-Za-z][A-Za-z0-9._-]{0,63}$",
-        description="1 to 64 letters, digits, dots, dashes or underscores; a letter first.",
-    ),
+    AfterValidator(_in_rule),
+    Path(json_schema_extra={"pattern": PATTERN}, description=f"{RULE}."),
 ]
 
 

@@ -233,10 +233,12 @@ def test_old_versions_go_and_their_files_with_them(served: Served) -> None:
     assert {checkpoint["job_id"] for checkpoint in listed} <= jobs
 
 
-@pytest.mark.parametrize("wrong", ["1st", "-x", "a" * 65, "a b"])
+@pytest.mark.parametrize("wrong", ["1st", "-x", "a" * 65, "a b", "größe", "a%0A"])
 def test_an_alias_has_a_name_that_is_safe_everywhere(served: Served, wrong: str) -> None:
     served.http.delete("/v1/models/names")
     served.register("names", mlp(8, 4, 3))
     answer = served.http.put(f"/v1/models/names/aliases/{wrong}", json={"version": 1})
     assert answer.status_code == 422
-    assert answer.json()["errors"][0]["pointer"] == "/path/alias"
+    (fault,) = answer.json()["errors"]
+    assert fault["pointer"] == "/path/alias"
+    assert "letters A to Z or a to z" in fault["detail"]
