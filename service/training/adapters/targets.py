@@ -45,7 +45,8 @@ class Target(Struct, frozen=True):
 def choose(graph: Graph, lora: Lora) -> list[Target]:
     """The products that the globs match, by the name of the weight or the node.
 
-    Raises GraphRefused with every glob that matches none, and every matrix smaller than the rank.
+    Raises GraphRefused with every glob that matches none, and every matrix smaller than the rank or
+    multiplied in float16.
     """
     every = list(find(graph))
     problems, chosen = [], set[str]()
@@ -57,6 +58,11 @@ def choose(graph: Graph, lora: Lora) -> list[Target]:
     targets = [each for each in every if each.node.name in chosen]
     small = {t.weight: t for t in targets if min(t.columns, t.rows) < lora.rank}
     problems += [Problem(f"{PLACE}/rank", _too_small(each, lora.rank)) for each in small.values()]
+    problems += [
+        Problem(f"{PLACE}/targets", _is_half(each))
+        for each in targets
+        if graph.elem_type(each.node.input[0]) == onnx.TensorProto.FLOAT16
+    ]
     if problems:
         raise refusal(problems)
     return targets
@@ -164,4 +170,11 @@ def _too_small(target: Target, rank: int) -> str:
     return (
         f'"{target.weight}" is {target.columns} by {target.rows}, so the rank {rank} is above its'
         f" smaller side; give a rank of at most {smaller}, or leave the weight out of targets"
+    )
+
+
+def _is_half(target: Target) -> str:
+    return (
+        f'"{target.weight}" is multiplied in float16, and adapters compute in float32; export the '
+        "product in float32, where a Cast may unpack the weight, or leave it out of targets"
     )

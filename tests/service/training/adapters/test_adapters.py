@@ -11,7 +11,7 @@ import onnx
 import pytest
 from msgspec.structs import replace
 from onnx.helper import make_node
-from onnx.numpy_helper import to_array
+from onnx.numpy_helper import from_array, to_array
 from quantized import CLASSES, FEATURES, ROUNDS, STORED, network
 from step_models import model_of
 
@@ -276,6 +276,23 @@ def test_what_does_not_fit_is_refused_with_its_remedy(
     assert isinstance(answer, Refused)
     assert [each.pointer for each in answer.problems] == [f"/spec/trainable/lora{pointer}"]
     assert said in answer.problems[0].detail
+
+
+def test_a_product_in_float16_is_refused_by_name(
+    order: Callable[..., Prepared | Refused],
+) -> None:
+    weights = [from_array(np.ones((4, 4), kind), name) for name, kind in (("a", "f2"), ("b", "f4"))]
+    nodes = [
+        make_node("Cast", ["x"], ["x16"], to=onnx.TensorProto.FLOAT16),
+        make_node("Gemm", ["x16", "a"], ["h16"]),
+        make_node("Cast", ["h16"], ["h"], to=onnx.TensorProto.FLOAT),
+        make_node("MatMul", ["h", "b"], ["y"]),
+    ]
+    model = model_of(nodes, {"x": ["batch", 4]}, {"y": ["batch", 4]}, weights)
+    answer = order(model, Lora(rank=2, targets=("*",)))
+    assert isinstance(answer, Refused)
+    assert [each.pointer for each in answer.problems] == ["/spec/trainable/lora/targets"]
+    assert '"a" is multiplied in float16' in answer.problems[0].detail
 
 
 def test_an_engine_that_trains_no_more_still_evaluates_and_exports(
