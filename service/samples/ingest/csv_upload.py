@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from decimal import Decimal
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -197,6 +198,12 @@ class _Chunk:
         converted, bad = tensors.convert(values, spec.dtype)
         if whole:
             bad = bad | (values != np.trunc(values)).any(axis=1)
+            for at, column in np.argwhere(np.isfinite(values) & (np.abs(values) >= 2**53)).tolist():
+                exact = Decimal(text[at][column])  # which float64 may have rounded
+                try:
+                    converted[at, column] = int(exact)
+                except OverflowError:
+                    bad[at] = True
         for position in np.flatnonzero(bad).tolist():
             if position not in problems:
                 where = _first_bad(values[position], spec.dtype)

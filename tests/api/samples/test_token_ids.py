@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 from embeddings import LENGTH, ROWS, embedding_model
@@ -60,3 +62,20 @@ def test_the_most_doubtful_samples_are_found_beside_a_bad_one(served: Served) ->
     assert doubtful.status_code == 200, doubtful.text
     found = {each["id"] for each in doubtful.json()["items"] if each["uncertainty"] is not None}
     assert found == {first, first + 1}
+
+
+def test_ids_of_a_csv_are_as_they_were_written(served: Served) -> None:
+    served.register("token-ids-csv", embedding_model())
+    url, ids = "/v1/models/token-ids-csv/samples", [2**53 + 1, 2**63 - 1, -(2**63), 10**16]
+    header = ",".join(f"x[{n}]" for n in range(LENGTH))
+    rest = ",0" * (LENGTH - 1)
+    csv = {"Content-Type": "text/csv"}
+
+    content = "\n".join([header, *(f"{each}{rest}" for each in ids[:3]), f"1e16{rest}"])
+    first = served.http.post(url, content=content, headers=csv).json()["ids"][0]
+    too_large = served.http.post(url, content=f"{header}\n{2**63}{rest}", headers=csv)
+
+    for n, given in enumerate(ids):
+        stored = np.load(io.BytesIO(served.http.get(f"{url}/{first + n}/content").content))
+        assert stored["x"][0, 0] == given
+    assert "column 1 holds '9223372036854775808'" in too_large.json()["errors"][0]["detail"]
