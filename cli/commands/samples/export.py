@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -29,7 +34,7 @@ FORMS = {"coco": coco.write, "yolo": yolo.write}
 @filters
 @with_client
 def export(client: Client, /, model: str, folder: Path, *, form: str, **where: Any) -> None:
-    """Write the photos of MODEL that have boxes, and these, to FOLDER, a new one.
+    """Write the photos of MODEL that have boxes, and these, to FOLDER, a new one: all or none.
 
     The options are conditions; all of them hold. `honed samples add` reads the folder. All samples
     of a model, of whatever kind, as one file: honed archive export.
@@ -40,18 +45,31 @@ def export(client: Client, /, model: str, folder: Path, *, form: str, **where: A
         raise Failure(told)
     path = model_path(model, "samples")
     photos: dict[PurePath, tuple[tuple[int, int], coco.Boxes]] = {}
-    try:
-        folder.mkdir(parents=True)
+    with _new(folder) as partial:
         for sample in client.items(path, **given(where)):
             if sample["label"] is not None:
-                place, size = _photo(client, f"{path}/{sample['id']}/content", folder, sample)
+                place, size = _photo(client, f"{path}/{sample['id']}/content", partial, sample)
                 photos[place] = size, sample["label"]["boxes"]
-        FORMS[form](folder, photos, target["classes"] or range(target["box_classes"]))
-    except OSError as error:
-        raise Failure(f"cannot write {error.filename}: {error.strerror}") from error
+        FORMS[form](partial, photos, target["classes"] or range(target["box_classes"]))
     echo_done(
         f"{folder}: {len(photos):,} photos with boxes", output=str(folder), photos=len(photos)
     )
+
+
+@contextmanager
+def _new(folder: Path) -> Iterator[Path]:
+    """A folder beside it, which becomes it when the block ends, and is removed if that fails."""
+    partial = folder.with_name(f".{folder.name}.{os.getpid()}.partial")
+    try:
+        if folder.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
+        partial.mkdir(parents=True)
+        yield partial
+        partial.rename(folder)
+    except OSError as error:
+        raise Failure(f"cannot write {folder}: {error.strerror}") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _photo(

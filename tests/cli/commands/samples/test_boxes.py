@@ -15,6 +15,7 @@ from masks import png
 
 from cli.client import Client, model_path
 from cli.commands.samples import coco, media, yolo
+from cli.demo.daemon import DaemonProcess
 from cli.errors import Failure
 
 CLASSES = ["cat", "a dog: \"big\" #1, or 'small'"]
@@ -91,6 +92,18 @@ def test_boxes_come_from_a_folder_and_go_to_another(
     rows = honed(*asked).stdout.splitlines()[2:]
     assert len(rows) == len(told)
     assert rows[0].startswith(f"{told[0]['label']} {told[0]['box'][0]:.4g}, ")
+
+
+def test_an_export_that_fails_leaves_no_folder(
+    honed: Callable[..., Any], daemon: DaemonProcess, finder: str, tmp_path: Path
+) -> None:
+    last = (tmp_path / "given/images/train/2.png").read_bytes()
+    for file in daemon.token_file.parent.glob("packs/*/*.pack"):
+        file.write_bytes(file.read_bytes().replace(last, b"!" + last[1:]))
+    before = sorted(tmp_path.iterdir())
+    done = honed("samples", "export", finder, tmp_path / "boxes", "--as", "yolo")
+    assert "its bytes are not those that were stored" in done.stderr
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_folders_with_what_a_model_lacks_are_refused_before_anything_is_sent(
