@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import IO, TYPE_CHECKING, Any
 
@@ -16,12 +17,16 @@ if TYPE_CHECKING:
 
 MAX_FAULTS = 10
 COMMANDS = {
-    "GET /v1/models/{name}/triggers": "`honed triggers list`",
-    "GET /v1/models": "`honed models list`",
-    "GET /v1/jobs": "`honed jobs list`",
-    "GET /v1/tokens": "`honed tokens list`",
+    r"GET /v1/models/\{name\}/triggers": "`honed triggers list`",
+    r"GET /v1/models": "`honed models list`",
+    r"GET /v1/jobs": "`honed jobs list`",
+    r"GET /v1/tokens": "`honed tokens list`",
+    r"PUT /v1/models/(\S+)/follow": r"`honed models follow \1`",
+    r"send some to /v1/models/(\S+)/samples": r"send some with `honed samples add \1 FILES`",
+    r"\?on_error=skip": "--on-error skip",
+    r"\?unlabel=true": "--unlabel",
 }
-"""The command for people of each route; a route comes before one that it begins with."""
+"""What people give instead of each route or parameter; a route precedes one that it begins with."""
 
 
 class Failure(click.ClickException):
@@ -57,7 +62,7 @@ def from_response(response: httpx.Response) -> Failure:
     document = response.json()
     text = str(document.get("detail") or document.get("title"))
     for route, command in COMMANDS.items():
-        text = text.replace(route, command)
+        text = re.sub(route, command, text)
     faults = [
         (fault.get("pointer", ""), fault.get("detail", ""))
         for fault in document.get("errors") or ()

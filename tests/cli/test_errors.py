@@ -32,6 +32,10 @@ def test_a_problem_document_is_told_with_every_place() -> None:
         ("GET /v1/jobs", "`honed jobs list`"),
         ("GET /v1/models", "`honed models list`"),
         ("GET /v1/models/{name}/triggers", "`honed triggers list`"),
+        ("PUT /v1/models/a.b/follow", "`honed models follow a.b`"),
+        ("send some to /v1/models/a.b/samples", "send some with `honed samples add a.b FILES`"),
+        ("?on_error=skip", "--on-error skip"),
+        ("?unlabel=true", "--unlabel"),
     ],
 )
 def test_a_route_that_an_app_would_ask_is_told_as_a_command(route: str, command: str) -> None:
