@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from types import UnionType
@@ -100,23 +100,36 @@ def with_client(command: Callable[..., None]) -> Callable[..., None]:
     return as_json(click.pass_obj(command))
 
 
-def lora_options(command: Command) -> Command:
-    """Add the options of adapters."""
-    listed = (
-        click.option(
-            "--lora",
-            "lora_targets",
-            multiple=True,
-            metavar="PATTERN",
-            help="Train adapters (LoRA) beside the frozen weights of MatMul, Gemm and 1x1 Conv "
-            "that this glob fits, or whose nodes it fits; may be repeated.",
-        ),
-        click.option("--lora-rank", type=int, help="Rank of the adapters. Default: 8."),
-        click.option("--lora-alpha", type=float, help="Adapters count alpha/rank. Default: 16."),
+def several(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
+    """Add options to a command, in this order."""
+
+    def extend(command: Command) -> Command:
+        for option in reversed(options):
+            command = option(command)
+        return command
+
+    return extend
+
+
+def named(options: Mapping[str, Mapping[str, Any]]) -> Callable[[Command], Command]:
+    """Add options by the names that requests have for their values."""
+    return several(
+        *(click.option(f"--{name.replace('_', '-')}", name, **of) for name, of in options.items())
     )
-    for option in reversed(listed):
-        command = option(command)
-    return command
+
+
+lora_options = several(
+    click.option(
+        "--lora",
+        "lora_targets",
+        multiple=True,
+        metavar="PATTERN",
+        help="Train adapters (LoRA) beside the frozen weights of MatMul, Gemm and 1x1 Conv "
+        "that this glob fits, or whose nodes it fits; may be repeated.",
+    ),
+    click.option("--lora-rank", type=int, help="Rank of the adapters. Default: 8."),
+    click.option("--lora-alpha", type=float, help="Adapters count alpha/rank. Default: 16."),
+)
 
 
 def _bounded(asked: Asked) -> Any:
@@ -158,21 +171,18 @@ _FILTERS: dict[str, dict[str, Any]] = {
 }
 
 
-def filters(command: Command) -> Command:
-    """Add the options that select samples."""
-    for name, option in reversed(_FILTERS.items()):
-        command = click.option(f"--{name}", name, **option)(command)
-    return command
+filters = named(_FILTERS)
+"""Adds the options that select samples."""
 
 
 def hyperparameters(command: Command) -> Command:
     """Add the options that say how a job trains; the model's defaults replace omitted ones."""
-    for name, kind, about, default in reversed(list(declared())):
-        option = f"--{name.replace('_', '-')}"
+    options = {}
+    for name, kind, about, default in declared():
         unless = " unless the job chooses" if about.chosen else ""
         text = about.text if default is None else f"{about.text} Default: {default}{unless}."
-        command = click.option(option, name, help=text, **_taken(kind))(command)
-    return command
+        options[name] = {"help": text, **_taken(kind)}
+    return named(options)(command)
 
 
 class Factor(click.ParamType[tuple[str, float]]):

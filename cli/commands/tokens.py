@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from cli import completion
 from cli.client import Client
 from cli.errors import Failure
-from cli.options import Group, Time, given, with_client
+from cli.options import Group, Time, given, named, with_client
 from cli.output import (
     Columns,
     echo,
@@ -24,7 +23,6 @@ from cli.output import (
 )
 from service.access.principal import SCOPES
 
-Command = TypeVar("Command", bound=Callable[..., Any])
 _LIMITS: dict[str, dict[str, Any]] = {
     "connections": {
         "type": int,
@@ -44,12 +42,6 @@ _LIMITS: dict[str, dict[str, Any]] = {
 
 MOMENTS = ("created_at", "last_used_at", "expires_at", "revoked_at")
 token_argument = click.argument("token", shell_complete=completion.tokens)
-
-
-def _limits(command: Command) -> Command:
-    for name, option in reversed(_LIMITS.items()):
-        command = click.option(f"--{name.replace('_', '-')}", name, **option)(command)
-    return command
 
 
 @click.group(cls=Group)
@@ -73,7 +65,7 @@ def tokens() -> None:
 @click.option(
     "--expires", "expires_at", type=Time(ahead=True), help="When it ends: 30d, 12h, or a date."
 )
-@_limits
+@named(_LIMITS)
 @with_client
 def create(client: Client, /, name: str, **options: Any) -> None:
     """Make a token called NAME and print its secret, which is shown this one time.
@@ -117,7 +109,7 @@ def show(client: Client, token: str) -> None:
 @click.option(
     "--expires", "expires_at", type=Time(ahead=True), help="When it ends: 30d, 12h, or a date."
 )
-@_limits
+@named(_LIMITS)
 @with_client
 def change(client: Client, /, token: str, **options: Any) -> None:
     """Change name, limits or end of TOKEN, its id or name. Scopes and models never change."""

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
@@ -14,12 +13,11 @@ from cli.options import (
     given,
     hyperparameters,
     model_argument,
+    named,
     optional_model_argument,
     with_client,
 )
 from cli.output import Columns, echo_done, echo_records, plain
-
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 _RULE: dict[str, dict[str, Any]] = {
     "cron": {"metavar": "FIELDS", "help": "Minute, hour, day, month, day of the week."},
@@ -60,12 +58,6 @@ _COLUMNS: Columns = {
 trigger_argument = click.argument("trigger_id", type=int, shell_complete=completion.triggers)
 
 
-def _rule(command: Command) -> Command:
-    for name, option in reversed(_RULE.items()):
-        command = click.option(f"--{name.replace('_', '-')}", name, **option)(command)
-    return command
-
-
 @click.group(cls=Group)
 def triggers() -> None:
     """Queue jobs of a model by time or by new samples; docs/triggers.md has the rules."""
@@ -73,7 +65,7 @@ def triggers() -> None:
 
 @triggers.command("add")
 @model_argument
-@_rule
+@named(_RULE)
 @hyperparameters
 @with_client
 def add(client: Client, /, model: str, **options: Any) -> None:

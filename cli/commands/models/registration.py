@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, TypeVar, get_args
+from typing import IO, Any, get_args
 
 import click
 
@@ -21,6 +21,7 @@ from cli.options import (
     hyperparameters,
     lora_options,
     output_option,
+    several,
     trainable_option,
     with_client,
 )
@@ -32,65 +33,52 @@ from storage.records.models import BatchNorm
 
 ARTIFACTS = ("training_model.onnx", "eval_model.onnx", "optimizer_model.onnx", "checkpoint")
 LOSSES = get_args(LossName)
-Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def spec_options(command: Command) -> Command:
-    """Add the options of a model's specification."""
-    listed = (
-        click.option(
-            "--name", help="Name of the model. Default: the file's name without its extension."
-        ),
-        click.option("--loss", type=click.Choice(LOSSES), help="What training lowers."),
-        click.option(
-            "--loss-output",
-            metavar="NAME",
-            help="In the place of --loss: a tensor of the model's own that training lowers.",
-        ),
-        file_options,
-    )
-    for option in reversed(listed):
-        command = option(command)
-    return command
-
-
-def file_options(command: Command) -> Command:
-    """Add the options that say how a file is trained."""
-    listed = (
-        output_option,
-        trainable_option,
-        lora_options,
-        click.option(
-            "--class",
-            "classes",
-            multiple=True,
-            metavar="NAME",
-            help="Name of a class, or of a number of the label; repeat it for each, in order.",
-        ),
-        click.option(
-            "--preprocess",
-            metavar="JSON|FILE",
-            help="How samples become what the model takes: JSON, one description or a list, or a "
-            "file of it; see docs/preprocessing.md.",
-        ),
-        click.option(
-            "--batch-norm",
-            type=click.Choice(get_args(BatchNorm)),
-            help="Whose statistics BatchNormalization uses in training: its own, or those of each "
-            "batch. Default: inference, its own.",
-        ),
-        click.option(
-            "--tokenizer",
-            type=click.Path(exists=True, dir_okay=False, path_type=Path),
-            help="The tokenizer.json of a model that texts feed, with --preprocess of kind text.",
-        ),
-        hyperparameters,
-    )
-    for option in reversed(listed):
-        command = option(command)
-    return command
-
-
+file_options = several(
+    output_option,
+    trainable_option,
+    lora_options,
+    click.option(
+        "--class",
+        "classes",
+        multiple=True,
+        metavar="NAME",
+        help="Name of a class, or of a number of the label; repeat it for each, in order.",
+    ),
+    click.option(
+        "--preprocess",
+        metavar="JSON|FILE",
+        help="How samples become what the model takes: JSON, one description or a list, or a "
+        "file of it; see docs/preprocessing.md.",
+    ),
+    click.option(
+        "--batch-norm",
+        type=click.Choice(get_args(BatchNorm)),
+        help="Whose statistics BatchNormalization uses in training: its own, or those of each "
+        "batch. Default: inference, its own.",
+    ),
+    click.option(
+        "--tokenizer",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="The tokenizer.json of a model that texts feed, with --preprocess of kind text.",
+    ),
+    hyperparameters,
+)
+"""Adds the options that say how a file is trained."""
+spec_options = several(
+    click.option(
+        "--name", help="Name of the model. Default: the file's name without its extension."
+    ),
+    click.option("--loss", type=click.Choice(LOSSES), help="What training lowers."),
+    click.option(
+        "--loss-output",
+        metavar="NAME",
+        help="In the place of --loss: a tensor of the model's own that training lowers.",
+    ),
+    file_options,
+)
+"""Adds the options of a model's specification."""
 source_argument = click.argument("source", type=click.Path(exists=True, path_type=Path))
 
 
