@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from http import HTTPStatus
 from typing import Any
@@ -10,6 +10,8 @@ from typing import Any
 from api.errors import MEDIA_TYPE, STATUS, TYPE_BASE
 
 SCHEMAS = "#/components/schemas/"
+BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
+"""The content of a file."""
 PROBLEM = {"$ref": f"{SCHEMAS}ProblemBody"}
 """By reference: for a model FastAPI would keep a validator for every answer of every route."""
 GUARDED = ("wrong_host", "foreign_origin")
@@ -79,6 +81,24 @@ def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:
 def body(content: Mapping[str, Any]) -> dict[str, Any]:
     """`openapi_extra` for a body that a route reads by itself; content: by media type."""
     return {"requestBody": {"required": True, "content": content}}
+
+
+def form(
+    part: str, schema: str, *files: str, required: Sequence[str], example: Any
+) -> dict[str, Any]:
+    """The content of a form: files, and a part in JSON, whose body is in `api.schemas`."""
+    return {
+        "schema": {
+            "type": "object",
+            "required": required,
+            "properties": {
+                part: {"$ref": f"{SCHEMAS}{schema}"},
+                **dict.fromkeys(files, BINARY["schema"]),
+            },
+        },
+        "encoding": {part: {"contentType": "application/json"}},
+        "example": example,
+    }
 
 
 def file_answers(content: Mapping[str, Any], described: str) -> dict[int | str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import ZIP, TheModelWithRoom, add_archive
 from api.bodies.uploads import require_media_type
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
-from api.openapi import body
+from api.openapi import BINARY, body
 from api.routing import Route
 from api.schemas.base import Page
 from api.schemas.samples import DriftBody, DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
@@ -44,7 +44,7 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
     "/samples/archive",
     status_code=201,
     summary="Import samples",
-    openapi_extra=body({ZIP: {"schema": {"type": "string", "format": "binary"}}}),
+    openapi_extra=body({ZIP: BINARY}),
 )
 @needs(Scope.SAMPLES_WRITE, "busy", "storage_full", counted="uploads")
 async def import_samples(

@@ -16,7 +16,7 @@ from api.bodies.uploads import require_plain
 from api.dependencies import TheDaemon
 from api.errors import STATUS
 from api.inference import near, not_loaded, read_body
-from api.openapi import DETAILS, GUARDED, PREDICTION_FAULTS, body
+from api.openapi import BINARY, DETAILS, GUARDED, PREDICTION_FAULTS, body
 from service.access.principal import Scope
 from service.prediction.open_inference import describe, read_request, write_answer
 
@@ -35,7 +35,7 @@ TENSORS = body(
                 "inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [0.1, 0.2]}]
             },
         },
-        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+        "application/octet-stream": BINARY,
     }
 )
 ANSWER: dict[int | str, dict[str, Any]] = {

@@ -17,8 +17,7 @@ from api.bodies.samples import CSV, FILES, JSON, NPZ, TEXT, files_of
 from api.bodies.uploads import require_media_type, require_room_for
 from api.dependencies import TheDaemon
 from api.inference import NOT_LOADED, accepted, near, not_loaded, read_body
-from api.openapi import PREDICTION_FAULTS, body
-from api.routes.uploads import BINARY
+from api.openapi import BINARY, PREDICTION_FAULTS, body
 from api.routing import MASK_TYPE, Route
 from api.schemas.versions import PredictionsBody
 from service.access.principal import Scope

@@ -26,7 +26,7 @@ from api.bodies.samples import (
 )
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon, TheModel, TheStore
-from api.openapi import body
+from api.openapi import BINARY, body
 from api.routing import Route
 from api.schemas.samples import BaseSetBody, BaseSetChanged, BaseSetRemoved
 from api.schemas.versions import ReferenceBody
@@ -40,7 +40,6 @@ from storage.store import Store
 router = APIRouter(prefix="/v1/models/{name}", tags=["models"], route_class=Route)
 
 FEEDS = {JSONL: add_jsonl, NPZ: add_npz, CSV: add_csv, ZIP: add_archive}
-BINARY = {"schema": {"type": "string", "format": "binary"}}
 CONTENT = {
     JSON: {
         "schema": {

@@ -22,6 +22,7 @@ from api.dependencies import (
     after_id,
     page,
 )
+from api.openapi import BINARY
 from api.routing import MASK_TYPE, LabelRoute
 from api.schemas.base import Page
 from api.schemas.samples import (
@@ -43,9 +44,7 @@ from storage.samples.filter import SampleFilter
 """Error codes of a change that names a class."""
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
-OR_MASK = {
-    "requestBody": {"content": {MASK_TYPE: {"schema": {"type": "string", "format": "binary"}}}}
-}
+OR_MASK = {"requestBody": {"content": {MASK_TYPE: BINARY}}}
 SampleId = Annotated[int, Path(ge=1, lt=2**63)]
 Key = Annotated[str | None, Query(max_length=512, description="The app's own id.")]
 Retrain = Annotated[

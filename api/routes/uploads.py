@@ -28,7 +28,7 @@ from api.bodies.samples import (
 )
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
-from api.openapi import body
+from api.openapi import BINARY, body
 from api.routing import Route
 from api.schemas.samples import OrdinarySplit, SamplesAccepted
 from service.access.principal import Scope
@@ -99,7 +99,6 @@ RECORDING = {
         }
     },
 }
-BINARY = {"schema": {"type": "string", "format": "binary"}}
 UPLOAD = body(
     {
         JSON: {

@@ -20,7 +20,7 @@ from api.bodies.uploads import (
 )
 from api.dependencies import TheDaemon, TheModel, TheStore
 from api.files import IMMUTABLE, REVALIDATE, is_known
-from api.openapi import KNOWN, body
+from api.openapi import BINARY, KNOWN, body, form
 from api.protocol import AUDIT_FACTS
 from api.routes.federation.presenting import figures
 from api.routing import Route
@@ -41,7 +41,6 @@ router = APIRouter(prefix="/v1/models/{name}", tags=["federation"], route_class=
 MEDIA_TYPE = "application/octet-stream"
 TAKEN = (MEDIA_TYPE, "application/safetensors", "application/x-safetensors")
 FORM = "multipart/form-data"
-BINARY: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"content": {MEDIA_TYPE: {}}, "description": "safetensors, by name."},
     **KNOWN,
@@ -88,18 +87,11 @@ def version_parameters(
     openapi_extra=body(
         {
             **dict.fromkeys(TAKEN, BINARY),
-            FORM: {
-                "schema": {
-                    "type": "object",
-                    "required": ["parameters"],
-                    "properties": {
-                        "personalize": {"$ref": "#/components/schemas/Personalization"},
-                        "parameters": {"type": "string", "format": "binary"},
-                    },
-                },
-                "encoding": {"personalize": {"contentType": "application/json"}},
-                "example": {"personalize": {"epochs": 1}},
-            },
+            FORM: form(
+                *("personalize", "Personalization", "parameters"),
+                required=["parameters"],
+                example={"personalize": {"epochs": 1}},
+            ),
         }
     ),
 )

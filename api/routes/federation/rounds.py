@@ -14,7 +14,7 @@ from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon, TheModel, TheStore
 from api.files import file_answer
-from api.openapi import body, file_answers
+from api.openapi import body, file_answers, form
 from api.protocol import AUDIT_FACTS
 from api.routes.federation.parameters import FORM, MEDIA_TYPE, parameters_in
 from api.routes.federation.presenting import federation_body, round_body
@@ -32,22 +32,9 @@ from storage.tables.rounds import no_round
 
 router = APIRouter(prefix="/v1", tags=["federation"], route_class=Route)
 
-UPLOAD = body(
-    {
-        FORM: {
-            "schema": {
-                "type": "object",
-                "required": ["spec", "parameters"],
-                "properties": {
-                    "spec": {"$ref": "#/components/schemas/RoundRequest"},
-                    "parameters": {"type": "string", "format": "binary"},
-                },
-            },
-            "encoding": {"spec": {"contentType": "application/json"}},
-            "example": {"spec": {"round": 3, "epochs": 1, "learning_rate": 0.01}},
-        }
-    }
-)
+EXAMPLE = {"spec": {"round": 3, "epochs": 1, "learning_rate": 0.01}}
+PARTS = ("spec", "parameters")
+UPLOAD = body({FORM: form("spec", "RoundRequest", "parameters", required=PARTS, example=EXAMPLE)})
 
 
 async def seen_round(

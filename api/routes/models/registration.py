@@ -14,7 +14,7 @@ from api import present
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon
-from api.openapi import body
+from api.openapi import body, form
 from api.routes.models.presenting import diagnosis_body
 from api.routing import Route
 from api.schemas.diagnosis import DiagnosisBody, DiagnosisSpecBody
@@ -44,25 +44,8 @@ def form_schema(
     spec: str, required: list[str], example: dict[str, Any] = EXAMPLE
 ) -> dict[str, Any]:
     """The OpenAPI schema of a form with a file and its spec."""
-    schema = {
-        "type": "object",
-        "required": required,
-        "properties": {
-            "spec": {"$ref": f"#/components/schemas/{spec}"},
-            "model": {"type": "string", "format": "binary"},
-            "artifacts": {"type": "string", "format": "binary"},
-            "tokenizer": {"type": "string", "format": "binary"},
-        },
-    }
-    return body(
-        {
-            "multipart/form-data": {
-                "schema": schema,
-                "encoding": {"spec": {"contentType": "application/json"}},
-                "example": example,
-            }
-        }
-    )
+    parts = ("spec", spec, *PARTS, TOKENIZER)
+    return body({"multipart/form-data": form(*parts, required=required, example=example)})
 
 
 UPLOAD = form_schema("ModelSpecBody", ["spec"])
