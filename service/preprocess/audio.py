@@ -11,7 +11,7 @@ import numpy as np
 
 from service.preprocess.augmentation.audio import AudioAugmentation
 from service.preprocess.augmentation.family import augment_field
-from service.preprocess.checks import WrongDescription, is_number, numbers, refuse_unknown
+from service.preprocess.checks import WrongDescription, chosen, is_number, numbers
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
 from service.preprocess.recordings import AudioHeader, read_header
 from service.preprocess.spectrum import Spectrum, resample
@@ -69,12 +69,7 @@ class Audio(FileKind):
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Audio:
         """Raises WrongDescription."""
         given = {name: value for name, value in given.items() if name not in FIXED}
-        refuse_unknown(given, FIELDS)
-        fields = {name: values[0] for name, values in CHOICES.items()}
-        fields |= {k: v for k, v in given.items() if v is not None}
-        for name, allowed in CHOICES.items():
-            if fields[name] not in allowed:
-                raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
+        fields = chosen(given, FIELDS, CHOICES)
         if np.dtype(spec.dtype).kind != "f":
             detail = f"a recording becomes fractions, but the input takes {spec.dtype}"
             raise WrongDescription("/kind", detail)

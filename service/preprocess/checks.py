@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 
@@ -20,6 +20,25 @@ def refuse_unknown(given: Mapping[str, Any], known: Collection[str]) -> None:
     for name in given:
         if name not in known:
             raise WrongDescription(f"/{name}", f"unknown field {name!r}; there are {sorted(known)}")
+
+
+def chosen(
+    given: Mapping[str, Any],
+    known: Collection[str],
+    choices: Mapping[str, Sequence[str]],
+    **others: Any,
+) -> dict[str, Any]:
+    """The fields, with the defaults of those that are absent: of each choice the first.
+
+    others: further defaults. Raises WrongDescription for unknown fields and choices.
+    """
+    refuse_unknown(given, known)
+    defaults = {name: allowed[0] for name, allowed in choices.items()} | others
+    fields = defaults | {name: value for name, value in given.items() if value is not None}
+    for name, allowed in choices.items():
+        if fields[name] not in allowed:
+            raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
+    return fields
 
 
 def numbers(given: Mapping[str, Any], name: str, *, count: int) -> tuple[float, ...] | None:

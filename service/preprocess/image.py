@@ -13,7 +13,7 @@ import numpy as np
 from service.preprocess.augmentation.family import augment_field
 from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.augmentation.mixing import Mix
-from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
+from service.preprocess.checks import WrongDescription, chosen, numbers
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
 from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
@@ -27,8 +27,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "channels": tuple(CHANNELS),
     "layout": ("nchw", "nhwc"),
 }
-DEFAULTS = {"resize": "cover", "channels": "rgb", "layout": "nchw", "scale": 255}
-FIELDS = ("input", "kind", "size", *DEFAULTS, "mean", "std", "augment")
+"""The choices; the first is the default."""
+FIELDS = ("input", "kind", "size", *CHOICES, "scale", "mean", "std", "augment")
 FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}
 """The fixed parts, so that an app can do the same: see docs/preprocessing.md."""
 MOST_PIXELS_A_SIDE = 4096
@@ -66,11 +66,7 @@ class Image(FileKind):
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Image:
         """Raises WrongDescription."""
         given = {name: value for name, value in given.items() if name not in FIXED}
-        refuse_unknown(given, FIELDS)
-        fields = {**DEFAULTS, **{k: v for k, v in given.items() if v is not None}}
-        for name, allowed in CHOICES.items():
-            if fields[name] not in allowed:
-                raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
+        fields = chosen(given, FIELDS, CHOICES, scale=255)
         if np.dtype(spec.dtype).kind != "f":
             detail = f"an image becomes fractions, but the input takes {spec.dtype}"
             raise WrongDescription("/kind", detail)

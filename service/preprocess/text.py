@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from service.preprocess.checks import WrongDescription, refuse_unknown
+from service.preprocess.checks import WrongDescription, chosen
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
 from service.preprocess.redaction import parse_leave_out, redactor
 from service.preprocess.text_inputs import (
@@ -85,12 +85,7 @@ class Text(FileKind):
 
     @classmethod
     def parse_among(cls, given: Mapping[str, Any], specs: Mapping[str, TensorSpec]) -> Text:
-        refuse_unknown(given, (*FIELDS, *OF_TOKENIZER))
-        fields: dict[str, Any] = {name: values[0] for name, values in CHOICES.items()} | FLAGS
-        fields |= {k: v for k, v in given.items() if v is not None}
-        for name, allowed in CHOICES.items():
-            if fields[name] not in allowed:
-                raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
+        fields = chosen(given, (*FIELDS, *OF_TOKENIZER), CHOICES, **FLAGS)
         for name in FLAGS:
             if not isinstance(fields[name], bool):
                 raise WrongDescription(f"/{name}", f"{name} is true or false")

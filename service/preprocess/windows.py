@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.preprocess.augmentation.series import SeriesAugmentation
-from service.preprocess.checks import WrongDescription, refuse_unknown
+from service.preprocess.checks import WrongDescription, chosen, refuse_unknown
 from service.preprocess.standardize import FIELDS as STANDARDIZE_FIELDS
 from service.preprocess.standardize import Standardize
 from storage.records.signatures import TargetSpec, TensorSpec
@@ -118,12 +118,7 @@ class Windows(Standardize):
     @classmethod
     def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Windows:
         """Raises WrongDescription."""
-        refuse_unknown(given, FIELDS)
-        fields = {name: values[0] for name, values in CHOICES.items()}
-        fields |= {k: v for k, v in given.items() if v is not None}
-        for name, allowed in CHOICES.items():
-            if fields[name] not in allowed:
-                raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
+        fields = chosen(given, FIELDS, CHOICES)
         length, channels = _length_and_channels(spec, fields["layout"])
         if fields.get("length", length) != length:
             detail = f"the input {spec.name!r} has shape {list(spec.shape)}: length is {length}"
