@@ -5,9 +5,12 @@ Both find it by HONED_URL and HONED_TOKEN.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,29 @@ def honed(*arguments: str | Path) -> str:
     if done.returncode:
         raise SystemExit(f"honed {arguments[0]}: {done.stderr}")
     return done.stdout
+
+
+def register(
+    name: str,
+    model: bytes,
+    loss: str,
+    *options: str | Path,
+    preprocess: Mapping[str, Any],
+    classes: Iterable[str] = (),
+) -> None:
+    """Register a model; options: more of `honed models add`."""
+    named = [part for each in classes for part in ("--class", each)]
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{name}.onnx"
+        file.write_bytes(model)
+        given = ("--preprocess", json.dumps(preprocess), *named, *options)
+        honed("models", "add", file, "--loss", loss, *given)
+
+
+def train(name: str, *options: str) -> str:
+    """Wait for a job, whatever the device is doing; a line that says how it ended."""
+    told = honed("train", name, *options, "--watch", "--now")
+    return told.strip().splitlines()[-1]
 
 
 def ask(method: str, path: str, **request: Any) -> httpx.Response:

@@ -6,7 +6,6 @@ HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/keyboard/learn.p
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from writing import base_set, divided, manual, names_of_tests
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed
+from asking import ask, honed, register
 
 HERE = Path(__file__).parent
 NAME = "keyboard"
@@ -47,10 +46,8 @@ def main() -> None:
     (known, old), (typed, new) = divided(manual()), divided(names_of_tests())
     text = {"kind": "text", "max_tokens": LONGEST}
     tokenizer = HERE / "tokenizer.json"
-    honed(
-        *("models", "add", HERE / "base.onnx", "--name", NAME, "--loss", "causal_lm"),
-        *("--preprocess", json.dumps(text), "--tokenizer", tokenizer),
-    )
+    model = (HERE / "base.onnx").read_bytes()
+    register(NAME, model, "causal_lm", "--tokenizer", tokenizer, preprocess=text)
     _, kept = base_set(known)
     send("base-set", kept)
     send("samples", typed)

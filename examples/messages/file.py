@@ -6,7 +6,6 @@ HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/messages/file.py
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from reading import EXAMPLES, TOPICS, Texts, topics
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed
+from asking import ask, register, train
 
 HERE = Path(__file__).parent
 NAME = "messages"
@@ -32,18 +31,14 @@ def accuracy(judged: Texts) -> float:
 def main() -> None:
     """The whole story, told as it goes."""
     filed, kept_back = topics()
-    classes = [part for each in TOPICS for part in ("--class", each)]
-    text = json.dumps({"kind": "text", "max_tokens": LONGEST})
-    honed(
-        *("models", "add", HERE / "base.onnx", "--name", NAME, "--loss", "cross_entropy"),
-        *(*classes, "--trainable", "head.*"),
-        *("--preprocess", text, "--tokenizer", HERE / "tokenizer.json"),
-    )
+    model, text = (HERE / "base.onnx").read_bytes(), {"kind": "text", "max_tokens": LONGEST}
+    options = ("--trainable", "head.*", "--tokenizer", HERE / "tokenizer.json")
+    register(NAME, model, "cross_entropy", *options, preprocess=text, classes=TOPICS)
     samples = [{"text": text, "label": topic} for text, topic in filed]
     stored = ask("POST", f"{NAME}/samples", json={"samples": samples}).json()
     print(f"{stored['accepted']} messages of {len(TOPICS)} topics, {EXAMPLES} of each")
     before = accuracy(kept_back)
-    print(honed("train", NAME, "--head", "prototype", "--watch", "--now").strip().splitlines()[-1])
+    print(train(NAME, "--head", "prototype"))
     after = accuracy(kept_back)
     print(f"filed right of {len(kept_back)} others: {before:.0%} before, {after:.0%} after")
 

@@ -24,7 +24,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed
+from asking import ask, register, train
 
 from cli.demo.daemon import running
 
@@ -86,25 +86,20 @@ def encoder(weights: Weights) -> onnx.ModelProto:
 
 def learned(texts: Texts, tokenizer: Path, folder: Path) -> Weights:
     """The weights once a daemon has trained them. folder: for its data."""
-    untrained = folder / "untrained.onnx"
     names = sorted({room for _, room in texts})
-    onnx.save(encoder(initial_weights(len(names))), untrained)
-    classes = [part for each in names for part in ("--class", each)]
-    text = json.dumps({"kind": "text", "max_tokens": LONGEST})
+    untrained = encoder(initial_weights(len(names))).SerializeToString()
+    text = {"kind": "text", "max_tokens": LONGEST}
     with running(folder) as daemon:
         os.environ["HONED_URL"] = daemon.client.url
         os.environ["HONED_TOKEN"] = daemon.token_file.read_text("ascii").strip()
-        honed(
-            *("models", "add", untrained, "--name", NAME, "--loss", "cross_entropy", *classes),
-            *("--preprocess", text, "--tokenizer", tokenizer),
-        )
+        options = ("--tokenizer", tokenizer)
+        register(NAME, untrained, "cross_entropy", *options, preprocess=text, classes=names)
         lines = "\n".join(json.dumps({"text": text, "label": room}) for text, room in texts)
         headers = {"Content-Type": "application/jsonl"}
         print(ask("POST", f"{NAME}/samples", content=lines, headers=headers).text)
-        options = {"epochs": EPOCHS, "batch-size": BATCH_SIZE, "learning-rate": LEARNING_RATE}
-        options |= {"seed": 1}
-        given = [f"--{name}={value}" for name, value in options.items()]
-        print(honed("train", NAME, "--watch", "--now", *given).strip().splitlines()[-1])
+        recipe = {"epochs": EPOCHS, "batch-size": BATCH_SIZE, "learning-rate": LEARNING_RATE}
+        recipe |= {"seed": 1}
+        print(train(NAME, *(f"--{name}={value}" for name, value in recipe.items())))
         trained = onnx.load_from_string(ask("GET", f"{NAME}/latest/model.onnx").content)
     return {each.name: numpy_helper.to_array(each) for each in trained.graph.initializer}
 

@@ -7,7 +7,6 @@ HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/parcels/learn.py
 from __future__ import annotations
 
 import io
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -21,7 +20,7 @@ from scenes import CLASSES, SIZE, Scene, draw, write
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed
+from asking import ask, honed, register, train
 
 NAME = "parcels"
 OLD, NEW, KEPT_BACK = 90, 60, 40
@@ -34,26 +33,15 @@ SHOWN, SHOWN_FROM = 4, 0.3
 Boxes = list[dict[str, Any]]
 
 
-def register(folder: Path) -> None:
-    """An untrained network, whose versions are judged by mAP."""
-    model = folder / f"{NAME}.onnx"
-    model.write_bytes(base_model())
-    classes = [part for each in CLASSES for part in ("--class", each)]
-    preprocess = json.dumps(PREPROCESS)
-    honed("models", "add", model, "--loss", "detection", *classes, "--preprocess", preprocess)
-
-
 def upload(scenes: Sequence[Scene], folder: Path) -> None:
     """Photos, and their boxes in COCO's JSON."""
     write(scenes, folder)
     print(honed("samples", "add", NAME, folder).splitlines()[0].rpartition("/")[2])
 
 
-def train(epochs: int) -> None:
-    """Wait for a job, whatever the device is doing."""
+def learn(epochs: int) -> None:
     asked = ["--epochs", str(epochs), "--batch-size", "8", "--learning-rate", "0.003"]
-    told = honed("train", NAME, *asked, "--seed", "1", "--watch", "--now")
-    print(told.strip().splitlines()[-1])
+    print(train(NAME, *asked, "--seed", "1"))
 
 
 def predicted(scene: Scene) -> Boxes:
@@ -125,13 +113,13 @@ def picture(rows: Sequence[Sequence[Image.Image]]) -> Image.Image:
 def main() -> None:
     """The whole story, told as it goes; with PICTURE, also shown."""
     kept_back = draw(KEPT_BACK, seed=9, camera="new")
+    register(NAME, base_model(), "detection", preprocess=PREPROCESS, classes=CLASSES)
     with tempfile.TemporaryDirectory() as folder:
-        register(Path(folder))
         upload(draw(OLD, seed=1, camera="old"), Path(folder) / "old")
-        train(OLD_EPOCHS)
+        learn(OLD_EPOCHS)
         before = [predicted(scene) for scene in kept_back]
         upload(draw(NEW, seed=2, camera="new"), Path(folder) / "new")
-        train(NEW_EPOCHS)
+        learn(NEW_EPOCHS)
     after = [predicted(scene) for scene in kept_back]
     print(
         f"mAP@0.5 on {KEPT_BACK} scenes of the new camera: {mean_precision(before, kept_back):.2f} "

@@ -9,35 +9,32 @@ HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/photo_tagging/ne
 
 from __future__ import annotations
 
-import os
-
 from photos import NEW, take
-from tag import App
+from tag import NAME, SAMPLES, accuracy, ask, label, register_model, train, upload
 
 PHOTOS, NEW_PHOTOS, KEPT_BACK = 120, 10, 60
 
 
 def main() -> None:
     """The whole story, told as it goes."""
-    app = App(os.environ["HONED_URL"], os.environ["HONED_TOKEN"])
-    app.register()
+    register_model()
     known = take(PHOTOS, seed=1)
-    app.upload(known)
+    upload(known)
     for photo in known:
-        app.label(photo)
-    app.train(epochs=12)
-    app.ask("POST", f"{app.url}/base-set", json={"first": PHOTOS})
-    app.ask("POST", f"{app.url}/classes", json={"name": NEW})
+        label(photo)
+    train("--epochs=12")
+    ask("POST", f"{NAME}/base-set", json={"first": PHOTOS})
+    ask("POST", f"{NAME}/classes", json={"name": NEW})
     for photo in take(NEW_PHOTOS, seed=3, classes=(NEW,)):
         files = [("file", (f"new-{photo.name}", photo.content))]
-        stored = app.ask("POST", f"{app.url}/samples", params={"split": "train"}, files=files)
+        stored = ask("POST", SAMPLES, params={"split": "train"}, files=files).json()
         sample = stored["ids"][0]
-        app.ask("PATCH", f"{app.url}/samples/{sample}", json={"label": NEW})
+        ask("PATCH", f"{SAMPLES}/{sample}", json={"label": NEW})
     print(f"{NEW_PHOTOS} photos of a {NEW} were labelled")
-    version = f"versions/{app.train()['version']}"
+    version = train()["version"]
     old, new = take(KEPT_BACK, seed=2), take(KEPT_BACK, seed=4, classes=(NEW,))
-    before = app.accuracy(old, version="versions/2")
-    after, learned = (app.accuracy(photos, version=version) for photos in (old, new))
+    before = accuracy(old, version=2)
+    after, learned = (accuracy(photos, version=version) for photos in (old, new))
     print(
         f"the three that it knew: {before:.0%} before, {after:.0%} after; the {NEW}: {learned:.0%}"
     )

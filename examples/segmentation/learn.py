@@ -7,7 +7,6 @@ HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/segmentation/lea
 from __future__ import annotations
 
 import io
-import json
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -20,22 +19,12 @@ from scenes import CLASSES, COLOURS, SIZE, Scene, draw
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed
+from asking import ask, honed, register, train
 
 NAME = "gardens"
 OLD, NEW, KEPT_BACK = 100, 60, 40
 OLD_EPOCHS, NEW_EPOCHS = 10, 30
 SHOWN = 4
-
-
-def register(folder: Path) -> None:
-    """An untrained network, whose versions are judged by mean IoU."""
-    model = folder / f"{NAME}.onnx"
-    model.write_bytes(base_model())
-    classes = [part for each in CLASSES for part in ("--class", each)]
-    preprocess = json.dumps(PREPROCESS)
-    honed("models", "add", model, "--loss", "cross_entropy", *classes, "--preprocess", preprocess)
-    honed("gate", "set", NAME, "metric=mean_iou")
 
 
 def upload(scenes: Sequence[Scene], folder: Path) -> None:
@@ -48,11 +37,9 @@ def upload(scenes: Sequence[Scene], folder: Path) -> None:
     print(honed("samples", "add", NAME, folder).splitlines()[0].rpartition("/")[2])
 
 
-def train(epochs: int) -> None:
-    """Wait for a job, whatever the device is doing."""
+def learn(epochs: int) -> None:
     asked = ["--epochs", str(epochs), "--batch-size", "8", "--learning-rate", "0.003"]
-    told = honed("train", NAME, *asked, "--seed", "1", "--watch", "--now")
-    print(told.strip().splitlines()[-1])
+    print(train(NAME, *asked, "--seed", "1"))
 
 
 def predicted(scene: Scene) -> np.ndarray:
@@ -92,13 +79,14 @@ def coloured(classes: np.ndarray) -> Image.Image:
 def main() -> None:
     """The whole story, told as it goes; with PICTURE, also shown."""
     kept_back = draw(KEPT_BACK, seed=9, camera="new")
+    register(NAME, base_model(), "cross_entropy", preprocess=PREPROCESS, classes=CLASSES)
+    honed("gate", "set", NAME, "metric=mean_iou")
     with tempfile.TemporaryDirectory() as folder:
-        register(Path(folder))
         upload(draw(OLD, seed=1, camera="old"), Path(folder) / "old")
-        train(OLD_EPOCHS)
+        learn(OLD_EPOCHS)
         before = [predicted(scene) for scene in kept_back]
         upload(draw(NEW, seed=2, camera="new"), Path(folder) / "new")
-        train(NEW_EPOCHS)
+        learn(NEW_EPOCHS)
     after = [predicted(scene) for scene in kept_back]
     print(
         f"mean IoU on {KEPT_BACK} scenes of the new camera: {mean_iou(before, kept_back):.2f} "

@@ -6,7 +6,6 @@ HONED_URL=http://127.0.0.1:8471 HONED_TOKEN=… python examples/vibration_sensor
 
 from __future__ import annotations
 
-import json
 import sys
 import tempfile
 from pathlib import Path
@@ -18,7 +17,7 @@ from recordings import as_csv, record
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed
+from asking import ask, honed, register, train
 
 NAME = "pump"
 CALM_DAYS, SECONDS = 2, 240
@@ -57,18 +56,15 @@ def picture(scores: np.ndarray, threshold: float, has_fault: np.ndarray) -> Imag
 
 def main() -> None:
     """The whole story, told as it goes; with PICTURE, also shown."""
+    register(NAME, base_model(), "reconstruction", preprocess=PREPROCESS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        model = folder / f"{NAME}.onnx"
-        model.write_bytes(base_model())
-        preprocess = json.dumps(PREPROCESS)
-        honed("models", "add", model, "--loss", "reconstruction", "--preprocess", preprocess)
         for day in range(CALM_DAYS):
             calm, _ = record(SECONDS, seed=day, breaks=False)
             upload(as_csv(calm), folder / f"day-{day}.csv")
         noted = as_csv(*record(SECONDS, seed=NOTED))
         upload(noted, folder / "noted.csv", "--split", "validation")
-    print(honed("train", NAME, "--watch", "--now").strip().splitlines()[-1])
+    print(train(NAME))
     signal, has_fault = record(SECONDS, seed=KEPT_BACK)
     headers = {"Content-Type": "text/csv"}
     answer = ask("POST", f"{NAME}/predict", content=as_csv(signal), headers=headers)

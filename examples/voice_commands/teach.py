@@ -16,7 +16,7 @@ from model import BASE, tokenize
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed
+from asking import ask, honed, train
 
 NAME = "commands"
 RANK = 8
@@ -54,7 +54,7 @@ def main() -> None:
     ]
     stored = ask("POST", f"{NAME}/samples", json={"samples": samples}).json()
     print(f"{stored['accepted']} texts of {len(commands)} commands went up")
-    print(honed("train", NAME, "--watch", "--now").strip().splitlines()[-1])
+    print(train(NAME))
     newest = ask("GET", f"{NAME}/latest").json()
     before = accuracy(ask("GET", f"{NAME}/versions/1/model.onnx").content, commands)
     after = accuracy(ask("GET", f"{NAME}/latest/model.onnx").content, commands)
