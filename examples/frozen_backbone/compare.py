@@ -18,11 +18,12 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 from network import INPUT, SIDE, network
 from numpy.typing import NDArray
 
+from cli.client import Client
+from cli.commands.jobs.training import watch_job
 from cli.demo.daemon import running
 from service.training.engines.manifest import Files
 from service.training.engines.sessions.engine import SessionsEngine
@@ -66,25 +67,21 @@ def bare_loop(model: bytes, x: Pictures, y: Labels, *, epochs: int) -> float:
         return time.perf_counter() - began
 
 
-def register(http: httpx.Client, model: bytes, x: Pictures, y: Labels) -> list[str]:
+def register(client: Client, model: bytes, x: Pictures, y: Labels) -> list[str]:
     """A model whose head alone trains, and its samples; what the daemon says of the cut."""
     spec = {"name": "digits", "loss": "cross_entropy", "trainable": "head"}
-    answer = http.post(
-        "/v1/models", data={"spec": json.dumps(spec)}, files={"model": ("model.onnx", model)}
-    )
-    answer.raise_for_status()
+    files = {"model": ("model.onnx", model)}
+    client.request("POST", "/v1/models", data={"spec": json.dumps(spec)}, files=files)
     body = io.BytesIO()
     np.savez(body, label=y, **{INPUT: x})
-    http.post(
-        "/v1/models/digits/samples",
-        content=body.getvalue(),
-        headers={"Content-Type": "application/x-npz"},
-    ).raise_for_status()
-    notes: list[str] = http.get("/v1/models/digits").json()["notes"]
+    headers = {"Content-Type": "application/x-npz"}
+    path = "/v1/models/digits/samples"
+    client.request("POST", path, content=body.getvalue(), headers=headers)
+    notes: list[str] = client.get("/v1/models/digits")["notes"]
     return notes
 
 
-def job(http: httpx.Client, *, epochs: int) -> dict[str, Any]:
+def job(client: Client, *, epochs: int) -> dict[str, Any]:
     """Train from the registered weights, to the end."""
     asked = {
         "epochs": epochs,
@@ -93,13 +90,10 @@ def job(http: httpx.Client, *, epochs: int) -> dict[str, Any]:
         "from": "base",
         "ignore_policy": True,
     }
-    answer = http.post("/v1/models/digits/jobs", json=asked).raise_for_status().json()
-    while answer["state"] not in {"succeeded", "failed", "cancelled"}:
-        time.sleep(0.02)
-        answer = http.get(f"/v1/jobs/{answer['id']}").json()
-    if answer["state"] != "succeeded":
-        sys.exit(f"the job {answer['state']}: {answer['error']}")
-    return answer
+    done = watch_job(client, client.post("/v1/models/digits/jobs", asked))
+    if done["state"] != "succeeded":
+        sys.exit(f"the job {done['state']}: {done['error']}")
+    return done
 
 
 def seconds(done: dict[str, Any]) -> float:
@@ -116,13 +110,9 @@ def main() -> None:
     chosen = parser.parse_args()
     model, (x, y) = network(), pictures(chosen.samples)
     with tempfile.TemporaryDirectory() as folder, running(Path(folder)) as daemon:
-        headers = {"Authorization": f"Bearer {daemon.token_file.read_text().strip()}"}
-        with httpx.Client(
-            base_url=daemon.client.url, headers=headers, timeout=60, trust_env=False
-        ) as http:
-            for note in register(http, model, x, y):
-                print(note)
-            first, second = job(http, epochs=chosen.epochs), job(http, epochs=chosen.epochs)
+        for note in register(daemon.client, model, x, y):
+            print(note)
+        first, second = (job(daemon.client, epochs=chosen.epochs) for _ in range(2))
     print(f"whole graph, bare loop: {bare_loop(model, x, y, epochs=chosen.epochs):6.2f} s")
     print(f"first job:              {seconds(first):6.2f} s, with a process of its own")
     print(f"second job:             {seconds(second):6.2f} s, on the features of the first")

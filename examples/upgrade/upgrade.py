@@ -20,12 +20,12 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import httpx
 import numpy as np
 from networks import DIGITS, better, broken, first
 from onnxruntime import InferenceSession
 from vendor import Vendor, registry
 
+from cli.client import Client
 from cli.demo.daemon import running
 
 COURSE = {"epochs": 10, "batch_size": 16, "learning_rate": 2e-3}
@@ -46,9 +46,9 @@ def accuracy(model: bytes) -> float:
 class App(threading.Thread):
     """Asks for the newest model again and again, and measures each that it gets."""
 
-    def __init__(self, http: httpx.Client, url: str) -> None:
+    def __init__(self, client: Client, url: str) -> None:
         super().__init__(daemon=True)
-        self._http, self._url = http, url
+        self._client, self._url = client, url
         self._done = threading.Event()
         self.seen: list[float] = []
 
@@ -56,11 +56,9 @@ class App(threading.Thread):
         """Until `stop`."""
         tag = ""
         while not self._done.wait(0.02):
-            answer = self._http.get(
-                f"{self._url}/latest/model.onnx", headers={"If-None-Match": tag}
-            )
+            path, known = f"{self._url}/latest/model.onnx", {"If-None-Match": tag}
+            answer = self._client.request("GET", path, headers=known)
             if answer.status_code != 304:
-                answer.raise_for_status()
                 tag = answer.headers["ETag"]
                 self.seen.append(accuracy(answer.content))
 
@@ -74,8 +72,8 @@ class App(threading.Thread):
 class Device:
     """A device that trains at night."""
 
-    def __init__(self, http: httpx.Client, name: str, seed: int) -> None:
-        self.http, self.seed = http, seed
+    def __init__(self, client: Client, name: str, seed: int) -> None:
+        self.client, self.seed = client, seed
         self.url = f"/v1/models/{name}"
         self.name = name
 
@@ -83,30 +81,27 @@ class Device:
         """The model, and what the camera saw."""
         spec = {"name": self.name, "loss": "cross_entropy", "hyperparameters": COURSE}
         files = {"model": ("first.onnx", model)}
-        self.http.post(
-            "/v1/models", data={"spec": json.dumps(spec)}, files=files
-        ).raise_for_status()
+        self.client.request("POST", "/v1/models", data={"spec": json.dumps(spec)}, files=files)
         with np.load(DIGITS / "device.npz") as data:
             rows = np.random.default_rng(self.seed).permutation(len(data["label"]))[:SEEN]
             body = io.BytesIO()
             np.savez(body, image=data["image"][rows], label=data["label"][rows])
         headers = {"Content-Type": "application/x-npz"}
-        added = self.http.post(f"{self.url}/samples", content=body.getvalue(), headers=headers)
-        added.raise_for_status()
+        path = f"{self.url}/samples"
+        self.client.request("POST", path, content=body.getvalue(), headers=headers)
 
     def train(self) -> None:
         """What it has done every night for a year."""
-        asked = self.http.post(f"{self.url}/jobs", json={"seed": self.seed})
-        self.ended(asked.raise_for_status().json()["id"])
+        self.ended(self.client.post(f"{self.url}/jobs", {"seed": self.seed})["id"])
 
     def follow(self, source: str, key: str) -> None:
         """Take what the source offers; asked at once, if it is night."""
         body = {"source": source, "keys": [key], "name": "digits"}
-        self.http.put(f"{self.url}/follow", json=body).raise_for_status()
+        self.client.request("PUT", f"{self.url}/follow", json=body)
 
     def followed(self) -> dict[str, Any]:
         """What came of asking the source."""
-        while (found := self.http.get(f"{self.url}/follow").json())["asking"]:
+        while (found := self.client.get(f"{self.url}/follow"))["asking"]:
             time.sleep(0.05)
         answer: dict[str, Any] = found
         return answer
@@ -119,14 +114,9 @@ class Device:
             time.sleep(0.05)
         return int(found["job_id"])
 
-    def base(self) -> dict[str, Any]:
-        """The base, and the upgrade that waits."""
-        found: dict[str, Any] = self.http.get(f"{self.url}/base").raise_for_status().json()
-        return found
-
     def ended(self, job_id: int) -> dict[str, Any]:
         """The job, once it has ended."""
-        while (job := self.http.get(f"/v1/jobs/{job_id}").json())["state"] not in ENDED:
+        while (job := self.client.get(f"/v1/jobs/{job_id}"))["state"] not in ENDED:
             time.sleep(0.05)
         if job["state"] != "succeeded":
             sys.exit(f"job {job_id} {job['state']}: {job['error']}")
@@ -138,7 +128,7 @@ class Device:
         begin = datetime.now() + timedelta(hours=-1 if night else 6)
         times = {"start": f"{begin:%H:%M}", "end": f"{begin + timedelta(hours=2):%H:%M}"}
         window = {"days": DAYS, **times}
-        self.http.put("/v1/policy", json={"windows": [window]}).raise_for_status()
+        self.client.request("PUT", "/v1/policy", json={"windows": [window]})
 
 
 def overnight(device: Device, old: bytes, vendors: tuple[Vendor, Vendor], where: str) -> None:
@@ -152,7 +142,7 @@ def overnight(device: Device, old: bytes, vendors: tuple[Vendor, Vendor], where:
     device.let_it_be(night=True)
     device.register(old)
     device.train()
-    app = App(device.http, device.url)
+    app = App(device.client, device.url)
     app.start()
     device.let_it_be(night=False)
     device.follow(source, vendor.public_key)
@@ -171,7 +161,7 @@ def overnight(device: Device, old: bytes, vendors: tuple[Vendor, Vendor], where:
         time.sleep(0.05)
     print(f"  a foreign one: {refused['code']}")
     app.stop()
-    device.http.delete(f"{device.url}/base").raise_for_status()
+    device.client.request("DELETE", f"{device.url}/base")
     before, after = app.seen[0], app.seen[-1]
     alone, learned = accuracy(better()), ", ".join(f"{each:.1%}" for each in app.seen)
     print(f"  new network alone {alone:.1%}; the app read right, one after the other: {learned}")
@@ -192,13 +182,9 @@ def main() -> None:
         registry(Path(released)) as where,
     ):
         vendors = Vendor(Path(released), "vendor.key"), Vendor(Path(released), "foreign.key")
-        headers = {"Authorization": f"Bearer {daemon.token_file.read_text().strip()}"}
-        with httpx.Client(
-            base_url=daemon.client.url, headers=headers, timeout=60, trust_env=False
-        ) as http:
-            for seed in range(chosen.seeds):
-                print(f"device {seed}")
-                overnight(Device(http, f"digits-{seed}", seed), old, vendors, where)
+        for seed in range(chosen.seeds):
+            print(f"device {seed}")
+            overnight(Device(daemon.client, f"digits-{seed}", seed), old, vendors, where)
 
 
 if __name__ == "__main__":
