@@ -8,9 +8,7 @@ they should lose at most 0.01.
 
 from __future__ import annotations
 
-import tempfile
 import time
-from pathlib import Path
 from statistics import median
 from typing import Any
 
@@ -46,31 +44,24 @@ SMALLEST = {
 
 def run() -> list[Row]:
     """One row per number of pictures and of epochs; medians over the seeds."""
-    with served() as daemon, tempfile.TemporaryDirectory() as scratch:
-        rows = [
-            _row(daemon, Path(scratch), pictures, epochs)
-            for pictures in PICTURES
-            for epochs in EPOCHS
-        ]
+    with served() as daemon:
+        rows = [_row(daemon, pictures, epochs) for pictures in PICTURES for epochs in EPOCHS]
         replays = [
-            _row(daemon, Path(scratch), PICTURES[-1], EPOCHS[-1], base_set=base_set)
-            for base_set in BASE_SETS
+            _row(daemon, PICTURES[-1], EPOCHS[-1], base_set=base_set) for base_set in BASE_SETS
         ]
         return [*rows, *replays]
 
 
-def _row(
-    daemon: Served, scratch: Path, pictures: int, epochs: int | None, *, base_set: str = "-"
-) -> Row:
+def _row(daemon: Served, pictures: int, epochs: int | None, *, base_set: str = "-") -> Row:
     seeds = MORE_SEEDS if base_set == REPLAYED else SEEDS
-    found = [_learned(daemon, scratch, pictures, epochs, seed, base_set) for seed in seeds]
+    found = [_learned(daemon, pictures, epochs, seed, base_set) for seed in seeds]
     asked = {"pictures": str(pictures), "epochs": "chosen" if epochs is None else str(epochs)}
     told = asked | {"base set": base_set}
     return told | {what: median(each[what] for each in found) for what in found[0]}
 
 
 def _learned(
-    daemon: Served, scratch: Path, pictures: int, epochs: int | None, seed: int, base_set: str
+    daemon: Served, pictures: int, epochs: int | None, seed: int, base_set: str
 ) -> dict[str, float]:
     name = f"digits-{pictures}-{epochs}-{seed}-{base_set.replace(', ', '-').replace(' ', '')}"
     classes, gate = [str(each) for each in range(NEW)], {"mode": "always"}
@@ -80,7 +71,7 @@ def _learned(
     old = labels != NEW
     daemon.upload(name, image=images[old], label=labels[old])
     train(daemon, name, seed=seed, ignore_policy=True, **FIRST)
-    before = _judged(daemon, scratch, name)
+    before = _judged(daemon, name)
     if base_set != "-":
         first = {"first": int(old.sum())}
         daemon.http.post(f"/v1/models/{name}/base-set", json=first)
@@ -98,7 +89,7 @@ def _learned(
     if base_set == DISTILLED:
         asked["distillation"] = 0.3
     train(daemon, name, seed=seed, ignore_policy=True, **asked)
-    after = _judged(daemon, scratch, name)
+    after = _judged(daemon, name)
     return {
         "old before": before["old"],
         "old after": after["old"],
@@ -122,10 +113,9 @@ def _nine() -> bytes:
     return model.SerializeToString()
 
 
-def _judged(daemon: Served, scratch: Path, name: str) -> dict[str, float]:
+def _judged(daemon: Served, name: str) -> dict[str, float]:
     """Accuracies of `latest` on held-out pictures."""
-    path = scratch / f"{name}.onnx"
-    path.write_bytes(daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content)
+    version = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
     images, labels = kept_back()
-    right, new = read(path, images) == labels, labels == NEW
+    right, new = read(version, images) == labels, labels == NEW
     return {"old": float(right[~new].mean()), "new": float(right[new].mean())}

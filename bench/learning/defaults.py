@@ -8,8 +8,8 @@ of which those that the model was pre-trained on are the base set.
 from __future__ import annotations
 
 import gzip
-import tempfile
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -30,6 +30,7 @@ RARE = (3, 8)
 """Digits with four pictures where the others have eighty."""
 TABLES = {"iris": (32,), "wine": (64, 64), "breast_cancer": (64,)}
 """Hidden layers."""
+_NUMBERS = count()
 DEFAULT: dict[str, Any] = {}
 OF_DIGITS = {"5 epochs": {"epochs": 5}, "40 epochs": LONG, "no flag": DEFAULT}
 SMALLEST = {
@@ -55,30 +56,28 @@ class Task:
 
 def run() -> list[Row]:
     """Each recipe with three seeds, interleaved; medians."""
-    with served() as daemon, tempfile.TemporaryDirectory() as scratch:
-        rows = [_digits(daemon, task, Path(scratch)) for task in digits()]
-        rows += [_table(daemon, task, Path(scratch)) for task in tables()]
-        return [*rows, _forgetting(daemon, digits()[0], Path(scratch))]
+    with served() as daemon:
+        rows = [_digits(daemon, task) for task in digits()]
+        rows += [_table(daemon, task) for task in tables()]
+        return [*rows, _forgetting(daemon, digits()[0])]
 
 
-def _digits(daemon: Served, task: Task, scratch: Path) -> Row:
+def _digits(daemon: Served, task: Task) -> Row:
     found: dict[str, list[Row]] = {name: [] for name in OF_DIGITS}
     for seed in SEEDS:
         for name, recipe in OF_DIGITS.items():
-            found[name].append(trained(daemon, task, scratch, seed=seed, **recipe))
+            found[name].append(trained(daemon, task, seed=seed, **recipe))
     row: Row = {"task": task.name}
     for name, results in found.items():
         row |= {f"{name} {what}": median(each[what] for each in results) for what in results[0]}
     return row
 
 
-def _table(daemon: Served, task: Task, scratch: Path) -> Row:
+def _table(daemon: Served, task: Task) -> Row:
     """The best of several recipes, each by the median over its seeds, and the default."""
 
     def accuracy(**recipe: Any) -> float:
-        return median(
-            trained(daemon, task, scratch, seed=seed, **recipe)["accuracy"] for seed in SEEDS
-        )
+        return median(trained(daemon, task, seed=seed, **recipe)["accuracy"] for seed in SEEDS)
 
     best = max(accuracy(**recipe) for recipe in RECIPES)
     return {
@@ -88,14 +87,13 @@ def _table(daemon: Served, task: Task, scratch: Path) -> Row:
     }
 
 
-def _forgetting(daemon: Served, task: Task, scratch: Path) -> Row:
+def _forgetting(daemon: Served, task: Task) -> Row:
     """Accuracy on clean digits, which a model knew, after it has learned the camera's."""
     known, judged = clean_digits()
     row: Row = {"task": "clean digits after all 1,000"}
     for name, base in {"no base set": None, "base set": known}.items():
         found = [
-            trained(daemon, task, scratch, seed=seed, base=base, clean=judged, **DEFAULT)
-            for seed in SEEDS
+            trained(daemon, task, seed=seed, base=base, clean=judged, **DEFAULT) for seed in SEEDS
         ]
         for what in ("clean", "accuracy", "s"):
             row[f"{name} {what}"] = median(each[what] for each in found)
@@ -105,7 +103,6 @@ def _forgetting(daemon: Served, task: Task, scratch: Path) -> Row:
 def trained(
     daemon: Served,
     task: Task,
-    scratch: Path,
     *,
     base: tuple[Array, Array] | None = None,
     clean: tuple[Array, Array] | None = None,
@@ -115,7 +112,7 @@ def trained(
 
     base: its base set. clean: other samples to judge by.
     """
-    name = f"{task.name}-{len(list(scratch.iterdir()))}"
+    name = f"{task.name}-{next(_NUMBERS)}"
     daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
     daemon.upload(name, **{task.input: task.train[0], "label": task.train[1]})
     if base is not None:
@@ -125,9 +122,8 @@ def trained(
             headers={"Content-Type": "application/x-npz"},
         )
     job = train(daemon, name, ignore_policy=True, **asked)
-    path = scratch / f"{name}.onnx"
-    path.write_bytes(daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    version = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
+    session = onnxruntime.InferenceSession(version, providers=["CPUExecutionProvider"])
     inputs, labels = task.judge
     for each in daemon.http.get(f"/v1/models/{name}").json()["preprocess"]:
         inputs = ((inputs - each["mean"]) / each["std"]).astype(np.float32)

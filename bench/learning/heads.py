@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import gzip
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
@@ -40,6 +40,7 @@ ASKED: dict[str, dict[str, Any]] = {
 OF_THREE = ("prototype", "linear", "full")
 TABLES = {"wine": (256, 64), "breast_cancer": (256, 64), "iris": (256, 64)}
 HURRIES = 3
+_NUMBERS = count()
 JUDGED: int | None = None
 """How many of the digits that are kept back; None for all."""
 NEEDS = (LINUX,)
@@ -83,14 +84,14 @@ class Task:
 
 def run() -> list[Row]:
     """Accuracies by data set, means over the seeds; then seconds from last label to `latest`."""
-    with served() as daemon, tempfile.TemporaryDirectory() as scratch:
-        rows = [_accuracies(daemon, task, Path(scratch)) for task in tasks()]
+    with served() as daemon:
+        rows = [_accuracies(daemon, task) for task in tasks()]
         numbers = [*ASKED, "auto - best"]
         total: Row = {"task": "mean", **{name: mean(row[name] for row in rows) for name in numbers}}
         return [*rows, total, *_seconds(daemon)]
 
 
-def _accuracies(daemon: Served, task: Task, scratch: Path) -> Row:
+def _accuracies(daemon: Served, task: Task) -> Row:
     found: dict[str, list[float]] = {name: [] for name in ASKED}
     kinds = []
     for seed in SEEDS:
@@ -98,7 +99,7 @@ def _accuracies(daemon: Served, task: Task, scratch: Path) -> Row:
             if name == "full" and task.spec.get("trainable") == "head":
                 found[name].append(found["linear"][-1])  # it is the same
                 continue
-            share, job = _trained(daemon, task, scratch, seed=seed, **asked)
+            share, job = _trained(daemon, task, seed=seed, **asked)
             found[name].append(share)
             if name == "auto":
                 kinds.append(job["hyperparameters"]["head"]["kind"])
@@ -112,16 +113,15 @@ def _told(kinds: list[str]) -> str:
 
 
 def _trained(
-    daemon: Served, task: Task, scratch: Path, *, seed: int, **asked: Any
+    daemon: Served, task: Task, *, seed: int, **asked: Any
 ) -> tuple[float, dict[str, Any]]:
     data, judge = task.draw(seed)
-    name = f"{task.name}-{len(list(scratch.iterdir()))}"
+    name = f"{task.name}-{next(_NUMBERS)}"
     daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
     daemon.upload(name, "train", **{task.input: data[0], "label": data[1]})
     job = train(daemon, name, ignore_policy=True, seed=seed, **asked)
-    path = scratch / f"{name}.onnx"
-    path.write_bytes(daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content)
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    version = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
+    session = onnxruntime.InferenceSession(version, providers=["CPUExecutionProvider"])
     read = session.run(["logits"], {task.input: judge[0]})[0].argmax(axis=1)
     return float((read == judge[1]).mean()), job
 

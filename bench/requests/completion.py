@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing
 from pathlib import Path
 from statistics import median, quantiles
 
 import numpy as np
 import onnxruntime
 
-from bench.daemon import Served, add_decoder, byte_tokenizer, decoder, served
+from bench.daemon import add_decoder, byte_tokenizer, decoder, served
+from bench.requests.plain_http import Poster
+from bench.requests.prediction import bare_session
 from bench.table import Row
 
 PIECES, WIDTH, LAYERS, HEADS, POSITIONS = 4000, 256, 4, 4, 256
@@ -36,7 +37,8 @@ def run() -> list[Row]:
     model = decoder(PIECES, **shape, cached=True)
     with served() as daemon:
         add_decoder(daemon, "m", model, tokenizer, max_tokens=POSITIONS)
-        with asking(daemon) as ask:
+        with closing(Poster(daemon, "/v1/models/m/complete")) as ask:
+            milliseconds(ask, text=PROMPT, suggestions=3)  # loads the model
             suggested = [milliseconds(ask, text=text, suggestions=3) for text in typed(pages)]
             bare = Bare(model, tokenizer.encode(PROMPT).ids)
             generated, looped = rounds(ask, bare)
@@ -67,10 +69,10 @@ def typed(pages: list[str]) -> Iterator[str]:
         yield words[start + first : start + key + 1]
 
 
-def rounds(ask: Ask, bare: Bare) -> tuple[list[float], list[float]]:
+def rounds(ask: Poster, bare: Bare) -> tuple[list[float], list[float]]:
     """Milliseconds a token by the daemon and by the bare loop, in turn."""
     generated, looped = [], []
-    body = {"text": PROMPT, "max_tokens": TOKENS, "temperature": 0}
+    body = json.dumps({"text": PROMPT, "max_tokens": TOKENS, "temperature": 0})
     for turn in range(WARM_UP + ROUNDS):
         began = time.perf_counter()
         count = ask(body)["tokens"]
@@ -83,40 +85,9 @@ def rounds(ask: Ask, bare: Bare) -> tuple[list[float], list[float]]:
     return generated, looped
 
 
-class Ask:
-    """Asks for a completion per call, on a connection that stays open."""
-
-    def __init__(self, daemon: Served) -> None:
-        self._headers = {
-            "Authorization": f"Bearer {daemon.token}",
-            "Content-Type": "application/json",
-        }
-        self.connection = http.client.HTTPConnection(daemon.url.removeprefix("http://"))
-
-    def __call__(self, body: dict[str, object]) -> dict[str, int]:
-        path = "/v1/models/m/complete"
-        self.connection.request("POST", path, json.dumps(body), self._headers)
-        answer = self.connection.getresponse()
-        content = answer.read()
-        assert answer.status == 200, content
-        found: dict[str, int] = json.loads(content)
-        return found
-
-
-@contextmanager
-def asking(daemon: Served) -> Iterator[Ask]:
-    """After the model is loaded."""
-    ask = Ask(daemon)
-    ask({"text": PROMPT, "suggestions": 3})
-    try:
-        yield ask
-    finally:
-        ask.connection.close()
-
-
-def milliseconds(ask: Ask, **body: object) -> float:
+def milliseconds(ask: Poster, **body: object) -> float:
     began = time.perf_counter()
-    ask(body)
+    ask(json.dumps(body))
     return 1000 * (time.perf_counter() - began)
 
 
@@ -124,13 +95,7 @@ class Bare:
     """Takes the likeliest token each time, with the same cache and as many threads."""
 
     def __init__(self, model: bytes, prompt: list[int]) -> None:
-        from service.settings import default_threads
-
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = default_threads()
-        self._session = onnxruntime.InferenceSession(
-            model, options, providers=["CPUExecutionProvider"]
-        )
+        self._session = bare_session(model)
         self._outputs = [each.name for each in self._session.get_outputs()]
         self._past = [each for each in self._session.get_inputs() if each.name != "input_ids"]
         self._prompt = prompt

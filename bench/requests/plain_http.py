@@ -1,13 +1,39 @@
-"""A minimal HTTP client, which takes less processor time than what it measures."""
+"""Minimal HTTP clients, which take less processor time than what they measure."""
 
 from __future__ import annotations
 
 import asyncio
+import http.client
+import json
+from typing import Any
 from urllib.parse import urlsplit
 
 from bench.daemon import Served
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Poster:
+    """Posts to a path, one body per call, on a connection that stays open."""
+
+    def __init__(
+        self, daemon: Served, path: str, *, kind: str = "application/json", expected: int = 200
+    ) -> None:
+        self._path, self._expected = path, expected
+        self._headers = {"Authorization": f"Bearer {daemon.token}", "Content-Type": kind}
+        self._connection = http.client.HTTPConnection(daemon.url.removeprefix("http://"))
+
+    def __call__(self, body: str | bytes) -> Any:
+        """The answer, which is JSON."""
+        self._connection.request("POST", self._path, body, self._headers)
+        answer = self._connection.getresponse()
+        content = answer.read()
+        assert answer.status == self._expected, content
+        return json.loads(content)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
 
 
 class PlainHttp:

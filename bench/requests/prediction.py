@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import time
 from collections.abc import Callable
@@ -12,7 +11,8 @@ from statistics import median, quantiles
 import numpy as np
 import onnxruntime
 
-from bench.daemon import Served, mlp, served, wait_until
+from bench.daemon import mlp, served, wait_until
+from bench.requests.plain_http import Poster
 from bench.table import Row
 
 SIZES = (784, 512, 512, 10)
@@ -29,16 +29,17 @@ def run() -> list[Row]:
     x = generator.random((SAMPLES, SIZES[0]), dtype=np.float32)
     with served() as daemon:
         daemon.register("m", model)
-        bare = milliseconds(bare_session(model, x[:1]))
-        with closing(Asker(daemon, x[0])) as ask:
-            idle = milliseconds(ask)
+        session, body = bare_session(model), json.dumps({"inputs": {"x": x[0].tolist()}})
+        bare = milliseconds(lambda: session.run(None, {"x": x[:1]}))
+        with closing(Poster(daemon, "/v1/models/m/predict")) as ask:
+            idle = milliseconds(lambda: ask(body))
         daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
         job = daemon.ask_for_job("m", max_seconds=600, epochs=1_000_000, ignore_policy=True)
         daemon.wait_for_job(job["id"], "running")
         wait_until(lambda: daemon.job(job["id"])["progress"].get("step"), "the first step")
         # Another connection: the daemon closes one that is idle for five seconds.
-        with closing(Asker(daemon, x[0])) as ask:
-            training = milliseconds(ask)
+        with closing(Poster(daemon, "/v1/models/m/predict")) as ask:
+            training = milliseconds(lambda: ask(body))
         daemon.http.post(f"/v1/jobs/{job['id']}/cancel")
     return [
         {
@@ -58,35 +59,13 @@ def run() -> list[Row]:
     ]
 
 
-class Asker:
-    """Requests one prediction per call, on a connection that stays open."""
-
-    def __init__(self, daemon: Served, x: np.ndarray) -> None:
-        self._body = json.dumps({"inputs": {"x": x.tolist()}})
-        self._headers = {
-            "Authorization": f"Bearer {daemon.token}",
-            "Content-Type": "application/json",
-        }
-        self._connection = http.client.HTTPConnection(daemon.url.removeprefix("http://"))
-
-    def __call__(self) -> None:
-        self._connection.request("POST", "/v1/models/m/predict", self._body, self._headers)
-        answer = self._connection.getresponse()
-        content = answer.read()
-        assert answer.status == 200, content
-
-    def close(self) -> None:
-        self._connection.close()
-
-
-def bare_session(model: bytes, x: np.ndarray) -> Callable[[], object]:
-    """The same work without a daemon, with as many threads as the predictor uses by default."""
+def bare_session(model: bytes) -> onnxruntime.InferenceSession:
+    """The same without a daemon, with as many threads as the predictor uses by default."""
     from service.settings import default_threads
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = default_threads()
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    return lambda: session.run(None, {"x": x})
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def milliseconds(work: Callable[[], object]) -> list[float]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from statistics import median
 
@@ -15,6 +15,7 @@ import numpy as np
 import psutil
 
 from bench.daemon import Served, add_decoder, byte_tokenizer, decoder, mlp, npz, served
+from bench.requests.plain_http import Poster
 from bench.table import Row
 
 ROUNDS = 5
@@ -76,14 +77,8 @@ def _upload(
 def _send(daemon: Served, body: bytes, *, name: str, kind: str) -> int:
     """How many samples were accepted."""
     # http.client writes the body to the socket at once; httpx takes longer than the daemon.
-    connection = http.client.HTTPConnection(daemon.url.removeprefix("http://"))
-    headers = {"Content-Type": kind, "Authorization": f"Bearer {daemon.token}"}
-    connection.request("POST", f"/v1/models/{name}/samples", body, headers)
-    answer = connection.getresponse()
-    content = answer.read()
-    assert answer.status == 201, content
-    connection.close()
-    return int(json.loads(content)["accepted"])
+    with closing(Poster(daemon, f"/v1/models/{name}/samples", kind=kind, expected=201)) as send:
+        return int(send(body)["accepted"])
 
 
 def _write(body: bytes) -> None:

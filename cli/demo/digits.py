@@ -27,7 +27,7 @@ def kept_back() -> tuple[NDArray[Any], NDArray[Any]]:
         return arrays["image"], arrays["label"]
 
 
-def read(model: Path, images: NDArray[Any]) -> NDArray[Any]:
+def read(model: Path | bytes, images: NDArray[Any]) -> NDArray[Any]:
     """A model's predictions, (n,) int64, as in any app: by plain ONNX Runtime inference."""
     from service.training.engines.runtime import onnxruntime
 
