@@ -66,31 +66,6 @@ STATUS: dict[str, int] = {
     "variant_refused": 409,
     "wrong_host": 421,
 }
-NEVER_ANSWERED = frozenset(
-    {
-        "artifacts_unreadable",
-        "base_refused",
-        "bad_setting",
-        "checkpoint_unreadable",
-        "content_mismatch",
-        "data_dir_locked",
-        "deadline_passed",
-        "engine_missing",
-        "export_mismatch",
-        "loss_not_finite",
-        "out_of_memory",
-        "redirect_refused",
-        "samples_invalid",
-        "signature_refused",
-        "source_refused",
-        "source_unreachable",
-        "statement_expired",
-        "unknown_schema",
-        "version_downgraded",
-    }
-)
-"""Codes that prevent the start, or appear in the `error` of a failed job or a followed source."""
-
 MOST_LISTED, MOST_OF_FIELDS, MOST_CHARACTERS = 1000, 100, 2000
 """Errors of an answer, of them those of a body's fields, and the length of each text."""
 NO_OBJECT = frozenset({"dataclass_type", "dict_type", "model_attributes_type", "model_type"})

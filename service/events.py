@@ -19,51 +19,6 @@ from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
-TYPES: dict[str, str] = {
-    "alias.deleted": "An alias was deleted; its version was not.",
-    "alias.moved": "An alias other than `latest` was moved to another version.",
-    "base.adopted": "`latest` was moved to a version of another base, which is now the model's.",
-    "base.arrived": "An upgrade to a new base was prepared; its first job is queued.",
-    "base.dropped": "An upgrade was dropped, or a former base went with the last of its versions.",
-    "base_set.changed": "Samples were taken into a model's base set, or given back.",
-    "checkpoint.saved": "A running job has saved a checkpoint.",
-    "database.restored": "The database was damaged and replaced by a backup; see the data.",
-    "device.verdict": "The conditions that keep jobs from training have changed.",
-    "events.lost": "Events between the two ids are no longer stored: read the current state.",
-    "follow.ended": "A model follows no source any more.",
-    "follow.offered": "A followed source offers a new version, signed by a pinned key.",
-    "follow.refused": "What a followed source offers was refused; the data say why.",
-    "follow.set": "The source that a model follows was set.",
-    "job.cancelled": "A job was cancelled.",
-    "job.failed": "A job has failed; the data say why.",
-    "job.paused": "A running job was paused by a person or the policy, or the daemon stopped.",
-    "job.progress": "Progress of the running job, about once a second.",
-    "job.queued": "A job was queued.",
-    "job.running": "A job has started or resumed.",
-    "job.succeeded": "A job has finished and created a version.",
-    "model.created": "A model was registered; its version 1 is `latest`.",
-    "model.deleted": "A model was deleted, with everything that belongs to it.",
-    "model.drifted": "Recent inputs have begun to differ from those that `latest` was trained on.",
-    "model.updated": "A model's defaults or class names were changed.",
-    "policy.updated": "The policy was changed, or training was paused, snoozed or resumed by hand.",
-    "prediction.load_failed": "A promoted version cannot be loaded; the one before stays in use.",
-    "samples.added": "Samples were stored; the data have their number.",
-    "samples.quarantined": "Samples were quarantined because a job cannot train on them.",
-    "storage.damaged": "Stored bytes are damaged; the data say which samples, files or cache.",
-    "storage.verified": "All samples and files were read and compared with their digests.",
-    "trigger.created": "A trigger was created.",
-    "trigger.deleted": "A trigger was deleted.",
-    "trigger.updated": "A trigger was changed by hand.",
-    "variant.made": "A variant of a version was created, measured and stored.",
-    "variant.refused": "A variant of a version was refused; the data say why.",
-    "version.created": "A job has created a version; the data have the gate's decision and why.",
-    "version.deleted": "A version was deleted by retention.",
-    "version.promoted": "`latest` was moved to another version.",
-    "version.released": "A hold has ended: jobs may move `latest` again.",
-    "version.rolled_back": "A person moved `latest` back to the version before, where it is held.",
-}
-"""Every type, and when it happens; docs/events.md says the same."""
-
 
 class TransientEvent(Struct, frozen=True):
     """Something that is told once and not stored: it has no id, and nobody can ask for it again."""
