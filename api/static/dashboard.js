@@ -63,10 +63,10 @@ var Api = class {
     } while (cursor !== null);
     return items;
   }
-  /** The body of a stream that lasts, null where the daemon has no such route. */
+  /** The body of a stream that lasts, null where the daemon has no such route, or not for this token. */
   async stream(path, headers, signal) {
     const response = await this.#send(path, { headers, signal });
-    if (response.status === 404) return null;
+    if ([403, 404].includes(response.status)) return null;
     if (!response.ok || response.body === null) throw await refusal(response);
     return response.body;
   }
@@ -153,6 +153,10 @@ var Resources = class {
     const wrong = [...this.#entries.values()].filter((entry) => entry.isWanted && entry.problem);
     return [...new Set(wrong.map((entry) => entry.problem?.message ?? ""))];
   }
+  /** Whether the daemon has refused to tell it, rather than having none. */
+  isRefused(key) {
+    return this.#entries.get(key)?.problem != null;
+  }
   /** What is known, without asking. */
   peek(key) {
     return this.#entries.get(key)?.value;
@@ -181,6 +185,7 @@ var Resources = class {
   /** The addresses at or below these were changed. */
   mark(places) {
     for (const [key, entry] of this.#entries) {
+      if (entry.problem?.status === 403) continue;
       entry.isStale ||= !entry.isFixed && places.some((place) => isBelow(key, place));
     }
     this.#kick();
@@ -2860,7 +2865,8 @@ var SNOOZES = [
 ];
 function deviceView(app) {
   const [now, rules] = [device(app), policy(app)];
-  if (!now || !rules) return [heading("Device"), loading()];
+  if (now === void 0 || rules === void 0) return [heading("Device"), loading()];
+  if (now === null || rules === null) return [heading("Device")];
   return [
     heading("Device"),
     verdictView(app, now),
@@ -3224,7 +3230,8 @@ var COLUMNS = [
 function modelsPage(app) {
   const all = models(app);
   if (all === void 0) return [heading("Models"), loading()];
-  if (all === null || all.length === 0) return [heading("Models", addLink()), addModelHint()];
+  if (all === null) return [heading("Models")];
+  if (all.length === 0) return [heading("Models", addLink()), addModelHint()];
   const { query } = app.route;
   const search2 = (query.get("q") ?? "").toLowerCase();
   const found2 = all.filter(({ name }) => name.toLowerCase().includes(search2));
@@ -3477,6 +3484,7 @@ function storageRow({ name, samples, quota }, size, largest) {
 function jobPage(app, id) {
   const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
   if (known === void 0) return [heading(`Job ${id}`), loading()];
+  if (app.resources.isRefused(`/v1/jobs/${id}`)) return [heading(`Job ${id}`)];
   if (known === null) {
     return [heading("Job not found"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
   }
@@ -6630,6 +6638,7 @@ function modelPage(app, parts) {
   const [, name = "", key = ""] = parts;
   const known = model(app, name);
   if (known === void 0) return [heading(name), loading()];
+  if (app.resources.isRefused(modelPath(name))) return [heading(name)];
   const tab = TABS.find((each2) => each2.key === key);
   if (known === null || tab === void 0) {
     return [
@@ -6910,7 +6919,7 @@ function tokensView(app) {
   return section(
     "Tokens",
     { id: "tokens" },
-    all === void 0 ? loading() : tokenTable(app, shown2),
+    all === void 0 ? loading() : all && tokenTable(app, shown2),
     h("div", { class: "buttons" }, opener("new-token", "Create a token …", () => askToken(app)))
   );
 }
@@ -7145,14 +7154,15 @@ function titleOf({ parts }) {
 function pageView(app, forget2) {
   const { parts } = app.route;
   const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
+  const [pinned, main] = [pinnedView(app), place ? place.view(app, parts) : missing()];
   return [
     navigation(app, place, forget2),
     h(
       "div",
       { class: "content", "data-key": "content" },
       noticesView(app),
-      pinnedView(app),
-      h("main", { id: "main", "data-key": parts.join("/") }, place ? place.view(app, parts) : missing())
+      pinned,
+      h("main", { id: "main", "data-key": parts.join("/") }, main)
     ),
     toastsView(app)
   ];

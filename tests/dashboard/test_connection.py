@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -43,6 +44,27 @@ def test_the_token_is_asked_for_once_and_stays_in_its_tab(
     one.page.get_by_role("button", name="Sign out").click()
     one.page.get_by_label("Token", exact=True).wait_for()
     assert one.page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_token_of_fewer_scopes_is_told_what_it_may_not_read(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("kept", mlp(4, 3))
+    one = tab(served)
+    page = one.page
+    for scope, lacking, place in (
+        ("samples:read", "models:read", "models/kept"),
+        ("models:read", "device:policy", "device"),
+    ):
+        body = {"name": scope.replace(":", "-"), "scopes": [scope]}
+        page.goto(f"{served.url}/dashboard/{place}")
+        one.give(served.http.post("/v1/tokens", json=body).json()["secret"])
+        page.get_by_text(f"this needs the scope {lacking}; token").wait_for()
+        page.locator(".connection", has_text="live").wait_for()
+        assert page.get_by_text(re.compile("not found|Loading|not responding")).count() == 0
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_label("Token", exact=True).wait_for()
+    one.forgive("403")
 
 
 def test_a_code_signs_in_and_leaves_the_address(tab: Callable[..., Tab], served: Served) -> None:

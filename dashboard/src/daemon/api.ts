@@ -80,14 +80,14 @@ export class Api {
     return items;
   }
 
-  /** The body of a stream that lasts, null where the daemon has no such route. */
+  /** The body of a stream that lasts, null where the daemon has no such route, or not for this token. */
   async stream(
     path: string,
     headers: Record<string, string>,
     signal: AbortSignal,
   ): Promise<ReadableStream<Uint8Array> | null> {
     const response = await this.#send(path, { headers, signal });
-    if (response.status === 404) return null;
+    if ([403, 404].includes(response.status)) return null;
     if (!response.ok || response.body === null) throw await refusal(response);
     return response.body;
   }

@@ -54,6 +54,11 @@ export class Resources {
     return [...new Set(wrong.map((entry) => entry.problem?.message ?? ""))];
   }
 
+  /** Whether the daemon has refused to tell it, rather than having none. */
+  isRefused(key: string): boolean {
+    return this.#entries.get(key)?.problem != null;
+  }
+
   /** What is known, without asking. */
   peek<T>(key: string): T | undefined {
     return this.#entries.get(key)?.value as T | undefined;
@@ -86,6 +91,8 @@ export class Resources {
   /** The addresses at or below these were changed. */
   mark(places: readonly string[]): void {
     for (const [key, entry] of this.#entries) {
+      // What a token may read does not change.
+      if (entry.problem?.status === 403) continue;
       entry.isStale ||= !entry.isFixed && places.some((place) => isBelow(key, place));
     }
     this.#kick();

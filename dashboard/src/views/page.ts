@@ -50,14 +50,16 @@ export function titleOf({ parts }: Route): string {
 export function pageView(app: App, forget: () => void): Child[] {
   const { parts } = app.route;
   const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
+  // First: notices are about what these read.
+  const [pinned, main] = [pinnedView(app), place ? place.view(app, parts) : missing()];
   return [
     navigation(app, place, forget),
     h(
       "div",
       { class: "content", "data-key": "content" },
       noticesView(app),
-      pinnedView(app),
-      h("main", { id: "main", "data-key": parts.join("/") }, place ? place.view(app, parts) : missing()),
+      pinned,
+      h("main", { id: "main", "data-key": parts.join("/") }, main),
     ),
     toastsView(app),
   ];

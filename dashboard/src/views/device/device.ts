@@ -19,7 +19,8 @@ const SNOOZES = [
 
 export function deviceView(app: App): Child[] {
   const [now, rules] = [device(app), policy(app)];
-  if (!now || !rules) return [heading("Device"), loading()];
+  if (now === undefined || rules === undefined) return [heading("Device"), loading()];
+  if (now === null || rules === null) return [heading("Device")];
   return [
     heading("Device"),
     verdictView(app, now),

@@ -17,6 +17,7 @@ import { verdictBadge } from "../overview";
 export function jobPage(app: App, id: number): Child[] {
   const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
   if (known === undefined) return [heading(`Job ${id}`), loading()];
+  if (app.resources.isRefused(`/v1/jobs/${id}`)) return [heading(`Job ${id}`)];
   if (known === null) {
     return [heading("Job not found"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
   }

@@ -1,5 +1,6 @@
 /** A model: what it is, its versions, and training it. */
 
+import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { bytes, count, decimal } from "../../page/format";
@@ -39,6 +40,7 @@ export function modelPage(app: App, parts: string[]): Child {
   const [, name = "", key = ""] = parts;
   const known = model(app, name);
   if (known === undefined) return [heading(name), loading()];
+  if (app.resources.isRefused(modelPath(name))) return [heading(name)];
   const tab = TABS.find((each) => each.key === key);
   if (known === null || tab === undefined) {
     return [

@@ -37,7 +37,8 @@ const COLUMNS: { order: Order | null; title: string }[] = [
 export function modelsPage(app: App): Child[] {
   const all = models(app);
   if (all === undefined) return [heading("Models"), loading()];
-  if (all === null || all.length === 0) return [heading("Models", addLink()), addModelHint()];
+  if (all === null) return [heading("Models")];
+  if (all.length === 0) return [heading("Models", addLink()), addModelHint()];
   const { query } = app.route;
   const search = (query.get("q") ?? "").toLowerCase();
   const found = all.filter(({ name }) => name.toLowerCase().includes(search));

@@ -40,7 +40,7 @@ export function tokensView(app: App): HTMLElement {
   return section(
     "Tokens",
     { id: "tokens" },
-    all === undefined ? loading() : tokenTable(app, shown),
+    all === undefined ? loading() : all && tokenTable(app, shown),
     h("div", { class: "buttons" }, opener("new-token", "Create a token …", () => askToken(app))),
   );
 }
