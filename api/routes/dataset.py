@@ -13,6 +13,7 @@ from api.bodies.samples import ZIP, TheModelWithRoom, add_archive
 from api.bodies.uploads import require_media_type
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import BINARY, body
+from api.routes.uploads import AllowDuplicates
 from api.routing import Route
 from api.schemas.base import Page
 from api.schemas.samples import DriftBody, DuplicatesBody, SamplesAccepted, SeenBody, SeenSample
@@ -48,11 +49,17 @@ def export_samples(model: TheModel, store: TheStore) -> StreamingResponse:
 )
 @needs(Scope.SAMPLES_WRITE, "busy", "storage_full", counted="uploads")
 async def import_samples(
-    request: Request, daemon: TheDaemon, principal: ThePrincipal, model: TheModelWithRoom
+    request: Request,
+    daemon: TheDaemon,
+    principal: ThePrincipal,
+    model: TheModelWithRoom,
+    allow_duplicates: AllowDuplicates = False,
 ) -> SamplesAccepted:
     """All or nothing. A key that the model already has is a duplicate, not an error."""
     require_media_type(request, ZIP)
-    options = UploadOptions(owner=principal.owner, masks=daemon.masks)
+    options = UploadOptions(
+        allow_duplicates=allow_duplicates, owner=principal.owner, masks=daemon.masks
+    )
     result = await add_archive(request, daemon, model, options)
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)

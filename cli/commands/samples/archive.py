@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from cli.client import Client, model_path
-from cli.commands.samples.upload import add_file, echo_result
+from cli.commands.samples.upload import add_file, allow_duplicates_option, echo_result
 from cli.download import save
 from cli.options import Group, model_argument, output_file, with_client
 from cli.output import echo, echo_done, file_size, wants_json
@@ -39,11 +39,13 @@ def export(client: Client, model: str, *, output: Path | None) -> None:
 @archive.command("import")
 @model_argument
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@allow_duplicates_option
 @with_client
-def import_archive(client: Client, model: str, file: Path) -> None:
+def import_archive(client: Client, model: str, file: Path, *, allow_duplicates: bool) -> None:
     """Add the samples of FILE, which `honed archive export` wrote, to MODEL: all or none."""
+    params = {"allow_duplicates": "true"} if allow_duplicates else {}
     path = model_path(model, "samples", "archive")
-    result = add_file(client, path, file, params={}, archives=True)
+    result = add_file(client, path, file, params=params, archives=True)
     echo({"file": str(file), **result}, echo_result)
 
 

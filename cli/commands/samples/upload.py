@@ -22,6 +22,13 @@ BATCH_BYTES = 4 * 2**20
 """The lines of a .jsonl file that are sent in one request."""
 
 
+allow_duplicates_option = click.option(
+    "--allow-duplicates",
+    is_flag=True,
+    help="Store samples even if the model has others with the same inputs.",
+)
+
+
 @click.command("add")
 @model_argument
 @click.argument("files", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
@@ -52,11 +59,7 @@ BATCH_BYTES = 4 * 2**20
     help="Of .csv: columns to leave out, with commas, or * for all that the model lacks.",
 )
 @columns(of_upload=True)
-@click.option(
-    "--allow-duplicates",
-    is_flag=True,
-    help="Store samples even if the model has others with the same inputs.",
-)
+@allow_duplicates_option
 @with_client
 def add(
     client: Client,

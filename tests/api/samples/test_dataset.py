@@ -77,6 +77,13 @@ def test_duplicates_are_found_by_content(served: Served, model: str) -> None:
         [first, first + 3, first + 4],
         [first + 1, first + 5],
     ]
+    url, kind = f"/v1/models/{model}/samples", {"Content-Type": "application/zip"}
+    archive = served.http.get(f"{url}/archive").content
+    served.http.patch(f"/v1/models/{model}", json={"duplicates": "merge"})
+    served.http.delete(url, params={"all": True})
+    merged = served.http.post(f"{url}/archive", content=archive, headers=kind)
+    kept = served.http.post(f"{url}/archive?allow_duplicates=true", content=archive, headers=kind)
+    assert (merged.json()["accepted"], kept.json().get("accepted")) == (3, 6)
 
 
 @pytest.mark.parametrize(
