@@ -130,7 +130,11 @@ def _input_problems(graph: Graph, name: str) -> list[Problem]:
     dtype = _dtype(graph, name)
     problems = []
     if dtype not in INPUT_DTYPES:
-        problems.append(Problem(place, f'input "{name}" is {dtype}; inputs may be float32 or ints'))
+        known = ", ".join(sorted(INPUT_DTYPES))
+        detail = (
+            f'input "{name}" is {dtype}; inputs may be {known}: a Cast of one gives other types'
+        )
+        problems.append(Problem(place, detail))
     if not dims:
         problems.append(Problem(place, f'input "{name}" has no batch axis; axis 0 must be it'))
         return problems

@@ -28,6 +28,12 @@ def test_several_causes_are_refused_at_once(graphs: Any, refuse: Refuse) -> None
     assert "2 class names, the output has 3 logits" in problems["/spec/classes"]
 
 
+def test_an_input_of_another_type_is_told_which_there_are(graphs: Any, refuse: Refuse) -> None:
+    model = graphs.around(node("Cast", ["h"], ["g"], to=TensorProto.FLOAT))
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
+    assert "inputs may be bool, float32, float64, int16" in refuse(model)["/model/graph/input/x"]
+
+
 def test_what_has_no_gradient_is_told_with_what_else_is_wrong(graphs: Any, refuse: Refuse) -> None:
     model = graphs.around(*_detour())
     problems = refuse(model, loss="cross_entropy", classes=("a", "b"), trainable=("*", "tail.*"))
