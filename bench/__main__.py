@@ -20,33 +20,12 @@ from bench.environment import ROOT
 from bench.needs import prepare
 from bench.table import Row, show
 
-BENCHMARKS = {
-    "training": (
-        *("throughput", "frameworks", "architectures", "growth", "start", "lora", "texts"),
-        "decoders",
-    ),
-    "device": (
-        *(
-            "footprint",
-            "jobs",
-            "day",
-            "scale",
-            "images",
-            "masks",
-            "tokens",
-            "preemption",
-            "politeness",
-        ),
-    ),
-    "requests": (
-        *("upload", "samples", "deletion", "crowd", "load", "prediction", "completion"),
-        *("console", "delivery"),
-    ),
-    "learning": ("defaults", "skew", "classes", "heads", "augmentation", "forgetting"),
-    "federation": ("federated",),
+FOLDERS = {
+    path.stem: path.parent.name
+    for path in sorted((ROOT / "bench").glob("*/*.py"))
+    if "\nSMALLEST = " in path.read_text("utf-8")
 }
-"""By folder."""
-FOLDERS = {name: folder for folder, names in BENCHMARKS.items() for name in names}
+"""Of the benchmarks, by name: the modules that say what is their shortest run."""
 BY_NAME_ONLY = ("architectures", "delivery", "console", "day")
 """They take hours, need programs that few have, or take 24 minutes."""
 WITH_ROWS = ("architectures",)
