@@ -20,7 +20,7 @@ from api.schemas.models import ModelSpecBody
 from api.schemas.upgrades import UpgradeCheckBody, UpgradeSpecBody
 from api.security import OPEN_PATHS
 from service.access.principal import SCOPES
-from service.policy import Policy
+from service.policy.policy import Policy
 from storage.database.codec import dump
 
 Schema = dict[str, Any]

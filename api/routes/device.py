@@ -24,13 +24,14 @@ from api.schemas.device import (
 )
 from api.schemas.jobs import BlockerBody
 from service.access.principal import Scope
-from service.device import Moment, Reading
+from service.device.reading import Moment, Reading
 from service.errors import InvalidInput, NoSession
-from service.policy import Policy, to_dict
 from service.policy.device_monitor import next_morning
 from service.policy.history import intervals
 from service.policy.judge import LONGEST_SNOOZE
 from service.policy.observer import Observation
+from service.policy.policy import Policy
+from service.policy.validation import to_dict
 from storage.errors import Problem
 from storage.records.jobs import Blocker
 

@@ -10,8 +10,8 @@ from pydantic import ConfigDict, Field, JsonValue
 from api.schemas.base import Body, Name, Request, Text, Time, shows, with_fields
 from api.schemas.jobs import BlockerBody, JobHyperparameters, Priority
 from service.installation.checks import Check
-from service.policy import Policy
 from service.policy.judge import LONGEST_SNOOZE
+from service.policy.policy import Policy
 from service.triggers.rule import Rule
 from storage.records.jobs import Trigger
 

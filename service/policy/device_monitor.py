@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from service.device import Moment
-from service.device.reading import DeviceSnapshot
+from service.device.reading import DeviceSnapshot, Moment
 from service.errors import NoSession, NotReady
-from service.policy import from_dict, to_dict
 from service.policy.forecast import Forecast, forecast
 from service.policy.history import SignalHistory
 from service.policy.observer import Observation, Observer
 from service.policy.policy import Policy
 from service.policy.signals import Signals
+from service.policy.validation import from_dict, to_dict
 from service.settings import Settings
 from service.training.protocol.messages.shared import ResourceLimits
 from storage.records.jobs import Blocker, Job, StoredPolicy

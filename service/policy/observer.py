@@ -15,14 +15,15 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.device import Device, DeviceSnapshot
 from service.device.memory import usable_memory_bytes
-from service.device.reading import Moment, Sensor
+from service.device.reading import DeviceSnapshot, Moment, Sensor
+from service.device.sensors import Device
 from service.logs import event
-from service.policy import Given, Judge, Policy, Verdict, default_policy, from_dict
 from service.policy.history import SignalHistory
-from service.policy.judge import CLOCK_JUMP_S
+from service.policy.judge import CLOCK_JUMP_S, Judge, Verdict
+from service.policy.policy import Given, Policy, default_policy
 from service.policy.signals import Signals
+from service.policy.validation import from_dict
 from service.settings import Settings
 from storage.errors import HoneError, StorageBroken
 from storage.records.jobs import Blocker, Job, StoredPolicy

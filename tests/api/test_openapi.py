@@ -18,8 +18,7 @@ from support import Served, blobs, mlp
 
 from api.schemas.models import ModelSpecBody
 from service.access.principal import EVERY_SCOPE
-from service.policy import Policy
-from service.policy.policy import LEVELS
+from service.policy.policy import LEVELS, Policy
 
 ROOT = Path(__file__).parents[2]
 

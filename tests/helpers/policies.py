@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from service.policy import Policy, default_policy
+from service.policy.policy import Policy, default_policy
 
 MIB = 2**20
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from stored import adopt, begin, new_model
 
-from service.device import Moment
+from service.device.reading import Moment
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.store import Store

@@ -12,7 +12,7 @@ import pytest
 from support import Served
 
 from api.schemas.device import PolicyBody
-from service.policy import Policy
+from service.policy.policy import Policy
 
 
 @pytest.fixture(autouse=True)

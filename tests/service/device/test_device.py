@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil  # noqa: F401 - before a test pretends to be on another platform
 import pytest
 
-from service.device import Device
+from service.device.sensors import Device
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads Linux's /sys and /proc")
 MAX_PASS_S = 0.010

@@ -11,7 +11,7 @@ from hypothesis import settings
 from policies import strict_laptop
 
 from service.device.reading import DeviceSnapshot, Moment, Reading
-from service.policy import Judge
+from service.policy.judge import Judge
 
 # A machine under load is no failure of the property.
 settings.register_profile("policy", deadline=None)

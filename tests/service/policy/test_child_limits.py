@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from service.policy import default_policy
 from service.policy.device_monitor import child_limits
+from service.policy.policy import default_policy
 from service.training.protocol.messages.shared import ResourceLimits
 
 

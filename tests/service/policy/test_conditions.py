@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from policies import strict_laptop
 
-from service.policy import Unknown, Window
-from service.policy.time_windows import DAYS
+from service.policy.policy import Unknown
+from service.policy.time_windows import DAYS, Window
 from storage.records.jobs import Blocker
 
 LAPTOP = strict_laptop()

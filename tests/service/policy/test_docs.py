@@ -5,8 +5,8 @@ from pathlib import Path
 from types import NoneType
 from typing import get_args
 
-from service.policy import default_policy, to_dict
-from service.policy.policy import SETTINGS, RuledBy
+from service.policy.policy import SETTINGS, RuledBy, default_policy
+from service.policy.validation import to_dict
 
 PAGE = Path(__file__).parents[3] / "docs" / "policy.md"
 UNITS = ((2**50, "PiB"), (2**30, "GiB"), (2**20, "MiB"))

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from policies import strict_laptop
 
-from service.policy import Judge
 from service.policy.forecast import forecast
+from service.policy.judge import Judge
 from service.policy.observer import Observation
 from storage.records.jobs import StoredPolicy
 

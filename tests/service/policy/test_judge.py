@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from policies import strict_laptop
 
 from service.device.reading import DeviceSnapshot, Moment, Reading
-from service.policy import Judge, Window
+from service.policy.judge import Judge
+from service.policy.time_windows import Window
 from storage.records.jobs import Blocker
 
 LAPTOP = strict_laptop()

@@ -7,16 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidInput
-from service.policy import (
-    Given,
-    Policy,
-    Unknown,
-    Window,
-    default_policy,
-    from_dict,
-    to_dict,
-)
-from service.policy.policy import LEVELS, SETTINGS, RuledBy
+from service.policy.policy import LEVELS, SETTINGS, Given, Policy, RuledBy, Unknown, default_policy
+from service.policy.time_windows import Window
+from service.policy.validation import from_dict, to_dict
 
 BASE = default_policy(has_battery=True, processors=8)
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.device import DeviceSnapshot
-from service.policy import Verdict, default_policy
+from service.device.reading import DeviceSnapshot
+from service.policy.judge import Verdict
 from service.policy.observer import Observation
+from service.policy.policy import default_policy
 from service.triggers.checker import TriggerChecker
 from service.triggers.rule import change
 from storage.records.jobs import JobState, NewTrigger, StoredPolicy
