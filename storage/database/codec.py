@@ -59,8 +59,3 @@ def dump_time(moment: datetime) -> str:
 def load_time(text: str) -> datetime:
     """Parse a time written by `dump_time`."""
     return datetime.fromisoformat(text)
-
-
-def load_optional_time(text: str | None) -> datetime | None:
-    """As `load_time`; None for NULL."""
-    return None if text is None else load_time(text)

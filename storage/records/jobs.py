@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Any, Literal, TypedDict
@@ -164,7 +163,7 @@ class DeviceMinute(Struct, frozen=True):
     at: datetime
     eligible: bool
     trained_s: float
-    signals: Mapping[str, float]
+    signals: dict[str, float]
 
 
 class MetricPoint(Struct, frozen=True):

@@ -6,8 +6,9 @@ import builtins
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
-from storage.database.codec import dump, dump_time, load, load_time
+from storage.database.codec import dump, dump_time
 from storage.database.repository import Repository
+from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.records.jobs import DeviceMinute
 
@@ -39,12 +40,4 @@ class DeviceHistory(Repository):
         rows = self._readers.all(
             "SELECT * FROM device_history WHERE at >= ? ORDER BY at", (dump_time(moment),)
         )
-        return [
-            DeviceMinute(
-                at=load_time(row["at"]),
-                eligible=bool(row["eligible"]),
-                trained_s=row["trained_s"],
-                signals=load(row["signals"]),
-            )
-            for row in rows
-        ]
+        return [record(DeviceMinute, row) for row in rows]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any
 
-from storage.database.codec import dump, dump_time, load, load_optional_time
+from storage.database.codec import dump, dump_time
 from storage.database.repository import Repository, writes
+from storage.database.rows import record
 from storage.database.transaction import Transaction
 from storage.records.jobs import StoredPolicy
 
@@ -27,12 +28,7 @@ class PolicyRows(Repository):
 
     def get(self) -> StoredPolicy:
         """The policy as it was last set."""
-        row = self._readers.one("SELECT * FROM policy")
-        return StoredPolicy(
-            settings=None if row["settings"] is None else load(row["settings"]),
-            snoozed_until=load_optional_time(row["snoozed_until"]),
-            paused=bool(row["paused"]),
-        )
+        return record(StoredPolicy, self._readers.one("SELECT * FROM policy"))
 
     def set_settings(self, settings: dict[str, Any] | None) -> None:
         """Replace the settings; None restores the device's defaults."""

@@ -9,9 +9,10 @@ from typing import Any
 from msgspec.structs import asdict
 
 from storage.blobs.files import FileStore
-from storage.database.codec import dump, dump_time, load, load_optional_time
+from storage.database.codec import dump, load
 from storage.database.connection import Readers, sqlite3
 from storage.database.repository import Repository, writes
+from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.disk.privacy_ledger import PrivacyLedger
@@ -72,14 +73,9 @@ class Rounds(Repository):
         """
         _require_new(transaction, new)
         job = self._insert(transaction, new.job, parameters)
-        transaction.execute(
-            "INSERT INTO rounds (job_id, model_id, federation, round, terms, deadline) "
-            "VALUES (?, ?, ?, ?, ?, ?)",
-            (
-                *(job.id, job.model_id, new.federation, new.number, dump(new.terms)),
-                None if new.deadline is None else dump_time(new.deadline),
-            ),
-        )
+        given = columns(new, ("federation", "terms", "deadline"))
+        own = {"job_id": job.id, "model_id": job.model_id, "round": new.number}
+        transaction.insert("rounds", {**own, **given})
         return _one(transaction.connection, job.id)
 
     def begin_job(self, new: NewJob, parameters: FileRecord) -> Job:
@@ -209,11 +205,4 @@ def _one(connection: sqlite3.Connection, job_id: int) -> Round:
 
 
 def _round(connection: sqlite3.Connection, row: sqlite3.Row) -> Round:
-    return Round(
-        job=find_job(connection, row["job_id"]),
-        federation=row["federation"],
-        number=row["round"],
-        terms=load(row["terms"]),
-        deadline=load_optional_time(row["deadline"]),
-        outcome=load(row["outcome"]),
-    )
+    return record(Round, row, job=find_job(connection, row["job_id"]), number=row["round"])
