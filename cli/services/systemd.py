@@ -50,6 +50,8 @@ class Service(Struct, frozen=True):
     def install(self, *, tcp: bool = False) -> Iterator[str]:
         """Write the files and start the service; reports each step. Raises Failure."""
         program = self._program()
+        if self.is_running:
+            self._require_answer()
         if not tcp and not self.is_user:
             self._drop_in.unlink(missing_ok=True)
         for path, template in self.files(tcp=tcp).items():
@@ -107,6 +109,14 @@ class Service(Struct, frozen=True):
                 "service of your own with --user"
             )
         return program
+
+    def _require_answer(self) -> None:
+        """Raises Failure if systemd does not answer, before anything is written."""
+        try:
+            self.systemctl("show", "--property=Version")
+        except Failure as failure:
+            hint = "; log in as this user, or: loginctl enable-linger" if self.is_user else ""
+            raise failure.within("", hint) from failure
 
     def _state(self, unit: str) -> str:
         said = self.systemctl("show", "--property=LoadState,ActiveState,SubState", unit)

@@ -100,3 +100,15 @@ def test_a_systemd_that_does_not_run_is_said(honed: Callable[..., Any]) -> None:
     done = honed("service", "status")
     assert done.returncode == 1
     assert "systemctl show" in done.stderr
+
+
+def test_nothing_is_written_where_the_users_systemd_does_not_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Service, "is_running", True)
+    for name in ("HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.setenv(name, str(tmp_path))
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS", raising=False)
+    with pytest.raises(Failure, match="loginctl enable-linger"):
+        list(Service(is_user=True).install())
+    assert list(tmp_path.iterdir()) == []
