@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
 from msgspec import Struct
 
 from storage.backup.reconciling import Lost
-from storage.errors import InUse, NotFound
+from storage.disk.permissions import require_owner
+from storage.errors import NotFound
 from storage.integrity import Damage
 from storage.store import Store
 
@@ -36,8 +36,7 @@ def repair(
     """
     if not (data_dir / "hone.db").exists():
         raise NotFound(f"{data_dir} holds no data; set HONED_DATA_DIR to the daemon's data folder")
-    if os.name == "posix" and (owner := data_dir.stat().st_uid) != os.geteuid():
-        raise InUse(f"{data_dir} belongs to the user with id {owner}; repair it as that user")
+    require_owner(data_dir, doing="repair it")
     store = Store.open(data_dir)
     try:
         reading(store)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from storage.disk.durable import file_faults
-from storage.errors import AlreadyExists
+from storage.errors import AlreadyExists, InUse
 
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 OWNER_ONLY_UMASK = _OTHERS
@@ -40,6 +40,19 @@ def require_own(folder: Path) -> None:
             f"{folder} holds the folder {foreign[0]!r} and no data of Hone: name a new or an empty "
             "folder (HONED_DATA_DIR, --data-dir)"
         )
+
+
+def require_owner(data_dir: Path, *, doing: str) -> None:
+    """Raises InUse for another user's data: files that root makes there are closed to their daemon.
+
+    doing: what that user may do with them.
+    """
+    database = data_dir / "hone.db"
+    if os.name == "posix" and database.exists():
+        owner = database.stat().st_uid
+        if owner != os.geteuid():
+            told = f"{data_dir} belongs to the user with id {owner}; {doing} as that user"
+            raise InUse(told)
 
 
 def open_to_others(folder: Path) -> Iterator[Path]:

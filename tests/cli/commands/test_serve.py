@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -64,3 +65,18 @@ def test_a_folder_of_other_things_is_refused_by_name(
     done = program("serve", "--port", "0", "--data-dir", str(tmp_path))
     assert done.returncode == 1
     assert "holds the folder 'letters' and no data of Hone" in done.stderr
+
+
+@pytest.mark.skipif(
+    not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root gives files away"
+)
+def test_root_does_not_serve_the_data_of_another_user(
+    program: Callable[..., Any], tmp_path: Path
+) -> None:
+    database = tmp_path / "hone.db"
+    database.touch()
+    os.chown(database, 4242, -1)
+    done = program("serve", "--port", "0", "--data-dir", str(tmp_path))
+    assert done.returncode == 1
+    assert "belongs to the user with id 4242; serve it as that user" in done.stderr
+    assert list(tmp_path.iterdir()) == [database]

@@ -125,7 +125,7 @@ def test_the_data_of_another_user_are_not_repaired(
 ) -> None:
     served = serve()
     served.stop()
-    os.chown(served.data_dir, 4242, -1)
+    os.chown(served.data_dir / "hone.db", 4242, -1)
     refused = honed(served, "doctor", "--repair", "--yes")
     assert refused.exit_code == 1
     assert "belongs to the user with id 4242; repair it as that user" in refused.output
