@@ -17,6 +17,10 @@ from storage.records.signatures import Signature
 LABEL = "label"
 NAMED = [each.name for each in SENT if each.asked is None]
 """Columns of samples that a CSV names as they are named."""
+OTHERS = (
+    "of an upload, label_column and weight_column name the columns of labels and weights, and "
+    "ignore_columns leaves columns out"
+)
 _INDEXED = re.compile(r"([^\[\]]+)\[([0-9]{1,9})\]")
 
 
@@ -129,7 +133,8 @@ def _features_by_order(model: Model, rest: Mapping[str, int]) -> tuple[str, ...]
     size = prod(inputs[0].shape)
     if len(rest) != size:
         detail = f"{len(rest)} columns are left for input {inputs[0].name!r}, which takes {size}"
-        raise wrong_csv(Problem("/1", f"{detail}: {list(rest)[:20]}"))
+        advice = f"; {OTHERS}" if len(rest) > size else ""
+        raise wrong_csv(Problem("/1", f"{detail}: {list(rest)[:20]}{advice}"))
     return tuple(rest)
 
 
@@ -154,7 +159,8 @@ def _refuse_others(rest: Mapping[str, int], known: Sequence[str]) -> None:
     strangers = [name for name in rest if name not in wanted]
     if missing or strangers:
         what = f"lacks {missing[:5]}" if missing else f"has too many columns: {strangers[:5]}"
-        advice = "ignore_columns leaves columns out, PATCH features names the model's anew"
+        others = "" if missing else f"{OTHERS}; "
+        advice = f"{others}PATCH features names the model's anew"
         raise wrong_csv(Problem("/1", f"the header {what}; {advice}"))
 
 
