@@ -87,12 +87,10 @@ def run(
     except OutOfTime as late:
         state, metrics, reason = late.state, {}, "out_of_time"
     assert reason is not None
-    from service.training.updates.update import make_update
+    from service.training.updates.update import make_update, samples_behind
 
-    distinct = min(len(sampler), datasets.train.sample_count)
-    return make_update(
-        task, engine, state, train_samples=distinct, validation=metrics, reason=reason
-    )
+    behind = samples_behind(task, datasets.train, sampler, state)
+    return make_update(task, engine, state, samples=behind, validation=metrics, reason=reason)
 
 
 class Trained(Struct, frozen=True):

@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from storage.database.codec import dump
 from storage.database.connection import sqlite3, translated
 from storage.errors import StorageBroken
 from storage.records.samples import VALIDATION_BELOW, Split
@@ -43,6 +44,10 @@ _IDS = {
     "reference": "SELECT sample_id FROM reference_samples WHERE model_id = ? ORDER BY sample_id",
     "base": "SELECT id FROM samples WHERE model_id = ? AND split = 'base' ORDER BY id",
 }
+_DIFFERENT = """
+SELECT count(DISTINCT sha256) FROM samples
+WHERE weight > 0 AND id IN (SELECT value FROM json_each(?))
+"""
 _NEWEST_LABELLED = " UNION ALL ".join(
     f"SELECT {_COLUMNS} FROM samples WHERE model_id = :model_id AND split = '{split.value}'"  # noqa: S608
     " AND label IS NOT NULL AND quarantine IS NULL"
@@ -236,6 +241,13 @@ def read_ids(
     with _reading(database) as connection:
         rows = connection.execute(_IDS[which], (model_id,)).fetchall()
     return np.array([sample_id for (sample_id,) in rows], np.int64)
+
+
+def count_different(database: Path, ids: NDArray[np.int64]) -> int:
+    """How many of these samples differ in their inputs, without those of weight 0."""
+    with _reading(database) as connection:
+        row = connection.execute(_DIFFERENT, (dump(ids.tolist()),)).fetchone()
+    return int(row[0])
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from math import sqrt
+from math import ceil, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 
 from service.training.checkpoints import flush
+from service.training.data.batches import Batches
+from service.training.data.sampler import Sampler
 from service.training.engine import Engine
 from service.training.engines import checkpoint
 from service.training.errors import DeadlinePassed, LossNotFinite, TooFewSamples
 from service.training.protocol.messages.training import LoopState, Train, Updated, UpdateTerms
 from service.training.schedule import Ending
 from service.training.updates.compression import write_update
+from storage.readonly.sample_index import count_different
 
 ROUNDING = 1e-6
 """Relative margin of a clipped norm below its bound: float32 rounds both."""
@@ -37,19 +40,17 @@ def make_update(
     engine: Engine,
     state: LoopState,
     *,
-    train_samples: int,
+    samples: int,
     validation: dict[str, Any],
     reason: Ending,
 ) -> Updated:
-    """Write the update, and its compression's residual. train_samples: of an epoch.
+    """Write the update, and its compression's residual. samples: as `samples_behind` counts them.
 
     Raises DeadlinePassed if nothing was trained, TooFewSamples, LossNotFinite.
     """
     terms = task.update
     assert terms is not None
-    wanted = task.hyperparameters
-    seen = min(train_samples, state.step * wanted.batch_size * wanted.accumulation_steps)
-    require_enough(terms, state, seen)
+    require_enough(terms, state, samples)
     folder = Path(task.work_dir)
     difference = _difference(engine, terms, folder)
     norm = norm_of(difference)
@@ -58,12 +59,14 @@ def make_update(
     noised = with_noise(clipped(difference, norm, terms.clip_norm), terms)
     owed = _owed(terms, noised)
     path = folder / f"update-{secrets.token_hex(4)}.safetensors"
-    sent = write_update(path, owed, terms.compression, share=terms.share, facts={"samples": seen})
+    sent = write_update(
+        path, owed, terms.compression, share=terms.share, facts={"samples": samples}
+    )
     flush(path)
     return Updated(
         path=str(path),
         residual=_keep_residual(folder, owed, sent, terms),
-        samples=seen,
+        samples=samples,
         step=state.step,
         norm=norm,
         sent_norm=norm_of(sent),
@@ -103,14 +106,26 @@ def with_noise(tensors: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[str
     }
 
 
+def samples_behind(task: Train, dataset: Batches, sampler: Sampler, state: LoopState) -> int:
+    """How many different samples the steps have used: equal ones count once, of weight 0 none."""
+    wanted = task.hyperparameters
+    per_step = wanted.batch_size * wanted.accumulation_steps
+    used, steps, epoch = np.zeros(len(dataset), bool), state.step, 0
+    while steps > 0 and not used[sampler.own].all():
+        used[sampler.epoch(epoch, seed=wanted.seed)[: steps * per_step]] = True
+        steps -= ceil(len(sampler) / per_step)
+        epoch += 1
+    return count_different(Path(task.database), dataset.ids[used])
+
+
 def require_enough(terms: UpdateTerms, state: LoopState, seen: int) -> None:
     """Raises DeadlinePassed, TooFewSamples."""
     if state.step == 0:
         raise DeadlinePassed("the deadline passed before the first step; nothing was trained")
     if seen < terms.min_samples:
         raise TooFewSamples(
-            f"the update would come from {seen} samples; the device lets no update leave of fewer "
-            f"than {terms.min_samples} (min_samples)"
+            f"the update would come from {seen} different samples; the device lets no update leave "
+            f"of fewer than {terms.min_samples} (min_samples)"
         )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from federated import FEDERATION, make_device
 from safetensors.numpy import save
-from support import wait_until
+from support import blobs, wait_until
 
 from service.policy.time_windows import DAYS
 from service.training.updates.compression import read_update
@@ -34,6 +34,20 @@ def test_a_round_gives_the_difference_to_what_was_sent(device):
     assert told["accuracy"] == shown["metrics"]["validation"]["accuracy"] > 0.9
     assert shown["metrics"]["baseline"]["accuracy"] < 0.8
     assert "confusion_matrix" not in shown["metrics"]["validation"]
+
+
+def test_copies_and_samples_of_weight_0_hide_no_others(served):
+    device = make_device(served, "copies", samples=0)
+    served.http.patch(device.path, json={"duplicates": "keep"}).raise_for_status()
+    few = blobs(15, 16, 4)
+    copied = {name: np.concatenate([rows] * 4) for name, rows in few.items()}
+    served.upload("copies", **copied, split="train")
+    unused = blobs(15, 16, 4, seed=1)
+    served.upload("copies", **unused, weight=np.zeros(15, np.float32), split="train")
+    device.allow()
+    shown = device.round(device.parameters(), epochs=2)
+    assert (shown["state"], shown["error"]["code"]) == ("failed", "too_few_samples"), shown
+    assert "come from 15 different samples" in shown["error"]["detail"]
 
 
 def test_a_round_leaves_no_version_and_no_checkpoint(device):
