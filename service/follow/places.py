@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from typing import Annotated, Protocol
 
@@ -20,6 +21,7 @@ MANIFESTS = (
 MOST_MANIFEST_BYTES = 4 << 20
 """Source: the OCI distribution specification, "Pushing manifests"."""
 MOST_MARK_CHARACTERS = 256
+DIGEST = "sha256:"
 TITLE = "org.opencontainers.image.title"
 """The annotation in which `oras push` puts a file's name."""
 
@@ -56,12 +58,13 @@ class WebFile:
     def ask(self, mark: str | None) -> Found | None:
         """By the statement's ETag; without one it is the whole statement each time."""
         url = self._url + SUFFIX
-        known = {} if mark is None else {"If-None-Match": mark}
+        known = {} if mark is None or mark.startswith(DIGEST) else {"If-None-Match": mark}
         answer = self._web.get(url, known, most_bytes=MOST_BYTES)
-        if answer.status == 304 and mark is not None:
+        if answer.status == 304 and known:
             return None
         require_found(answer, url)
-        return Found(answer.body, _mark(answer.headers.get("etag", "")))
+        now = _mark(answer.headers.get("etag", ""), answer.body)
+        return None if now == mark else Found(answer.body, now)
 
     def url(self, file: SignedFile, *, beside: str = "") -> str:  # noqa: ARG002
         """By its name."""
@@ -104,12 +107,13 @@ class RegistryTag:
         url, headers = f"{self._api}/manifests/{self._tag}", {"Accept": ", ".join(MANIFESTS)}
         head = self._web.get(url, headers, most_bytes=0, method="HEAD")
         require_found(head, url)
-        digest = _mark(head.headers.get("docker-content-digest") or head.headers.get("etag", ""))
+        digest = head.headers.get("docker-content-digest") or head.headers.get("etag", "")
         if digest and digest == mark:
             return None
         answer = self._web.get(url, headers, most_bytes=MOST_MANIFEST_BYTES)
         require_found(answer, url)
-        return Found(self._envelope(answer.body), digest)
+        now = _mark(digest, answer.body)
+        return None if now == mark else Found(self._envelope(answer.body), now)
 
     def url(self, file: SignedFile, *, beside: str = "") -> str:  # noqa: ARG002
         """By its digest."""
@@ -132,6 +136,8 @@ class RegistryTag:
         return answer.body
 
 
-def _mark(text: str) -> str:
-    """What can be sent back; else as if there were none."""
-    return text if text.isascii() and len(text) <= MOST_MARK_CHARACTERS else ""
+def _mark(text: str, body: bytes) -> str:
+    """The source's own, if it can be sent back, else by the body."""
+    if text and text.isascii() and len(text) <= MOST_MARK_CHARACTERS:
+        return text
+    return DIGEST + hashlib.sha256(body).hexdigest()

@@ -173,15 +173,22 @@ def test_a_statement_that_is_never_renewed_is_told_when_it_has_expired(bench):
     assert bench.types() == ["follow.offered", "follow.refused"]
 
 
-def test_a_file_that_the_model_cannot_take_is_refused_until_it_changes(bench):
+@pytest.mark.parametrize("has_tags", [True, False], ids=["ETags", "no ETags"])
+def test_a_file_that_the_model_cannot_take_is_refused_until_it_changes(bench, has_tags):
     bench.upgrades.error = InvalidInput("no", problems=[Problem("/model", "it has no input x")])
     bench.follow(bench.site.publish(bench.vendor, MODEL))
+    if not has_tags:
+        bench.site.lies["/digits.onnx.sig"] = lambda each, content: each.answer(200, content)
     progress = bench.ask()
     assert progress.error.code == "base_refused"
     assert "/model: it has no input x" in progress.error.detail
     bench.ahead = timedelta(hours=25)
     assert bench.ask().error.code == "base_refused"
     assert bench.site.paths().count("/digits.onnx") == 1
+    bench.upgrades.error = None
+    bench.site.publish(bench.vendor, MODEL, spec={"running": "wait"})
+    bench.ahead *= 2
+    assert bench.ask().taken == 2
 
 
 def test_what_cannot_be_begun_yet_is_kept_and_begun_later(bench):
