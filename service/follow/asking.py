@@ -35,6 +35,7 @@ from service.follow.offer import draw
 from service.follow.report import report_body
 from service.follow.source import parsed
 from service.logs import event
+from service.models.hyperparameters import requested
 from service.models.upgrade.fit import UpgradeSpec
 from service.models.upgrade.upgrades import Upgrades
 from service.processes.children import Children
@@ -185,10 +186,13 @@ def upgrade_spec(given: Mapping[str, Any]) -> UpgradeSpec:
         for name in given
         if name not in known
     ]
+    at = "/spec"
     try:
         spec = msgspec.convert(given, UpgradeSpec)
+        at = "/spec/hyperparameters"
+        msgspec.convert(spec.hyperparameters, requested())
     except msgspec.ValidationError as error:
-        problems.append(Problem("/spec", str(error)))
+        problems.append(Problem(at, str(error)))
     if problems:
         raise InvalidInput("the statement's spec is wrong", problems=problems)
     return spec

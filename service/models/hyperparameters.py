@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import cache
+from typing import Annotated, Any, get_args
 
+from msgspec import Meta, Struct, defstruct
 from msgspec.structs import asdict
 
 from service.errors import InvalidInput
 from service.training.heads.kinds import ALL_HEADS, head_problems, is_computed, plain
-from service.training.hyperparameters import ABOUT, FIXED, LENGTHS, Hyperparameters
+from service.training.hyperparameters import ABOUT, FIXED, LENGTHS, Hyperparameters, declared
 from service.training.optimizer.options import loss_problems, problems
 from service.training.tasks import TASKS, losses
 from storage.errors import Problem
@@ -27,6 +29,18 @@ IS_COMPUTED = (
     " linear or full"
 )
 ALONE_TRAINS = "head {kind} lets nothing else train, so {name} have no meaning; take full"
+
+
+@cache
+def requested() -> type[Struct]:
+    """Hyperparameters as JSON may request them, within their bounds, as a type of msgspec."""
+    kinds = []
+    for name, kind, about, _ in declared():
+        number = float if float in (kind, *get_args(kind)) else int
+        bounds: dict[str, Any] = about.bounds
+        bounded = Annotated[number, Meta(**bounds)] if bounds else kind
+        kinds.append((name, bounded | None, None))
+    return defstruct("Requested", kinds, forbid_unknown_fields=True)
 
 
 def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import fields
@@ -10,6 +10,8 @@ from pydantic import ValidationError
 
 from api.schemas.jobs import JobHyperparameters
 from cli.commands.jobs.training import train
+from service.errors import InvalidInput
+from service.follow.asking import upgrade_spec
 from service.training.heads.kinds import Kind
 from service.training.hyperparameters import ABOUT, Hyperparameters, declared
 from service.training.optimizer.rules import RULES
@@ -36,6 +38,22 @@ def test_a_request_is_held_to_the_declared_bounds() -> None:
             outside = limit if bound in {"gt", "lt"} else limit + (1 if bound == "le" else -1)
             with pytest.raises(ValidationError):
                 JobHyperparameters.model_validate({each.name: outside})
+            with pytest.raises(InvalidInput, match="spec is wrong"):
+                upgrade_spec({"hyperparameters": {each.name: outside}})
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [({"rate": 1}, "`rate`"), ({"learning_rate": "fast"}, "learning_rate")],
+    ids=str,
+)
+def test_a_vendors_hyperparameters_are_those_of_a_request(wrong: Any, said: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        upgrade_spec({"hyperparameters": wrong})
+    (problem,) = caught.value.problems
+    assert (problem.pointer, said in problem.detail) == ("/spec/hyperparameters", True)
+    given = {"learning_rate": 1, "head": {"kind": "knn", "k": 3}, "seed": None}
+    assert upgrade_spec({"hyperparameters": given}).hyperparameters == given
 
 
 @pytest.mark.parametrize("text", ["NaN", "Infinity"])
