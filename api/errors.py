@@ -23,7 +23,7 @@ from api.protocol import METHODS, READS
 from service.errors import InsufficientScope, QuotaExceeded
 from service.logs import event
 from storage.disk.durable import fault_of, is_of_disk
-from storage.errors import HoneError, Problem, ReadOnlyDisk
+from storage.errors import HoneError, Problem, ReadOnlyDisk, pointer
 
 logger = logging.getLogger(__name__)
 
@@ -218,7 +218,7 @@ def problems_of(
         is_named = place[:1] == ["body"]
         if is_named or prefix:
             place = _in_body(place[is_named:], body, missing=fault["type"] == "missing")
-        details = found.setdefault(prefix + pointer(place), [])
+        details = found.setdefault(prefix + pointer(*place), [])
         hint = meant(kind, place) if fault["type"] == "extra_forbidden" else ""
         if message + hint not in details:
             details.append(message + hint)
@@ -238,12 +238,6 @@ def _in_body(place: list[Any], body: Any, *, missing: bool) -> list[Any]:
         elif missing and at == len(place) - 1:
             kept.append(part)
     return kept
-
-
-def pointer(place: Iterable[Any]) -> str:
-    """A JSON pointer (RFC 6901)."""
-    parts = [str(part).replace("~", "~0").replace("/", "~1") for part in place]
-    return "".join(f"/{part}" for part in parts)
 
 
 async def _http_exception(request: Request, error: Exception) -> JSONResponse:

@@ -16,13 +16,12 @@ from starlette.types import Message
 from api.access.scopes import ScopedRoute
 from api.bodies.uploads import media_type, read_small, require_plain
 from api.dependencies import daemon_of, known_model
-from api.errors import pointer
 from api.protocol import PRINCIPAL, READS
 from service.errors import InvalidInput
 from service.preprocess.masks.labels import MOST_BYTES
 from service.samples.ingest.labels import MaskReader, label_reader
 from storage.database.codec import dump
-from storage.errors import NotFound, Problem
+from storage.errors import NotFound, Problem, pointer
 from storage.records.models import Model
 
 MAX_JSON_BYTES, ANYBODYS_JSON_BYTES, VALUE_BYTES = 2**20, 2**14, 32
@@ -148,7 +147,7 @@ def _check_query(request: Request, dependant: Dependant) -> None:
     there_are = f"there are {', '.join(sorted(known))}" if known else "this route takes none"
     problems = []
     for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
-        place = pointer(("query", name))
+        place = pointer("query", name)
         if name not in known:
             problems.append(Problem(place, f"there is no such parameter; {there_are}"))
         elif times > 1 and get_origin(known[name]) is not tuple:

@@ -20,6 +20,11 @@ class Problem(Struct, frozen=True):
     detail: str
 
 
+def pointer(*parts: object) -> str:
+    """RFC 6901: `/` and `~` inside a part are escaped."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
+
+
 class HoneError(Exception):
     """Root of every error that Hone raises on purpose."""
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from service.errors import InvalidInput
 from storage.database.codec import dump
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 FLOAT32 = "F32"
 OWN = "hone"
@@ -144,7 +144,10 @@ def _require_contiguous(entries: Mapping[str, Entry], begin: int, size: int) -> 
 def _problems(details: Iterable[tuple[str, str | None]]) -> list[Problem]:
     """The first errors. details: of each tensor, None for one that is right."""
     wrong = ((name, detail) for name, detail in details if detail is not None)
-    return [Problem(_pointer(name), detail) for name, detail in islice(wrong, MOST_PROBLEMS)]
+    return [
+        Problem(pointer(name[:MOST_CHARACTERS]), detail)
+        for name, detail in islice(wrong, MOST_PROBLEMS)
+    ]
 
 
 def _misfit(entry: Entry | None, shape: tuple[int, ...] | None) -> str | None:
@@ -177,10 +180,6 @@ def _not_finite(path: Path, entry: Entry) -> str | None:
 def _unreadable(why: str) -> InvalidInput:
     problem = Problem("", f"{why}; send the parameters as one safetensors file")
     return InvalidInput("the parameters cannot be read", problems=[problem])
-
-
-def _pointer(name: str) -> str:
-    return "/" + name[:MOST_CHARACTERS].replace("~", "~0").replace("/", "~1")
 
 
 def _shown(value: object) -> str:

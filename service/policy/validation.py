@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from service.errors import InvalidInput
 from service.policy.policy import LEVELS, MAX_ENTRIES, SETTINGS, Policy, Unknown
 from service.policy.time_windows import DAYS
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 Place = tuple[str | int, ...]
 SAID_UNITS = frozenset({"%", "°C", "B", "s", "min"})
@@ -57,7 +57,7 @@ def from_dict(data: Mapping[str, Any], *, base: Policy) -> Policy:
             return policy
     order = {name: at for at, name in enumerate(data)}
     places = sorted(texts, key=lambda place: order[str(place[0])])
-    problems = [Problem(_pointer(place), texts[place]) for place in places] or problems
+    problems = [Problem(pointer(*place), texts[place]) for place in places] or problems
     raise InvalidInput(NOT_VALID, problems=problems)
 
 
@@ -157,8 +157,3 @@ def _lies(level: float | None, side: str, other: float) -> bool:
 def _exact(number: float) -> str:
     """Without an exponent, up to petabytes, the policy's largest values."""
     return f"{number:.16g}"
-
-
-def _pointer(place: Place) -> str:
-    """RFC 6901: `~` and `/` are escaped."""
-    return "".join(f"/{str(part).replace('~', '~0').replace('/', '~1')}" for part in place)

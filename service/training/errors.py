@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from storage.errors import HoneError, Problem
+from storage.errors import pointer as pointer  # noqa: PLC0414 - the child's modules ask here
 
 
 class GraphRefused(HoneError):
@@ -53,11 +54,6 @@ class VariantRefused(HoneError):
 
 class OutOfMemory(HoneError):
     """The child reached its memory limit, or the device ran out of memory."""
-
-
-def pointer(*parts: str | int) -> str:
-    """RFC 6901: `/` and `~` inside a part are escaped."""
-    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in parts)
 
 
 def refusal(problems: Sequence[Problem]) -> GraphRefused:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
-from cli.options import model_argument, with_client
+from cli.options import given, model_argument, with_client
 from cli.output import echo, echo_done, echo_fields
 from service.follow.keys import key_id, public_key_bytes
 from storage.database.codec import dump
@@ -33,7 +33,7 @@ def follow(
     source: str | None,
     *,
     keys: tuple[Path, ...],
-    **given: Any,
+    **others: Any,
 ) -> None:
     """Take new bases of MODEL from SOURCE, or without SOURCE: show what came of it.
 
@@ -42,12 +42,11 @@ def follow(
     """
     path = model_path(model, "follow")
     if source is None:
-        if keys or any(given.values()):
+        if keys or any(others.values()):
             raise click.UsageError("name the SOURCE that these options are for")
         echo(client.get(path), _echo)
         return
-    asked = {name: value for name, value in given.items() if value not in (None, ())}
-    body = {"source": source, "keys": [_public(each) for each in keys], **asked}
+    body = {"source": source, "keys": [_public(each) for each in keys], **given(others)}
     echo(client.request("PUT", path, json=body).json(), _echo)
 
 

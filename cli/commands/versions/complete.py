@@ -8,7 +8,7 @@ import click
 
 from cli.client import Client, model_path
 from cli.errors import Failure
-from cli.options import model_argument, with_client
+from cli.options import given, model_argument, with_client
 from cli.output import echo, echo_table, echo_text, wants_json
 from storage.database.codec import load
 
@@ -36,9 +36,7 @@ def complete(client: Client, /, model: str, text: str, **asked: Any) -> None:
     With --suggestions, the likeliest next words and completions of the word that TEXT ends with;
     else generated text, written as it comes.
     """
-    body = {"text": text} | {
-        name: value for name, value in asked.items() if value not in (None, ())
-    }
+    body = {"text": text, **given(asked)}
     path = model_path(model, "complete")
     if "suggestions" in body or wants_json():
         found = client.request("POST", path, json=body).json()
