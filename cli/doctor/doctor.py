@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from msgspec.structs import asdict
 from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line
 from cli.doctor import data
+from cli.errors import Failure
 from cli.options import with_client
 from cli.output import echo_json, echo_text, wants_json
 from service.errors import BadSetting
@@ -145,7 +147,20 @@ def check_daemon(client: Client) -> Iterator[Check]:
         )
     else:
         yield _daemon(client.endpoint, response.json())
+        yield from check_access(client)
         yield from check_database(client)
+
+
+def check_access(client: Client) -> Iterator[Check]:
+    """Whether commands have a token for the daemon, where it is not reached by its socket."""
+    with suppress(Failure):  # what is wrong with the file of the token was told
+        if client.socket is None and not client.credentials():
+            yield Check(
+                "access",
+                "warn",
+                f"without {client.token_file} commands have no token for this daemon",
+                "set HONED_DATA_DIR to its data folder, or give --token",
+            )
 
 
 def check_database(client: Client) -> Iterator[Check]:

@@ -118,8 +118,15 @@ def test_a_daemon_that_is_not_running_is_a_warning() -> None:
 
 
 def test_a_running_daemon_says_its_version(daemon: DaemonProcess) -> None:
-    (check,) = doctor.check_daemon(Client(url=daemon.client.url))
+    token = daemon.token_file.read_text("ascii")
+    (check,) = doctor.check_daemon(Client(url=daemon.client.url, token=token))
     assert check.status == "ok"
+
+
+def test_a_daemon_whose_data_are_elsewhere_is_a_warning(daemon: DaemonProcess) -> None:
+    check, access = doctor.check_daemon(Client(url=daemon.client.url))
+    assert (check.status, access.status) == ("ok", "warn")
+    assert "set HONED_DATA_DIR to its data folder" in str(access.remedy)
 
 
 def test_a_stranger_at_the_address_fails(daemon: DaemonProcess) -> None:
