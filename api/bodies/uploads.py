@@ -178,7 +178,7 @@ async def json_part(form: FormData, name: str, kind: type[T]) -> T | None:
         return None
     if isinstance(part, UploadFile) and (part.size or 0) > MAX_PART_BYTES:
         raise TooLarge(f"the {name} has at most {MAX_PART_BYTES} bytes of JSON; send less")
-    text = await part.read() if isinstance(part, UploadFile) else part
+    text = await part.read() if isinstance(part, UploadFile) else part.removeprefix("\ufeff")
     wrong = f"the {name} is wrong"
     try:
         parsed: Any = json.loads(text)

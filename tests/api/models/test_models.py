@@ -66,6 +66,7 @@ def test_trainable_globs_freeze_the_rest(served: Served) -> None:
 
 WRONG_SPECS: dict[str, tuple[Any, str, str]] = {
     "no json": ("{", "/spec", "not JSON"),
+    "after a mark of byte order": ('\ufeff{"loss": "mse"}', "/spec/name", "required"),
     "no object": ("[]", "/spec", "JSON object"),
     "no name": ({"loss": "mse"}, "/spec/name", "required"),
     "no loss": ({"name": "a"}, "/spec/loss", "required"),
