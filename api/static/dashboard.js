@@ -354,8 +354,10 @@ var App = class {
   }
   /** To another page of the console. isSame: the same page, with another filter or order. */
   go(href, { isSame = false } = {}) {
-    if (isSame) history.replaceState(null, "", href);
-    else history.pushState(null, "", href);
+    if (!isSame) {
+      history.replaceState({ scrolled: window.scrollY }, "");
+      history.pushState(null, "", href);
+    } else history.replaceState(null, "", href);
     this.moved(isSame);
   }
   /** The address has changed. */
@@ -7405,14 +7407,15 @@ var Session = class {
     paint(dialog);
     if (!dialog.open) dialog.showModal();
   }
-  /** After a change of page its heading takes the focus, and readers say it. */
+  /** After a change of page its heading takes the focus, and readers say it. On the way back it is scrolled as it was. */
   #arrive() {
     const path = this.#app.route.parts.join("/");
     if (path === this.#shown) return;
     const isFirst = this.#shown === "";
     this.#shown = path || " ";
     if (isFirst) return;
-    window.scrollTo(0, 0);
+    const left = history.state;
+    window.scrollTo(0, left?.scrolled ?? 0);
     root.querySelector("main h1")?.focus({ preventScroll: true });
   }
   #click(event) {

@@ -173,14 +173,15 @@ class Session {
     if (!dialog.open) dialog.showModal();
   }
 
-  /** After a change of page its heading takes the focus, and readers say it. */
+  /** After a change of page its heading takes the focus, and readers say it. On the way back it is scrolled as it was. */
   #arrive(): void {
     const path = this.#app.route.parts.join("/");
     if (path === this.#shown) return;
     const isFirst = this.#shown === "";
     this.#shown = path || " ";
     if (isFirst) return;
-    window.scrollTo(0, 0);
+    const left = history.state as { scrolled: number } | null;
+    window.scrollTo(0, left?.scrolled ?? 0);
     root.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
   }
 

@@ -42,8 +42,10 @@ export class App {
 
   /** To another page of the console. isSame: the same page, with another filter or order. */
   go(href: string, { isSame = false } = {}): void {
-    if (isSame) history.replaceState(null, "", href);
-    else history.pushState(null, "", href);
+    if (!isSame) {
+      history.replaceState({ scrolled: window.scrollY }, "");
+      history.pushState(null, "", href);
+    } else history.replaceState(null, "", href);
     this.moved(isSame);
   }
 

@@ -28,6 +28,7 @@ DROP = """
 """
 
 PHONE = {"width": 390, "height": 844}
+IS_IN_VIEW = "it => (({ y }) => 0 <= y && y < innerHeight)(it.getBoundingClientRect())"
 PICTURE = "canvas:not([width='1'])"
 """One that is loaded."""
 PRESS = """
@@ -215,7 +216,7 @@ def test_samples_are_filtered_and_deleted(
         assert page.evaluate(LOW_CONTRAST) == []
 
 
-def test_keys_that_are_faster_than_frames_keep_their_sample_in_view(
+def test_a_sample_stays_in_view_under_fast_keys_and_on_the_way_back(
     tab: Callable[..., Tab], served: Served
 ) -> None:
     served.register("hurried", mlp(4, 3))
@@ -226,9 +227,13 @@ def test_keys_that_are_faster_than_frames_keep_their_sample_in_view(
     page.evaluate(PRESS, ["ArrowDown", 301])
     active = page.locator("[role=option].active[aria-posinset='301']")
     active.wait_for()
-    box = active.bounding_box()
-    assert box is not None
-    assert 0 <= box["y"] < page.evaluate("innerHeight")
+    assert active.evaluate(IS_IN_VIEW)
+
+    page.get_by_role("link", name="Predict sample").click()
+    page.get_by_role("heading", name="Try it").wait_for()
+    page.go_back()
+    active.wait_for()
+    wait_until(lambda: active.evaluate(IS_IN_VIEW), "the sample to be in view again")
 
 
 def test_ten_thousand_samples_scroll_with_two_hundred_on_the_page(
