@@ -6598,6 +6598,8 @@ function askRollback(app, model2, { version }) {
     name: `rollback:${model2.name}`,
     stale: staleOf(model2),
     run: async () => {
+      const { latest_version: latest2 } = await app.api.get(modelPath(model2.name));
+      if (latest2 !== version) throw new Refused(409, "", `Apps fetch version ${latest2} by now, not version ${version}: nothing was changed`);
       const now = await app.api.post(modelPath(model2.name, "/rollback"));
       return `Apps now fetch version ${now.version} of ${model2.name}.`;
     }

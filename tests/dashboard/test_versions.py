@@ -142,3 +142,18 @@ def test_a_version_tells_what_it_was_trained_on(tab: Callable[..., Tab], trained
     dialog.get_by_text(f"and {300 - items.count()} more").wait_for()
     dialog.get_by_role("button", name="Close").click()
     assert page.get_by_role("button", name="Trained on … version 1").count() == 0
+
+
+def test_a_rollback_is_of_the_version_that_its_question_names(
+    tab: Callable[..., Tab], trained: Served
+) -> None:
+    page = tab(trained).open(f"/models/{NAME}")
+    page.get_by_role("button", name="Roll back … version 3").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_text("the version before version 3").wait_for()
+    assert trained.http.post(f"/v1/models/{NAME}/rollback").json()["version"] == 2
+
+    dialog.get_by_role("button", name="Roll back").click()
+
+    dialog.get_by_role("alert").get_by_text("Apps fetch version 2 by now").wait_for()
+    assert trained.http.get(f"/v1/models/{NAME}").json()["latest_version"] == 2

@@ -1,6 +1,6 @@
 /** The timeline of a model's versions: metric, the gate's reason, promotion. */
 
-import { modelPath } from "../../daemon/api";
+import { modelPath, Refused } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { staleOf } from "../../app/queries";
 import { type Child, h, s } from "../../page/dom";
@@ -128,6 +128,9 @@ function askRollback(app: App, model: Model, { version }: Version): void {
     name: `rollback:${model.name}`,
     stale: staleOf(model),
     run: async () => {
+      // The daemon goes back from whatever is `latest`, which somebody else may have moved.
+      const { latest_version: latest } = await app.api.get<Model>(modelPath(model.name));
+      if (latest !== version) throw new Refused(409, "", `Apps fetch version ${latest} by now, not version ${version}: nothing was changed`);
       const now = await app.api.post<Version>(modelPath(model.name, "/rollback"));
       return `Apps now fetch version ${now.version} of ${model.name}.`;
     },
