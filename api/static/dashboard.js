@@ -1258,7 +1258,6 @@ var MOST_SAMPLES = 1e3;
 var LEAST_SAMPLES = 50;
 var LABEL_NUMBERS = 2e5;
 var AT_ONCE = 4;
-var LATER = /* @__PURE__ */ new Set([401, 429]);
 function workOf(app, name) {
   const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], unsaved: /* @__PURE__ */ new Map(), last: Promise.resolve(), pages: 1 });
   return app.draft(`samples:${name}`, begin2);
@@ -1321,6 +1320,40 @@ function loadMore(app, model2, listed) {
   work.pages += 1;
   app.resources.mark([listPath(app, model2.name)]);
 }
+async function remove(app, { name }, ids, retrain) {
+  const work = workOf(app, name);
+  await each(ids, async (id) => {
+    await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
+    work.selected.delete(id);
+  });
+  Object.assign(work, { active: null, undo: [] });
+  return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
+}
+async function removeAll(app, { name }, filter, retrain) {
+  const isEmpty = Object.values(filter).every((value) => value === null);
+  const query = { ...filter, all: isEmpty ? "true" : null, retrain: retrain ? "true" : null };
+  const { deleted, job: job2 } = await app.api.remove(withQuery(modelPath(name, "/samples"), query), true);
+  Object.assign(workOf(app, name), { active: null, selected: /* @__PURE__ */ new Set(), undo: [] });
+  const text3 = `${plural(deleted, "sample")} deleted.`;
+  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} retrains without them.`, link: to(["jobs", job2.id]) };
+}
+async function each(items, run) {
+  const left = [...items];
+  const worker = async () => {
+    for (let item = left.shift(); item !== void 0; item = left.shift()) await run(item);
+  };
+  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));
+  const failed = ended.find((one) => one.status === "rejected");
+  if (failed) throw failed.reason;
+}
+function filterTo(app, name, change3) {
+  const now = Object.fromEntries(["show", "label", "split", "text"].map((key) => [key, app.route.query.get(key)]));
+  Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
+  app.go(to(["models", name, "samples"], { ...now, ...change3 }), { isSame: true });
+}
+
+// src/app/labelling.ts
+var LATER = /* @__PURE__ */ new Set([401, 429]);
 async function label(app, model2, ids, value, before) {
   const { unsaved } = workOf(app, model2.name);
   await store(app, model2, ids.map((id) => ({ id, label: added(unsaved.get(id)?.label, value), before })));
@@ -1381,37 +1414,6 @@ async function relabel(app, model2, path, changes) {
     return changes.length > 1 ? `${changes.length} samples labelled.` : null;
   });
   return stored;
-}
-async function remove(app, { name }, ids, retrain) {
-  const work = workOf(app, name);
-  await each(ids, async (id) => {
-    await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
-    work.selected.delete(id);
-  });
-  Object.assign(work, { active: null, undo: [] });
-  return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
-}
-async function removeAll(app, { name }, filter, retrain) {
-  const isEmpty = Object.values(filter).every((value) => value === null);
-  const query = { ...filter, all: isEmpty ? "true" : null, retrain: retrain ? "true" : null };
-  const { deleted, job: job2 } = await app.api.remove(withQuery(modelPath(name, "/samples"), query), true);
-  Object.assign(workOf(app, name), { active: null, selected: /* @__PURE__ */ new Set(), undo: [] });
-  const text3 = `${plural(deleted, "sample")} deleted.`;
-  return job2 === null ? text3 : { text: `${text3} Job ${job2.id} retrains without them.`, link: to(["jobs", job2.id]) };
-}
-async function each(items, run) {
-  const left = [...items];
-  const worker = async () => {
-    for (let item = left.shift(); item !== void 0; item = left.shift()) await run(item);
-  };
-  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));
-  const failed = ended.find((one) => one.status === "rejected");
-  if (failed) throw failed.reason;
-}
-function filterTo(app, name, change3) {
-  const now = Object.fromEntries(["show", "label", "split", "text"].map((key) => [key, app.route.query.get(key)]));
-  Object.assign(workOf(app, name), { pages: 1, active: null, selected: /* @__PURE__ */ new Set() });
-  app.go(to(["models", name, "samples"], { ...now, ...change3 }), { isSame: true });
 }
 
 // src/app/registration.ts

@@ -6,7 +6,7 @@ import { element, h, paint, patch } from "./page/dom";
 import { plural } from "./page/format";
 import { Live } from "./app/live";
 import { followed } from "./app/route";
-import { countUnsaved } from "./app/samples";
+import { countUnsaved } from "./app/labelling";
 import { pageView, titleOf } from "./views/page";
 import { tokenView } from "./views/token";
 

@@ -1,9 +1,8 @@
 /** Lists of samples, and the user's changes to them. */
 
-import { type Api, modelPath, Refused, withQuery } from "../daemon/api";
+import { type Api, modelPath, withQuery } from "../daemon/api";
 import type { App, Said } from "./app";
-import { likelyClassesOf, numbersOf } from "./labels";
-import { maskPath } from "./masks";
+import { likelyClassesOf } from "./labels";
 import { plural } from "../page/format";
 import { to } from "./route";
 import { taskOf } from "../daemon/tasks";
@@ -25,8 +24,6 @@ const MOST_SAMPLES = 1000;
 const LEAST_SAMPLES = 50;
 const LABEL_NUMBERS = 200_000;
 const AT_ONCE = 4;
-/** Refusals that are not about the label itself: no token, too many requests. */
-const LATER = new Set([401, 429]);
 
 export interface Listed {
   items: Sample[];
@@ -36,7 +33,7 @@ export interface Listed {
 }
 
 /** A sample's new label, null for none. before: what undoes it, for labels that lists do not tell as a whole. */
-interface Change {
+export interface Change {
   id: number;
   label: unknown;
   before?: unknown;
@@ -137,83 +134,6 @@ export function loadMore(app: App, model: Model, listed: Listed): void {
   app.resources.mark([listPath(app, model.name)]);
 }
 
-/** Gives samples a label, null for none. Can be undone. before: as of a change. */
-export async function label(app: App, model: Model, ids: number[], value: unknown, before?: unknown): Promise<void> {
-  const { unsaved } = workOf(app, model.name);
-  await store(app, model, ids.map((id) => ({ id, label: added(unsaved.get(id)?.label, value), before })));
-}
-
-/** Sends the labels once more that the daemon did not answer to. */
-export async function labelAgain(app: App, model: Model): Promise<void> {
-  await store(app, model, [...workOf(app, model.name).unsaved.values()]);
-}
-
-/** How many labels would be lost with the page. */
-export function countUnsaved({ state }: App): number {
-  const counts = [...state.drafts.values()].map(({ unsaved }) => (unsaved instanceof Map ? unsaved.size : 0));
-  return counts.reduce((sum, each) => sum + each, 0);
-}
-
-/** Named numbers add to those that are not stored yet; other labels replace. */
-function added(before: unknown, value: unknown): unknown {
-  const isPart = numbersOf(before) !== null && numbersOf(value) !== null;
-  return isPart ? { ...(before as object), ...(value as object) } : value;
-}
-
-async function store(app: App, model: Model, changes: Change[]): Promise<void> {
-  const work = workOf(app, model.name);
-  const path = listPath(app, model.name);
-  for (const change of changes) work.unsaved.set(change.id, change);
-  app.draw();
-  await inTurn(work, async () => {
-    const stored = await relabel(app, model, path, changes);
-    if (stored.length > 0) work.undo.push(stored);
-  });
-}
-
-async function inTurn(work: Work, run: () => Promise<void>): Promise<void> {
-  const turn = work.last.then(run, run);
-  work.last = turn;
-  await turn;
-}
-
-export async function undo(app: App, model: Model): Promise<void> {
-  const work = workOf(app, model.name);
-  const path = listPath(app, model.name);
-  await inTurn(work, async () => {
-    const step = work.undo.pop() ?? [];
-    for (const change of step) work.unsaved.set(change.id, change);
-    if (step.length > 0) await relabel(app, model, path, step);
-  });
-}
-
-/**
- * Changes the list at this path without reloading it, so that labelled samples stay where they are.
- * Returns what undoes the changes that were stored.
- */
-async function relabel(app: App, model: Model, path: string, changes: Change[]): Promise<Change[]> {
-  const { unsaved } = workOf(app, model.name);
-  const stale = ["/v1/models?", modelPath(model.name, "/samples/stats")];
-  const known = (id: number): Sample | undefined => app.resources.peek<Listed>(path)?.items.find((sample) => sample.id === id);
-  const stored: Change[] = [];
-  await app.act(`label:${model.name}`, stale, async () => {
-    await each(changes, async (change) => {
-      const { id, label: value, before = known(id)?.label ?? null } = change;
-      const forget = (): unknown => unsaved.get(id) === change && unsaved.delete(id);
-      const changed = await app.api.patch<Sample>(modelPath(model.name, `/samples/${id}`), { label: value }).catch((error: unknown) => {
-        if (error instanceof Refused && !LATER.has(error.status) && error.status < 500) forget();
-        throw error;
-      });
-      forget();
-      stored.push({ id, label: before });
-      app.resources.forget(maskPath(model.name, id));
-      Object.assign(known(id) ?? {}, { label: changed.label, split: changed.split });
-    });
-    return changes.length > 1 ? `${changes.length} samples labelled.` : null;
-  });
-  return stored;
-}
-
 /** Deletes samples for good. retrain: retrains without them, then deletes versions that saw them. */
 export async function remove(app: App, { name }: Model, ids: number[], retrain: boolean): Promise<Said> {
   const work = workOf(app, name);
@@ -236,7 +156,7 @@ export async function removeAll(app: App, { name }: Model, filter: Record<string
 }
 
 /** Runs for all, a few at once; rejects once no more run. */
-async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {
+export async function each<T>(items: readonly T[], run: (item: T) => Promise<void>): Promise<void> {
   const left = [...items];
   const worker = async (): Promise<void> => {
     for (let item = left.shift(); item !== undefined; item = left.shift()) await run(item);

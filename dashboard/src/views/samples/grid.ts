@@ -3,9 +3,10 @@
 import type { App } from "../../app/app";
 import { h, s } from "../../page/dom";
 import { decimal, percent } from "../../page/format";
+import { label, undo } from "../../app/labelling";
 import { classesOf, labelText } from "../../app/labels";
 import { showsPictures } from "../../app/pictures";
-import { type Listed, label, loadMore, undo, workOf } from "../../app/samples";
+import { type Listed, loadMore, workOf } from "../../app/samples";
 import type { Model, Sample } from "../../daemon/types";
 import { sampleView } from "./content";
 import { askDelete, chosen } from "./deletion";

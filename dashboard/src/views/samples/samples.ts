@@ -3,12 +3,13 @@
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, plural } from "../../page/format";
+import { label, labelAgain, undo } from "../../app/labelling";
 import { classesOf, numberNamesOf } from "../../app/labels";
 import { fileKind, play } from "../../app/pictures";
 import { stats } from "../../app/queries";
 import { to } from "../../app/route";
 import { modelPath } from "../../daemon/api";
-import { canShow, filterOf, filterTo, label, labelAgain, list, SHOWN, showOf, undo, workOf } from "../../app/samples";
+import { canShow, filterOf, filterTo, list, SHOWN, showOf, workOf } from "../../app/samples";
 import { dropped, send } from "../../app/uploads";
 import type { Model, Sample } from "../../daemon/types";
 import { boxesView } from "./boxes";

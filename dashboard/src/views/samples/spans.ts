@@ -2,7 +2,8 @@
 
 import type { App } from "../../app/app";
 import { texts } from "../../app/pictures";
-import { label, type Listed, workOf } from "../../app/samples";
+import { label } from "../../app/labelling";
+import { type Listed, workOf } from "../../app/samples";
 import type { Model } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { percent } from "../../page/format";
