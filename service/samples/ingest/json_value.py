@@ -29,7 +29,7 @@ def read_json(body: bytes | str) -> Any:
 
     What it takes in memory is bounded: `[[],[],…]` is forty times as large there.
     """
-    text = body if isinstance(body, str) else body.decode("utf-8-sig")
+    text = (body if isinstance(body, str) else body.decode()).removeprefix("\ufeff")
     size = sum(text.count(character) * each for character, each in OBJECT_BYTES.items())
     if size > MAX_OBJECT_BYTES:
         raise TooLarge(

@@ -15,7 +15,12 @@ def model(served: Served) -> str:
 
 @pytest.mark.parametrize(
     ("about", "pointer"),
-    [("no json", "/samples"), ("[{}, {}]", "/samples"), ('{"z.png": {}}', "/samples/z.png")],
+    [
+        ("no json", "/samples"),
+        ("[{}, {}]", "/samples"),
+        ('{"z.png": {}}', "/samples/z.png"),
+        ('\ufeff{"z.png": {}}', "/samples/z.png"),
+    ],
 )
 def test_a_wrong_samples_part_is_named(
     served: Served, model: str, about: str, pointer: str
