@@ -233,7 +233,9 @@ def _send_batch(
     return answer
 
 
-COUNTS = ("accepted", "duplicates", "conflicts", "rejected")
+COUNTS = ("accepted", "duplicates", "conflicts", "rejected", "evicted")
+RARE = ("conflicts", "evicted")
+"""What people are told of only where there are any."""
 ARCHIVE = ".zip"
 WHOLE = {".npz": "application/x-npz", ".csv": "text/csv", ARCHIVE: "application/zip"}
 """Media types of files that are sent unchanged."""
@@ -282,7 +284,7 @@ def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
 
 def echo_result(result: dict[str, Any]) -> None:
     """Print the result of an upload."""
-    told = [name for name in COUNTS if name != "conflicts" or result[name]]
+    told = [name for name in COUNTS if name not in RARE or result[name]]
     echo_text(f"{result['file']}: {', '.join(f'{result[name]:,} {name}' for name in told)}")
     for warning in result["warnings"]:
         echo_text(f"  warning: {warning}", err=True)

@@ -82,6 +82,15 @@ def test_a_file_sent_again_is_all_duplicates(
     assert again.stdout.endswith("0 accepted, 3 duplicates, 0 rejected\n")
 
 
+def test_samples_that_a_quota_takes_away_are_told(
+    honed: Callable[..., Any], add_model: Callable[..., str], lines: Callable[..., Path]
+) -> None:
+    name = add_model()
+    honed("quota", "set", name, "max_samples=2")
+    done = honed("samples", "add", name, lines([1, 2, 3]))
+    assert "3 accepted, 0 duplicates, 0 rejected, 1 evicted" in done.stdout, done.stderr
+
+
 def test_a_bad_npz_is_refused_whole_and_says_where(
     honed: Callable[..., Any],
     client: Client,
