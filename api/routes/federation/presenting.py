@@ -53,8 +53,14 @@ def round_body(row: Round, *, has_update: bool) -> RoundBody:
         round=row.number,
         deadline=row.deadline,
         metrics=row.job.metrics
-        | {name: figures(row.job.metrics.get(name)) for name in ("validation", "baseline")},
+        | {name: _of_enough(row, row.job.metrics.get(name)) for name in ("validation", "baseline")},
         terms=TermsBody(**row.terms),
         **{name: row.outcome.get(name) for name in ("samples", "bytes", "raw_bytes", "epsilon")},
         has_update=has_update,
     )
+
+
+def _of_enough(row: Round, metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The figures, None for those of fewer samples than may leave."""
+    few = metrics is not None and metrics.get("samples", 0) < row.terms["min_samples"]
+    return None if few else figures(metrics)

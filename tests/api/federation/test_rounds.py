@@ -50,6 +50,14 @@ def test_copies_and_samples_of_weight_0_hide_no_others(served):
     assert "come from 15 different samples" in shown["error"]["detail"]
 
 
+def test_metrics_of_too_few_validation_samples_stay_here(device):
+    validation = device.http.get(device.path).json()["samples"]["validation"]
+    for number, fewest, leave in ((1, validation, True), (2, validation + 1, False)):
+        device.allow(min_samples=fewest)
+        metrics = device.round(device.parameters(), round=number)["metrics"]
+        assert bool(metrics["validation"]) is bool(metrics["baseline"]) is leave, metrics
+
+
 def test_a_round_leaves_no_version_and_no_checkpoint(device):
     device.allow()
     device.round(device.parameters(), epochs=1)
