@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from typing import Any
 
 import numpy as np
 import onnxruntime
-from support import Served, mlp, wait_until, weights
+from interruption import interrupted, weights_of
+from support import Served, mlp
 
 CLASSES, FEATURES, TRAINED = 4, 8, 3
 
@@ -56,27 +55,9 @@ def test_what_was_learned_before_stays_without_a_sample_of_it(served: Served) ->
 
 def test_a_job_that_is_paused_and_killed_asks_the_same_teacher_again(served: Served) -> None:
     model_of_three(served, "interrupted-teacher")
-    asked = {"epochs": 2500, "batch_size": 8, "seed": 3, "distillation": 2}
+    asked = {"epochs": 1000, "batch_size": 8, "seed": 3, "distillation": 2}
     calm = served.train("interrupted-teacher", **asked)
     served.http.post("/v1/models/interrupted-teacher/rollback").raise_for_status()
     job = served.ask_for_job("interrupted-teacher", **asked)["id"]
-    wait_until(lambda: served.job(job)["progress"]["step"], "the first steps")
-    assert served.http.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
-    step = served.job(job)["progress"]["step"]
-    assert step < served.job(job)["progress"]["total_steps"]
-    assert served.http.post(f"/v1/jobs/{job}/resume").status_code == 200
-    wait_until(lambda: served.job(job)["progress"]["step"] > step, "the job to go on")
-    pid = served.child_pid()
-    assert pid is not None
-    os.kill(pid, signal.SIGKILL)
-    hasty = served.wait_for_job(job)
-    assert (hasty["state"], hasty["restarts"]) == ("succeeded", 1)
-    first, second = (
-        weights(
-            served.http.get(
-                f"/v1/models/{each['model']}/versions/{each['version']}/model.onnx"
-            ).content
-        )
-        for each in (calm, hasty)
-    )
-    assert first == second
+    hasty = interrupted(served, job)
+    assert weights_of(served, calm) == weights_of(served, hasty)

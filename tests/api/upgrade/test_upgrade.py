@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
 from collections.abc import Iterator
 from typing import Any
 
 import httpx
 import numpy as np
 import pytest
+from interruption import interrupted, weights_of
 from pictures import PREPROCESS, image_model, photo
-from support import Served, blobs, mlp, wait_until, weights
+from support import Served, blobs, mlp, wait_until
 
 NAMES, SHADES = ["ant", "bee", "cat"], ["dark", "bright"]
 TRAIN, HELD = blobs(300, 6, 3, seed=1), blobs(90, 6, 3, seed=2)
@@ -207,25 +206,16 @@ def test_an_upgrade_that_is_killed_asks_the_same_teacher_again(served: Served) -
     for number in range(48):
         upload_photo(served, number, split="train")
     served.train("pets", **QUICK)
-    asked = {"epochs": 6000, "batch_size": 8, "seed": 3, "distillation": 2}
+    asked = {"epochs": 2000, "batch_size": 8, "seed": 3, "distillation": 2}
     calm = upgraded(served, image_model(3, side=16), hyperparameters=asked)
     served.http.post("/v1/models/pets/rollback").raise_for_status()
     job = put(served, image_model(3, side=16), hyperparameters=asked).json()["id"]
-    wait_until(lambda: served.job(job)["progress"].get("step"), "the first steps")
-    assert served.http.post(f"/v1/jobs/{job}/pause").json()["state"] == "paused"
-    served.http.put("/v1/models/pets/aliases/latest", json={"version": 1}).raise_for_status()
-    step = served.job(job)["progress"]["step"]
-    assert step < calm["progress"]["total_steps"]
-    assert served.http.post(f"/v1/jobs/{job}/resume").status_code == 200
-    wait_until(lambda: served.job(job)["progress"]["step"] > step, "the job to go on")
-    os.kill(served.child_pid() or 0, signal.SIGKILL)
-    hasty = served.wait_for_job(job)
-    assert (hasty["state"], hasty["restarts"]) == ("succeeded", 1)
-    first, second = (
-        served.http.get(f"/v1/models/pets/versions/{each['version']}/model.onnx").content
-        for each in (calm, hasty)
-    )
-    assert weights(first) == weights(second)
+
+    def rename() -> None:
+        served.http.put("/v1/models/pets/aliases/latest", json={"version": 1}).raise_for_status()
+
+    hasty = interrupted(served, job, while_paused=rename)
+    assert weights_of(served, calm) == weights_of(served, hasty)
 
 
 def test_a_model_that_has_nothing_to_keep_is_not_upgraded(served: Served) -> None:
