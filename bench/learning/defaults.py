@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import gzip
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from statistics import median
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,7 +30,6 @@ RARE = (3, 8)
 """Digits with four pictures where the others have eighty."""
 TABLES = {"iris": (32,), "wine": (64, 64), "breast_cancer": (64,)}
 """Hidden layers."""
-_NUMBERS = count()
 DEFAULT: dict[str, Any] = {}
 OF_DIGITS = {"5 epochs": {"epochs": 5}, "40 epochs": LONG, "no flag": DEFAULT}
 SMALLEST = {
@@ -112,7 +111,7 @@ def trained(
 
     base: its base set. clean: other samples to judge by.
     """
-    name = f"{task.name}-{next(_NUMBERS)}"
+    name = f"{task.name}-{uuid4()}"
     daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
     daemon.upload(name, **{task.input: task.train[0], "label": task.train[1]})
     if base is not None:

@@ -12,10 +12,10 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import count
 from pathlib import Path
 from statistics import mean, median
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,6 @@ ASKED: dict[str, dict[str, Any]] = {
 OF_THREE = ("prototype", "linear", "full")
 TABLES = {"wine": (256, 64), "breast_cancer": (256, 64), "iris": (256, 64)}
 HURRIES = 3
-_NUMBERS = count()
 JUDGED: int | None = None
 """How many of the digits that are kept back; None for all."""
 NEEDS = (LINUX,)
@@ -116,7 +115,7 @@ def _trained(
     daemon: Served, task: Task, *, seed: int, **asked: Any
 ) -> tuple[float, dict[str, Any]]:
     data, judge = task.draw(seed)
-    name = f"{task.name}-{next(_NUMBERS)}"
+    name = f"{task.name}-{uuid4()}"
     daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
     daemon.upload(name, "train", **{task.input: data[0], "label": data[1]})
     job = train(daemon, name, ignore_policy=True, seed=seed, **asked)
