@@ -9,7 +9,7 @@ from onnx import inliner
 
 from service.training.errors import refusal
 from service.training.forward.graph import Graph, ints_attribute, is_default
-from service.training.forward.origins import recorded
+from service.training.forward.origins import keep, recorded
 from service.training.forward.restore import restore
 from service.training.forward.weights import is_named_by_pytorch
 from service.training.graph.flow import duplicate, reads
@@ -44,6 +44,7 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     model = convert(model, OLDEST, NEWEST)
     if opset(model) != version:
         notes.append(f"opset {version} was converted to {opset(model)}")
+    keep(model, told)
     del model.training_info[:]
     name_nodes(model)
     stamp(model)

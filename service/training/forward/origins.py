@@ -7,10 +7,19 @@ each value its origin there, and for each node its call.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
+import msgspec
 import onnx
 
+from service.training.errors import refuse
+from storage.database.codec import dump
+
+KEPT = "pytorch.parameters"
+"""Property of a model: initializer → was it a parameter? As JSON.
+
+Passes and exports keep it in the place of the records, so that a version trains as its upload does.
+"""
 _SIGNATURE = "pkg.torch.export.ExportedProgram.graph_signature"
 _KIND = "pkg.torch.export.graph_signature.InputSpec.kind"
 _SOURCES = "pkg.onnxscript.optimizer.folded_from"
@@ -23,7 +32,10 @@ _NUMBERED = re.compile(r"val_\d+")
 
 
 class Origins:
-    """parameters, buffers: their names in the program, whether or not the graph has them."""
+    """parameters, buffers: their names in the program, whether or not the graph has them.
+
+    are_kept: the model is a version, or was made of one.
+    """
 
     def __init__(self, model: onnx.ModelProto) -> None:
         found = _SPECIFICATION.findall(_properties(model.graph).get(_SIGNATURE, ""))
@@ -31,9 +43,13 @@ class Origins:
         self.buffers = {name for _, kind, name in found if kind == "BUFFER"}
         self._names = {argument: name for argument, _, name in found}
         self._values = {value.name: _properties(value) for value in model.graph.value_info}
+        self._kept = _kept(model)
+        self.are_kept = bool(self._kept)
 
     def is_parameter(self, name: str) -> bool | None:
         """Was the initializer a parameter, or computed from one? None if unknown."""
+        if name in self._kept:
+            return self._kept[name]
         value = self._values.get(name, {})
         if _SOURCES in value:
             return not self.parameters.isdisjoint(self.sources(name))
@@ -61,6 +77,22 @@ def recorded(model: onnx.ModelProto) -> dict[str, bool]:
     return {name: parameter for name, parameter in told.items() if parameter is not None}
 
 
-def _properties(holder: onnx.GraphProto | onnx.NodeProto | onnx.ValueInfoProto) -> dict[str, str]:
+def _kept(model: onnx.ModelProto) -> dict[str, bool]:
+    try:
+        return msgspec.json.decode(_properties(model).get(KEPT, "{}"), type=dict[str, bool])
+    except msgspec.DecodeError as error:
+        raise refuse(f"/model/metadata_props/{KEPT}", f"{error}; leave the property out") from None
+
+
+def keep(model: onnx.ModelProto, told: Mapping[str, bool]) -> None:
+    """Write what `recorded` found into a property of the model, where it found something."""
+    if told:
+        properties = _properties(model) | {KEPT: dump(told)}
+        onnx.helper.set_model_props(model, properties)
+
+
+def _properties(
+    holder: onnx.ModelProto | onnx.GraphProto | onnx.NodeProto | onnx.ValueInfoProto,
+) -> dict[str, str]:
     properties: Iterable[onnx.StringStringEntryProto] = holder.metadata_props
     return {each.key: each.value for each in properties}

@@ -28,8 +28,10 @@ _IN_ORDER = (*_WITH_BIAS, "BatchNormalization", "InstanceNormalization", "LayerN
 
 
 def restore(model: onnx.ModelProto) -> None:
-    """Split merged parameters, restore biases of zeros, and tie copied ones."""
+    """Split merged parameters, restore biases of zeros, tie copied ones; versions are restored."""
     origins = Origins(model)
+    if origins.are_kept:
+        return
     if origins.parameters:
         _split_merged(model, origins)
         _write_biases(model, origins)

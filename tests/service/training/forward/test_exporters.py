@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from onnx import helper, numpy_helper
 from service.training.protocol.messages.preparation import Prepared
 
 node = helper.make_node
+GRAPHS = Path(__file__).parents[1] / "graphs"
 
 
 def ints(*values: int) -> np.ndarray:
@@ -120,3 +122,22 @@ def test_noise_of_the_graphs_own_is_refused(
     model = graphs.around(*nodes, m=np.ones((6, 5), np.float32))
 
     assert "make the noise an input" in refuse(model)["/model/graph/node/noise"]
+
+
+@pytest.mark.parametrize("name", ["copies_dy18", "group_norm_dy18", "mlp_dy18_fixed"])
+def test_an_exported_version_trains_what_its_upload_did(
+    name: str, accept: Callable[..., Prepared], trainer: type, tmp_path: Path
+) -> None:
+    upload, version = GRAPHS / f"{name}.onnx", tmp_path / "version.onnx"
+    first = accept(upload)
+    trainer(first.artifacts).engine.export(version)
+    assert set(accept(version).trainable) == set(first.trainable)
+
+
+def test_a_record_of_parameters_that_cannot_be_read_is_refused(
+    graphs: Any, refuse: Callable[..., dict[str, str]]
+) -> None:
+    model = graphs.around(node("Relu", ["h"], ["g"], name="relu"))
+    helper.set_model_props(model, {"pytorch.parameters": '{"w": 1}'})
+    (told,) = refuse(model).items()
+    assert told[0] == "/model/metadata_props/pytorch.parameters"
