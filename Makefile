@@ -12,9 +12,9 @@ TESTS ?=
 # The extras to install with the program; browser: the driver of Chromium.
 EXTRAS ?= dev
 PYTEST := pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(TESTS)
-# What `make check` tests besides: the console in a browser, the examples, clients of several
-# languages, the built wheel, and what schemathesis makes of OpenAPI; a third of the rest's time.
-BESIDES := tests/dashboard tests/examples tests/clients tests/installation tests/openapi
+# What `make check` tests besides: the console in a browser, the examples, the benchmarks, clients of
+# several languages, the built wheel, and what schemathesis makes of OpenAPI; half of the rest's time.
+BESIDES := tests/dashboard tests/examples tests/bench tests/clients tests/installation tests/openapi
 # Keep compiled files: the tests start hundreds of processes, which would each compile every module.
 export PYTHONDONTWRITEBYTECODE :=
 # Defined only in pyproject.toml.
