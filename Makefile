@@ -255,7 +255,8 @@ clean:
 	rm -rf .venv .venv-zoo .venv-flower .venv-openvino .venv-release .venv-python* .roots build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-# Reinstalled only if pyproject.toml is newer than the stamp.
+# Reinstalled only if pyproject.toml is newer than the stamp. To compile all modules of all packages,
+# most of which nothing imports, took as long as everything else.
 $(INSTALLED): pyproject.toml
 	@test -x $(BIN)/python || { \
 	  for python in $(PYTHON) python3.12 python3.11 python3.10 python3 python; do \
@@ -269,6 +270,6 @@ $(INSTALLED): pyproject.toml
 	  echo "Install one (Debian, Ubuntu: apt install python3.11-venv; macOS: brew install python@3.12;" >&2; \
 	  echo "any: uv python install 3.12), or name it: make PYTHON=/path/to/python3.12" >&2; \
 	  exit 1; }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --editable '.[$(EXTRAS)]'
 	$(BIN)/python -m compileall -q honed.py api cli service storage
 	@touch $@
