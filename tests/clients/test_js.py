@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from completions import add_decoder
 from decoders import byte_tokenizer, decoder
+from pictures import PREPROCESS, image_model, photo
 from programs import printed
 from support import DEADLINE_S, Served
 
@@ -24,6 +25,7 @@ CLIENT = Path(__file__).parents[2] / "clients" / "js"
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
 def test_its_own_tests_pass(served: Served, bell: str) -> None:
     add_decoder(served, "spoken", decoder(300), byte_tokenizer(["see you soon"], size=300))
+    served.register("seen", image_model(), preprocess=PREPROCESS, classes=["dark", "bright"])
     given = {"HONED_URL": served.url, "HONED_TOKEN": served.token}
     done = subprocess.run(
         ["node", "--test", "test/"],
@@ -35,19 +37,26 @@ def test_its_own_tests_pass(served: Served, bell: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "# pass 15" in done.stdout
+    assert "# pass 16" in done.stdout
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")
-def test_the_examples_of_its_readme_run(served: Served) -> None:
+def test_the_examples_of_its_readme_run(served: Served, tmp_path: Path) -> None:
     """All but the last, which needs a runtime of ONNX."""
+    served.register("pets", image_model(), preprocess=PREPROCESS, classes=["cat", "dog"])
+    (tmp_path / "photo.jpg").write_bytes(photo(100, 1, kind="JPEG"))
     served.register("digits", (digits.folder() / "base.onnx").read_bytes())
     images, labels = (array[:40] for array in digits.kept_back())
     served.upload("digits", image=images, label=labels)
     add_decoder(served, "notes", decoder(300), byte_tokenizer(["see you soon"], size=300))
     blocks = re.findall(r"```js\n(.*?)```", (CLIENT / "README.md").read_text("utf-8"), re.S)
     assert "watch()" in blocks.pop()
-    command = ("node", "--input-type=module", "--eval", "\n".join(blocks))
+    command = (
+        "node",
+        "--input-type=module",
+        "--eval",
+        "\n".join(blocks).replace("photo.jpg", str(tmp_path / "photo.jpg")),
+    )
     told = printed(*command, cwd=CLIENT, HONED_URL=served.url, HONED_TOKEN=served.token)
     assert served.http.delete("/v1/policy").is_success
     assert re.search(r"^succeeded \d$", told, re.M), told

@@ -16,6 +16,7 @@ from completions import add_decoder
 from decoders import byte_tokenizer, decoder
 from honed_client import AsyncClient, Client, HonedError, Model, Unreachable
 from honed_client.connection import Events
+from pictures import PREPROCESS, image_model, photo
 from support import DEADLINE_S, Served, mlp
 
 from cli.demo import digits
@@ -151,7 +152,13 @@ def test_no_runtime_is_loaded_unless_a_model_is_watched() -> None:
     assert done.stdout.strip() == "set()"
 
 
-def test_the_examples_of_its_readme_run(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_examples_of_its_readme_run(
+    served: Served, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    served.register("pets", image_model(), preprocess=PREPROCESS, classes=["cat", "dog"])
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "one.jpg").write_bytes(photo(100, 1, kind="JPEG"))
+    monkeypatch.chdir(tmp_path)
     served.register("digits", (digits.folder() / "base.onnx").read_bytes())
     images, labels = (array[:40] for array in digits.kept_back())
     served.upload("digits", image=images, label=labels)

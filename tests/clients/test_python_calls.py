@@ -14,6 +14,7 @@ import pytest
 from completions import add_decoder
 from decoders import byte_tokenizer, decoder
 from honed_client import AsyncClient, AsyncModel, Client, HonedError, Model
+from pictures import PREPROCESS, image_model, photo
 from support import Served, mlp
 
 NAMES = ["no", "yes", "3"]
@@ -157,6 +158,31 @@ def test_a_sample_is_labelled_and_changed_by_its_key(model: Any) -> None:
     with pytest.raises(HonedError, match="no sample with that key"):
         model.label("nobody", "3")
     assert [found["id"] for found in model.samples(key="app-17")] == [sample]
+
+
+def test_photos_are_added_and_predicted_by_their_paths_and_bytes(
+    client: Any, tmp_path: Path
+) -> None:
+    spec = {"loss": "cross_entropy", "classes": ["dark", "3"], "preprocess": PREPROCESS}
+    pets = client.register(f"called-{next(numbers)}", image_model(), **spec)
+    paths = [tmp_path / f"{n}.jpg" for n in range(3)]
+    for n, path in enumerate(paths):
+        path.write_bytes(photo(60 * n, n, kind="JPEG"))
+    added = pets.add_all(paths, ["dark", None, "3"], keys=["a", "b", None], split="train")
+    assert added["accepted"] == 3
+    one = pets.add(photo(200, 7), "3", key="c", weight=2)
+    assert pets.add(photo(200, 7), "3", key="c") is None
+    assert [(each["key"], each["label"], each["split"]) for each in pets.samples()] == [
+        *(("a", 0, "train"), ("b", None, "train"), (None, 1, "train")),
+        ("c", 1, pets.label(one, "3")["split"]),
+    ]
+    found = pets.predict_all(paths, top=1)
+    assert found[0] == pets.predict(paths[0].read_bytes(), top=1)
+    assert pets.predict(paths[1], keep=True)["id"] == added["ids"][0] + 1
+    with pytest.raises(ValueError, match="file 3, key 1"):
+        pets.add_all(paths, keys=["a"])
+    with pytest.raises(ValueError, match="PNG, JPEG or WebP"):
+        pets.predict(b"GIF89a")
 
 
 def test_texts_are_added_and_continued_in_parts(client: Any, served: Served) -> None:

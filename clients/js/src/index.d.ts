@@ -20,7 +20,7 @@ export type * from "./openapi.js";
 
 type Param = string | number | boolean | null | undefined;
 type Params = Record<string, Param | ReadonlyArray<Param>>;
-/** Inputs by name, or the only input: nested arrays or typed arrays, without a batch axis; or a text. */
+/** Inputs by name, or the only input: nested arrays or typed arrays, without a batch axis; a text; or a file. */
 export type Inputs = unknown;
 export type Prediction = PredictionBody & { version: number; id?: number };
 /** `output`: names of the model's outputs to add. */

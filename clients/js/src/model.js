@@ -4,6 +4,14 @@ import { sessionOf, Watch } from "./watch.js";
 
 const ENDED = ["succeeded", "failed", "cancelled"];
 const POLL_MS = 500;
+/** By the first bytes of a file. */
+const MEDIA_TYPES = [
+  [/^\x89PNG/, "image/png"],
+  [/^\xff\xd8/, "image/jpeg"],
+  [/^RIFF.{4}WEBP/s, "image/webp"],
+  [/^RIFF.{4}WAVE/s, "audio/wav"],
+  [/^fLaC/, "audio/flac"],
+];
 const ARRAYS = {
   float32: Float32Array,
   float64: Float64Array,
@@ -32,12 +40,15 @@ export class Model {
    * `top`: only so many of the likeliest classes. `output`: names of the model's outputs to add.
    */
   async predict(x, options) {
-    return (await this.#predict(await this.#instance(x), options))[0];
+    const isFile = x instanceof Blob;
+    const sent = isFile ? { body: x, headers: { "content-type": await mediaType(x) } } : { json: await this.#instance(x) };
+    return (await this.#predict(sent, options))[0];
   }
 
-  /** The same for many instances, in one request. */
+  /** The same for many instances, in one request; files take one each. */
   async predictAll(xs, options) {
-    return this.#predict({ instances: await this.#instances(xs) }, options);
+    if (areFiles(xs)) return inTurn(xs, (x) => this.predict(x, options));
+    return this.#predict({ json: { instances: await this.#instances(xs) } }, options);
   }
 
   /**
@@ -73,12 +84,14 @@ export class Model {
 
   /** Stores a sample; its id, null if the model has it already. `about`: `key`, `weight`, `split`. */
   async add(x, label = null, about = {}) {
-    const { ids } = await this.#post("samples", await this.#sample({ x, label, ...about }));
+    const sample = { x, label, ...about };
+    const { ids } = x instanceof Blob ? await this.addAll([sample]) : await this.#post("samples", await this.#sample(sample));
     return ids ? ids[0] : null;
   }
 
   /** Stores many samples, all or none, in one request: a list of `{ x, label, key, weight, split }`. */
   async addAll(samples) {
+    if (areFiles(samples.map(({ x }) => x))) return this.#addFiles(samples);
     return this.#post("samples", { samples: await inTurn(samples, (sample) => this.#sample(sample)) });
   }
 
@@ -169,9 +182,17 @@ export class Model {
     return (await this.client.request("POST", this.#path(part), { json })).json();
   }
 
-  async #predict(json, { keep = false, top, output } = {}) {
+  async #addFiles(samples) {
+    const form = new FormData();
+    for (const { x } of samples) form.append("file", new Blob([x], { type: await mediaType(x) }), x.name ?? "file");
+    const described = await inTurn(samples, async ({ x, label = null, ...about }) => ({ label: await this.#label(label), ...about }));
+    form.append("samples", JSON.stringify(described));
+    return (await this.client.request("POST", this.#path("samples"), { body: form })).json();
+  }
+
+  async #predict(sent, { keep = false, top, output } = {}) {
     const params = { keep: keep || undefined, top, output };
-    const answer = await this.client.request("POST", this.#path("predict"), { json, params });
+    const answer = await this.client.request("POST", this.#path("predict"), { ...sent, params });
     const { predictions, version, ids } = await answer.json();
     return predictions.map((prediction, place) => ({ ...prediction, version, ...(ids && { id: ids[place] }) }));
   }
@@ -204,6 +225,18 @@ export class Model {
     const { target } = this.#described ?? (await this.describe());
     return target.classes ? label : Number(label);
   }
+}
+
+function areFiles(xs) {
+  return xs.length > 0 && xs.every((x) => x instanceof Blob);
+}
+
+/** Of a photo or a recording; a blob that was made of bytes may not tell. */
+async function mediaType(file) {
+  const first = String.fromCharCode(...new Uint8Array(await file.slice(0, 12).arrayBuffer()));
+  const known = MEDIA_TYPES.find(([pattern]) => pattern.test(first));
+  if (!known) throw new TypeError("photos are PNG, JPEG or WebP, recordings WAV or FLAC; this is neither");
+  return known[1];
 }
 
 /** One after the other: the first may ask for the model's description, which the others need too. */

@@ -77,6 +77,17 @@ test("models, jobs and versions are listed", async () => {
   assert.equal((await all(bell.versions()))[0].version, job.version);
 });
 
+test("photos are added and predicted as blobs and files", async () => {
+  const seen = client.model("seen");
+  const png = Buffer.from("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg==", "base64");
+  const one = await seen.add(new Blob([png]), "bright", { key: "one", split: "train" });
+  const added = await seen.addAll([{ x: new File([png], "a.png", { type: "image/png" }), label: "bright", key: "one" }]);
+  assert.deepEqual([added.accepted, added.duplicates], [0, 1]);
+  assert.deepEqual((await all(seen.samples())).map(({ id, key, label }) => [id, key, label]), [[one, "one", 1]]);
+  assert.deepEqual(await seen.predictAll([new Blob([png])], { top: 1 }), [await seen.predict(new Blob([png]), { top: 1 })]);
+  await assert.rejects(seen.predict(new Blob(["GIF89a"])), TypeError);
+});
+
 test("triggers are made, changed and removed, and the policy is changed", async () => {
   const trigger = await bell.addTrigger({ new_samples: 5000, enabled: false });
   assert.equal((await bell.changeTrigger(trigger.id, { name: "many" })).name, "many");

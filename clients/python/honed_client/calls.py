@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -116,7 +116,7 @@ class Call:
     params: Mapping[str, Any] = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=dict)
     content: bytes | None = None
-    files: Mapping[str, Any] | None = None
+    files: Mapping[str, Any] | Sequence[tuple[str, Any]] | None = None
 
     def options(self) -> dict[str, Any]:
         """The arguments for httpx; parameters of None are left out."""

@@ -53,15 +53,19 @@ class ModelOperations:
     def predict(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[Prediction]:
-        instance = yield from self._instance(x)
-        (prediction,) = yield from self._predict(
-            {"json": instance}, keep=keep, top=top, output=output
-        )
+        file = values.file(x)
+        body = {"json": (yield from self._instance(x))} if file is None else file.body
+        (prediction,) = yield from self._predict(body, keep=keep, top=top, output=output)
         return prediction
 
     def predict_all(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[list[Prediction]]:
+        if (files := values.files(x)) is not None:
+            found = []
+            for each in files:
+                found += yield from self._predict(each.body, keep=keep, top=top, output=output)
+            return found
         texts = values.texts(x)
         if texts is not None:
             body: dict[str, Any] = {"json": {"instances": texts}}
@@ -111,12 +115,12 @@ class ModelOperations:
         return predictions
 
     def add(self, x: Any, label: Any, about: Mapping[str, Any]) -> Operation[int | None]:
-        sample = {
-            **(yield from self._instance(x)),
-            "label": (yield from self._label(label)),
-            **about,
-        }
-        ids = (yield Call("POST", self.path("samples"), sample)).json()["ids"]
+        file, about = values.file(x), {"label": (yield from self._label(label)), **about}
+        if file is None:
+            body: dict[str, Any] = {"json": {**(yield from self._instance(x)), **about}}
+        else:
+            body = values.files_body([file], {name: [value] for name, value in about.items()})
+        ids = (yield Call("POST", self.path("samples"), **body)).json()["ids"]
         return int(ids[0]) if ids else None
 
     def add_all(
@@ -126,7 +130,9 @@ class ModelOperations:
         if labels is not None:
             columns["label"] = yield from self._labels(labels)
         texts = values.texts(x)
-        if texts is not None:
+        if (files := values.files(x)) is not None:
+            body = values.files_body(files, columns)
+        elif texts is not None:
             body = values.texts_body(texts, columns)
         else:
             body = values.samples_body((yield from self._inputs(x)), columns)

@@ -135,16 +135,19 @@ class Model:
         """The promoted version's prediction for one instance.
 
         x: inputs by name, or the only input; lists or arrays, without a batch axis; for a model of
-        texts a text, or a tuple of two. keep: store it
-        as a sample without a label; the answer then has its `id`, for `label`. top: only so many of
-        the likeliest classes. output: names of the model's outputs to add.
+        texts a text, or a tuple of two; for one of photos or recordings a file's path or bytes.
+        keep: store it as a sample without a label; the answer then has its `id`, for `label`. top:
+        only so many of the likeliest classes. output: names of the model's outputs to add.
         """
         return self.client.run(self._operations.predict(x, keep=keep, top=top, output=output))
 
     def predict_all(
         self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
     ) -> list[Prediction]:
-        """As `predict`, for many instances: lists or arrays with a batch axis, in one request."""
+        """As `predict`, for many instances: lists or arrays with a batch axis, in one request.
+
+        A list of files takes a request for each.
+        """
         return self.client.run(self._operations.predict_all(x, keep=keep, top=top, output=output))
 
     def suggest(self, text: str, count: int = 3) -> list[Suggestion]:
@@ -175,7 +178,7 @@ class Model:
     def add(self, x: Any, label: Any = None, **about: Any) -> int | None:
         """Store a sample; returns its id, None for a duplicate.
 
-        x: as for `predict`; for a model of texts a text, or a tuple of two.
+        x: as for `predict`.
         about: `key`, the app's own id for it; `weight`; `split`.
         """
         return self.client.run(self._operations.add(x, label, about))
@@ -191,7 +194,7 @@ class Model:
     ) -> Added:
         """Store many samples, all or none, in one request.
 
-        x has a batch axis, or is a list of texts.
+        x has a batch axis, or is a list of texts, or of files by their paths or bytes.
         """
         about = {"key": keys, "weight": weights}
         return self.client.run(self._operations.add_all(x, labels, split=split, **about))

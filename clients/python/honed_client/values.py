@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 NPZ = "application/x-npz"
+MEDIA_TYPES = {b"\x89PNG": "image/png", b"\xff\xd8": "image/jpeg", b"fLaC": "audio/flac"}
+"""By the first bytes of a file."""
+OF_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+
+
+class File(NamedTuple):
+    """A photo or a recording, as a part of a form."""
+
+    name: str
+    content: bytes
+    media_type: str
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """As a request's body."""
+        return {"content": self.content, "headers": {"Content-Type": self.media_type}}
 
 
 def plain(value: Any) -> Any:
@@ -43,6 +61,41 @@ def texts(xs: Any) -> list[dict[str, str]] | None:
         return None
     found = [each for each in map(text, xs) if each is not None]
     return found if len(found) == len(xs) else None
+
+
+def file(x: Any) -> File | None:
+    """A photo or a recording, of which x is the path or the bytes; None for what is none."""
+    if isinstance(x, Path):
+        return File(x.name, content := x.read_bytes(), media_type(content))
+    return File("file", x, media_type(x)) if isinstance(x, bytes) else None
+
+
+def media_type(content: bytes) -> str:
+    """By its first bytes. Raises ValueError for other files than photos and recordings."""
+    of_riff = OF_RIFF.get(content[8:12]) if content.startswith(b"RIFF") else None
+    known = [kind for first, kind in MEDIA_TYPES.items() if content.startswith(first)]
+    if of_riff is None and not known:
+        raise ValueError(
+            "a photo is PNG, JPEG or WebP and a recording WAV or FLAC; this is neither"
+        )
+    return of_riff or known[0]
+
+
+def files(xs: Any) -> list[File] | None:
+    """Photos or recordings; None for what are none."""
+    if not isinstance(xs, (list, tuple)) or not xs:
+        return None
+    found = [each for each in map(file, xs) if each is not None]
+    return found if len(found) == len(xs) else None
+
+
+def files_body(files: Sequence[File], about: Mapping[str, Any]) -> dict[str, Any]:
+    """The form of files as samples. about: label, key and weight, as far as they are given."""
+    described = rows({"file": files, **about})
+    for row in described:
+        del row["file"]
+    samples = ("samples", (None, json.dumps(described), "application/json"))
+    return {"files": [*(("file", tuple(each)) for each in files), samples]}
 
 
 def texts_body(instances: Sequence[dict[str, str]], about: Mapping[str, Any]) -> dict[str, Any]:
