@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -56,12 +57,15 @@ def ask(method: str, path: str, **request: Any) -> httpx.Response:
 
     request: as httpx takes it.
     """
-    headers = {"Authorization": f"Bearer {os.environ['HONED_TOKEN']}"}
-    headers |= request.pop("headers", {})
-    url = f"{os.environ['HONED_URL']}/v1/models/{path}"
-    answer = httpx.request(
-        method, url, headers=headers, timeout=TIMEOUT_S, trust_env=False, **request
-    )
+    answer = _client().request(method, f"/v1/models/{path}", **request)
     if answer.is_error:
         raise SystemExit(f"{method} {path}: {answer.text}")
     return answer
+
+
+@cache
+def _client() -> httpx.Client:
+    """One for all requests: each one made reads certificates, longer than a prediction takes."""
+    headers = {"Authorization": f"Bearer {os.environ['HONED_TOKEN']}"}
+    url = os.environ["HONED_URL"]
+    return httpx.Client(base_url=url, headers=headers, timeout=TIMEOUT_S, trust_env=False)
