@@ -18,7 +18,7 @@ from asking import ask, honed, register
 
 HERE = Path(__file__).parent
 NAME = "keyboard"
-EPOCHS, BATCH_SIZE, LEARNING_RATE, REPLAY = 8, 32, 1e-3, 0.5
+EPOCHS, BATCH_SIZE, LEARNING_RATE, REPLAY = 2, 32, 1e-3, 0.5
 TYPED = 60
 """Sentences that are typed to count the words saved."""
 FILES_AT_ONCE = 250

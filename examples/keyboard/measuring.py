@@ -21,7 +21,11 @@ class Keyboard:
     """A version of the model, as an app runs it."""
 
     def __init__(self, model: bytes, tokenizer: str) -> None:
-        self._session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1  # so small a model takes no longer, and nothing spins
+        self._session = onnxruntime.InferenceSession(
+            model, options, providers=["CPUExecutionProvider"]
+        )
         self._tokenizer = Tokenizer.from_str(tokenizer)
         names = (self._tokenizer.id_to_token(n) for n in range(self._tokenizer.get_vocab_size()))
         self._begins = np.array([(name or "").startswith(SPACE) for name in names])
