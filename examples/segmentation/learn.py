@@ -23,7 +23,7 @@ from asking import ask, honed, register, train
 
 NAME = "gardens"
 OLD, NEW, KEPT_BACK = 100, 60, 40
-OLD_EPOCHS, NEW_EPOCHS = 10, 30
+OLD_EPOCHS, NEW_EPOCHS = 10, 12
 SHOWN = 4
 
 
