@@ -89,7 +89,7 @@ AN_HOUR = {
 }
 NEEDS = (LINUX,)
 SMALLEST = {
-    "HOURS": 2,
+    "HOURS": 1,
     "MINUTES": 0.0,
     "LEAST_REST_S": 0.0,
     "AN_HOUR": dict.fromkeys(AN_HOUR, 1),

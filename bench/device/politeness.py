@@ -19,7 +19,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench import watched
 from bench.daemon import Served, mlp, served, wait_until
 from bench.needs import LINUX
 from bench.table import Row
@@ -82,7 +81,8 @@ def _measure(daemon: Served, *, processes: int) -> Row:
     job_id = daemon.ask_for_job("m", epochs=1_000_000)["id"]
     daemon.wait_for_job(job_id, "running")
     wait_until(lambda: _step(daemon, job_id) > 0, "the first step")
-    (child,) = watched.children(daemon.process.pid)
+    child = daemon.child_pid()
+    assert child is not None
     with _burners(processes) as burners, _bare_loop() as bare_loop:
         others = {"alone": None, "training": child, "bare loop": bare_loop}
         _stop([child, bare_loop])
@@ -91,7 +91,7 @@ def _measure(daemon: Served, *, processes: int) -> Row:
         found = [
             {name: _beside(pid, burners) for name, pid in others.items()} for _ in range(ROUNDS)
         ]
-        assert watched.children(daemon.process.pid) == [child], "the training child has ended"
+        assert daemon.child_pid() == child, "the training child has ended"
         os.kill(child, signal.SIGCONT)
     steps = _step(daemon, job_id) - first_step
     daemon.http.post(f"/v1/jobs/{job_id}/cancel")

@@ -94,7 +94,7 @@ def _rows(
             content=npz(image=pretraining.images, label=pretraining.labels),
             headers={"Content-Type": "application/x-npz"},
         )
-        replayed = _trained(daemon, model, seed=seed)
+        replayed = _trained(daemon, model, seed=seed, **ASKED["defaults"])
         found.setdefault("base set", []).append(_accuracies(replayed, judges))
     for way, accuracies in found.items():
         means = {judge: 100 * mean(each[judge] for each in accuracies) for judge in judges}

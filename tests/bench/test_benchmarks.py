@@ -28,9 +28,9 @@ LISTED = re.compile(r"^\| (.+) \| (.+) \|$", re.M)
 def make_smallest(bench: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     """Give it the constants of its shortest run, and daemons that are forked as other tests' are.
 
-    Not where it has the daemon's interpreter name its threads, or counts all children.
+    Not where it has the daemon's interpreter name its threads.
     """
-    if bench not in (day, politeness):
+    if bench is not day:
         monkeypatch.setattr(daemon, "start_program", start_daemon)
     for name, value in bench.SMALLEST.items():
         monkeypatch.setattr(bench, name, value)
