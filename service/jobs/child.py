@@ -26,6 +26,10 @@ KILL_SOON_S = 0.2
 """How long a child that is killed soon may still work."""
 NEGLIGIBLE = 0.1
 """The part of a silence that is not worth another look at the child."""
+LOOKS_AFTER_S = 1.0
+"""How long a silence may be without any. What Linux keeps of a thread that was looked at, its last
+thread removes as it ends; with a low priority that takes 7 ms, in which the daemon's wait for the
+child's end keeps a processor busy."""
 OF_THE_DEVICE = {each.code: each for each in (StorageFull, Busy, StorageBroken)}
 """Errors caused by the device, not by the task."""
 
@@ -118,12 +122,14 @@ class Child:
     async def _line(self, silence_timeout_s: float) -> bytes:
         """Empty at the end, or once killed. Raises asyncio.TimeoutError."""
         assert self._process.stdout is not None
-        began, before = monotonic(), _waits_for_processor_s(self.pid)
-        left_s = silence_timeout_s
+        began = monotonic()
+        left_s = min(LOOKS_AFTER_S, silence_timeout_s * NEGLIGIBLE)
+        before: dict[str, float] | None = None
         reading = asyncio.ensure_future(self._process.stdout.readline())
         try:
             while not await _first_of(reading, self._killed, timeout_s=left_s):
                 after = _waits_for_processor_s(self.pid)
+                before = after if before is None else before
                 waited_s = max((after[each] - before.get(each, 0.0) for each in after), default=0.0)
                 left_s = silence_timeout_s - (monotonic() - began - waited_s)
                 if left_s < silence_timeout_s * NEGLIGIBLE:
