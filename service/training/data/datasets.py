@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from service.training.data.batches import Batches, Indices
 from service.training.data.sampler import Sampler, by_class
-from service.training.data.samples import READ_ANYWAY, SampleReader, base_positions, load_samples
+from service.training.data.samples import READ_ANYWAY, SampleReader, load_samples
 from service.training.engines.manifest import read_manifest
 from service.training.export.export import Checked
 from service.training.hyperparameters import Hyperparameters
@@ -84,17 +84,15 @@ class Datasets(Struct, frozen=True):
 def load_datasets(task: Train, reader: SampleReader, *, threads: int) -> Datasets:
     """Raises NoSamples if there is nothing to train on."""
     if task.artifacts.prefix_model is None:
-        samples = load_samples(task, reader)
-        base = base_positions(task, samples[0])
+        samples, base = load_samples(task, reader)
         return Datasets(samples, *samples, base=base, checked=samples_to_check(task))
     # Late: few jobs need it.
     from service.training.data.features import Features, Prefix, open_cache
 
     prefix = Prefix(Path(task.artifacts.prefix_model), task, threads=threads)
     cache = open_cache(task, prefix, reader)
-    samples = load_samples(task, reader, cache)
+    samples, base = load_samples(task, reader, cache)
     train_set, validation_set = (Features(each, prefix, cache) for each in samples)
-    base = base_positions(task, samples[0])
     return Datasets(samples, train_set, validation_set, prefix, base, READ_ANYWAY)
 
 

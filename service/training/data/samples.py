@@ -58,8 +58,9 @@ checked on them. Running the prefix is most of that, and so many prove that its 
 
 def load_samples(
     task: Train, reader: SampleReader, features: RowCache | None = None
-) -> tuple[Batches, Batches]:
-    """Labelled samples up to the watermark, for training and for validation.
+) -> tuple[tuple[Batches, Batches], Indices]:
+    """Labelled samples up to the watermark, for training and for validation, and which of the first
+    are the base set's.
 
     features: those that were computed, so that their samples need not be read.
     Training samples include the base set, unless the job replays nothing.
@@ -67,21 +68,18 @@ def load_samples(
     """
     base = bool(task.hyperparameters.replay) or "replay" in task.to_choose
     train_set = reader.read(Split.TRAIN, watermark=task.watermark, base=base, features=features)
-    if len(train_set) == len(base_positions(task, train_set)):
+    ids = read_ids(Path(task.database), "base", model_id=task.model_id)
+    base_set = np.flatnonzero(np.isin(train_set.ids, ids))
+    if len(train_set) == len(base_set):
         raise NoSamples(
             "the model has no labelled training samples; upload some, or give labels to those that"
             " wait for one"
         )
     seen = train_set.ids if task.hyperparameters.epochs != 0 else train_set.ids[:0]
-    ids = b64encode(encode(seen)).decode()
-    reader.tell(Seen(ids, started_from=task.start.from_job))
-    return train_set, reader.read(Split.VALIDATION, watermark=task.watermark, features=features)
-
-
-def base_positions(task: Train | Measurement, samples: Batches) -> Indices:
-    """Positions of the base set's samples."""
-    ids = read_ids(Path(task.database), "base", model_id=task.model_id)
-    return np.flatnonzero(np.isin(samples.ids, ids))
+    sent = b64encode(encode(seen)).decode()
+    reader.tell(Seen(sent, started_from=task.start.from_job))
+    validation_set = reader.read(Split.VALIDATION, watermark=task.watermark, features=features)
+    return (train_set, validation_set), base_set
 
 
 class SampleReader:
