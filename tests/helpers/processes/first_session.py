@@ -14,6 +14,7 @@ import onnx
 from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_tensor_value_info
 from onnx.numpy_helper import from_array
 
+from service.training.engines.checkpoint import CheckpointHead
 from service.training.preparation.prepare import prepare
 from service.training.protocol.messages.preparation import Prepare
 from service.training.protocol.messages.unions import Line
@@ -41,6 +42,7 @@ with tempfile.TemporaryDirectory() as _folder:
         )
     )
 
-msgspec.json.Decoder(Line)  # what it finds of the classes' fields stays with them
+for _kind in (Line, CheckpointHead):
+    msgspec.json.Decoder(_kind)  # what it finds of the classes' fields stays with them
 
 tempfile.tempdir = None  # each child finds its own
