@@ -74,7 +74,8 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
     remainder = prepared.artifacts.remainder_model
     if remainder is not None:
         exported = attach(exported, onnx.load_model(remainder, load_external_data=False))
-    write_skeleton(exported, files)
+    if exported is not inference:
+        write_skeleton(exported, files)
     tokenizer = None if task.tokenizer is None else str(Path(task.work_dir) / TOKENIZER)
     if task.tokenizer is not None:
         shutil.copyfile(task.tokenizer, Path(task.work_dir) / TOKENIZER)
