@@ -67,10 +67,13 @@ def environment(folder: Path, *, system_packages: bool = False) -> Environment:
 
 
 def install(made: Environment, *arguments: str | Path, **variables: str) -> None:
-    """`pip install` into the environment, by this environment's pip."""
+    """`pip install` into the environment, by this environment's pip.
+
+    It compiles nothing: what a test imports is compiled then, and most of it never is.
+    """
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", made.python]
     options = ["--no-deps", "--no-build-isolation", "--quiet", "--force-reinstall"]
-    command = [*pip, "install", *options, *arguments]
+    command = [*pip, "install", "--no-compile", *options, *arguments]
     subprocess.run(command, env={**made.variables, **variables}, check=True)
 
 
