@@ -60,7 +60,8 @@ LOW_CONTRAST = """
     const own = [...element.childNodes].filter((node) => node.nodeType === 3 && node.data.trim());
     if (own.length === 0 || element.closest(":disabled")) continue;
     const style = getComputedStyle(element);
-    const below = ground(element);
+    const outlined = style.paintOrder === "stroke";
+    const below = outlined ? channels(style.stroke) : ground(element);
     const ink = over(channels(element instanceof SVGElement ? style.fill : style.color), below);
     const both = [ink, below].map((color) => luminance(seen(color, element)));
     const contrast = (Math.max(...both) + 0.05) / (Math.min(...both) + 0.05);
