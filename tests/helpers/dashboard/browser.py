@@ -24,7 +24,9 @@ ARGUMENTS = [
     "--disable-features=WebUIOmniboxPopup,WebUIOmniboxAimPopup,WebUIOmniboxFullPopup",
 ]
 WAIT_MS = 90_000
+LEFT = "/healthz"
 NO_ICON = "/favicon.ico"
+KEEP_TOKEN = "(token) => sessionStorage.setItem('honed.token', token)"
 VIEWPORT = {"width": 1280, "height": 720}
 REPORT_VIOLATIONS = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -119,9 +121,17 @@ class Tab:
         self.page.on("pageerror", lambda error: self.heard.append(str(error)))
 
     def open(self, place: str = "", token: str | None = None) -> Any:
-        """A page of the console, once the token is accepted. place: as `/models`."""
+        """A page of the console, once the token is accepted. place: as `/models`.
+
+        The form is asked once per daemon: then the tab has the token as after a reload.
+        """
+        token = token or self.served.token
+        was_left = self.page.url == self.served.url + LEFT
+        if was_left:
+            self.page.evaluate(KEEP_TOKEN, token)
         self.page.goto(f"{self.served.url}/dashboard{place}")
-        self.give(token or self.served.token)
+        if not was_left:
+            self.give(token)
         self.page.locator(".connection.live").wait_for()
         return self.page
 
@@ -147,8 +157,9 @@ class Tab:
             other.close()
         self.page.evaluate("() => (sessionStorage.clear(), localStorage.clear())")
         self.page.unroute_all()
+        self.page.goto(self.served.url + LEFT)
+        # Last: the page of the test would be drawn again.
         self.page.emulate_media(color_scheme="null", reduced_motion="null")
-        self.page.goto(f"{self.served.url}/healthz")
 
     @property
     def complaints(self) -> list[str]:
