@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 from support import Served, blobs, mlp, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 
-RECIPE = {"max_steps": 100, "batch_size": 16, "seed": 5, "learning_rate": 0.01}
+RECIPE = {"max_steps": 40, "batch_size": 16, "seed": 5, "learning_rate": 0.01}
 SETTINGS = {"retry_backoff_s": 0.1}
 
 
@@ -34,6 +35,7 @@ def result(served: Served) -> tuple[bytes, str]:
 
 def other_child(served: Served, trainer: int) -> int:
     """The child that compares, which may live for some tens of milliseconds."""
+    wait_until(lambda: not psutil.pid_exists(trainer), "the child that trains to end", poll_s=0.002)
 
     def comparing() -> int | None:
         child = served.child_pid()

@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
@@ -15,7 +15,7 @@ import psutil
 import pytest
 from daemon_process import start_program
 from predictions import X, ask, never_ending
-from support import DEADLINE_S, Served, blobs, mlp, wait_until
+from support import Served, blobs, client, mlp, wait_until
 
 MUCH = np.zeros((8192, 8), dtype=np.float32)
 """A request that takes 0.4 s, in which whoever kills predictors finds each of them."""
@@ -36,12 +36,10 @@ def test_a_new_version_takes_over_without_a_failed_request(
     stop = threading.Event()
 
     def hammer() -> None:
-        with httpx.Client(
-            base_url=served.url, headers=served.http.headers, timeout=DEADLINE_S
-        ) as client:
+        with client(served.url, token=served.token) as asking:
             while not stop.wait(0.005):
                 body = {"inputs": {"x": X[0].tolist()}}
-                answer = client.post("/v1/models/moving/predict", json=body)
+                answer = asking.post("/v1/models/moving/predict", json=body)
                 answers.append((answer.status_code, answer.json().get("version")))
 
     threads = [threading.Thread(target=hammer) for _ in range(3)]
@@ -138,7 +136,7 @@ def test_a_predictor_that_hangs_is_replaced(serve: Callable[..., Served]) -> Non
 def test_models_that_sometimes_never_answer_take_one_process_of_three(
     serve: Callable[..., Served],
 ) -> None:
-    served = serve(prediction_timeout_s=3)
+    served = serve(prediction_timeout_s=2)
     endless = [f"endless{number}" for number in range(3)]
     for number, name in enumerate(endless):
         served.register(name, never_ending(number))
@@ -192,13 +190,21 @@ def test_the_predictor_ends_with_a_daemon_that_was_killed(serve: Callable[..., S
     wait_until(lambda: not predictor.is_running(), "the predictor to end")
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
-def test_the_daemon_itself_never_loads_onnx_runtime(serve: Callable[..., Served]) -> None:
-    served = serve(start=start_program)
-    served.register("elsewhere", mlp(8, 3))
-    assert ask(served, "elsewhere", X[0]).status_code == 200
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Iterator[Served]:
+    """A daemon that was started, not forked: it has loaded what it needs, and no more."""
+    folder = tmp_path_factory.mktemp("program")
+    running = Served(folder / "data", database=database, start=start_program)
+    yield running
+    running.stop()
 
-    maps = Path(f"/proc/{served.process.pid}/maps").read_text()
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_daemon_itself_never_loads_onnx_runtime(program: Served) -> None:
+    program.register("elsewhere", mlp(8, 3))
+    assert ask(program, "elsewhere", X[0]).status_code == 200
+
+    maps = Path(f"/proc/{program.process.pid}/maps").read_text()
     assert "onnxruntime" not in maps
 
 
@@ -232,18 +238,15 @@ def test_null_takes_the_limit_off_a_predictor_that_runs(serve: Callable[..., Ser
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_DATA")
-def test_a_prediction_that_takes_more_memory_than_the_limit_fails_alone(
-    serve: Callable[..., Served],
-) -> None:
-    served = serve(start=start_program)
-    served.register("wide", mlp(8, 200_000, 3))
+def test_a_prediction_that_takes_more_memory_than_the_limit_fails_alone(program: Served) -> None:
+    program.register("wide", mlp(8, 200_000, 3))
     limit = {"memory_limit_bytes": 400 << 20}
-    assert served.http.put("/v1/policy", json=limit).status_code == 200
-    assert ask(served, "wide", X[0]).status_code == 200
+    assert program.http.put("/v1/policy", json=limit).status_code == 200
+    assert ask(program, "wide", X[0]).status_code == 200
 
     rows = [{"inputs": {"x": X[0].tolist()}}] * 1000
-    answer = served.http.post("/v1/models/wide/predict", json={"instances": rows})
+    answer = program.http.post("/v1/models/wide/predict", json={"instances": rows})
 
     assert answer.status_code in (422, 500), answer.text
     assert answer.json()["code"] in ("prediction_failed", "child_died")
-    assert ask(served, "wide", X[0]).status_code == 200
+    assert ask(program, "wide", X[0]).status_code == 200

@@ -31,7 +31,7 @@ from storage.samples.filter import SampleFilter
 from storage.store import Store
 
 folder, kind, left = sys.argv[1], sys.argv[2], int(sys.argv[3])
-deletions.AT_ONCE = 5
+deletions.AT_ONCE = 20
 store = Store.open(Path(folder))
 model = store.models.get("digits")
 write = store._writer.write
