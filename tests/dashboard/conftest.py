@@ -11,7 +11,7 @@ from npm import Npm
 from support import Served
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Any]:
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
@@ -31,7 +31,7 @@ def axe(npm: Npm) -> str:
     return (npm.folder / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def shared(chromium: Any) -> Iterator[list[Tab]]:
     """The tab that the module's tests use one after the other, once the first has opened it."""
     tabs: list[Tab] = []
