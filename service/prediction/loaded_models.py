@@ -16,10 +16,13 @@ from storage.disk.digest import sha256_of
 
 
 class LoadedModel(Struct, frozen=True, eq=False, weakref=True):
-    """A loaded model. size_bytes: of its file."""
+    """A loaded model. batch: the rows that each run takes, None if as many as come. size_bytes: of
+    its file.
+    """
 
     session: Any
     output_names: list[str]
+    batch: int | None
     size_bytes: int
 
     def run(self, inputs: Tensors) -> Tensors:
@@ -27,7 +30,7 @@ class LoadedModel(Struct, frozen=True, eq=False, weakref=True):
 
         A file with a fixed batch, such as version 1 may be, gets that many rows at a time.
         """
-        count, size = len(next(iter(inputs.values()))), _fixed_batch(self.session)
+        count, size = len(next(iter(inputs.values()))), self.batch
         if size is None or count in (0, size):
             return self._run(inputs)
         parts = [self._run(_rows(inputs, start, size)) for start in range(0, count, size)]
@@ -79,7 +82,8 @@ class LoadedModels:
             session = open_session(path, threads=self._threads, arena=False)
         except (MemoryError, OSError, *LOAD_ERRORS) as error:
             raise ModelNotLoadable(f"ONNX Runtime cannot load it: {error}") from error
-        return LoadedModel(session, [output.name for output in session.get_outputs()], size_bytes)
+        outputs = [output.name for output in session.get_outputs()]
+        return LoadedModel(session, outputs, _fixed_batch(session), size_bytes)
 
     def _evict(self) -> None:
         while len(self._held) > 1 and (

@@ -61,12 +61,12 @@ class ModelOperations:
     def predict_all(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[list[Prediction]]:
-        if (files := values.files(x)) is not None:
+        if (files := values.each_of(values.file, x)) is not None:
             found = []
             for each in files:
                 found += yield from self._predict(each.body, keep=keep, top=top, output=output)
             return found
-        texts = values.texts(x)
+        texts = values.each_of(values.text, x)
         if texts is not None:
             body: dict[str, Any] = {"json": {"instances": texts}}
         else:
@@ -129,8 +129,8 @@ class ModelOperations:
         columns = {name: column for name, column in about.items() if column is not None}
         if labels is not None:
             columns["label"] = yield from self._labels(labels)
-        texts = values.texts(x)
-        if (files := values.files(x)) is not None:
+        texts = values.each_of(values.text, x)
+        if (files := values.each_of(values.file, x)) is not None:
             body = values.files_body(files, columns)
         elif texts is not None:
             body = values.texts_body(texts, columns)

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 NPZ = "application/x-npz"
-MEDIA_TYPES = {b"\x89PNG": "image/png", b"\xff\xd8": "image/jpeg", b"fLaC": "audio/flac"}
+MEDIA_TYPES = {
+    rb"\x89PNG": "image/png",
+    rb"\xff\xd8": "image/jpeg",
+    rb"RIFF.{4}WEBP": "image/webp",
+    rb"RIFF.{4}WAVE": "audio/wav",
+    rb"fLaC": "audio/flac",
+}
 """By the first bytes of a file."""
-OF_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+T = TypeVar("T")
 
 
 class File(NamedTuple):
@@ -55,14 +62,6 @@ def text(x: Any) -> dict[str, str] | None:
     return None
 
 
-def texts(xs: Any) -> list[dict[str, str]] | None:
-    """Texts or pairs as instances; None for what are none."""
-    if not isinstance(xs, (list, tuple)) or not xs:
-        return None
-    found = [each for each in map(text, xs) if each is not None]
-    return found if len(found) == len(xs) else None
-
-
 def file(x: Any) -> File | None:
     """A photo or a recording, of which x is the path or the bytes; None for what is none."""
     if isinstance(x, Path):
@@ -72,28 +71,23 @@ def file(x: Any) -> File | None:
 
 def media_type(content: bytes) -> str:
     """By its first bytes. Raises ValueError for other files than photos and recordings."""
-    of_riff = OF_RIFF.get(content[8:12]) if content.startswith(b"RIFF") else None
-    known = [kind for first, kind in MEDIA_TYPES.items() if content.startswith(first)]
-    if of_riff is None and not known:
-        raise ValueError(
-            "a photo is PNG, JPEG or WebP and a recording WAV or FLAC; this is neither"
-        )
-    return of_riff or known[0]
+    for first, kind in MEDIA_TYPES.items():
+        if re.match(first, content, re.DOTALL):
+            return kind
+    raise ValueError("photos are PNG, JPEG or WebP, recordings WAV or FLAC; this is neither")
 
 
-def files(xs: Any) -> list[File] | None:
-    """Photos or recordings; None for what are none."""
+def each_of(make: Callable[[Any], T | None], xs: Any) -> list[T] | None:
+    """What `text` or `file` makes of each of a list; None unless all are such."""
     if not isinstance(xs, (list, tuple)) or not xs:
         return None
-    found = [each for each in map(file, xs) if each is not None]
+    found = [each for each in map(make, xs) if each is not None]
     return found if len(found) == len(xs) else None
 
 
 def files_body(files: Sequence[File], about: Mapping[str, Any]) -> dict[str, Any]:
     """The form of files as samples. about: label, key and weight, as far as they are given."""
-    described = rows({"file": files, **about})
-    for row in described:
-        del row["file"]
+    described = [{name: row[name] for name in about} for row in rows({"file": files, **about})]
     samples = ("samples", (None, json.dumps(described), "application/json"))
     return {"files": [*(("file", tuple(each)) for each in files), samples]}
 
