@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from storage.errors import HoneError, Problem
-from storage.errors import pointer as pointer  # noqa: PLC0414 - the child's modules ask here
 
 
 class GraphRefused(HoneError):

@@ -9,11 +9,12 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.errors import GraphRefused, pointer, refuse
+from service.training.errors import GraphRefused, refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph, int_attribute, is_default
 from service.training.forward.weights import is_weight
 from service.training.graph.flow import reads
+from storage.errors import pointer
 
 BATCH = "batch"
 BROADCASTING = ("Add", "And", "Cast", "Div", "Equal", "Gather", "Mul", "Or", "Sub", "Where")

@@ -8,11 +8,11 @@ from pathlib import Path
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
-from service.training.errors import pointer, refusal, refuse
+from service.training.errors import refusal, refuse
 from service.training.graph.passes.bags import lay_out_bags
 from service.training.graph.passes.caches import drop_caches
 from service.training.preparation.bounds import require_bounded
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 MAX_MODEL_BYTES = 1 << 30
 """Protobuf is limited to 2 GiB, and the training model repeats the forward graph."""

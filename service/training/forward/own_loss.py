@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import onnx
 
-from service.training.errors import pointer, refuse
+from service.training.errors import refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, reads
 from service.training.graph.passes.simplify import prune
+from storage.errors import pointer
 from storage.records.signatures import IGNORED, NO_TARGET, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 
 import onnx
 
-from service.training.errors import GraphRefused, pointer
+from service.training.errors import GraphRefused
 from service.training.forward.graph import Graph, is_default
 from service.training.forward.refusals import has_gradient, is_quantized, quantized_layers, remedy
 from service.training.forward.trainable import matching
 from service.training.forward.untrained import quoted
 from service.training.graph.flow import reads
 from service.training.graph.step import differentiate
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 
 def keep_reached(

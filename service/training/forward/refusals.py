@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import onnx
 
-from service.training.errors import pointer
 from service.training.forward.graph import Graph, is_default
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import name_of
@@ -12,7 +11,7 @@ from service.training.graph.passes.microsoft import is_written_out
 from service.training.graph.passes.prepare import LOWERED
 from service.training.graph.passes.sequences import OPENED
 from service.training.graph.rules import RULES
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 _CONTROL_FLOW = ("If", "Loop", "Scan")
 _RANDOM = (

@@ -12,11 +12,11 @@ from msgspec.structs import replace
 
 from service.preprocess.checks import WrongDescription
 from service.preprocess.text_inputs import DEFAULT_TOKENS, IDS, MOST_TOKENS, ids_of, roles_of
-from service.training.errors import GraphRefused, pointer, refusal, refuse
+from service.training.errors import GraphRefused, refusal, refuse
 from service.training.forward import trial
 from service.training.forward.graph import TOKENS, Graph, Lengths, is_default
 from service.training.tasks import TASKS, losses
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.signatures import TargetSpec, TensorSpec
 
 OPTIMIZERS = ("adamw", "sgd")

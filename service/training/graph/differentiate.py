@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 
-from service.training.errors import pointer, refusal
+from service.training.errors import refusal
 from service.training.graph.blocks import pool_rules, rules
 from service.training.graph.builder import Builder
 from service.training.graph.flow import flow_from, name_of
@@ -15,7 +15,7 @@ from service.training.graph.node import Gradients, Node
 from service.training.graph.places import total
 from service.training.graph.rules import RULES
 from service.training.graph.tensor import NotDifferentiable, Tensor
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 BLOCK_RULES = {**rules.RULES, **pool_rules.RULES}
 

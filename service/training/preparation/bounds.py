@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 import onnx
 from onnx import numpy_helper
 
-from service.training.errors import pointer, refusal, refuse
+from service.training.errors import refusal, refuse
 from service.training.graph.passes.inference import without_weights
 from service.training.limits import memory_limit_bytes
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 MAX_NODES = 20_000
 """Maximum nodes, including every branch and every function call. The largest networks that people

@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from msgspec.structs import replace
 
-from service.training.errors import GraphRefused, pointer
+from service.training.errors import GraphRefused
 from service.training.forward import head
 from service.training.forward.graph import FLOAT, Graph
 from service.training.forward.load import load
@@ -27,7 +27,7 @@ from service.training.protocol.messages.diagnosis import (
 )
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
 from service.training.tasks import FITS_ALL
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 
 def diagnose(task: Diagnose) -> Diagnosed | Refused:

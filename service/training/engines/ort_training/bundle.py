@@ -13,7 +13,7 @@ import onnx
 from msgspec.structs import replace
 
 from service.training.engines.ort_training import proof, recognize, runtime
-from service.training.errors import pointer, refusal, refuse
+from service.training.errors import refusal, refuse
 from service.training.forward import signature, trial
 from service.training.forward.graph import Graph
 from service.training.forward.load import MAX_MODEL_BYTES, parse, refuse_external
@@ -24,7 +24,7 @@ from service.training.protocol.messages.shared import Artifacts
 from service.training.tasks import TASKS
 from service.zips import ZIP_FAULTS
 from storage.disk.durable import is_of_disk
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.signatures import Signature, TensorSpec
 
 MAX_RATIO = 200

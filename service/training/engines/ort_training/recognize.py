@@ -7,12 +7,12 @@ from collections.abc import Collection
 import onnx
 from msgspec import Struct
 
-from service.training.errors import pointer, refusal, refuse
+from service.training.errors import refusal, refuse
 from service.training.forward.graph import Graph
 from service.training.forward.signature import specification_problems
 from service.training.graph.builder import STANDARD
 from service.training.tasks import TASKS
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 LOSS_NAME, OUTPUT_NAME = "hone.loss", "hone.output"
 """Metadata keys of our evaluation models: the loss, and the tensor it compares."""

@@ -6,12 +6,12 @@ import onnx
 from msgspec import Struct
 from onnx import helper, inliner, numpy_helper, parser
 
-from service.training.errors import pointer, refusal
+from service.training.errors import refusal
 from service.training.graph.builder import STANDARD
 from service.training.graph.passes.canonical import opset
 from service.training.graph.tensor import Shape
 from service.training.graph.types import type_of
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 DOMAIN = "hone"
 """Domain of the functions below, which are inlined before any other pass."""
