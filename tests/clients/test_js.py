@@ -27,9 +27,10 @@ def test_its_own_tests_pass(served: Served, bell: str) -> None:
     add_decoder(served, "spoken", decoder(300), byte_tokenizer(["see you soon"], size=300))
     served.register("seen", image_model(), preprocess=PREPROCESS, classes=["dark", "bright"])
     given = {"HONED_URL": served.url, "HONED_TOKEN": served.token}
+    home = {"HOME": str(served.data_dir.parent), "HONED_DATA_DIR": f"~/{served.data_dir.name}"}
     done = subprocess.run(
         ["node", "--test", "test/"],
-        env={**os.environ, **given, "HONED_DATA_DIR": str(served.data_dir)},
+        env={**os.environ, **given, **home},
         cwd=CLIENT,
         capture_output=True,
         text=True,

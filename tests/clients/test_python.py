@@ -139,7 +139,8 @@ def test_this_machines_daemon_is_found_by_its_socket_without_a_token(
 ) -> None:
     for name in ("HONED_URL", "HONED_TOKEN", "HONED_SOCKET"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HONED_DATA_DIR", str(served.data_dir))
+    monkeypatch.setenv("HOME", str(served.data_dir.parent))
+    monkeypatch.setenv("HONED_DATA_DIR", f"~/{served.data_dir.name}")
     with Client() as client:
         assert bell in [model["name"] for model in client.models()]
 

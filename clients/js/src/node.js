@@ -21,7 +21,7 @@ export async function localClient({ env = process.env } = {}) {
   if (url) return new Client({ url, token });
   const folder = dataDir(env);
   if (process.platform === "linux") {
-    const socket = await ownSocket(env.HONED_SOCKET ? [env.HONED_SOCKET] : [path.join(folder, "api.sock"), SOCKET_OF_SERVICE]);
+    const socket = await ownSocket(env.HONED_SOCKET ? [expanded(env.HONED_SOCKET)] : [path.join(folder, "api.sock"), SOCKET_OF_SERVICE]);
     if (!socket) throw new Error("no daemon of this machine was found: start honed serve, or set HONED_URL and HONED_TOKEN");
     return new Client({ url: "http://localhost", token, fetch: fetchBy(socket) });
   }
@@ -30,10 +30,15 @@ export async function localClient({ env = process.env } = {}) {
 }
 
 function dataDir(env) {
-  if (env.HONED_DATA_DIR) return env.HONED_DATA_DIR;
+  if (env.HONED_DATA_DIR) return expanded(env.HONED_DATA_DIR);
   if (process.platform === "win32") return path.join(env.LOCALAPPDATA ?? path.join(homedir(), "AppData", "Local"), "honed");
   if (process.platform === "darwin") return path.join(homedir(), "Library", "Application Support", "honed");
   return path.join(env.XDG_DATA_HOME || path.join(homedir(), ".local", "share"), "honed");
+}
+
+/** As the daemon reads it: `~` at the beginning is the home folder. */
+function expanded(named) {
+  return named.replace(/^~(?=$|[/\\])/, () => homedir());
 }
 
 /** The first socket in a folder where nobody else but its owner and root could have put it. */

@@ -69,7 +69,8 @@ def living_socket() -> Path | None:
     if sys.platform != "linux":
         return None
     named = os.environ.get("HONED_SOCKET")
-    for path in [Path(named)] if named else [data_dir() / "api.sock", SOCKET_OF_SERVICE]:
+    own = [Path(named).expanduser()] if named else [data_dir() / "api.sock", SOCKET_OF_SERVICE]
+    for path in own:
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(5)
             try:
@@ -88,7 +89,7 @@ def living_socket() -> Path | None:
 def data_dir() -> Path:
     """$HONED_DATA_DIR, else the platform's folder for user data, as the daemon chooses it."""
     if named := os.environ.get("HONED_DATA_DIR"):
-        return Path(named)
+        return Path(named).expanduser()
     home = Path.home()
     if sys.platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA", home / "AppData" / "Local")) / "honed"
