@@ -281,14 +281,14 @@ def load_settings(**overrides: Any) -> Settings:
 
 def _from_file() -> dict[str, Any]:
     file, named = config_file(), os.environ.get("HONED_CONFIG")
-    if named and os.path.normcase(named) != os.devnull and not file.is_file():
-        raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
     try:
+        if named and os.path.normcase(named) != os.devnull and not file.is_file():
+            raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
         found: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, msgspec.DecodeError) as error:
-        raise BadSetting(f"{file}: {error}") from error
+        raise BadSetting(f"{file}: {getattr(error, 'strerror', error)}") from error
     _refuse_unknown(found, set(Settings.model_fields), f"{file}: ")
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from storage.backup.reconciling import Lost
+from storage.disk.durable import file_faults
 from storage.disk.permissions import require_owner
 from storage.errors import NotFound
 from storage.integrity import Damage
@@ -34,9 +35,10 @@ def repair(
     deleted. Raises NotFound without data, InUse for another user's, DataDirLocked while the daemon
     runs, StorageBroken, StorageFull.
     """
-    if not (data_dir / "hone.db").exists():
-        raise NotFound(f"{data_dir} holds no data; set HONED_DATA_DIR to the daemon's data folder")
-    require_owner(data_dir, doing="repair it")
+    with file_faults(f"cannot open the data folder {data_dir}"):
+        if not (data_dir / "hone.db").exists():
+            raise NotFound(f"{data_dir} holds no data; set HONED_DATA_DIR to the daemon's")
+        require_owner(data_dir, doing="repair it")
     store = Store.open(data_dir)
     try:
         reading(store)

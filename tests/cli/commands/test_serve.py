@@ -40,6 +40,19 @@ def test_settings_that_are_not_where_they_were_said_to_be_stop_the_start(
         assert "Traceback" not in done.stderr
 
 
+def test_a_path_that_the_system_refuses_is_said_in_words(
+    program: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    refused = tmp_path / ("x" * 300)
+    for command in (["serve", "--port", "0"], ["doctor", "--repair"]):
+        monkeypatch.setenv("HONED_DATA_DIR", str(refused))
+        done = program(*command)
+        assert done.returncode == 1
+        assert f"cannot open the data folder {refused}: File name too long" in done.stderr
+    monkeypatch.setenv("HONED_CONFIG", str(refused))
+    assert program("serve").stderr == f"error: {refused}: File name too long\n"
+
+
 def test_a_wrong_port_is_said(program: Callable[..., Any]) -> None:
     done = program("serve", "--port", 70000)
     assert done.returncode == 1
