@@ -20,7 +20,7 @@ from starlette.requests import Request
 from api.bodies.uploads import WRITE_BYTES, temporary_file
 from api.protocol import IN_MEMORY
 from service.errors import InvalidInput, TooLarge
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 MAX_FILES = 10_000
 MAX_BOUNDARY_BYTES = 70
@@ -132,6 +132,8 @@ class _Reader:
         _, options = parse_options_header(self._headers.get(b"content-disposition", b""))
         name = options.get(b"name", b"").decode(errors="replace")
         if b"filename" not in options:
+            if name in self.form.fields:
+                raise _bad(f'the part "{name}" is there twice; send it once', pointer(name))
             self._field, self._value = name, bytearray()
             return
         if len(self.form.files) >= MAX_FILES:
@@ -161,5 +163,5 @@ class _Reader:
         self._ended = True
 
 
-def _bad(detail: str) -> InvalidInput:
-    return InvalidInput("the form cannot be read", problems=[Problem("", detail)])
+def _bad(detail: str, place: str = "") -> InvalidInput:
+    return InvalidInput("the form cannot be read", problems=[Problem(place, detail)])

@@ -23,7 +23,7 @@ from service.samples.ingest.labels import label_reader
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.ingest.require import require_files
 from service.samples.ingest.texts import texts_of
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.models import Model
 
 Feed = Callable[[Request, Daemon, Model, UploadOptions], Awaitable[IngestResult]]
@@ -32,6 +32,12 @@ ZIP, JSONL, TEXT = "application/zip", "application/jsonl", "text/plain"
 FILES = ("image/png", "image/jpeg", "image/webp", "audio/wav", "audio/x-wav", "audio/flac")
 MASK = "mask"
 """The name of a form's parts that are labels."""
+ABOUT = "samples"
+"""That of its part that describes the files."""
+NO_FILE = (
+    'a form has files, each with its filename, and the part "samples" about them; '
+    "give a file its filename, and what is known of it in that part or in the query"
+)
 JSON_TOO_LARGE = (
     "a JSON body has at most {max_bytes} bytes (HONED_MAX_JSON_BYTES); "
     "send several, or application/x-npz"
@@ -122,9 +128,11 @@ async def add_files(
     async with streamed_form(request, folder=folder) as form:
         if about["key"] is not None and sum(part.name != MASK for part in form.files) > 1:
             raise _wrong("/query/key", 'one key cannot name many files; send the part "samples"')
+        if strangers := [name for name in form.fields if name != ABOUT]:
+            raise _wrong(pointer(strangers[0]), NO_FILE)
         files = [part for part in form.files if part.name != MASK]
         names = [part.filename or f"file {at}" for at, part in enumerate(files)]
-        text = form.fields.get("samples")
+        text = form.fields.get(ABOUT)
         async with threads.reading(request, len(text or "")):
             said = await threads.upload(request, read_about, text, names, defaults=about)
         masks = _masks_of(names, [part for part in form.files if part.name == MASK])
@@ -170,5 +178,5 @@ def label_of(model: Model, text: str | None) -> object:
     return json.loads(text) if target.span_types is None else text
 
 
-def _wrong(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput("the request is wrong", problems=[Problem(pointer, detail)])
+def _wrong(place: str, detail: str) -> InvalidInput:
+    return InvalidInput("the request is wrong", problems=[Problem(place, detail)])

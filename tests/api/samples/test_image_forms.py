@@ -34,6 +34,17 @@ def test_a_wrong_samples_part_is_named(
     assert answer.json()["errors"][0]["pointer"] == pointer
 
 
+@pytest.mark.parametrize("data", [{"label": "dark"}, {"samples": ["[{}]", "[{}]"]}])
+def test_a_part_that_would_be_ignored_is_refused(
+    served: Served, model: str, data: dict[str, str]
+) -> None:
+    files = [("file", ("a.png", photo(60, 1)))]
+    answer = served.http.post(f"/v1/models/{model}/samples", files=files, data=data)
+    assert answer.status_code == 422, answer.text
+    assert answer.json()["errors"][0]["pointer"] == f"/{next(iter(data))}"
+    assert served.http.get(f"/v1/models/{model}/samples").json()["items"] == []
+
+
 BOUNDARY = "b0undary"
 WHOLE = (
     f'--{BOUNDARY}\r\nContent-Disposition: form-data; name="file"; filename="a.png"\r\n'
