@@ -127,7 +127,6 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
     app.add_exception_handler(HTTPException, _http_exception)
     app.add_exception_handler(OSError, _os_error)
-    app.add_exception_handler(UnicodeEncodeError, _not_unicode)
     app.add_exception_handler(ClientDisconnect, _client_left)
     app.add_exception_handler(Exception, _unexpected)
 
@@ -169,21 +168,8 @@ async def _os_error(request: Request, error: Exception) -> JSONResponse:
     return await _hone_error(request, fault)
 
 
-async def _not_unicode(_: Request, error: Exception) -> JSONResponse:
-    """A lone surrogate in JSON's escapes, which cannot be stored."""
-    assert isinstance(error, UnicodeEncodeError)
-    half = error.object[error.start : error.end]
-    return problem(
-        "invalid_input",
-        f"the body holds {half!a}, which is no text; escape both halves of a surrogate pair",
-    )
-
-
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
-    faults = error.errors()
-    if faults and faults[0]["type"] == "json_invalid":
-        return _not_json(faults[0]["ctx"]["error"])
     if isinstance(error.body, bytes):
         given = request.headers.get("content-type", "none")
         return problem(
@@ -192,13 +178,8 @@ async def _validation_error(request: Request, error: Exception) -> JSONResponse:
         )
     field = getattr(request.scope.get("route"), "body_field", None)
     kind = field.field_info.annotation if field is not None else None
-    found = problems_of(faults, error.body, kind=kind)
+    found = problems_of(error.errors(), error.body, kind=kind)
     return problem("invalid_input", "the request is wrong", errors=found)
-
-
-def _not_json(why: object) -> JSONResponse:
-    place = Problem("", f"{why}; send UTF-8 JSON")
-    return problem("invalid_input", "the body is not JSON", errors=[place])
 
 
 def problems_of(
@@ -242,8 +223,8 @@ def _in_body(place: list[Any], body: Any, *, missing: bool) -> list[Any]:
 
 async def _http_exception(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
-    if isinstance(why := error.__cause__, (ValueError, RecursionError)):  # reading FastAPI's JSON
-        return _not_json(why if isinstance(why, ValueError) else "it is nested too deeply")
+    if isinstance(why := error.__cause__, HoneError):  # FastAPI wraps what reading JSON raises
+        return await _hone_error(request, why)
     code = OF_STATUS.get(error.status_code)
     if code is None:
         code = "invalid_input" if error.status_code < 500 else "internal"

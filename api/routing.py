@@ -19,6 +19,7 @@ from api.dependencies import daemon_of, known_model
 from api.protocol import PRINCIPAL, READS
 from service.errors import InvalidInput
 from service.preprocess.masks.labels import MOST_BYTES
+from service.samples.ingest.json_value import read_body
 from service.samples.ingest.labels import MaskReader, label_reader
 from storage.database.codec import dump
 from storage.errors import NotFound, Problem, pointer
@@ -128,6 +129,11 @@ async def _model_of(request: Request) -> Model | None:
         return None
 
 
+class _JsonRequest(Request):
+    async def json(self) -> Any:
+        return read_body(await self.body())
+
+
 def _with_body(request: Request, content: bytes) -> Request:
     left = [content]
 
@@ -136,7 +142,7 @@ def _with_body(request: Request, content: bytes) -> Request:
             return await request.receive()
         return {"type": "http.request", "body": left.pop(), "more_body": False}
 
-    return Request(request.scope, receive)
+    return _JsonRequest(request.scope, receive)
 
 
 def _check_query(request: Request, dependant: Dependant) -> None:

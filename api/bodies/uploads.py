@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
@@ -24,6 +23,7 @@ from api.protocol import IN_MEMORY, ON_DISK
 from service.daemon import Daemon
 from service.errors import InvalidInput, TooLarge, UnsupportedMediaType
 from service.samples.disk_reserve import require_room
+from service.samples.ingest.json_value import read_json
 from storage.errors import Problem
 
 T = TypeVar("T", bound=BaseModel)
@@ -173,20 +173,23 @@ async def spooled_part(upload: UploadFile, *, folder: Path) -> AsyncIterator[Pat
 
 async def json_part(form: FormData, name: str, kind: type[T]) -> T | None:
     """The part of a form that holds JSON, None if it is missing. Raises InvalidInput."""
-    part = form.get(name)
-    if part is None:
+    wrong = f"the {name} is wrong"
+    parts = form.getlist(name)
+    if not parts:
         return None
+    if len(parts) > 1:
+        detail = f'the part "{name}" is there {len(parts)} times; send it once'
+        raise InvalidInput(wrong, problems=[Problem(f"/{name}", detail)])
+    (part,) = parts
     if isinstance(part, UploadFile) and (part.size or 0) > MAX_PART_BYTES:
         raise TooLarge(f"the {name} has at most {MAX_PART_BYTES} bytes of JSON; send less")
-    text = await part.read() if isinstance(part, UploadFile) else part.removeprefix("\ufeff")
-    wrong = f"the {name} is wrong"
     try:
-        parsed: Any = json.loads(text)
+        parsed = read_json(await part.read() if isinstance(part, UploadFile) else part)
         return kind.model_validate(parsed)
     except ValidationError as error:
         listed = problems_of(error.errors(), parsed, kind=kind, prefix=f"/{name}")
         raise InvalidInput(wrong, problems=listed) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InvalidInput(wrong, problems=[Problem(f"/{name}", f"not JSON: {error}")]) from error
 
 

@@ -16,11 +16,11 @@ from service.samples.ingest import tensors
 from service.samples.ingest.csv_upload import CsvSamples
 from service.samples.ingest.intake import Faults, UploadOptions, kept, stage
 from service.samples.ingest.json_upload import SampleParser
-from service.samples.ingest.json_value import read_json as parse_json
+from service.samples.ingest.json_value import read_body
 from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import NpzBatch
 from service.samples.ingest.texts import TextReader
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.models import Model
 from storage.records.samples import Split, StageResult
 from storage.records.signatures import TensorSpec
@@ -130,7 +130,7 @@ def _unfit(reader: TextReader, instance: Any, at: str) -> list[Problem]:
     if not isinstance(instance, dict):
         return [Problem(at, f"an instance is an object that holds {shown}")]
     return [
-        Problem(f"{at}/{name}", f"unknown field {name!r}; an instance holds {shown} alone")
+        Problem(at + pointer(name), f"unknown field {name!r}; an instance holds {shown} alone")
         for name in instance
         if name not in reader.fields
     ]
@@ -210,15 +210,12 @@ def _ids(stored: StageResult, count: int) -> list[int]:
 
 def _instances(body: bytes) -> tuple[list[Any], str]:
     """The instances, and the JSON pointer of the list, empty for a single one."""
-    try:
-        parsed = parse_json(body)
-    except ValueError as error:
-        raise _wrong("", f"{error}; send UTF-8 JSON") from error
+    parsed = read_body(body)
     if not isinstance(parsed, dict) or "instances" not in parsed:
         return [parsed], ""
     instances = parsed["instances"]
     if extra := sorted(set(parsed) - {"instances"}):
-        raise _wrong(f"/{extra[0]}", "a batch has no other field than instances")
+        raise _wrong(pointer(extra[0]), "a batch has no other field than instances")
     if not isinstance(instances, list) or not instances:
         raise _wrong("/instances", "instances is a list of at least one instance")
     return instances, "/instances"
@@ -228,7 +225,7 @@ def _strangers(instance: Any, at: str) -> list[Problem]:
     if not isinstance(instance, dict):
         return [Problem(at, 'an instance is an object that holds "inputs"')]
     return [
-        Problem(f"{at}/{name}", f'unknown field {name!r}; an instance holds "inputs" alone')
+        Problem(at + pointer(name), f'unknown field {name!r}; an instance holds "inputs" alone')
         for name in instance
         if name != "inputs"
     ]
@@ -240,5 +237,5 @@ def _refuse(faults: Faults, total: int) -> None:
         raise InvalidInput(detail, problems=faults.listed())
 
 
-def _wrong(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput("the body cannot be read", problems=[Problem(pointer, detail)])
+def _wrong(place: str, detail: str) -> InvalidInput:
+    return InvalidInput("the body cannot be read", problems=[Problem(place, detail)])

@@ -16,7 +16,7 @@ from service.errors import InvalidInput
 from service.prediction.answers import as_bytes, numbers
 from service.prediction.frames import Array, Tensors
 from service.samples.ingest import tensors
-from service.samples.ingest.json_value import read_array, read_json
+from service.samples.ingest.json_value import read_array, read_body
 from service.training.tasks import TASKS
 from storage.database.codec import encode
 from storage.errors import Problem
@@ -67,10 +67,7 @@ def read_request(model: Model, body: bytes, *, header_bytes: int | None) -> Infe
     end = len(body) if header_bytes is None else header_bytes
     if end > len(body):
         raise _wrong("", f"Inference-Header-Content-Length is {end}, the body has {len(body)}")
-    try:
-        asked = read_json(body[:end])
-    except ValueError as error:
-        raise _wrong("", f"{error}; send UTF-8 JSON") from error
+    asked = read_body(body[:end])
     if not isinstance(asked, dict) or not _objects(asked.get("inputs")):
         raise _wrong("/inputs", "a request is an object with inputs, a list of tensors")
     if not _objects(asked.get("outputs", [])) or not isinstance(asked.get("id", ""), str):

@@ -62,12 +62,19 @@ def test_a_body_of_any_json_route_is_bounded(
         ('{"name": "café"}'.encode("latin-1"), "can't decode byte 0xe9 in position 13"),
         (b"[" * 100_000, "nested too deeply"),
         (b"{", "Expecting property name"),
+        ('{"name": "a"}'.encode("utf-16"), "can't decode byte 0xff in position 0"),
+        (b'{"label": 1, "a": {"b": 1}, "label": 0}', 'an object has the name "label" twice'),
     ],
 )
 def test_a_body_that_is_not_json_is_told_why(
     served: Served, url: str, body: bytes, why: str
 ) -> None:
-    for method, path in (("POST", f"{url}/triggers"), ("PATCH", f"{url}/samples/1")):
+    for method, path in (
+        ("POST", f"{url}/triggers"),
+        ("PATCH", f"{url}/samples/1"),
+        ("POST", f"{url}/samples"),
+        ("POST", f"{url}/predict"),
+    ):
         told = served.http.request(method, path, content=body, headers=IS_JSON)
         assert (told.status_code, told.json()["detail"]) == (422, "the body is not JSON")
         [fault] = told.json()["errors"]

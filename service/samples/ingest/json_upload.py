@@ -10,12 +10,12 @@ from msgspec.structs import replace
 from service.errors import InvalidInput
 from service.samples.ingest import tensors
 from service.samples.ingest.intake import GoodSamples, IngestResult, Intake, UploadOptions
-from service.samples.ingest.json_value import read_json
+from service.samples.ingest.json_value import read_body
 from service.samples.ingest.labels import SENT, parse_columns, sent_columns
 from service.samples.ingest.spans import SPANS, SpanReader, with_label
 from service.samples.ingest.texts import TextReader, reader_of
 from service.samples.ingest.windows import cutter_of, row_signature
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.models import Model
 from storage.store import Store
 
@@ -30,7 +30,7 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
 
     Raises InvalidInput with every bad sample.
     """
-    content = _parse_body(body)
+    content = read_body(body)
     if isinstance(content, dict) and RECORDING in content:
         return _store_recording(store, model, content, options)
     parser = SampleParser(model, reader_of(model))
@@ -57,7 +57,9 @@ def _store_recording(
         wanted = "a model with preprocess of kind windows takes recordings; send inputs"
         raise _wrong_body(f"/{RECORDING}", wanted)
     if others:
-        raise _wrong_body(f"/{others[0]}", f"{RECORDING} is the only field; ?split= names a split")
+        raise _wrong_body(
+            pointer(others[0]), f"{RECORDING} is the only field; ?split= names a split"
+        )
     if not isinstance(rows, list):
         raise _wrong_body(f"/{RECORDING}", "a recording is a list of rows, each a list of numbers")
     (spec,) = row_signature(model.signature, model.preprocess).inputs
@@ -96,7 +98,9 @@ class SampleParser:
         if not isinstance(sample, dict):
             return None, [Problem(at, "a sample is an object with inputs and a label")]
         problems = [
-            Problem(f"{at}/{name}", f"unknown field {name!r}; a sample has {sorted(self._fields)}")
+            Problem(
+                at + pointer(name), f"unknown field {name!r}; a sample has {sorted(self._fields)}"
+            )
             for name in sample
             if name not in self._fields
         ]
@@ -122,7 +126,7 @@ class SampleParser:
         for name in inputs:
             if name not in known:
                 detail = f"the model has no input {name!r}; it has {sorted(known)}"
-                problems.append(Problem(f"{at}/inputs/{name}", detail))
+                problems.append(Problem(at + pointer("inputs", name), detail))
         parts = []
         for spec in self._inputs:
             if spec.name not in inputs:
@@ -130,20 +134,11 @@ class SampleParser:
                 continue
             tensor = tensors.parse(inputs[spec.name], spec)
             if isinstance(tensor, str):
-                where = f"{at}/inputs/{spec.name}"
+                where = at + pointer("inputs", spec.name)
                 problems.append(Problem(where, f"input {spec.name!r} {tensor}"))
             else:
                 parts.append(tensor.tobytes())
         return b"".join(parts)
-
-
-def _parse_body(body: bytes) -> Any:
-    try:
-        return read_json(body)
-    except ValueError as error:
-        raise InvalidInput(
-            "the body is not JSON", problems=[Problem("", f"{error}; send UTF-8 JSON")]
-        ) from error
 
 
 def _samples(parsed: Any) -> tuple[list[Any], str]:
@@ -153,11 +148,11 @@ def _samples(parsed: Any) -> tuple[list[Any], str]:
     samples = parsed["samples"]
     if len(parsed) > 1:
         extra = sorted(set(parsed) - {"samples"})
-        raise _wrong_body(f"/{extra[0]}", "a batch has no other field than samples")
+        raise _wrong_body(pointer(extra[0]), "a batch has no other field than samples")
     if not isinstance(samples, list) or not samples:
         raise _wrong_body("/samples", "samples is a list of at least one sample")
     return samples, "/samples"
 
 
-def _wrong_body(pointer: str, detail: str) -> InvalidInput:
-    return InvalidInput("the batch cannot be read", problems=[Problem(pointer, detail)])
+def _wrong_body(place: str, detail: str) -> InvalidInput:
+    return InvalidInput("the batch cannot be read", problems=[Problem(place, detail)])

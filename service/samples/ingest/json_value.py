@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from service.errors import TooLarge
+from service.errors import InvalidInput, TooLarge
 from storage.database.codec import dump
+from storage.errors import Problem
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -21,11 +23,23 @@ MAX_AXES = 32
 OBJECT_BYTES = {",": 40, "[": 104, "{": 200, ":": 100, '"': 32}
 """What a value, list, object, name and text take in CPython, by the character that shows them."""
 MAX_OBJECT_BYTES = 256 * 2**20
+MOST_SHOWN = 100
+"""Characters of a name in an error."""
 ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
+def read_body(body: bytes) -> Any:
+    """A body that is JSON. Raises InvalidInput, TooLarge."""
+    try:
+        return read_json(body)
+    except ValueError as error:
+        problem = Problem("", f"{error}; send UTF-8 JSON")
+        raise InvalidInput("the body is not JSON", problems=[problem]) from error
+
+
 def read_json(body: bytes | str) -> Any:
-    """Parse UTF-8 JSON; its strings must be storable and printable. Raises ValueError, TooLarge.
+    """Parse UTF-8 JSON; its strings must be storable and printable, and no object may have a name
+    twice, of which others may take the first. Raises ValueError, TooLarge.
 
     What it takes in memory is bounded: `[[],[],…]` is forty times as large there.
     """
@@ -37,7 +51,7 @@ def read_json(body: bytes | str) -> Any:
             f"{MAX_OBJECT_BYTES}; send several, or application/x-npz"
         )
     try:
-        value = json.loads(text)
+        value = json.loads(text, object_pairs_hook=_object)
         if ESCAPED_SURROGATE.search(text):
             dump(value).encode()
     except RecursionError:
@@ -45,6 +59,14 @@ def read_json(body: bytes | str) -> Any:
     except UnicodeEncodeError:
         raise ValueError("a text in it holds half of a surrogate pair") from None
     return value
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        name = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
+        raise ValueError(f"an object has the name {dump(name[:MOST_SHOWN])} twice")
+    return found
 
 
 def read_array(value: Any) -> NDArray[Any] | str:

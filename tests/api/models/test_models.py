@@ -67,6 +67,7 @@ def test_trainable_globs_freeze_the_rest(served: Served) -> None:
 WRONG_SPECS: dict[str, tuple[Any, str, str]] = {
     "no json": ("{", "/spec", "not JSON"),
     "after a mark of byte order": ('\ufeff{"loss": "mse"}', "/spec/name", "required"),
+    "a name twice": ('{"name": "a", "name": "b", "loss": "mse"}', "/spec", '"name" twice'),
     "no object": ("[]", "/spec", "JSON object"),
     "no name": ({"loss": "mse"}, "/spec/name", "required"),
     "no loss": ({"name": "a"}, "/spec/loss", "required"),
@@ -148,6 +149,15 @@ def test_the_form_holds_one_upload(served: Served, parts: dict[str, bytes]) -> N
     answer = post(served, {"name": "parts", "loss": "mse"}, **parts)
 
     assert answer.status_code in (415, 422)
+
+
+def test_the_form_holds_one_spec(served: Served) -> None:
+    spec = ("spec", (None, '{"name": "twice", "loss": "cross_entropy"}'))
+    upload = ("model", ("m.onnx", mlp(3, 4, 2)))
+    answer = served.http.post("/v1/models", files=[spec, upload, spec])
+
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/spec"
 
 
 def test_a_name_is_taken_once(served: Served) -> None:
