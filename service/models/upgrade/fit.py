@@ -16,7 +16,7 @@ from service.preprocess import for_model
 from service.preprocess.text_inputs import OF_TOKENIZER, ROLES, is_text
 from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
 from service.training.tasks import TASKS
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.models import BatchNorm, Model, NewModel
 from storage.records.signatures import Signature, TargetSpec
 
@@ -162,7 +162,7 @@ def _input_problems(model: Model, new: Signature) -> Iterator[Problem]:
     for then, now in zip(before, new.inputs, strict=True):
         if (then.dtype, then.shape) != (now.dtype, now.shape):
             yield Problem(
-                f"/model/graph/input/{now.name}",
+                "/model/graph/input" + pointer(now.name),
                 f'input "{now.name}" is {now.dtype} {[*now.shape]}, and the samples hold'
                 f" {then.dtype} {[*then.shape]}",
             )

@@ -17,7 +17,7 @@ from service.samples.ingest.labels import SENT, MaskReader, parse_columns, sent_
 from service.samples.ingest.require import require_files
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.models import Model
 from storage.store import Store
 
@@ -132,9 +132,9 @@ def read_about(
     if isinstance(given, dict):
         if twice := next((name for name in given if names.count(name) > 1), None):
             detail = f"{names.count(twice)} files are named {twice!r}; send a list in their order"
-            raise _wrong(f"/{twice}", detail)
+            raise _wrong(pointer(twice), detail)
         if strangers := sorted(set(given) - set(names)):
-            raise _wrong(f"/{strangers[0]}", f"no file is named {strangers[0]!r}")
+            raise _wrong(pointer(strangers[0]), f"no file is named {strangers[0]!r}")
         given = [given.get(name, {}) for name in names]
     if not isinstance(given, list) or len(given) != len(names):
         raise _wrong(
@@ -157,6 +157,6 @@ def _check(upload: FileUpload, data: bytes, kind: FileKind) -> str | None:
     return None
 
 
-def _wrong(pointer: str, detail: str) -> InvalidInput:
-    problem = Problem(f"/samples{pointer}", detail)
+def _wrong(place: str, detail: str) -> InvalidInput:
+    problem = Problem(f"/samples{place}", detail)
     return InvalidInput('the part "samples" is wrong', problems=[problem])

@@ -20,7 +20,7 @@ import numpy as np
 from service.errors import InvalidInput
 from service.samples.ingest.zip_reader import open_zip
 from service.zips import ZIP_FAULTS
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -167,5 +167,5 @@ def _read_exactly(name: str, stream: IO[bytes], size: int) -> bytes:
 def _bad(name: str, detail: str) -> InvalidInput:
     return InvalidInput(
         f"array {name!r} of the .npz file cannot be used",
-        problems=[Problem(f"/{name}", f"array {name!r} {detail}")],
+        problems=[Problem(pointer(name), f"array {name!r} {detail}")],
     )

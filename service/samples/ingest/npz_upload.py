@@ -17,7 +17,7 @@ from service.samples.ingest.labels import columns_of
 from service.samples.ingest.npz import Member, open_npz
 from service.samples.ingest.require import require_tensors
 from service.samples.ingest.windows import Cutter, cutter_of, row_signature
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
@@ -115,7 +115,7 @@ class NpzBatch:
             for row in np.flatnonzero(bad).tolist():
                 detail = f"sample {start + row}: input {spec.name!r} "
                 detail += tensors.range_complaint(rows[row], spec.dtype)
-                _note(complaints, row, Problem(f"/{spec.name}/{start + row}", detail))
+                _note(complaints, row, Problem(pointer(spec.name, start + row), detail))
             parts.append(converted.reshape(count, -1).view(np.uint8))
         return parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)
 
@@ -136,11 +136,11 @@ class NpzBatch:
         known = [spec.name for spec in self._inputs]
         for name in known:
             if name not in self._members:
-                yield Problem(f"/{name}", f"the array of input {name!r} is missing")
+                yield Problem(pointer(name), f"the array of input {name!r} is missing")
         for name in self._members:
             if name not in (*known, *self._readers):
                 detail = f"the model has no input {name!r}; arrays are {[*known, *self._readers]}"
-                yield Problem(f"/{name}", detail)
+                yield Problem(pointer(name), detail)
 
     def _shape_problems(self) -> Iterator[Problem]:
         for spec in self._inputs:
@@ -149,11 +149,11 @@ class NpzBatch:
         for name, reader in self._readers.items():
             member = self._members.get(name)
             if member and (complaint := reader.array_complaint(member.dtype, member.shape)):
-                yield Problem(f"/{name}", complaint)
+                yield Problem(pointer(name), complaint)
 
     def _refuse_lengths(self) -> None:
         problems = [
-            Problem(f"/{name}", f"array {name!r} has {member.shape[0]} rows, not {self.length}")
+            Problem(pointer(name), f"array {name!r} has {member.shape[0]} rows, not {self.length}")
             for name, member in self._members.items()
             if member.shape[0] != self.length
         ]
@@ -167,11 +167,11 @@ class NpzBatch:
 
 def _input_problems(member: Member, spec: TensorSpec) -> Iterator[Problem]:
     if complaint := tensors.type_complaint(member.dtype, spec.dtype):
-        yield Problem(f"/{spec.name}", f"input {spec.name!r} {complaint}")
+        yield Problem(pointer(spec.name), f"input {spec.name!r} {complaint}")
     if member.shape[1:] != spec.shape:
         given, wanted = list(member.shape[1:]), list(spec.shape)
         detail = f"input {spec.name!r} has shape {given} a sample, the model takes {wanted}"
-        yield Problem(f"/{spec.name}", detail)
+        yield Problem(pointer(spec.name), detail)
 
 
 def _note(complaints: dict[int, list[Problem]], row: int, problem: Problem) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from service.errors import InvalidInput
 from service.preprocess import Description, FileKind, for_model, for_signature
 from service.samples.columns import COLUMNS
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.models import Model
 from storage.records.signatures import Signature
 
@@ -47,7 +47,7 @@ def require_names(signature: Signature, preprocess: Sequence[Description]) -> No
     reserved = ("label", *(each.name for each in COLUMNS if each.in_npz and each.asked is None))
     problems = [
         Problem(
-            f"/model/graph/input/{spec.name}",
+            "/model/graph/input" + pointer(spec.name),
             f"an input cannot be named {spec.name!r}, which in an .npz is the samples' "
             f"{spec.name}s; rename it in the ONNX file",
         )
