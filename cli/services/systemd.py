@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -67,7 +68,8 @@ class Service(Struct, frozen=True):
             yield f"started {', '.join(self.units)}"
         else:
             self.systemctl("enable", *self.units)
-            yield f"enabled {', '.join(self.units)}: they start with the system in {self.root}"
+            when = "your session" if self.is_user else f"the system in {self.root}"
+            yield f"enabled {', '.join(self.units)}: to start with {when}"
 
     def uninstall(self) -> Iterator[str]:
         """Stop the service and remove the files; data stay. Raises Failure."""
@@ -88,7 +90,8 @@ class Service(Struct, frozen=True):
     @property
     def _units(self) -> Path:
         if self.is_user:
-            return Path.home() / ".config/systemd/user"
+            config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+            return Path(config, "systemd/user")
         return self.root / "etc/systemd/system"
 
     @property

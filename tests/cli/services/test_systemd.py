@@ -38,7 +38,7 @@ def test_what_is_installed_starts_with_the_system_and_is_gone_afterwards(
     units = system / "etc/systemd/system"
     done = honed("service", "install", "--root", system)
     assert done.returncode == 0, done.stderr
-    assert "they start with the system in" in done.stdout
+    assert f"to start with the system in {system}" in done.stdout
     program = Path(sys.executable).with_name("honed")
     assert f"ExecStart={program} serve" in (units / "honed.service").read_text()
     assert [(units / name).is_symlink() for name in WANTED] == [True, True]
@@ -100,6 +100,20 @@ def test_a_systemd_that_does_not_run_is_said(honed: Callable[..., Any]) -> None:
     done = honed("service", "status")
     assert done.returncode == 1
     assert "systemctl show" in done.stderr
+
+
+def test_a_service_of_the_users_own_is_where_systemd_looks_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Service, "is_running", False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    *_, last = Service(is_user=True).install()
+    assert last == "enabled honed.service: to start with your session"
+    units = tmp_path / "config/systemd/user"
+    assert (units / "default.target.wants/honed.service").is_symlink()
+    list(Service(is_user=True).uninstall())
+    assert not (tmp_path / "home").exists()
 
 
 def test_nothing_is_written_where_the_users_systemd_does_not_answer(
