@@ -18,6 +18,7 @@ public class ClientTest {
         predictsKeepsAndCorrects();
         addsOnce();
         addsTexts();
+        addsAndPredictsPhotos(Path.of(arguments[1]));
         tellsWhatIsRefused();
         fetchesOnlyWhatIsNewer(Path.of(arguments[0]));
         swapsTheSession();
@@ -27,7 +28,7 @@ public class ClientTest {
     static void predictsKeepsAndCorrects() throws Exception {
         Model.Prediction found = BELL.predict(X, true);
         check(found.probability() > 0 && found.probabilities().getAsJsonArray().size() == 3, found);
-        check(BELL.label(found.id(), 2).label().getAsInt() == 2, found);
+        check(BELL.label(found.id(), "2").label().getAsInt() == 2, found);
         check(BELL.label(found.id(), null).label().isJsonNull(), found);
         check(BELL.predict(Map.of("x", X)).id() == null, "not kept");
     }
@@ -44,6 +45,20 @@ public class ClientTest {
         check(notes.add("see you soon", null, "java").isPresent(), "new");
         check(notes.add("see you soon", null, "java").isEmpty(), "known");
         check(notes.describe().getAsJsonObject("samples").get("train").getAsInt() <= 1, "one text");
+    }
+
+    static void addsAndPredictsPhotos(Path photo) throws Exception {
+        Model seen = new Client().model("seen");
+        check(seen.add(photo, "bright", "photo-ü").isPresent(), "new");
+        check(seen.add(Files.readAllBytes(photo), "bright", "photo-ü").isEmpty(), "known");
+        Model.Prediction found = seen.predict(photo);
+        check(found.label().equals(seen.predict(Files.readAllBytes(photo)).label()), found);
+        try {
+            seen.predict(new byte[] {1, 2});
+            check(false, "no error");
+        } catch (IllegalArgumentException error) {
+            check(error.getMessage().contains("PNG"), error);
+        }
     }
 
     static void tellsWhatIsRefused() throws Exception {

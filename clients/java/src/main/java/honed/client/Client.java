@@ -55,16 +55,17 @@ public final class Client {
     /**
      * Any request of the API.
      *
-     * @param body what Gson writes as JSON; null for none
+     * @param body what Gson writes as JSON, or an {@link Upload}; null for none
      * @throws HonedException if the daemon refuses
      */
     public HttpResponse<byte[]> send(String method, String path, Object body, Map<String, String> headers)
             throws IOException, InterruptedException {
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path)).timeout(TIMEOUT);
         if (token != null) request.header("Authorization", "Bearer " + token.strip());
-        if (body != null) request.header("Content-Type", "application/json");
+        Upload sent = body == null || body instanceof Upload ? (Upload) body : Upload.json(body);
+        if (sent != null) request.header("Content-Type", sent.type());
         headers.forEach(request::header);
-        request.method(method, body == null ? BodyPublishers.noBody() : BodyPublishers.ofString(GSON.toJson(body)));
+        request.method(method, sent == null ? BodyPublishers.noBody() : BodyPublishers.ofByteArray(sent.content()));
         HttpResponse<byte[]> answer = http.send(request.build(), BodyHandlers.ofByteArray());
         if (answer.statusCode() < 300 || answer.statusCode() == NOT_MODIFIED) return answer;
         throw new HonedException(answer.statusCode(), problem(answer));

@@ -68,7 +68,11 @@ public final class Model {
         return described;
     }
 
-    /** What the promoted version says of one instance; x: the only input, a Map of inputs by name, or a text. */
+    /**
+     * What the promoted version says of one instance.
+     *
+     * @param x the only input, a Map of inputs by name, a text, or the Path or bytes of a photo or a recording
+     */
     public Prediction predict(Object x) throws IOException, InterruptedException {
         return predict(x, false);
     }
@@ -76,8 +80,9 @@ public final class Model {
     /** keep: store it as a sample without a label; its id is in the answer, for {@link #label}. */
     public Prediction predict(Object x, boolean keep) throws IOException, InterruptedException {
         String query = keep ? "?keep=true" : "";
+        Upload file = Upload.of(x);
         Predictions found =
-            client.ask("POST", path + "/predict" + query, instance(x), Predictions.class);
+            client.ask("POST", path + "/predict" + query, file == null ? instance(x) : file, Predictions.class);
         Prediction first = found.predictions().get(0);
         Long id = found.ids() == null ? null : found.ids().get(0);
         return new Prediction(
@@ -93,16 +98,18 @@ public final class Model {
      * @return its id; empty if the model has it already
      */
     public Optional<Long> add(Object x, Object label, String key) throws IOException, InterruptedException {
-        Map<String, Object> sample = new HashMap<>(instance(x));
-        if (label != null) sample.put("label", label);
+        Upload file = Upload.of(x);
+        Map<String, Object> sample = new HashMap<>(file == null ? instance(x) : Map.of());
+        if (label != null) sample.put("label", sent(label));
         if (key != null) sample.put("key", key);
-        List<Long> ids = client.ask("POST", path + "/samples", sample, Added.class).ids();
+        Object body = file == null ? sample : file.sample(sample);
+        List<Long> ids = client.ask("POST", path + "/samples", body, Added.class).ids();
         return ids == null ? Optional.empty() : ids.stream().findFirst();
     }
 
     /** Label a stored sample; null takes the label away. */
     public Sample label(long sample, Object label) throws IOException, InterruptedException {
-        Map<String, Object> body = Collections.singletonMap("label", label); // Map.of takes no null
+        Map<String, Object> body = Collections.singletonMap("label", sent(label)); // Map.of takes no null
         return client.ask("PATCH", path + "/samples/" + sample, body, Sample.class);
     }
 
@@ -170,14 +177,23 @@ public final class Model {
 
     private Object inputs(Object x) throws IOException, InterruptedException {
         if (x instanceof Map<?, ?>) return x;
-        JsonObject model = described == null ? describe() : described;
-        List<String> names = model.getAsJsonArray("inputs").asList().stream()
+        List<String> names = known().getAsJsonArray("inputs").asList().stream()
             .map(each -> each.getAsJsonObject().get("name").getAsString())
             .toList();
         if (names.size() != 1) {
             throw new IllegalArgumentException("the model takes " + String.join(", ", names) + ": give a Map of these");
         }
         return Map.of(names.get(0), x);
+    }
+
+    /** A number that is given as text is one for a model whose classes have no names. */
+    private Object sent(Object label) throws IOException, InterruptedException {
+        if (!(label instanceof String text) || !text.matches("[0-9]+")) return label;
+        return known().getAsJsonObject("target").get("classes").isJsonNull() ? Long.valueOf(text) : label;
+    }
+
+    private JsonObject known() throws IOException, InterruptedException {
+        return described == null ? describe() : described;
     }
 
     private static String sha256(byte[] content) {
