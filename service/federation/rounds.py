@@ -133,12 +133,13 @@ def _require_samples(model: Model, consent: Consent, wanted: Mapping[str, Any]) 
         )
 
 
-def require_validation(model: Model) -> None:
+def require_validation(model: Model, store: Store) -> None:
     """Raises TooFewSamples if metrics would reveal single samples, because there are so few."""
     fewest = consent_of(model).min_samples
-    if model.samples.validation < fewest:
+    different = store.sample_stats.different_validation(model.id)
+    if different < fewest:
         raise TooFewSamples(
-            f"{model.name!r} has {model.samples.validation} validation samples; metrics of fewer "
+            f"{model.name!r} has {different} different validation samples; metrics of fewer "
             f"than {fewest} (min_samples) do not leave"
         )
 

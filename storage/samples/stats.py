@@ -48,6 +48,11 @@ SELECT id, label FROM samples
 WHERE model_id = ? AND split = 'validation' AND label IS NOT NULL AND quarantine IS NULL ORDER BY id
 """
 
+_DIFFERENT = """
+SELECT count(DISTINCT sha256) FROM samples
+WHERE model_id = ? AND split = 'validation' AND label IS NOT NULL AND quarantine IS NULL
+"""
+
 LabelCount = tuple[Split, int | None, int]
 """(split, class index, number of samples); class None: without a label."""
 
@@ -94,6 +99,11 @@ class SampleStats:
             for row in connection.execute(_VALIDATION, (model_id,)):
                 digest.update(repr(tuple(row)).encode())
         return digest.hexdigest()
+
+    def different_validation(self, model_id: int) -> int:
+        """How many labelled validation samples differ in their inputs."""
+        with self._readers.snapshot() as connection:
+            return int(connection.execute(_DIFFERENT, (model_id,)).fetchone()[0])
 
     def duplicates(self, model_id: int, limit: int) -> list[tuple[str, list[int]]]:
         """(SHA-256, ids) of samples with the same content, by their first id; at most `limit`.

@@ -156,7 +156,7 @@ async def measure_parameters(
     """
     require_media_type(request, *TAKEN)
     if _require_consent_of_others(principal, model):
-        require_validation(model)
+        await asyncio.to_thread(require_validation, model, daemon.store)
     require_tokenizer(model, tokenizer_sha256, at="/query/tokenizer_sha256")
     require_room_for(request, daemon)
     async with spooled(request, folder=daemon.store.tmp_dir) as path:

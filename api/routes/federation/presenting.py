@@ -40,8 +40,11 @@ def figures(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
     return metrics and {name: each for name, each in metrics.items() if not isinstance(each, list)}
 
 
-def round_body(row: Round, *, has_update: bool) -> RoundBody:
-    """A round, without its norms, which only the audit log records."""
+def round_body(row: Round, *, has_update: bool, different: int = 0) -> RoundBody:
+    """A round, without its norms, which only the audit log records.
+
+    different: how many of the model's validation samples differ.
+    """
     ended, late = row.job.finished_at, row.deadline
     if row.job.state is JobState.CANCELLED and ended and late and ended >= late:
         passed = {"code": "deadline_passed", "detail": "the deadline passed before it was done"}
@@ -53,14 +56,19 @@ def round_body(row: Round, *, has_update: bool) -> RoundBody:
         round=row.number,
         deadline=row.deadline,
         metrics=row.job.metrics
-        | {name: _of_enough(row, row.job.metrics.get(name)) for name in ("validation", "baseline")},
+        | {
+            name: _of_enough(row, row.job.metrics.get(name), different)
+            for name in ("validation", "baseline")
+        },
         terms=TermsBody(**row.terms),
         **{name: row.outcome.get(name) for name in ("samples", "bytes", "raw_bytes", "epsilon")},
         has_update=has_update,
     )
 
 
-def _of_enough(row: Round, metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+def _of_enough(row: Round, metrics: dict[str, Any] | None, different: int) -> dict[str, Any] | None:
     """The figures, None for those of fewer samples than may leave."""
-    few = metrics is not None and metrics.get("samples", 0) < row.terms["min_samples"]
+    few = (
+        metrics is not None and min(metrics.get("samples", 0), different) < row.terms["min_samples"]
+    )
     return None if few else figures(metrics)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from federated import BINARY, Device, make_device
 from safetensors.numpy import save
-from support import mlp
+from support import blobs, mlp
 
 from service.federation.tensor_file import read_entries
 
@@ -162,8 +162,14 @@ def test_a_federation_alone_needs_consent_to_send_and_to_measure(device, served)
         url = f"{device.path}/{place}"
         answer = served.tokenless.request(method, url, content=content, headers=header)
         assert answer.status_code == status, answer.text
-    device.allow(min_samples=10_000)
-    answer = served.tokenless.post(f"{device.path}/evaluate", content=content, headers=header)
+    validation = served.http.get(device.path).json()["samples"]["validation"]
+    served.http.patch(device.path, json={"duplicates": "keep"}).raise_for_status()
+    copies = {name: np.repeat(rows, 9, axis=0) for name, rows in blobs(1, 16, 4, seed=9).items()}
+    served.upload(device.model, **copies, split="validation")
+    for fewest, status in ((validation + 1, 200), (validation + 2, 409)):
+        device.allow(min_samples=fewest)
+        answer = served.tokenless.post(f"{device.path}/evaluate", content=content, headers=header)
+        assert answer.status_code == status, answer.text
     assert answer.json()["code"] == "too_few_samples"
 
 

@@ -56,6 +56,12 @@ def test_metrics_of_too_few_validation_samples_stay_here(device):
         device.allow(min_samples=fewest)
         metrics = device.round(device.parameters(), round=number)["metrics"]
         assert bool(metrics["validation"]) is bool(metrics["baseline"]) is leave, metrics
+    device.http.patch(device.path, json={"duplicates": "keep"}).raise_for_status()
+    copies = {name: np.repeat(rows, 9, axis=0) for name, rows in blobs(1, 16, 4, seed=9).items()}
+    device.served.upload(device.model, **copies, split="validation")
+    assert device.round(device.parameters(), round=3)["metrics"]["validation"]
+    device.allow(min_samples=validation + 2)
+    assert not device.round(device.parameters(), round=4)["metrics"]["validation"]
 
 
 def test_a_round_leaves_no_version_and_no_checkpoint(device):
