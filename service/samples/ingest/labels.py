@@ -57,6 +57,7 @@ class LabelReader(Column):
         self._range = task.label_range
         self._numbers = NamedNumbers(target, task.names_several) if target.number_names else None
         self._may_lack_some = self._numbers is not None and self._numbers.may_lack_some
+        self._is_either = task.names_several
         self._names_several = task.names_several and target.classes is not None
         self._index = {name: i for i, name in enumerate(target.classes or ())}
         self._spec = TensorSpec(target.name, target.dtype, target.shape)
@@ -195,7 +196,10 @@ class LabelReader(Column):
             outside = (flat < 0) | (flat >= self._target.num_classes)
             outside &= (flat != IGNORED) | (not self._target.may_ignore)
         elif self._range is not None:
-            outside = (flat < self._range[0]) | (flat > self._range[1])
+            low, high = self._range
+            outside = (flat < low) | (flat > high)
+            if self._is_either:
+                outside |= (flat > low) & (flat < high)
         else:
             return np.zeros(len(rows), dtype=bool)
         return np.asarray(outside.any(axis=1))
@@ -210,9 +214,8 @@ class LabelReader(Column):
             return f"label {label.tolist()} is out of range; {known}"
         assert self._range is not None
         low, high = self._range
-        return (
-            f"label {label.tolist()} is out of range; this loss takes values from {low} to {high}"
-        )
+        values = f"{low} or {high}" if self._is_either else f"values from {low} to {high}"
+        return f"label {label.tolist()} is out of range; this loss takes {values}"
 
     def _stored(self, label: NDArray[Any]) -> Label:
         if self._is_index:

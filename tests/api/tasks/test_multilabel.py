@@ -53,6 +53,9 @@ def test_what_does_not_fit_labels_is_refused(served: Served) -> None:
     answer = served.http.post(f"{url}/samples", json=wrong)
     assert answer.status_code == 422
     assert answer.json()["errors"][0]["detail"].startswith("label 'cow' is not one of")
+    for half in ([0.5, 0, 1], [0.5, None, 1], {"cat": 0.5}):
+        answer = served.http.post(f"{url}/samples", json={**wrong, "label": half})
+        assert answer.json()["errors"][0]["detail"].endswith("this loss takes 0 or 1")
     assert served.http.get(f"{url}/samples?label=cat").status_code == 422
     assert served.http.patch(url, json={"gate": {"metric": "mae"}}).status_code == 422
     assert served.http.patch(url, json={"gate": {"metric": "macro_f1"}}).status_code == 200
