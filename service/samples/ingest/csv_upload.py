@@ -46,7 +46,7 @@ def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) ->
             for chunk in table.chunks(intake.faults):
                 intake.add(chunk)
             result = intake.commit(table.total)
-        if result.accepted and table.columns.features is not None:
+        if result.rejected < table.total and table.columns.features is not None:
             _learn_features(store, model, table.columns.features)
         return replace(result, warnings=(*result.warnings, *table.warnings()))
     finally:

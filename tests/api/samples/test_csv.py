@@ -88,6 +88,9 @@ def test_columns_go_by_the_names_that_the_model_has(served: Served, model: str) 
     assert (forgotten.status_code, forgotten.json()["features"]) == (200, None)
     assert send(served, model, "a,b,c\n7,8,9\n").status_code == 201
     assert served.http.get(url).json()["features"] == ["a", "b", "c"]
+    served.http.patch(url, json={"features": None}).raise_for_status()
+    assert send(served, model, "d,e,f\n7,8,9\n").json()["duplicates"] == 1
+    assert served.http.get(url).json()["features"] == ["d", "e", "f"]
     wrong = served.http.patch(url, json={"features": ["a", "b"]})
     assert (wrong.status_code, wrong.json()["errors"][0]["pointer"]) == (422, "/features")
 
