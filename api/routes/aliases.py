@@ -8,6 +8,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
 
 from api import present
 from api.access.scopes import needs
@@ -21,12 +22,15 @@ from service.access.principal import Scope
 router = APIRouter(prefix="/v1/models/{name}", tags=["aliases"], route_class=Route)
 
 PATTERN = r"^[A-Za-z][A-Za-z0-9._-]{0,63}$"
-RULE = "1 to 64 letters A to Z or a to z, digits, dots, dashes or underscores; a letter first"
+RULE = (
+    "1 to 64 characters: letters (A to Z, a to z), digits, dots, dashes and underscores; "
+    "the first is a letter"
+)
 
 
 def _in_rule(alias: str) -> str:
     if not re.fullmatch(PATTERN, alias):
-        raise ValueError(f"an alias has {RULE}")
+        raise PydanticCustomError("alias", f"an alias has {RULE}")
     return alias
 
 

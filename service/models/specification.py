@@ -151,8 +151,8 @@ def check_name(name: str) -> None:
             problems=[
                 Problem(
                     "/spec/name",
-                    "a name has 1 to 64 letters A to Z or a to z, digits, dots, dashes or "
-                    "underscores, and begins with a letter or digit",
+                    "a name has 1 to 64 characters: letters (A to Z, a to z), digits, dots, "
+                    "dashes and underscores; the first is a letter or digit",
                 )
             ],
         )

@@ -75,8 +75,8 @@ WRONG_SPECS: dict[str, tuple[Any, str, str]] = {
     "optimizer": ({"name": "a", "loss": "mse", "optimizer": "rprop"}, "/spec/optimizer", "'adamw'"),
     "mistyped": ({"name": "a", "loss": "mse", "trainble": []}, "/spec/trainble", "not permitted"),
     "slashes": ({"name": "a/b", "loss": "cross_entropy"}, "/spec/name", "digits, dots"),
-    "umlaut": ({"name": "Größe", "loss": "cross_entropy"}, "/spec/name", "letters A to Z"),
-    "dots": ({"name": "..", "loss": "cross_entropy"}, "/spec/name", "begins with"),
+    "umlaut": ({"name": "Größe", "loss": "cross_entropy"}, "/spec/name", "letters (A to Z"),
+    "dots": ({"name": "..", "loss": "cross_entropy"}, "/spec/name", "the first is"),
     "empty name": ({"name": "", "loss": "cross_entropy"}, "/spec/name", "1 to 64"),
     "rate": (
         {"name": "a", "loss": "mse", "hyperparameters": {"learning_rate": -1}},
