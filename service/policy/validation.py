@@ -125,7 +125,8 @@ def _expected_value(name: str) -> str:
     (high,) = (each.le for each in setting.metadata if hasattr(each, "le"))
     whole = "a whole number" if int in kinds else "a number"
     unit = f" {setting.description}" if setting.description in SAID_UNITS else ""
-    return f"{whole} from {low:g} to {high:g}{unit}" + (", or null" if NoneType in kinds else "")
+    null = ", or null" if NoneType in kinds else ""
+    return f"{whole} from {_exact(low)} to {_exact(high)}{unit}{null}"
 
 
 def _given(data: Any, place: Place) -> str:

@@ -144,6 +144,8 @@ def test_a_problem_says_what_would_be_right():
         "must be a number from 20 to 120 °C, or null, not 'hot'"
     ]
     assert details({"nice": True}) == ["must be a whole number from 0 to 19, not True"]
+    (bytes_told,) = details({"memory_limit_bytes": 1})
+    assert "from 134217728 to 1125899906842624 B" in bytes_told
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
