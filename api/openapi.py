@@ -33,7 +33,7 @@ DETAILS = {
     "graph_refused": "2 nodes of the graph cannot be trained",
     "in_use": "version 3 is needed by the alias latest; move the alias first",
     "insufficient_scope": "this needs the scope train; token 3 (photos) has samples:write; …",
-    "invalid_input": "1 of 2 samples are bad, so none was stored",
+    "invalid_input": "1 of 2 samples is bad, so none was stored",
     "model_not_loadable": "version 4 of model 'digits' cannot be loaded",
     "no_samples": "model 'digits' has no labelled training samples",
     "no_session": "session 0 is that of services; report from a person's session",

@@ -54,6 +54,11 @@ def in_words(error: BaseException) -> str:
     return str(error)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 sample`, `1,000 samples`."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 class NotFound(HoneError):
     """The named thing does not exist."""
 

@@ -18,6 +18,7 @@ from cli.output import echo_json, echo_text, file_size, wants_json
 from cli.progress import bar
 from service.backup.contents import Contents, open_backup, read_contents
 from storage.disk.durable import create_private
+from storage.errors import counted
 
 if TYPE_CHECKING:
     from service.backup.restore import Restored
@@ -40,7 +41,7 @@ def backup(client: Client, *, output: Path | None) -> None:
         told = {"output": str(output), "size_bytes": size_bytes, **_told(contents)}
         echo_json(told)
         return
-    echo_text(f"{output}: {len(contents.entries):,} files, {file_size(size_bytes)}")
+    echo_text(f"{output}: {counted(len(contents.entries), 'file')}, {file_size(size_bytes)}")
     _warn(contents)
 
 
@@ -95,14 +96,14 @@ def restore(client: Client, file: Path, *, data_dir: Path | None, replace: bool)
 def _show(done: Restored, data_dir: Path) -> None:
     contents = done.contents
     echo_text(
-        f"{data_dir}: {_count(done.models, 'model')} and {_count(done.samples, 'sample')}, "
+        f"{data_dir}: {counted(done.models, 'model')} and {counted(done.samples, 'sample')}, "
         f"as they were at {contents.created_at}"
     )
     if done.interrupted_jobs:
-        jobs = _count(done.interrupted_jobs, "job")
+        jobs = counted(done.interrupted_jobs, "job")
         echo_text(f"{jobs} in training then; honed serve goes on from the last checkpoint")
     if done.tokens:
-        tokens = _count(done.tokens, "token")
+        tokens = counted(done.tokens, "token")
         echo_text(
             f"{tokens} of the backup may be used again, also if revoked since: honed tokens list"
         )
@@ -147,10 +148,6 @@ def _told(contents: Contents) -> dict[str, Any]:
         "missing": list(contents.missing),
         "damaged": list(contents.damaged),
     }
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _warn(contents: Contents) -> None:

@@ -24,7 +24,7 @@ from service.models.prepared import TOKENIZER
 from service.training.errors import NoSamples, TooFewSamples
 from service.training.hyperparameters import ABOUT, LENGTHS
 from storage.database.codec import utc_now
-from storage.errors import Problem
+from storage.errors import Problem, counted
 from storage.records.federation import ROUND, SENT, NewRound, Round
 from storage.records.jobs import Job, NewJob
 from storage.records.models import Model
@@ -128,8 +128,8 @@ def _require_samples(model: Model, consent: Consent, wanted: Mapping[str, Any]) 
         most = min(most, wanted["max_steps"] * per_step)
     if most < consent.min_samples:
         raise TooFewSamples(
-            f"the update would come from {most} samples of {model.name!r}; no update leaves of "
-            f"fewer than {consent.min_samples} (min_samples)"
+            f"the update would come from {counted(most, 'sample')} of {model.name!r}; no "
+            f"update leaves of fewer than {consent.min_samples} (min_samples)"
         )
 
 
@@ -139,8 +139,8 @@ def require_validation(model: Model, store: Store) -> None:
     different = store.sample_stats.different_validation(model.id)
     if different < fewest:
         raise TooFewSamples(
-            f"{model.name!r} has {different} different validation samples; metrics of fewer "
-            f"than {fewest} (min_samples) do not leave"
+            f"{model.name!r} has {counted(different, 'different validation sample')}; metrics "
+            f"of fewer than {fewest} (min_samples) do not leave"
         )
 
 

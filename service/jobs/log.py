@@ -13,7 +13,7 @@ from service.logs import event
 from service.processes.exits import LAST_WORDS
 from service.training.protocol.messages.training import Started
 from storage.database.codec import utc_now
-from storage.errors import HoneError, NotFound, StorageBroken
+from storage.errors import HoneError, NotFound, StorageBroken, counted
 from storage.records.jobs import LogLine
 from storage.store import Store
 
@@ -77,8 +77,11 @@ class JobLog:
 
     def began(self, message: Started) -> None:
         """Note that the child has loaded engine and samples."""
-        threads = "1 thread" if message.threads == 1 else f"{message.threads} threads"
-        self.note(f"training on {message.train_samples} samples, {threads}, {message.engine}")
+        samples, threads = (
+            counted(message.train_samples, "sample"),
+            counted(message.threads, "thread"),
+        )
+        self.note(f"training on {samples}, {threads}, {message.engine}")
 
     def save(self) -> None:
         """Store the lines of a job that is there. A full disk does not fail it."""

@@ -28,7 +28,7 @@ from service.training.protocol.messages.training import (
 )
 from service.training.protocol.messages.unions import Noted
 from service.training.protocol.serialization import plain
-from storage.errors import Busy, StorageFull
+from storage.errors import Busy, StorageFull, counted
 from storage.records.id_set import decode
 from storage.records.jobs import Job, JobState, MetricPoint
 from storage.records.samples import DAMAGED
@@ -112,8 +112,8 @@ class Recorder:
         if misfits and waiting == (self._job.model_id, self._job.base):
             first = min(misfits)
             raise SamplesInvalid(
-                f"{len(misfits)} stored samples do not fit the new base, such as {first}: "
-                f"{misfits[first]}"
+                f"the new base does not fit {counted(len(misfits), 'stored sample')}, such as "
+                f"{first}: {misfits[first]}"
             )
 
     def measured(self, message: Measured) -> None:

@@ -17,7 +17,7 @@ from service.models.promotion.gate import findings_of, verdict_of
 from service.models.promotion.policy import gate_policy
 from service.training.errors import OutOfMemory, VariantRefused
 from service.training.protocol.messages.comparison import AdaptedFiles, Converted
-from storage.errors import in_words
+from storage.errors import counted, in_words
 from storage.records.models import FileRecord, Model
 from storage.records.versions import VARIANTS, Variant, VariantName, Version
 from storage.store import Store
@@ -206,8 +206,8 @@ def _refuse_too_few(model: Model, name: VariantName) -> None:
         return
     if model.samples.validation < wanted:
         raise VariantRefused(
-            f"refused: there are {model.samples.validation} validation samples, too few to tell"
-            f" whether {name} is as good: the gate wants at least {wanted}"
+            f"refused: it has {counted(model.samples.validation, 'validation sample')}, too few"
+            f" to tell whether {name} is as good: the gate wants at least {wanted}"
         )
 
 

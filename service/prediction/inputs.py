@@ -233,8 +233,7 @@ def _strangers(instance: Any, at: str) -> list[Problem]:
 
 def _refuse(faults: Faults, total: int) -> None:
     if faults.samples:
-        detail = f"{faults.samples} of {total} instances are bad"
-        raise InvalidInput(detail, problems=faults.listed())
+        raise InvalidInput(faults.told(total, "instances"), problems=faults.listed())
 
 
 def _wrong(place: str, detail: str) -> InvalidInput:

@@ -22,6 +22,7 @@ from service.training.engine import Engine
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import Chosen, Train
 from service.training.schedule import make_plan
+from storage.errors import counted
 
 MOST_STEPS, MOST_EPOCHS, FEWEST_EPOCHS = 4_000, 40, 3
 PATIENCE_EPOCHS, FEWEST_VALIDATION = 10, 50
@@ -104,7 +105,7 @@ def choose(
     take("replay", *_replay(task, datasets))
     drawn = Drawn(datasets.train, datasets.sampler(replace(wanted, **values)))
     samples = len(drawn.sampler)
-    take("batch_size", _batch_size(samples), f"for {samples} training samples")
+    take("batch_size", _batch_size(samples), f"for {counted(samples, 'training sample')}")
     rows = values.get("batch_size", wanted.batch_size) * wanted.accumulation_steps
     take("epochs", *_epochs(samples, rows))
     take("schedule", "cosine", "the learning rate falls to 0 with the last step")

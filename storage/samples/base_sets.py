@@ -8,7 +8,7 @@ from __future__ import annotations
 from storage.database.codec import dump_time
 from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.errors import StateConflict
+from storage.errors import StateConflict, counted
 from storage.records.samples import VALIDATION_BELOW
 from storage.samples.rows import BASE_SET_CHANGED
 from storage.tables.model_rows import model_name
@@ -43,7 +43,7 @@ class BaseSets(Repository):
         found = transaction.execute(_FIRST, (model_id, count)).fetchall()
         if len(found) < count:
             raise StateConflict(
-                f"the model has {len(found):,} labelled samples, fewer than {count:,}; "
+                f"the model has {counted(len(found), 'labelled sample')}, fewer than {count:,}; "
                 "ask for fewer, or send the base set's samples"
             )
         return take_into_base_set(transaction, model_id, [row["id"] for row in found])

@@ -10,7 +10,7 @@ from msgspec import Struct
 from storage.database.codec import dump, load
 from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
-from storage.errors import InUse, StateConflict
+from storage.errors import InUse, StateConflict, counted
 from storage.records.signatures import TargetSpec, load_target
 from storage.tables.model_rows import is_deleting
 
@@ -63,8 +63,8 @@ def require_unlabelled(connection: sqlite3.Connection, model_id: int, removal: R
     row = connection.execute(_LABELLED, (model_id, removal.index)).fetchone()
     if row["n"] and removal.into is None and not removal.unlabel:
         raise InUse(
-            f"{row['n']} samples have this class as their label; merge it into another, delete "
-            "them, or let them lose their labels with ?unlabel=true"
+            f"this class is the label of {counted(row['n'], 'sample')}; merge it into another, "
+            "delete its samples, or let them lose their labels with ?unlabel=true"
         )
 
 

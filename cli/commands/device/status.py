@@ -10,6 +10,7 @@ from cli.client import Client
 from cli.commands.jobs.jobs import in_spite
 from cli.options import with_client
 from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, file_size, wants_json
+from storage.errors import counted
 
 WORKING = ("running", "queued", "paused")
 
@@ -62,7 +63,9 @@ def damage_line(health: dict[str, Any]) -> str | None:
     damaged = health.get("damaged")
     if damaged is None:
         return None
-    samples = [f"{count} samples of {model}" for model, count in damaged["samples"].items()]
+    samples = [
+        f"{counted(count, 'sample')} of {model}" for model, count in damaged["samples"].items()
+    ]
     files = [", ".join(names) or sha256 for sha256, names in damaged["files"].items()]
     return f"damaged and set aside: {'; '.join(samples + files)}"
 

@@ -9,6 +9,7 @@ import click
 from cli.client import Client, model_path
 from cli.options import model_argument, with_client
 from cli.output import echo, echo_table, echo_text
+from storage.errors import counted
 
 
 @click.command()
@@ -25,7 +26,7 @@ def drift(client: Client, model: str) -> None:
 def _echo(found: dict[str, Any]) -> None:
     said = {True: "drifted", False: "no drift", None: "too few samples to tell"}
     echo_text(
-        f"{said[found['drifted']]}: {found['recent_samples']:,} recent samples beside "
+        f"{said[found['drifted']]}: {counted(found['recent_samples'], 'recent sample')} beside "
         f"{found['training_samples']:,} of version {found['version']}"
     )
     if found["features"]:

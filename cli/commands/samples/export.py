@@ -17,6 +17,7 @@ from cli.commands.samples import coco, yolo
 from cli.errors import Failure
 from cli.options import filters, given, model_argument, with_client
 from cli.output import echo_done
+from storage.errors import counted
 
 FORMS = {"coco": coco.write, "yolo": yolo.write}
 
@@ -52,7 +53,9 @@ def export(client: Client, /, model: str, folder: Path, *, form: str, **where: A
                 photos[place] = size, sample["label"]["boxes"]
         FORMS[form](partial, photos, target["classes"] or range(target["box_classes"]))
     echo_done(
-        f"{folder}: {len(photos):,} photos with boxes", output=str(folder), photos=len(photos)
+        f"{folder}: {counted(len(photos), 'photo')} with boxes",
+        output=str(folder),
+        photos=len(photos),
     )
 
 

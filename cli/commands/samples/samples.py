@@ -39,6 +39,7 @@ from cli.output import (
     wants_json,
 )
 from service.samples.columns import ASKED
+from storage.errors import counted
 
 
 @click.command("label")
@@ -156,7 +157,7 @@ def _echo_changed(sample: dict[str, Any]) -> None:
 
 
 def _echo_deleted(model: str, found: dict[str, Any]) -> None:
-    echo_text(f"{found['deleted']:,} samples of {model} deleted")
+    echo_text(f"{counted(found['deleted'], 'sample')} of {model} deleted")
     if found["job"]:
         echo_text(f"job {found['job']['id']} trains again without them")
     for version in found["versions"]:

@@ -23,6 +23,7 @@ from service.training.protocol.messages.comparison import (
 )
 from service.training.tasks import METRICS
 from service.training.tasks.task import figure_of
+from storage.errors import counted
 
 Outcome = Literal["better", "same", "worse", "too_few", "not_comparable"]
 SMALLEST_SHOWN = 0.001
@@ -115,7 +116,7 @@ def find_drift(drifted: Drifted, *, baseline: str) -> Finding:
     """Whether inputs still resemble those that the baseline was trained on."""
     figures = {"samples": drifted.recent_samples, "drifted": drifted.drifted}
     if drifted.compared == 0:
-        few = f"{drifted.recent_samples} samples after {baseline} are too few to tell drift by"
+        few = f"too few samples after {baseline} to tell drift by: {drifted.recent_samples}"
         return Finding("too_few", few, figures, needed=False)
     worst = drifted.features[0]
     named = f"{worst.input!r}, {worst.figure or f'feature {worst.feature}'}: PSI {worst.psi:.2f}"
@@ -166,7 +167,7 @@ def find(
     gain = METRICS[policy.metric].gain(before, after)
     outcome, judgement = _judge(gain, p_value, before=before, policy=policy, tolerated=tolerated)
     figures |= {"gain": gain, "p_value": p_value, **test}
-    samples = _count(comparison.samples, "sample")
+    samples = counted(comparison.samples, "sample")
     if comparison.left_out:
         figures["left_out"] = comparison.left_out
         samples += f", without {comparison.left_out} of classes that only one of them knows"
@@ -183,12 +184,12 @@ def _are_measured(comparison: Comparison) -> bool:
 def _shortage(comparison: Comparison, policy: GatePolicy, where: str) -> str | None:
     wanted = policy.min_validation_samples
     if comparison.samples < wanted or comparison.samples == 0:
-        samples = _count(comparison.samples, f"{where} sample")
-        return f"there are {samples}, too few to tell: the gate wants at least {max(1, wanted)}"
+        samples = counted(comparison.samples, f"{where} sample")
+        return f"it has {samples}, too few to tell: the gate wants at least {max(1, wanted)}"
     classes = [at for at in range(len(comparison.class_counts)) if at != comparison.ignored]
     rarest = min(classes, key=comparison.class_counts.__getitem__, default=0)
     if comparison.class_counts and comparison.class_counts[rarest] < policy.min_per_class:
-        samples = _count(comparison.class_counts[rarest], f"{where} sample")
+        samples = counted(comparison.class_counts[rarest], f"{where} sample")
         return (
             f"class {rarest} has {samples}, too few to tell: the gate wants at least"
             f" {policy.min_per_class} of each class"
@@ -230,10 +231,6 @@ def _judge(
     if -gain > allowed * (1 + 1e-9):
         return "worse", f"worse by more than the margin of {_number(allowed)}, if within chance"
     return "same", "worse, but within chance"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _number(value: float) -> str:

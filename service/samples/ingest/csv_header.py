@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from service.errors import InvalidInput
 from service.samples.ingest.labels import SENT
-from storage.errors import Problem
+from storage.errors import Problem, counted
 from storage.records.models import Model
 from storage.records.signatures import Signature
 
@@ -99,7 +99,8 @@ def _sample_columns(
         problems = [Problem(f"/query/{name}_column", detail) for detail in missing]
         values = prod(model.signature.target.shape)
         if not problems and len(wanted) not in (1, values):
-            detail = f"{len(wanted)} columns are named, a label of this model is {values} numbers"
+            size = counted(values, "number")
+            detail = f"{len(wanted)} columns are named, a label of this model is {size}"
             problems.append(Problem(f"/query/{name}_column", detail))
         if problems:
             raise wrong_csv(*problems)
@@ -132,7 +133,8 @@ def _features_by_order(model: Model, rest: Mapping[str, int]) -> tuple[str, ...]
         raise wrong_csv(Problem("/1", detail))
     size = prod(inputs[0].shape)
     if len(rest) != size:
-        detail = f"{len(rest)} columns are left for input {inputs[0].name!r}, which takes {size}"
+        left = counted(len(rest), "column")
+        detail = f"{left} left for input {inputs[0].name!r}, which takes {size}"
         advice = f"; {OTHERS}" if len(rest) > size else ""
         raise wrong_csv(Problem("/1", f"{detail}: {list(rest)[:20]}{advice}"))
     return tuple(rest)
@@ -175,7 +177,9 @@ def check_features(
     reserved = sorted({*NAMED} & {*names})
     detail = None
     if len(names) != size:
-        detail = f"{len(names)} names are given, the inputs of a sample are {size} values"
+        detail = (
+            f"{counted(len(names), 'name')} given, a sample's inputs are {counted(size, 'value')}"
+        )
     elif len(set(names)) < size or not all(names):
         detail = "every feature has a name of its own"
     elif reserved:

@@ -20,7 +20,7 @@ from service.samples.ingest.texts import TextReader, reader_of
 from service.samples.ingest.windows import cutter_of, row_signature
 from service.samples.ingest.zip_reader import READ_BACK
 from storage.disk.durable import file_faults
-from storage.errors import Problem
+from storage.errors import Problem, counted
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
 from storage.store import Store
@@ -177,7 +177,9 @@ class _Chunk:
         line, cells = self._rows[position]
         if len(cells) == self._header.count:
             return cells
-        detail = f"line {line} has {len(cells)} columns, the header has {self._header.count}"
+        detail = (
+            f"line {line} has {counted(len(cells), 'column')}, the header has {self._header.count}"
+        )
         problems[position] = [Problem(f"/{line}", detail)]
         return ["0"] * self._header.count
 

@@ -74,11 +74,15 @@ class Faults:
         more = Problem("", f"the list ends here; {self.samples} samples are bad in all")
         return (*self._problems, more)
 
+    def told(self, total: int, things: str) -> str:
+        """How many of all are bad."""
+        return f"{self.samples} of {total} {things} {'is' if self.samples == 1 else 'are'} bad"
+
     def refuse(self, total: int) -> None:
         """Raises InvalidInput if there is any fault; then nothing is stored."""
         if self.samples:
             raise InvalidInput(
-                f"{self.samples} of {total} samples are bad, so none was stored; "
+                f"{self.told(total, 'samples')}, so none was stored; "
                 "?on_error=skip keeps the good ones",
                 problems=self.listed(),
             )

@@ -11,6 +11,7 @@ from service.preprocess import for_model
 from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments, mean_and_std
 from service.samples.ingest import tensors
 from service.training.tasks import TASKS
+from storage.errors import counted
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
@@ -142,8 +143,8 @@ def balance_warnings(store: Store, model: Model) -> Iterator[str]:
     counts, labels = store.sample_stats.balance(model.id)
     if counts.train >= MIN_ROWS and counts.validation < MIN_VALIDATION:
         yield (
-            f"{counts.validation} labelled samples are for validation beside {counts.train} for "
-            "training, too few to compare versions; send some with split validation"
+            f"{counted(counts.validation, 'labelled sample')} for validation beside {counts.train} "
+            "for training: too few to compare versions; send some with split validation"
         )
     target = model.signature.target
     if target.num_classes is None or target.num_classes < 2 or target.shape:

@@ -18,6 +18,7 @@ from service.training.evaluation.inference import InferenceModel
 from service.training.protocol.messages.shared import Measurement
 from service.training.tasks.reconstruction import ANOMALOUS, ScoreThreshold, is_anomalous, scores
 from service.training.tasks.task import PerSample
+from storage.errors import counted
 
 BATCH_SIZE = 64
 
@@ -52,8 +53,8 @@ def calibrate_on(
     warnings: tuple[str, ...] = ()
     if len(normal) < wanted:
         warnings = (
-            f"{len(normal)} normal validation samples are too few for a false_alarm_rate of "
-            f"{rate:g}, which takes {wanted}: alarms will be more frequent",
+            f"{counted(len(normal), 'normal validation sample')}, too few for a false_alarm_rate "
+            f"of {rate:g}, which takes {wanted}: alarms will be more frequent",
         )
     found = calibrate(normal, rate)
     return {} if found is None else asdict(found), warnings

@@ -21,7 +21,7 @@ from service.training.forward.weights import (
     other_precisions,
 )
 from service.training.graph.flow import reads
-from storage.errors import Problem
+from storage.errors import Problem, counted
 
 LAYERS = (*LINEAR, "DeformConv", "GRU", "LSTM", "RNN")
 """Operators that count as a layer; those after one, up to the next, belong to it."""
@@ -142,6 +142,7 @@ def _refuse_other_precisions(graph: Graph, names: Sequence[str] | None = None) -
         name, dtype = next(iter(wrong.items()))
         raise refuse(
             "/model/graph/initializer",
-            f'{len(wrong)} weights are {dtype} ("{name}" is one); training needs float32: '
-            "export the model after model.float(), or train only parameters that lie above them",
+            f'it has {counted(len(wrong), "weight")} of {dtype}, such as "{name}"; '
+            "training needs float32: export the model after model.float(), or train only "
+            "parameters that lie above them",
         )

@@ -44,7 +44,7 @@ def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) 
     tick runs between batches.
     """
     if len(validation) < FEWEST:
-        why = f"not calibrated: {len(validation)} validation samples are fewer than {FEWEST}"
+        why = f"not calibrated: fewer than {FEWEST} validation samples, {len(validation)}"
         return Calibrated(engine, {}, (why,))
     logits, labels = _outputs(engine, validation, tick)
     halves = np.arange(len(labels)) % 2

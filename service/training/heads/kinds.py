@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, get_args
 
-from storage.errors import Problem
+from storage.errors import Problem, counted
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
@@ -111,4 +111,5 @@ def more_neighbours_than(samples: int, head: Any) -> list[Problem]:
     k = head.get("k") if isinstance(head, Mapping) else None
     if k is None or k <= samples:
         return []
-    return [_problem(f"k is {k}, the model has {samples} training samples; take fewer", "/k")]
+    has = counted(samples, "training sample")
+    return [_problem(f"k is {k}, the model has {has}; take fewer", "/k")]

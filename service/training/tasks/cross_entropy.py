@@ -34,6 +34,7 @@ from service.training.tasks.task import (
     likeliest,
     mean_of_known,
 )
+from storage.errors import counted
 from storage.records.signatures import IGNORED, TargetSpec
 
 if TYPE_CHECKING:
@@ -153,8 +154,8 @@ class CrossEntropy(LearningTask):
         if classes is not None and len(classes) != count:
             raise refuse(
                 "/spec/classes",
-                f"{len(classes)} class names, the output has {count} logits; name {count} classes"
-                + (_turned(output) if len(classes) == output[-1] else ""),
+                f"{counted(len(classes), 'class name')}, the output has {counted(count, 'logit')}; "
+                "give a name for each" + (_turned(output) if len(classes) == output[-1] else ""),
             )
         if classes is not None and len(set(classes)) != len(classes):
             twice = next(name for at, name in enumerate(classes) if name in classes[:at])

@@ -27,6 +27,7 @@ from service.training.errors import DeadlinePassed, LossNotFinite, TooFewSamples
 from service.training.protocol.messages.training import LoopState, Train, Updated, UpdateTerms
 from service.training.schedule import Ending
 from service.training.updates.compression import write_update
+from storage.errors import counted
 from storage.readonly.sample_index import count_different
 
 ROUNDING = 1e-6
@@ -124,8 +125,8 @@ def require_enough(terms: UpdateTerms, state: LoopState, seen: int) -> None:
         raise DeadlinePassed("the deadline passed before the first step; nothing was trained")
     if seen < terms.min_samples:
         raise TooFewSamples(
-            f"the update would come from {seen} different samples; the device lets no update leave "
-            f"of fewer than {terms.min_samples} (min_samples)"
+            f"the update would come from {counted(seen, 'different sample')}; the device lets "
+            f"no update leave of fewer than {terms.min_samples} (min_samples)"
         )
 
 

@@ -106,7 +106,7 @@ def test_the_same_round_gives_the_same_update_though_it_was_killed(serve, tmp_pa
         ({"allowed": False}, {}, "not_consented", "nobody has allowed"),
         ({}, {"superlink": "other:1"}, "not_consented", "not in that of other:1"),
         ({"min_samples": 1000}, {}, "too_few_samples", "fewer than 1000"),
-        ({}, {"max_steps": 1, "batch_size": 1}, "too_few_samples", "come from 1 samples"),
+        ({}, {"max_steps": 1, "batch_size": 1}, "too_few_samples", "come from 1 sample of"),
         ({"max_rounds_per_day": 0}, {}, "quota_exceeded", "max_rounds_per_day"),
         ({"epsilon": 1.0}, {}, "privacy_budget_spent", "without noise has no bound"),
     ],

@@ -168,7 +168,7 @@ def test_without_anomalous_samples_versions_are_compared_by_their_error(served: 
     assert made["reason"].startswith("promoted: validation loss went from")
     assert made["metrics"]["auroc"] is None
     (warning,) = (each for each in job["metrics"]["warnings"] if "false_alarm_rate" in each)
-    assert "60 normal validation samples are too few for a false_alarm_rate of 0.01" in warning
+    assert "60 normal validation samples, too few for a false_alarm_rate of 0.01" in warning
 
 
 def test_a_threshold_that_has_drifted_is_told(served: Served, model: str) -> None:

@@ -84,7 +84,7 @@ def test_too_few_samples_leave_it_out_with_the_reason(served: Served) -> None:
     register(served, "few-to-judge", validation=29)
     job = served.train("few-to-judge", epochs=1, calibrate=True)
     assert "calibration" not in job["metrics"]["validation"]
-    assert job["metrics"]["warnings"] == ["not calibrated: 29 validation samples are fewer than 30"]
+    assert job["metrics"]["warnings"] == ["not calibrated: fewer than 30 validation samples, 29"]
 
 
 def test_other_losses_have_nothing_to_calibrate_or_to_balance(served: Served) -> None:

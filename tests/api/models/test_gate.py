@@ -84,7 +84,7 @@ def test_too_few_validation_samples_make_a_version_that_is_not_promoted(served: 
     job = served.train("few", **GOOD)
     made = version(served, "few", job["version"])
     assert made["promoted"] is False
-    assert "there are 0 validation samples, too few to tell" in made["reason"]
+    assert "it has 0 validation samples, too few to tell" in made["reason"]
     assert version(served, "few")["version"] == 1
 
     served.upload("few", **blobs(20, 8, 3, seed=9), split="validation")

@@ -107,7 +107,7 @@ WRONG = {
     "class out of range": ("a,b,c,label\n1,2,3,7\n", "/2", "classes 0 to 1"),
     "split": ("a,b,c,split\n1,2,3,test\n", "/2", "train or validation"),
     "a label of another name": ("a,b,c,species\n1,2,3,cat\n", "/1", "label_column and"),
-    "too few columns": ("a,b\n1,2\n", "/1", "2 columns are left for input 'x', which takes 3"),
+    "too few columns": ("a,b\n1,2\n", "/1", "2 columns left for input 'x', which takes 3"),
     "gap": ("x[0],x[2]\n1,2\n", "/1", "lacks ['x[1]']"),
     "twice": ("a,a,c\n1,2,3\n", "/1", "two columns are named 'a'"),
     "grouped digits": ("a,b,c\n1,1_000,3\n", "/2", "column 2 holds '1_000', which is not a number"),

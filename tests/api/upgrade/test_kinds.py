@@ -132,7 +132,7 @@ def test_a_base_that_cannot_take_stored_samples_is_told_and_sets_none_aside(
     served.train("ids", **QUICK)
     job = upgraded(served, "ids", embedding_model(rows=10))
     assert (job["state"], job["error"]["code"]) == ("failed", "samples_invalid")
-    assert "stored samples do not fit the new base" in job["error"]["detail"]
+    assert "the new base does not fit" in job["error"]["detail"]
     assert shown(served, "ids/samples/stats")["quarantined"] == 0
     base = shown(served, "ids/base")
     assert (base["base"], base["upgrade"]["state"]) == (1, "waiting")

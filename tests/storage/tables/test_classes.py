@@ -65,7 +65,7 @@ def test_other_models_keep_their_labels(
 
 
 def test_samples_keep_their_label_without_leave(store: Store, model: Model) -> None:
-    with pytest.raises(InUse, match="2 samples have this class"):
+    with pytest.raises(InUse, match="is the label of 2 samples"):
         remove_class(store, model, Removal(3))
     assert labels(store, model) == [0, 3, 3, 5, None, 9]
     assert store.models.get(model.name).signature == model.signature

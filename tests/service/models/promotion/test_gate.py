@@ -167,7 +167,7 @@ def test_no_samples_are_too_few_even_where_none_are_asked_for() -> None:
     policy = replace(ACCURACY, min_validation_samples=0)
     decision = decided(Comparison(0, (0, 0), {}, {}), policy)
     assert not decision.promoted
-    assert "there are 0 validation samples, too few to tell" in decision.reason
+    assert "it has 0 validation samples, too few to tell" in decision.reason
 
 
 def test_each_class_may_have_to_be_there() -> None:
@@ -259,7 +259,7 @@ def test_the_reason_tells_both_tests() -> None:
     said = decision.reason.split("; ")
     assert said[0].startswith("not promoted: validation accuracy went from 0.3333 (version 4)")
     assert said[1] == (
-        "base set accuracy went from 0.95 (version 4) to 0.7 on 1000 samples, worse by more than "
+        "base set accuracy went from 0.95 (version 4) to 0.7 on 1,000 samples, worse by more than "
         "the margin of 0.02 (McNemar's exact test: 0 right only now, 250 right only before, "
         "p < 0.001)"
     )

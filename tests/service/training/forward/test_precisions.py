@@ -54,7 +54,7 @@ def test_weights_of_another_precision_above_what_trains_are_refused(
 ) -> None:
     detail = refuse(_mixed(graphs, dtype), trainable=trainable)["/model/graph/initializer"]
 
-    assert "2 weights are float" in detail
+    assert "2 weights of float" in detail
     assert "train only parameters that lie above them" in detail
 
 

@@ -95,6 +95,6 @@ def test_an_update_of_few_samples_or_none_is_not_made():
     terms = UpdateTerms(given="", min_samples=16)
     with pytest.raises(DeadlinePassed, match="before the first step"):
         require_enough(terms, LoopState(), 0)
-    with pytest.raises(TooFewSamples, match=r"come from 1 different samples; .* fewer than 16"):
+    with pytest.raises(TooFewSamples, match=r"come from 1 different sample; .* fewer than 16"):
         require_enough(terms, LoopState(step=1), 1)
     require_enough(terms, LoopState(step=1), 16)
