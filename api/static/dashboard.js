@@ -3739,7 +3739,7 @@ function labellingView(app, model2, listed) {
       "aria-label": `Spans of sample ${known.id}`,
       onkeydown: (event) => add(types[TYPE_KEYS.indexOf(event.key)])
     },
-    h("p", { id: TEXT_ID, class: "spans", tabindex: 0, "aria-label": `Text of sample ${known.id}` }, marked(model2, text3, spans ?? [], (gone) => give((spans ?? []).filter((each2) => each2 !== gone)))),
+    h("p", { id: TEXT_ID, class: "spans", dir: "auto", tabindex: 0, "aria-label": `Text of sample ${known.id}` }, marked(model2, text3, spans ?? [], (gone) => give((spans ?? []).filter((each2) => each2 !== gone)))),
     h(
       "div",
       { class: "toolbar" },
@@ -3838,7 +3838,7 @@ function soundView(app, model2, id) {
 function textView(app, model2, { id, label: label2 }) {
   const known = texts(app, model2.name, id) ?? [];
   const shown2 = known.map((each2) => each2.length > CHARACTERS_SHOWN ? `${each2.slice(0, CHARACTERS_SHOWN)} …` : each2);
-  return h("span", { class: "words", title: shown2.join("\n") }, shown2.map((each2) => h("span", {}, marked(model2, each2, spansOf(model2, label2) ?? []))));
+  return h("span", { class: "words", title: shown2.join("\n") }, shown2.map((each2) => h("span", { dir: "auto" }, marked(model2, each2, spansOf(model2, label2) ?? []))));
 }
 function valuesView(app, model2, id) {
   const inputs = content(app, model2.name, id);
@@ -3899,7 +3899,7 @@ function predictedView(model2, { predictions: [prediction2] }, { text: text3, ph
     return h("figure", { class: "tried", "data-key": "predicted" }, h("figcaption", { class: "quiet" }, caption), photo2 ? boxedView(model2, photo2, shown2, { isNamed: true }) : null);
   }
   if (spans) {
-    const shown2 = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model2, text3 ?? "", spans))];
+    const shown2 = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans", dir: "auto" }, marked(model2, text3 ?? "", spans))];
     return h("figure", { class: "tried", "data-key": "predicted" }, shown2);
   }
   if (Array.isArray(label2)) return arrayView("predicted", label2, target.num_classes);
@@ -5001,6 +5001,7 @@ function search(app, model2) {
     h("span", { class: "quiet" }, "Text"),
     h("input", {
       type: "search",
+      dir: "auto",
       maxlength: 256,
       value: app.route.query.get("text") ?? "",
       onchange: (event) => filterTo(app, model2.name, { text: event.currentTarget.value || null })
@@ -5955,7 +5956,7 @@ function completionField(app, model2) {
       "label",
       { class: "form" },
       h("span", {}, "Text", h("span", { class: "quiet" }, " the model suggests how it goes on; Alt+1 to 3 take a word")),
-      h("textarea", { id: FIELD, rows: 4, onkeydown: press3, oninput: type }, typed2.text)
+      h("textarea", { id: FIELD, rows: 4, dir: "auto", onkeydown: press3, oninput: type }, typed2.text)
     ),
     h(
       "ul",
@@ -6060,7 +6061,7 @@ function textField(app, model2, trial) {
     const given = new FormData(event.currentTarget);
     void predict(app, model2, trial, new Blob([JSON.stringify(Object.fromEntries(given))], { type: JSON_TYPE }), String(given.get("text")));
   };
-  const field3 = (name, title) => h("label", { class: "form", "data-key": name }, h("span", {}, title), h("textarea", { name, rows: 3 }));
+  const field3 = (name, title) => h("label", { class: "form", "data-key": name }, h("span", {}, title), h("textarea", { name, rows: 3, dir: "auto" }));
   return h(
     "form",
     { class: "form", onsubmit: send2, novalidate: true },

@@ -12,7 +12,7 @@ from browser import SERIOUS, Tab
 from support import Served
 from texts import classifier, tokenizer
 
-TEXTS = ["The train was late again", "See you at eight", "Verspätet: <b>Straße</b> gesperrt"]
+TEXTS = ["The train was late again", "נתראה ב-8!", "Verspätet: <b>Straße</b> gesperrt"]
 OPTIONS = "[role=option]"
 
 
@@ -44,6 +44,8 @@ def test_texts_are_added_shown_and_found(
     page.get_by_text("this model takes .txt, .csv, .json and .jsonl files").wait_for()
     for text in TEXTS:
         page.locator(OPTIONS).filter(has_text=text).wait_for()
+    direction = "it => getComputedStyle(it).direction"
+    assert [page.get_by_text(text).evaluate(direction) for text in TEXTS] == ["ltr", "rtl", "ltr"]
     page.evaluate(axe)
     assert page.evaluate(SERIOUS) == []
 

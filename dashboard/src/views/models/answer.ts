@@ -70,7 +70,7 @@ export function predictedView(model: Model, { predictions: [prediction] }: Answe
     return h("figure", { class: "tried", "data-key": "predicted" }, h("figcaption", { class: "quiet" }, caption), photo ? boxedView(model, photo, shown, { isNamed: true }) : null);
   }
   if (spans) {
-    const shown = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans" }, marked(model, text ?? "", spans))];
+    const shown = [h("figcaption", { class: "quiet" }, spans.length > 0 ? "predicted" : "no spans predicted"), h("p", { class: "spans", dir: "auto" }, marked(model, text ?? "", spans))];
     return h("figure", { class: "tried", "data-key": "predicted" }, shown);
   }
   if (Array.isArray(label)) return arrayView("predicted", label, target.num_classes);

@@ -50,7 +50,7 @@ export function completionField(app: App, model: Model): HTMLElement {
       "label",
       { class: "form" },
       h("span", {}, "Text", h("span", { class: "quiet" }, " the model suggests how it goes on; Alt+1 to 3 take a word")),
-      h("textarea", { id: FIELD, rows: 4, onkeydown: press, oninput: type }, typed.text),
+      h("textarea", { id: FIELD, rows: 4, dir: "auto", onkeydown: press, oninput: type }, typed.text),
     ),
     h(
       "ul",

@@ -74,7 +74,7 @@ function textField(app: App, model: Model, trial: Trial): HTMLElement {
     void predict(app, model, trial, new Blob([JSON.stringify(Object.fromEntries(given))], { type: JSON_TYPE }), String(given.get("text")));
   };
   const field = (name: string, title: string): HTMLElement =>
-    h("label", { class: "form", "data-key": name }, h("span", {}, title), h("textarea", { name, rows: 3 }));
+    h("label", { class: "form", "data-key": name }, h("span", {}, title), h("textarea", { name, rows: 3, dir: "auto" }));
   return h(
     "form",
     { class: "form", onsubmit: send, novalidate: true },

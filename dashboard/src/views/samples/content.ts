@@ -94,7 +94,7 @@ function soundView(app: App, model: Model, id: number): Child {
 function textView(app: App, model: Model, { id, label }: Shown): HTMLElement {
   const known = texts(app, model.name, id) ?? [];
   const shown = known.map((each) => (each.length > CHARACTERS_SHOWN ? `${each.slice(0, CHARACTERS_SHOWN)} …` : each));
-  return h("span", { class: "words", title: shown.join("\n") }, shown.map((each) => h("span", {}, marked(model, each, spansOf(model, label) ?? []))));
+  return h("span", { class: "words", title: shown.join("\n") }, shown.map((each) => h("span", { dir: "auto" }, marked(model, each, spansOf(model, label) ?? []))));
 }
 
 function valuesView(app: App, model: Model, id: number): Child {

@@ -98,6 +98,7 @@ function search(app: App, model: Model): HTMLElement {
     h("span", { class: "quiet" }, "Text"),
     h("input", {
       type: "search",
+      dir: "auto",
       maxlength: 256,
       value: app.route.query.get("text") ?? "",
       onchange: (event: Event) => filterTo(app, model.name, { text: (event.currentTarget as HTMLInputElement).value || null }),

@@ -80,7 +80,7 @@ export function labellingView(app: App, model: Model, listed: Listed | null | un
       "aria-label": `Spans of sample ${known.id}`,
       onkeydown: (event: KeyboardEvent) => add(types[TYPE_KEYS.indexOf(event.key)]),
     },
-    h("p", { id: TEXT_ID, class: "spans", tabindex: 0, "aria-label": `Text of sample ${known.id}` }, marked(model, text, spans ?? [], (gone) => give((spans ?? []).filter((each) => each !== gone)))),
+    h("p", { id: TEXT_ID, class: "spans", dir: "auto", tabindex: 0, "aria-label": `Text of sample ${known.id}` }, marked(model, text, spans ?? [], (gone) => give((spans ?? []).filter((each) => each !== gone)))),
     h(
       "div",
       { class: "toolbar" },
