@@ -2942,7 +2942,7 @@ function conditionRow({ name, title, value, note: note2, limit: limit2, isBlocki
 
 // src/views/parts/frame.ts
 var HEIGHT2 = 240;
-var MARGIN = { top: 22, right: 16, bottom: 28, left: 52 };
+var MARGIN = { top: 22, right: 16, bottom: 28, left: 60 };
 var LOG_FROM = 50;
 var EDGE2 = 30;
 function frameOf(width, dots, { name, most, xName, first, show }) {

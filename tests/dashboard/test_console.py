@@ -24,6 +24,15 @@ PLACES = (
     "/system/events",
     "/system/audit",
 )
+WIDEST_SHARE_BEGINS = """
+it => {
+  const texts = [...it.querySelectorAll("text")];
+  const share = texts.find(({ textContent }) => textContent.endsWith("%"));
+  share.textContent = "100.0 %";
+  return share.getBBox().x;
+}
+"""
+"""Where, in the chart's own pixels."""
 AS_DRAWN = "it => Math.abs(it.getBoundingClientRect().width - it.getAttribute('width')) < 1"
 WIDEST = "() => document.documentElement.scrollWidth"
 
@@ -152,6 +161,7 @@ def test_the_metric_of_each_version_is_drawn_with_its_axes(
     shares = [text for text in texts if text.endswith(" %")]
     assert len(shares) >= 3
     assert [text for text in texts if text not in shares] == ["1", "2", "3", "accuracy", "version"]
+    assert chart.evaluate(WIDEST_SHARE_BEGINS) >= 0
     heights = [float(each.get_attribute("cy")) for each in chart.locator("circle").all()]
     best = max(first, second, third)
     assert heights.index(min(heights)) == [first, second, third].index(best)

@@ -5,7 +5,7 @@ import { count } from "../../page/format";
 import { type Dot, linear, logarithmic, powers, type Range, ticks } from "../../page/scale";
 
 export const HEIGHT = 240;
-export const MARGIN = { top: 22, right: 16, bottom: 28, left: 52 };
+export const MARGIN = { top: 22, right: 16, bottom: 28, left: 60 };
 /** A larger ratio of maximum to minimum is drawn on a logarithmic scale. */
 const LOG_FROM = 50;
 /** A number under the axis this near to the edge would be cut off. */
