@@ -7336,6 +7336,8 @@ var Session = class {
   #isDue = false;
   #isPressed = false;
   #shown = "";
+  /** A control that had the focus when an action disabled it. */
+  #left = null;
   constructor(token) {
     this.#app = new App(new Api(token), () => this.#draw());
   }
@@ -7395,12 +7397,22 @@ var Session = class {
       pageView(this.#app, () => this.#forget())
     );
     const asked = this.#app.dialog?.() ?? null;
+    const focused = document.activeElement;
     patch(root, page);
     paint(root);
     resources.endDraw();
     document.title = titleOf(route);
     this.#showDialog(asked);
+    this.#giveFocusBack(focused);
     this.#arrive();
+  }
+  /** A browser takes the focus from a control that is disabled, and does not give it back once it is enabled. */
+  #giveFocusBack(focused) {
+    if (focused !== document.body) this.#left = focused?.matches(":disabled") ? focused : null;
+    else if (this.#left?.matches(":enabled")) {
+      this.#left.focus({ preventScroll: true });
+      this.#left = null;
+    }
   }
   #showDialog(asked) {
     if (asked === null) {

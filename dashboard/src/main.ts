@@ -84,6 +84,8 @@ class Session {
   #isDue = false;
   #isPressed = false;
   #shown = "";
+  /** A control that had the focus when an action disabled it. */
+  #left: HTMLElement | null = null;
 
   constructor(token: string) {
     this.#app = new App(new Api(token), () => this.#draw());
@@ -153,12 +155,23 @@ class Session {
       pageView(this.#app, () => this.#forget()),
     );
     const asked = this.#app.dialog?.() ?? null;
+    const focused = document.activeElement as HTMLElement | null;
     patch(root, page);
     paint(root);
     resources.endDraw();
     document.title = titleOf(route);
     this.#showDialog(asked);
+    this.#giveFocusBack(focused);
     this.#arrive();
+  }
+
+  /** A browser takes the focus from a control that is disabled, and does not give it back once it is enabled. */
+  #giveFocusBack(focused: HTMLElement | null): void {
+    if (focused !== document.body) this.#left = focused?.matches(":disabled") ? focused : null;
+    else if (this.#left?.matches(":enabled")) {
+      this.#left.focus({ preventScroll: true });
+      this.#left = null;
+    }
   }
 
   #showDialog(asked: HTMLElement | null): void {

@@ -125,8 +125,11 @@ def test_samples_are_labelled_by_keys_and_taken_back(
     page.get_by_role("button", name="2 bright").click()
     page.get_by_text("6 samples labelled.").wait_for()
     assert labels(served, album) == [1] * 6
-    page.get_by_role("button", name="U Undo").click()
+    undo = page.get_by_role("button", name="U Undo", disabled=False)
+    undo.focus()
+    page.keyboard.press("Enter")
     page.get_by_role("option", name=f"Sample {ids[0]}, dark").wait_for()
+    undo.and_(page.locator(":focus")).wait_for()
 
 
 def test_labels_that_the_daemon_does_not_answer_to_are_told_and_sent_again(
