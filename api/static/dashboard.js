@@ -704,17 +704,20 @@ function visible() {
   });
 }
 var Watchdog = class {
-  constructor(milliseconds, controller) {
+  constructor(milliseconds, controller, first) {
     this.milliseconds = milliseconds;
     this.controller = controller;
-    this.alive();
+    this.#wait(first);
   }
   milliseconds;
   controller;
   #timer;
   alive() {
     this.stop();
-    this.#timer = setTimeout(() => this.controller.abort(), this.milliseconds);
+    this.#wait(this.milliseconds);
+  }
+  #wait(milliseconds) {
+    this.#timer = setTimeout(() => this.controller.abort(new DOMException("no sign of life", "TimeoutError")), milliseconds);
   }
   stop() {
     clearTimeout(this.#timer);
@@ -724,6 +727,7 @@ var Watchdog = class {
 // src/app/live.ts
 var POLL_MS = 2e3;
 var FIRST_RETRY_MS = 300;
+var FIRST_RETRY_TIMEOUT_MS = 5e3;
 var RETRY_MS = 1e3;
 var SLOWEST_RETRY_MS = 5e3;
 var SILENCE_MS = 6e4;
@@ -758,7 +762,7 @@ var Live = class {
     const hide = () => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
     const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs", "/v1/audit"]), LOOK_AGAIN_MS);
-    const watchdog = new Watchdog(SILENCE_MS, controller);
+    const watchdog = new Watchdog(SILENCE_MS, controller, this.#failures === 1 ? FIRST_RETRY_TIMEOUT_MS : TIMEOUT_MS);
     try {
       const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
       const [stream, failed] = await this.#begin(api.stream("/v1/events", headers, signal));

@@ -185,3 +185,24 @@ def test_without_events_the_page_asks_again(tab: Callable[..., Tab], served: Ser
 
     one.page.get_by_role("link", name="polled").wait_for()
     one.forgive("404")
+
+
+def test_a_daemon_that_takes_connections_and_says_nothing_counts_as_lost(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    one = tab(served)
+    asked: list[Any] = []
+
+    def refuse_once_then_say_nothing(route: Any) -> None:
+        asked.append(route)
+        if len(asked) == 1:
+            route.abort()
+
+    one.page.route("**/v1/events", refuse_once_then_say_nothing)
+    one.page.goto(f"{served.url}/dashboard/models")
+    one.give(served.token)
+
+    one.page.locator(".connection.lost").wait_for(timeout=40_000)
+    one.page.unroute_all()
+    one.page.locator(".connection.live").wait_for()
+    one.forgive("ERR_FAILED")

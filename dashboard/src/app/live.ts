@@ -1,6 +1,6 @@
 /** Keeps the page up to date: follows the daemon's events, and reconnects. */
 
-import { Refused, Unreachable } from "../daemon/api";
+import { Refused, TIMEOUT_MS, Unreachable } from "../daemon/api";
 import type { App } from "./app";
 import { EventParser, type Frame, readEvents } from "../daemon/events";
 import { applyProgress, EVERYTHING, parse, staleAfter } from "./happenings";
@@ -9,6 +9,8 @@ import { pause, visible, Watchdog } from "../daemon/waiting";
 const POLL_MS = 2_000;
 /** The daemon counts as lost if it does not answer this retry, at most 0.7 s after it went. */
 const FIRST_RETRY_MS = 300;
+/** One that is frozen takes connections, and says nothing. */
+const FIRST_RETRY_TIMEOUT_MS = 5_000;
 const RETRY_MS = 1_000;
 const SLOWEST_RETRY_MS = 5_000;
 /** The daemon sends a heartbeat at least every 15 s by default. */
@@ -48,7 +50,7 @@ export class Live {
     const hide = (): void => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
     const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs", "/v1/audit"]), LOOK_AGAIN_MS);
-    const watchdog = new Watchdog(SILENCE_MS, controller);
+    const watchdog = new Watchdog(SILENCE_MS, controller, this.#failures === 1 ? FIRST_RETRY_TIMEOUT_MS : TIMEOUT_MS);
     try {
       const headers: Record<string, string> = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
       const [stream, failed] = await this.#begin(api.stream("/v1/events", headers, signal));

@@ -2,7 +2,8 @@
 
 import type { Fault, Page } from "./types";
 
-const TIMEOUT_MS = 15_000;
+/** Of an answer that the daemon does not have to work on. */
+export const TIMEOUT_MS = 15_000;
 
 /** Nobody answers, or the daemon is starting or stopping: try again later. */
 export class Unreachable extends Error {}

@@ -30,20 +30,25 @@ export function visible(): Promise<void> {
   });
 }
 
-/** Aborts a controller after a time without a sign of life. */
+/** Aborts a controller after a time without a sign of life. first: until there is one at all. */
 export class Watchdog {
   #timer: ReturnType<typeof setTimeout> | undefined;
 
   constructor(
     private readonly milliseconds: number,
     private readonly controller: AbortController,
+    first: number,
   ) {
-    this.alive();
+    this.#wait(first);
   }
 
   alive(): void {
     this.stop();
-    this.#timer = setTimeout(() => this.controller.abort(), this.milliseconds);
+    this.#wait(this.milliseconds);
+  }
+
+  #wait(milliseconds: number): void {
+    this.#timer = setTimeout(() => this.controller.abort(new DOMException("no sign of life", "TimeoutError")), milliseconds);
   }
 
   stop(): void {
