@@ -7,30 +7,16 @@ import logging
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
 from typing import Any
-
-from msgspec import Struct
 
 from service.logs import event
 from storage.database.codec import utc_now
-from storage.database.transaction import Event
+from storage.database.transaction import Happening, TransientEvent
 from storage.store import Store
 
 logger = logging.getLogger(__name__)
 
 
-class TransientEvent(Struct, frozen=True):
-    """Something that is told once and not stored: it has no id, and nobody can ask for it again."""
-
-    type: str
-    model: str | None
-    data: dict[str, Any]
-    created_at: datetime
-    id: None = None
-
-
-Happening = Event | TransientEvent
 REPLAYED_AT_ONCE = 500
 LOST = "events.lost"
 Announce = Callable[[str, str | None, dict[str, Any]], None]

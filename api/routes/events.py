@@ -19,8 +19,9 @@ from api.schemas.base import EventBody, Page
 from api.waiting import client_of
 from service.access.principal import Scope
 from service.daemon import Daemon
-from service.events import LOST, Happening, Reader, replay
+from service.events import LOST, Reader, replay
 from storage.database.codec import dump
+from storage.database.transaction import Happening
 
 router = APIRouter(prefix="/v1", tags=["events"], route_class=ScopedRoute)
 

@@ -641,41 +641,6 @@ async function readEvents(body, parser, onEvent, onBytes) {
   }
 }
 
-// src/app/happenings.ts
-var EVERYTHING = ["/v1/"];
-function staleAfter(happened) {
-  const [family] = happened.type.split(".");
-  if (family === "job") return ["/v1/jobs", "/v1/device"];
-  if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
-  if (family === "storage") return ["/v1/verification", "/readyz"];
-  if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
-  if (family === "checkpoint") return [modelPath(happened.model, "/checkpoints")];
-  const changed2 = ["/v1/models?", modelPath(happened.model), ...family === "model" ? ["/v1/drifts"] : []];
-  return happened.type === "model.deleted" ? [...changed2, "/v1/jobs"] : changed2;
-}
-function applyProgress(resources, data) {
-  const id = data.job_id;
-  let isKnown = false;
-  const take2 = (job2) => {
-    if (job2.id !== id) return;
-    isKnown = true;
-    for (const name of Object.keys(job2.progress)) {
-      const value = data[name];
-      if (typeof value === "number" || value === null) Object.assign(job2.progress, { [name]: value });
-    }
-    if (typeof data.train_loss === "number") job2.metrics.train_loss = data.train_loss;
-  };
-  resources.update("/v1/jobs?state=running", (jobs2) => jobs2.forEach(take2));
-  resources.update(`/v1/jobs/${String(id)}`, take2);
-  return isKnown;
-}
-function parse(data) {
-  const told5 = JSON.parse(data);
-  if (typeof told5 !== "object" || told5 === null || !("type" in told5)) return null;
-  const { type, model: model2, data: fields2 } = told5;
-  return { type: String(type), model: model2 ?? null, data: fields2 ?? {} };
-}
-
 // src/daemon/waiting.ts
 function pause(milliseconds, signal) {
   return new Promise((resolve) => {
@@ -721,126 +686,6 @@ var Watchdog = class {
   }
   stop() {
     clearTimeout(this.#timer);
-  }
-};
-
-// src/app/live.ts
-var POLL_MS = 2e3;
-var FIRST_RETRY_MS = 300;
-var FIRST_RETRY_TIMEOUT_MS = 5e3;
-var RETRY_MS = 1e3;
-var SLOWEST_RETRY_MS = 5e3;
-var SILENCE_MS = 6e4;
-var LOOK_AGAIN_MS = 1e4;
-var Live = class {
-  constructor(app) {
-    this.app = app;
-  }
-  app;
-  #lastId = "";
-  #failures = 0;
-  #isFirst = true;
-  /** Until the token is refused; rejects with that refusal. A hidden page asks nothing. */
-  async run() {
-    for (; ; ) {
-      await visible();
-      try {
-        await this.#connected();
-      } catch (error) {
-        if (error instanceof Refused && error.status === 401) throw error;
-        this.#lose(error);
-        const later = Math.min(RETRY_MS * (this.#failures - 1), SLOWEST_RETRY_MS);
-        await pause(this.#failures === 1 ? FIRST_RETRY_MS : later);
-      }
-    }
-  }
-  /** Returns when the page is hidden. Rejects when the connection is lost. */
-  async #connected() {
-    const controller = new AbortController();
-    const { signal } = controller;
-    const { resources, api } = this.app;
-    const hide = () => controller.abort();
-    document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs", "/v1/audit"]), LOOK_AGAIN_MS);
-    const watchdog = new Watchdog(SILENCE_MS, controller, this.#failures === 1 ? FIRST_RETRY_TIMEOUT_MS : TIMEOUT_MS);
-    try {
-      const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
-      const [stream, failed] = await this.#begin(api.stream("/v1/events", headers, signal));
-      const told5 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
-      await Promise.race([told5, failed]);
-    } catch (error) {
-      if (!(signal.aborted && document.hidden)) throw error;
-    } finally {
-      document.removeEventListener("visibilitychange", hide);
-      clearInterval(again);
-      watchdog.stop();
-      resources.close();
-      controller.abort();
-    }
-  }
-  /**
-   * The events, and a promise that rejects when the page cannot be loaded. A page that is new does
-   * not wait for the events before it asks for what it shows: of that it asks again, since
-   * something may have happened in between. Otherwise nobody is asked until the daemon answers.
-   */
-  async #begin(asked) {
-    const { resources } = this.app;
-    let fail = () => void 0;
-    const failed = new Promise((_, reject) => fail = reject);
-    const early = this.#isFirst ? resources.open(fail) : null;
-    this.#isFirst = false;
-    const stream = await Promise.race([asked, failed]);
-    if (early !== null) resources.mark(EVERYTHING);
-    void (early ?? resources.open(fail)).then((isSo) => {
-      if (isSo) this.#connect(stream === null ? "polling" : "live");
-    });
-    return [stream, failed];
-  }
-  async #follow(stream, watchdog) {
-    const parser = new EventParser(this.#lastId);
-    const onEvent = (frame) => this.#take(frame);
-    try {
-      await readEvents(stream, parser, onEvent, () => watchdog.alive());
-    } catch (error) {
-      throw new Unreachable("the events broke off", { cause: error });
-    } finally {
-      this.#lastId = parser.lastId;
-    }
-    throw new Unreachable("the daemon ended the events");
-  }
-  async #poll(signal, watchdog) {
-    while (!signal.aborted) {
-      await pause(POLL_MS, signal);
-      watchdog.alive();
-      this.app.resources.mark(EVERYTHING);
-    }
-  }
-  #take(frame) {
-    const happened = parse(frame.data);
-    if (happened === null) return;
-    const { resources } = this.app;
-    if (happened.type === "job.progress" && applyProgress(resources, happened.data)) {
-      resources.mark([`/v1/jobs/${String(happened.data.job_id)}/metrics`]);
-      this.app.draw();
-    } else {
-      resources.mark([...staleAfter(happened), "/v1/events"]);
-    }
-  }
-  #connect(connection) {
-    const { state, draw } = this.app;
-    this.#failures = 0;
-    state.connection = connection;
-    state.lostSince = null;
-    draw();
-  }
-  /** The daemon may only be restarting: it counts as lost when it does not answer again. */
-  #lose(error) {
-    const { state, draw } = this.app;
-    console.info("honed: the connection is lost;", error);
-    this.#failures += 1;
-    state.lostSince ??= /* @__PURE__ */ new Date();
-    state.connection = this.#failures > 1 ? "lost" : "connecting";
-    draw();
   }
 };
 
@@ -1263,7 +1108,7 @@ var LEAST_SAMPLES = 50;
 var LABEL_NUMBERS = 2e5;
 var AT_ONCE = 4;
 function workOf(app, name) {
-  const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], unsaved: /* @__PURE__ */ new Map(), last: Promise.resolve(), pages: 1 });
+  const begin2 = () => ({ active: null, selected: /* @__PURE__ */ new Set(), undo: [], unsaved: /* @__PURE__ */ new Map(), changed: /* @__PURE__ */ new Set(), last: Promise.resolve(), pages: 1 });
   return app.draft(`samples:${name}`, begin2);
 }
 function canShow(model2, show) {
@@ -1358,6 +1203,8 @@ function filterTo(app, name, change3) {
 
 // src/app/labelling.ts
 var LATER = /* @__PURE__ */ new Set([401, 429]);
+var GATHER_MS = 500;
+var MOST_READ = 20;
 async function label(app, model2, ids, value, before) {
   const { unsaved } = workOf(app, model2.name);
   await store(app, model2, ids.map((id) => ({ id, label: added(unsaved.get(id)?.label, value), before })));
@@ -1397,12 +1244,31 @@ async function undo(app, model2) {
     if (step2.length > 0) await relabel(app, model2, path, step2);
   });
 }
+function countsOf(name) {
+  return ["/v1/models?", modelPath(name, "/samples/stats")];
+}
+async function takeOver(app, name, id) {
+  const { unsaved, changed: changed2 } = workOf(app, name);
+  const isShown = app.route.parts.slice(0, 3).join("/") === `models/${name}/samples`;
+  if (!isShown || unsaved.has(id) || changed2.add(id).size > 1) return;
+  await pause(GATHER_MS);
+  const path = listPath(app, name);
+  const listed = app.resources.peek(path)?.items.filter((sample2) => changed2.has(sample2.id)) ?? [];
+  changed2.clear();
+  const load = async (sample2) => {
+    const { label: value, split } = await app.api.get(modelPath(name, `/samples/${sample2.id}`));
+    app.resources.forget(maskPath(name, sample2.id));
+    Object.assign(sample2, { label: value, split });
+  };
+  const isRead = listed.length <= MOST_READ && await each(listed, load).then(() => true, () => false);
+  if (isRead) app.draw();
+  else app.resources.mark([path]);
+}
 async function relabel(app, model2, path, changes) {
   const { unsaved } = workOf(app, model2.name);
-  const stale2 = ["/v1/models?", modelPath(model2.name, "/samples/stats")];
   const known = (id) => app.resources.peek(path)?.items.find((sample2) => sample2.id === id);
   const stored = [];
-  await app.act(`label:${model2.name}`, stale2, async () => {
+  await app.act(`label:${model2.name}`, countsOf(model2.name), async () => {
     await each(changes, async (change3) => {
       const { id, label: value, before = known(id)?.label ?? null } = change3;
       const forget2 = () => unsaved.get(id) === change3 && unsaved.delete(id);
@@ -1419,6 +1285,165 @@ async function relabel(app, model2, path, changes) {
   });
   return stored;
 }
+
+// src/app/happenings.ts
+var EVERYTHING = ["/v1/"];
+function staleAfter(happened) {
+  const [family] = happened.type.split(".");
+  if (family === "job") return ["/v1/jobs", "/v1/device"];
+  if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
+  if (family === "storage") return ["/v1/verification", "/readyz"];
+  if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
+  if (family === "checkpoint") return [modelPath(happened.model, "/checkpoints")];
+  const changed2 = ["/v1/models?", modelPath(happened.model), ...family === "model" ? ["/v1/drifts"] : []];
+  return happened.type === "model.deleted" ? [...changed2, "/v1/jobs"] : changed2;
+}
+function applyProgress(resources, data) {
+  const id = data.job_id;
+  let isKnown = false;
+  const take2 = (job2) => {
+    if (job2.id !== id) return;
+    isKnown = true;
+    for (const name of Object.keys(job2.progress)) {
+      const value = data[name];
+      if (typeof value === "number" || value === null) Object.assign(job2.progress, { [name]: value });
+    }
+    if (typeof data.train_loss === "number") job2.metrics.train_loss = data.train_loss;
+  };
+  resources.update("/v1/jobs?state=running", (jobs2) => jobs2.forEach(take2));
+  resources.update(`/v1/jobs/${String(id)}`, take2);
+  return isKnown;
+}
+function parse(data) {
+  const told5 = JSON.parse(data);
+  if (typeof told5 !== "object" || told5 === null || !("type" in told5)) return null;
+  const { type, model: model2, data: fields2 } = told5;
+  return { type: String(type), model: model2 ?? null, data: fields2 ?? {} };
+}
+
+// src/app/live.ts
+var POLL_MS = 2e3;
+var FIRST_RETRY_MS = 300;
+var FIRST_RETRY_TIMEOUT_MS = 5e3;
+var RETRY_MS = 1e3;
+var SLOWEST_RETRY_MS = 5e3;
+var SILENCE_MS = 6e4;
+var LOOK_AGAIN_MS = 1e4;
+var Live = class {
+  constructor(app) {
+    this.app = app;
+  }
+  app;
+  #lastId = "";
+  #failures = 0;
+  #isFirst = true;
+  /** Until the token is refused; rejects with that refusal. A hidden page asks nothing. */
+  async run() {
+    for (; ; ) {
+      await visible();
+      try {
+        await this.#connected();
+      } catch (error) {
+        if (error instanceof Refused && error.status === 401) throw error;
+        this.#lose(error);
+        const later = Math.min(RETRY_MS * (this.#failures - 1), SLOWEST_RETRY_MS);
+        await pause(this.#failures === 1 ? FIRST_RETRY_MS : later);
+      }
+    }
+  }
+  /** Returns when the page is hidden. Rejects when the connection is lost. */
+  async #connected() {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const { resources, api } = this.app;
+    const hide = () => controller.abort();
+    document.addEventListener("visibilitychange", hide, { once: true });
+    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs", "/v1/audit"]), LOOK_AGAIN_MS);
+    const watchdog = new Watchdog(SILENCE_MS, controller, this.#failures === 1 ? FIRST_RETRY_TIMEOUT_MS : TIMEOUT_MS);
+    try {
+      const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
+      const [stream, failed] = await this.#begin(api.stream("/v1/events", headers, signal));
+      const told5 = stream === null ? this.#poll(signal, watchdog) : this.#follow(stream, watchdog);
+      await Promise.race([told5, failed]);
+    } catch (error) {
+      if (!(signal.aborted && document.hidden)) throw error;
+    } finally {
+      document.removeEventListener("visibilitychange", hide);
+      clearInterval(again);
+      watchdog.stop();
+      resources.close();
+      controller.abort();
+    }
+  }
+  /**
+   * The events, and a promise that rejects when the page cannot be loaded. A page that is new does
+   * not wait for the events before it asks for what it shows: of that it asks again, since
+   * something may have happened in between. Otherwise nobody is asked until the daemon answers.
+   */
+  async #begin(asked) {
+    const { resources } = this.app;
+    let fail = () => void 0;
+    const failed = new Promise((_, reject) => fail = reject);
+    const early = this.#isFirst ? resources.open(fail) : null;
+    this.#isFirst = false;
+    const stream = await Promise.race([asked, failed]);
+    if (early !== null) resources.mark(EVERYTHING);
+    void (early ?? resources.open(fail)).then((isSo) => {
+      if (isSo) this.#connect(stream === null ? "polling" : "live");
+    });
+    return [stream, failed];
+  }
+  async #follow(stream, watchdog) {
+    const parser = new EventParser(this.#lastId);
+    const onEvent = (frame) => this.#take(frame);
+    try {
+      await readEvents(stream, parser, onEvent, () => watchdog.alive());
+    } catch (error) {
+      throw new Unreachable("the events broke off", { cause: error });
+    } finally {
+      this.#lastId = parser.lastId;
+    }
+    throw new Unreachable("the daemon ended the events");
+  }
+  async #poll(signal, watchdog) {
+    while (!signal.aborted) {
+      await pause(POLL_MS, signal);
+      watchdog.alive();
+      this.app.resources.mark(EVERYTHING);
+    }
+  }
+  #take(frame) {
+    const happened = parse(frame.data);
+    if (happened === null) return;
+    const { resources } = this.app;
+    if (happened.type === "job.progress" && applyProgress(resources, happened.data)) {
+      resources.mark([`/v1/jobs/${String(happened.data.job_id)}/metrics`]);
+      this.app.draw();
+    } else if (happened.type === "samples.changed" && happened.model !== null) {
+      const id = Number(happened.data.id);
+      resources.mark([...countsOf(happened.model), modelPath(happened.model, `/samples/${id}`)]);
+      void takeOver(this.app, happened.model, id);
+    } else {
+      resources.mark([...staleAfter(happened), "/v1/events"]);
+    }
+  }
+  #connect(connection) {
+    const { state, draw } = this.app;
+    this.#failures = 0;
+    state.connection = connection;
+    state.lostSince = null;
+    draw();
+  }
+  /** The daemon may only be restarting: it counts as lost when it does not answer again. */
+  #lose(error) {
+    const { state, draw } = this.app;
+    console.info("honed: the connection is lost;", error);
+    this.#failures += 1;
+    state.lostSince ??= /* @__PURE__ */ new Date();
+    state.connection = this.#failures > 1 ? "lost" : "connecting";
+    draw();
+  }
+};
 
 // src/app/registration.ts
 var NAME = "add-model";
@@ -5179,14 +5204,14 @@ function askDrop(app, model2) {
 }
 
 // src/views/models/classes.ts
-var MOST_READ = 1e3;
+var MOST_READ2 = 1e3;
 var ROWS_SHOWN = 50;
 var UNTIL = "Existing versions keep it, and apps get it until a job has trained. The indices of later classes go down by one.";
 function classesView3(app, model2) {
   const { name, loss, target } = model2;
   if (!taskOf(loss)?.hasClasses || target.num_classes === null) return null;
   if (target.classes === null) return section("Classes", { id: "classes" }, namesForm(app, model2));
-  const known = app.resources.read(withQuery(modelPath(name, "/classes"), { limit: MOST_READ }));
+  const known = app.resources.read(withQuery(modelPath(name, "/classes"), { limit: MOST_READ2 }));
   return section("Classes", { id: "classes" }, known ? classList(app, model2, known) : loading(), addForm(app, model2));
 }
 function namesForm(app, model2) {
@@ -5231,7 +5256,7 @@ function classList(app, model2, { items, next }) {
   return [
     items.length > ROWS_SHOWN && h("input", { type: "search", "aria-label": "Find a class", placeholder: "Find a class", "data-key": "find", oninput: search2 }),
     h("ul", { class: "rows", "data-key": "list" }, fits.slice(0, ROWS_SHOWN).map((each2) => classItem(app, model2, each2))),
-    left > 0 && h("p", { class: "quiet", "data-key": "left" }, `${count(left)} more${next === null ? "" : ` of the first ${count(MOST_READ)}`}`)
+    left > 0 && h("p", { class: "quiet", "data-key": "left" }, `${count(left)} more${next === null ? "" : ` of the first ${count(MOST_READ2)}`}`)
   ];
 }
 function classItem(app, model2, known) {

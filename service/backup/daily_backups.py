@@ -9,10 +9,11 @@ from datetime import datetime, timedelta
 
 from service import allocator
 from service.background import BackgroundTasks
-from service.events import Feed, Happening
+from service.events import Feed
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from storage.database.codec import utc_now
+from storage.database.transaction import Happening
 from storage.errors import DatabaseDamaged, HoneError
 from storage.store import Store
 

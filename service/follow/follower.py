@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from service.background import BackgroundTasks
 from service.device.linux.network import Network
 from service.errors import NotReady
-from service.events import Feed, Happening
+from service.events import Feed
 from service.models.upgrade.upgrades import Upgrades
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children
 from service.settings import Settings
 from storage.database.codec import utc_now
+from storage.database.transaction import Happening
 from storage.disk.durable import file_faults
 from storage.records.follows import Follow
 from storage.records.jobs import Blocker

@@ -27,7 +27,7 @@ from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Observation
 from service.processes.children import Children
 from service.settings import Settings
-from storage.database.transaction import Event
+from storage.database.transaction import Happening
 from storage.errors import Busy, NotFound, StateConflict, StorageFull
 from storage.records.jobs import Blocker, Job, JobState, LogLine
 from storage.store import Store
@@ -79,7 +79,7 @@ class Scheduler:
         """Resume interrupted jobs, then serve the queue until `stop`."""
         loop = asyncio.get_running_loop()
 
-        def on_event(happened: Event) -> None:
+        def on_event(happened: Happening) -> None:
             if happened.type.startswith("job."):
                 loop.call_soon_threadsafe(self._wake.set)
 

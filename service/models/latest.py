@@ -9,7 +9,8 @@ from contextlib import contextmanager
 
 from msgspec import Struct
 
-from service.events import Feed, Happening
+from service.events import Feed
+from storage.database.transaction import Happening
 from storage.records.models import Model
 from storage.records.versions import Version
 from storage.store import Store

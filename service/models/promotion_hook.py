@@ -8,11 +8,12 @@ import os
 import signal
 import sys
 
-from service.events import Feed, Happening
+from service.events import Feed
 from service.logs import event
 from service.models.latest import Latest, LatestVersions
 from service.processes.interpreter import foreign_environment
 from service.settings import Settings
+from storage.database.transaction import Happening
 from storage.errors import HoneError, in_words
 from storage.store import Store
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from service.events import Feed, Happening
+from service.events import Feed
 from service.logs import event
 from service.models.latest import Latest, LatestVersions
 from service.models.prepared import tokenizer_of
@@ -21,6 +21,7 @@ from service.prediction.lanes import Lanes
 from service.prediction.preparation import as_tensor, described
 from service.processes.children import Children
 from service.settings import Settings
+from storage.database.transaction import Happening
 from storage.errors import Damaged, HoneError, NotFound
 from storage.records.models import Model
 from storage.records.versions import Version

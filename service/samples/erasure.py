@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from service.background import BackgroundTasks
-from service.events import Feed, Happening
+from service.events import Feed
 from service.jobs.enqueue import random_seed
 from service.jobs.scheduler import Scheduler
 from service.models.hyperparameters import merge
 from service.preprocess.fitting import learn_without
+from storage.database.transaction import Happening
 from storage.erasure.unlearning import Deletion
 from storage.errors import InUse, NotFound, StateConflict
 from storage.records.jobs import Job, NewJob

@@ -11,7 +11,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.date import DateTrigger
 
-from service.events import Feed, Happening
+from service.events import Feed
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.policy.observer import Observation
@@ -21,6 +21,7 @@ from service.triggers.cron import cron_trigger
 from service.triggers.due import interval_begin
 from service.triggers.rule import UNUSABLE, Rule, moment_of
 from service.triggers.zone import zone_of
+from storage.database.transaction import Happening
 from storage.records.jobs import Trigger
 from storage.store import Store
 

@@ -25,6 +25,19 @@ class Event(Struct, frozen=True):
     data: dict[str, Any]
 
 
+class TransientEvent(Struct, frozen=True):
+    """Something that is told once and not stored: it has no id, and nobody can ask for it again."""
+
+    type: str
+    model: str | None
+    data: dict[str, Any]
+    created_at: datetime
+    id: None = None
+
+
+Happening = Event | TransientEvent
+
+
 class Appended:
     """Files with new bytes that the rows of one COMMIT name: each is flushed once, before it."""
 
@@ -62,7 +75,7 @@ class Transaction:
         self.connection = connection
         self.now = now
         self.files = files or Appended()
-        self.events: list[Event] = []
+        self.events: list[Happening] = []
         self.deferred: list[Callable[[], object]] = []
         self.undoing: list[Callable[[], object]] = []
 
@@ -93,6 +106,10 @@ class Transaction:
         event = Event(id=row["id"], type=kind, model=model, data=data, created_at=self.now)
         self.events.append(event)
         return event
+
+    def tell(self, kind: str, model: str | None, data: dict[str, Any]) -> None:
+        """As `event`, of what happens too often to be stored."""
+        self.events.append(TransientEvent(kind, model, data, self.now))
 
     def after_commit(self, action: Callable[[], object]) -> None:
         """Run `action` once the transaction is durable, in the writing thread."""

@@ -22,7 +22,7 @@ from storage.database.audited import current
 from storage.database.codec import Clock
 from storage.database.commits import Commits, Write, guarded
 from storage.database.connection import BUSY_TIMEOUT_MS, SHRINK, sqlite3
-from storage.database.transaction import Event, Transaction
+from storage.database.transaction import Happening, Transaction
 from storage.disk.ballast import Ballast
 from storage.disk.presence import Presence
 from storage.errors import Busy, DiskFull, StorageBroken
@@ -35,7 +35,7 @@ _REST_S = 0.5
 """After this long without a write the page cache is freed: the idle daemon stays small."""
 _logger = logging.getLogger(__name__)
 
-Subscriber = Callable[[Event], None]
+Subscriber = Callable[[Happening], None]
 
 
 _Result = tuple[Write, Any]

@@ -15,6 +15,7 @@ from storage.database.codec import dump
 from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
 from storage.samples.filter import SampleFilter
+from storage.tables.model_rows import model_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +82,9 @@ def delete_matching(
     query = f"{_GIVEN} WHERE {condition}"
     rows = transaction.execute(query, (dump(ids), *parameters))
     matching = [row["id"] for row in rows]
-    delete_samples(transaction, model_id, matching)
+    if delete_samples(transaction, model_id, matching):
+        told = {"deleted": len(matching)}
+        transaction.tell("samples.deleted", model_name(transaction, model_id), told)
     return matching
 
 

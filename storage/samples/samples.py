@@ -20,7 +20,7 @@ from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletion import Eraser
-from storage.erasure.sample_rows import delete_samples
+from storage.erasure.sample_rows import delete_matching
 from storage.errors import Damaged
 from storage.records.samples import DAMAGED, Sample, require_columns
 from storage.records.signatures import TargetSpec
@@ -255,6 +255,8 @@ class Samples(Repository):
                     f"UPDATE samples SET {changes} WHERE id = ?",  # noqa: S608 - our own names
                     (*new, id),
                 )
+                name = model_name(transaction, model_id)
+                transaction.tell("samples.changed", name, {"id": id})
             return to_sample(find_sample_row(transaction.connection, model_id, id))
 
         return self._writer.write(change)
@@ -276,7 +278,7 @@ class Samples(Repository):
 
         def forget(transaction: Transaction) -> None:
             find_sample_row(transaction.connection, model_id, id)
-            delete_samples(transaction, model_id, [id])
+            delete_matching(transaction, [id], model_id=model_id, where=SampleFilter())
 
         self._writer.write(forget)
         self._eraser.erase_or_later(model_id)

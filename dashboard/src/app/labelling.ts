@@ -1,6 +1,7 @@
 /** Gives samples labels, keeps those that the daemon did not answer to, and undoes them. */
 
 import { modelPath, Refused } from "../daemon/api";
+import { pause } from "../daemon/waiting";
 import type { Model, Sample } from "../daemon/types";
 import type { App } from "./app";
 import { numbersOf } from "./labels";
@@ -9,6 +10,9 @@ import { type Change, each, type Listed, listPath, type Work, workOf } from "./s
 
 /** Refusals that are not about the label itself: no token, too many requests. */
 const LATER = new Set([401, 429]);
+/** The labels of others are gathered for this long; if there are more by then, the list is loaded anew. */
+const GATHER_MS = 500;
+const MOST_READ = 20;
 
 /** Gives samples a label, null for none. Can be undone. before: as of a change. */
 export async function label(app: App, model: Model, ids: number[], value: unknown, before?: unknown): Promise<void> {
@@ -60,16 +64,39 @@ export async function undo(app: App, model: Model): Promise<void> {
   });
 }
 
+/** The addresses of what a label changes besides its list, in which labelled samples stay where they are. */
+export function countsOf(name: string): string[] {
+  return ["/v1/models?", modelPath(name, "/samples/stats")];
+}
+
+/** Another tab or an app has changed a sample: shows how, at its place in the list. */
+export async function takeOver(app: App, name: string, id: number): Promise<void> {
+  const { unsaved, changed } = workOf(app, name);
+  const isShown = app.route.parts.slice(0, 3).join("/") === `models/${name}/samples`;
+  if (!isShown || unsaved.has(id) || changed.add(id).size > 1) return;
+  await pause(GATHER_MS);
+  const path = listPath(app, name);
+  const listed = app.resources.peek<Listed>(path)?.items.filter((sample) => changed.has(sample.id)) ?? [];
+  changed.clear();
+  const load = async (sample: Sample): Promise<void> => {
+    const { label: value, split } = await app.api.get<Sample>(modelPath(name, `/samples/${sample.id}`));
+    app.resources.forget(maskPath(name, sample.id));
+    Object.assign(sample, { label: value, split });
+  };
+  const isRead = listed.length <= MOST_READ && (await each(listed, load).then(() => true, () => false));
+  if (isRead) app.draw();
+  else app.resources.mark([path]);
+}
+
 /**
  * Changes the list at this path without reloading it, so that labelled samples stay where they are.
  * Returns what undoes the changes that were stored.
  */
 async function relabel(app: App, model: Model, path: string, changes: Change[]): Promise<Change[]> {
   const { unsaved } = workOf(app, model.name);
-  const stale = ["/v1/models?", modelPath(model.name, "/samples/stats")];
   const known = (id: number): Sample | undefined => app.resources.peek<Listed>(path)?.items.find((sample) => sample.id === id);
   const stored: Change[] = [];
-  await app.act(`label:${model.name}`, stale, async () => {
+  await app.act(`label:${model.name}`, countsOf(model.name), async () => {
     await each(changes, async (change) => {
       const { id, label: value, before = known(id)?.label ?? null } = change;
       const forget = (): unknown => unsaved.get(id) === change && unsaved.delete(id);

@@ -1,8 +1,9 @@
 /** Keeps the page up to date: follows the daemon's events, and reconnects. */
 
-import { Refused, TIMEOUT_MS, Unreachable } from "../daemon/api";
+import { modelPath, Refused, TIMEOUT_MS, Unreachable } from "../daemon/api";
 import type { App } from "./app";
 import { EventParser, type Frame, readEvents } from "../daemon/events";
+import { countsOf, takeOver } from "./labelling";
 import { applyProgress, EVERYTHING, parse, staleAfter } from "./happenings";
 import { pause, visible, Watchdog } from "../daemon/waiting";
 
@@ -114,6 +115,10 @@ export class Live {
     if (happened.type === "job.progress" && applyProgress(resources, happened.data)) {
       resources.mark([`/v1/jobs/${String(happened.data.job_id)}/metrics`]);
       this.app.draw();
+    } else if (happened.type === "samples.changed" && happened.model !== null) {
+      const id = Number(happened.data.id);
+      resources.mark([...countsOf(happened.model), modelPath(happened.model, `/samples/${id}`)]);
+      void takeOver(this.app, happened.model, id);
     } else {
       resources.mark([...staleAfter(happened), "/v1/events"]);
     }

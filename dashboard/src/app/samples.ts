@@ -48,13 +48,15 @@ export interface Work extends Record<string, unknown> {
   undo: Change[][];
   /** By sample: labels that are not stored yet, or that the daemon did not answer to. */
   unsaved: Map<number, Change>;
+  /** Samples that another tab or an app has changed, and that are to be read anew. */
+  changed: Set<number>;
   /** Keys are pressed faster than the daemon answers: each change waits for the one before. */
   last: Promise<unknown>;
   pages: number;
 }
 
 export function workOf(app: App, name: string): Work {
-  const begin = (): Work => ({ active: null, selected: new Set(), undo: [], unsaved: new Map(), last: Promise.resolve(), pages: 1 });
+  const begin = (): Work => ({ active: null, selected: new Set(), undo: [], unsaved: new Map(), changed: new Set(), last: Promise.resolve(), pages: 1 });
   return app.draft<Work>(`samples:${name}`, begin);
 }
 

@@ -18,7 +18,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.background import BackgroundTasks
-from service.events import Feed, Happening
+from service.events import Feed
 from service.federation.consent import consent_of
 from service.jobs.enqueue import new_job
 from service.jobs.scheduler import Scheduler
@@ -28,6 +28,7 @@ from service.logs import event
 from service.models.prepared import MADE_OF, shapes_digest, tokenizer_of
 from service.models.registry import Registry, with_files
 from service.training.protocol.messages.preparation import Prepared
+from storage.database.transaction import Happening
 from storage.errors import HoneError, NotFound, StateConflict
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Base, Model, NewModel

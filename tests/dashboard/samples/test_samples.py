@@ -132,6 +132,23 @@ def test_samples_are_labelled_by_keys_and_taken_back(
     undo.and_(page.locator(":focus")).wait_for()
 
 
+def test_what_another_tab_or_an_app_changes_is_shown_where_it_stood(
+    tab: Callable[..., Tab], served: Served, album: str
+) -> None:
+    ids = add(served, album, 3)
+    page = tab(served).open(f"/models/{album}/samples?show=unlabelled")
+    page.locator(OPTIONS).nth(2).wait_for()
+    path = f"/v1/models/{album}/samples"
+
+    served.http.patch(f"{path}/{ids[1]}", json={"label": "bright"}).raise_for_status()
+
+    page.get_by_role("option", name=f"Sample {ids[1]}, bright").wait_for()
+    page.get_by_text("1 labelled sample, 2 unlabelled").wait_for()
+    assert page.locator(OPTIONS).count() == 3
+    served.http.delete(f"{path}/{ids[0]}").raise_for_status()
+    page.locator(f"#sample-{ids[0]}").wait_for(state="detached")
+
+
 def test_labels_that_the_daemon_does_not_answer_to_are_told_and_sent_again(
     tab: Callable[..., Tab], served: Served, album: str
 ) -> None:

@@ -12,11 +12,12 @@ import pytest
 from stored import adopt, begin, new_model, publish, start_job
 from support import mlp
 
-from service.events import Feed, Happening
+from service.events import Feed
 from service.models.latest import LatestVersions
 from service.prediction.predictor import Predictor
 from service.processes.children import Children
 from service.settings import load_settings
+from storage.database.transaction import Happening
 from storage.records.models import Model
 from storage.store import Store
 

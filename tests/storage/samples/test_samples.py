@@ -37,6 +37,22 @@ def test_counts_follow_every_change(store, add_model, upload):
     assert store.models.get("digits").samples == SampleCounts(train=2, validation=1)
 
 
+def test_changes_and_deletions_are_told_and_not_stored(store, add_model, upload):
+    model = add_model(store)
+    upload(store, model, [1, 1, 2])
+    heard, last = [], store.events.last_id()
+    store.events.subscribe(heard.append)
+    store.samples.update(model.id, 3, label=1)
+    store.samples.delete(model.id, 1)
+    store.samples.delete_where(model.id, SampleFilter())
+    store.samples.delete_where(model.id, SampleFilter())
+    assert store.events.last_id() == last
+    told = [("changed", {"id": 3}), ("deleted", {"deleted": 1}), ("deleted", {"deleted": 2})]
+    assert [(each.id, each.model, each.type, each.data) for each in heard] == [
+        (None, "digits", f"samples.{kind}", data) for kind, data in told
+    ]
+
+
 def test_a_label_can_be_taken_away_and_what_is_not_given_stays(store, add_model, upload):
     model = add_model(store)
     upload(store, model, [1], split=Split.VALIDATION)
