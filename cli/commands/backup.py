@@ -66,7 +66,7 @@ def restore(client: Client, file: Path, *, data_dir: Path | None, replace: bool)
     os.umask(OWNER_ONLY_UMASK)
     from service.backup.restore import restore as put_in_place
 
-    data_dir = data_dir or client.settings.data_dir
+    data_dir = data_dir.expanduser() if data_dir else client.settings.data_dir
     with closing(open_backup(file)) as archive:
         contents = read_contents(archive, archive_bytes=file.stat().st_size)
         with bar(contents.size_bytes, file.name) as advance:

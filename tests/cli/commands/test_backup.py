@@ -54,7 +54,7 @@ def test_a_backup_that_cannot_be_written_leaves_nothing(
 def test_a_restored_folder_serves_what_was_backed_up(
     honed: Callable[..., Any], client: Client, file: Path, tmp_path: Path
 ) -> None:
-    done = honed("restore", file, "--data-dir", tmp_path / "new" / "data", "--json")
+    done = honed("restore", file, "--data-dir=~/new/data", "--json", HOME=str(tmp_path))
 
     told = json.loads(done.stdout)
     assert told["set_aside"] is None
