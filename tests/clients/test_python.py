@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -67,6 +68,22 @@ def test_a_daemon_that_is_not_there_is_unreachable() -> None:
         Client("http://127.0.0.1:1") as client,
         pytest.raises(Unreachable, match=r"127\.0\.0\.1:1"),
     ):
+        client.get("/readyz")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such socket")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpcore's socket
+def test_a_daemon_that_has_gone_is_told_by_its_socket(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "api.sock"
+    monkeypatch.delenv("HONED_URL", raising=False)
+    monkeypatch.setenv("HONED_SOCKET", str(path))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        client = Client()
+    with client, pytest.raises(Unreachable, match=f"no daemon answers at unix:{path}: "):
         client.get("/readyz")
 
 

@@ -37,6 +37,7 @@ class AsyncClient:
     def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
         options = connection.options(url, token)
         uds = options.pop("uds")
+        self._where = f"unix:{uds}" if uds else options["base_url"]
         self._http = httpx.AsyncClient(
             transport=uds and httpx.AsyncHTTPTransport(uds=uds), **options
         )
@@ -53,7 +54,7 @@ class AsyncClient:
 
     async def send(self, call: Call) -> httpx.Response:
         """Send any request of the API. Raises HonedError and Unreachable."""
-        with connection.reaching(self._http.base_url):
+        with connection.reaching(self._where):
             response = await self._http.request(call.method, call.path, **call.options())
         return connection.checked(response)
 
@@ -63,7 +64,7 @@ class AsyncClient:
 
     async def events(self, call: Call) -> AsyncIterator[Any]:
         """As `Client.events`."""
-        with connection.reaching(self._http.base_url):
+        with connection.reaching(self._where):
             async with self._http.stream(call.method, call.path, **call.options()) as response:
                 if response.is_error:
                     await response.aread()

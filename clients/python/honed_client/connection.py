@@ -109,13 +109,13 @@ def _token_of_this_machine() -> str | None:
 
 
 @contextmanager
-def reaching(base_url: object) -> Iterator[None]:
-    """Raises Unreachable for transport errors."""
+def reaching(where: str) -> Iterator[None]:
+    """Raises Unreachable for transport errors. where: the daemon's address."""
     try:
         yield
     except httpx.TransportError as error:
         raise Unreachable(
-            f"no daemon answers at {base_url}: {error or type(error).__name__}"
+            f"no daemon answers at {where}: {error or type(error).__name__}"
         ) from error
 
 

@@ -36,6 +36,7 @@ class Client:
     def __init__(self, url: str | None = None, *, token: str | None = None) -> None:
         options = connection.options(url, token)
         uds = options.pop("uds")
+        self._where = f"unix:{uds}" if uds else options["base_url"]
         self._http = httpx.Client(transport=uds and httpx.HTTPTransport(uds=uds), **options)
 
     def __enter__(self) -> Client:
@@ -50,7 +51,7 @@ class Client:
 
     def send(self, call: Call) -> httpx.Response:
         """Send any request of the API. Raises HonedError and Unreachable."""
-        with connection.reaching(self._http.base_url):
+        with connection.reaching(self._where):
             response = self._http.request(call.method, call.path, **call.options())
         return connection.checked(response)
 
@@ -61,7 +62,7 @@ class Client:
     def events(self, call: Call) -> Iterator[Any]:
         """The events of a streamed answer, as they come. Raises HonedError and Unreachable."""
         with (
-            connection.reaching(self._http.base_url),
+            connection.reaching(self._where),
             self._http.stream(call.method, call.path, **call.options()) as response,
         ):
             if response.is_error:
