@@ -40,6 +40,8 @@ from service.processes.seccomp import ARCHITECTURES, CLONE
 OF_DAEMONS = (
     "service.training",
     "service.prediction",
+    "service.follow",
+    "service.preprocess.masks",
     "service.preprocess.thumbnail",
     "api.description",
 )

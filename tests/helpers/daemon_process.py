@@ -7,6 +7,7 @@ the command line is like, tests/cli and tests/installation ask of the program it
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
 import multiprocessing
 import os
@@ -34,7 +35,7 @@ IMPORTED_BY_CHILDREN = [
     *("service.training.export.convert", "service.training.job"),
     *("service.training.engines.model_file", "service.training.engines.stored_weights"),
     *("service.training.evaluation.distributions", "service.training.evaluation.metrics"),
-    "service.training.preparation.prepare",
+    *("service.training.preparation.prepare", "httpx", "service.follow.messages"),
     "first_session",
 ]
 PRELOADED = [
@@ -171,6 +172,7 @@ def _run(
 
     from cli.main import honed
 
+    gc.freeze()
     os.environ.clear()
     os.environ.update(environment)
     time.tzset()

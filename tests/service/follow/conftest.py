@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from child_forks import programs_started
 from vendors import Vendor, Website
 
 from service.follow import download
@@ -63,13 +64,14 @@ class Device:
         return Inquiry(FollowTerms(**terms), **fields)
 
     def ask_in_child(self, source: str, **changes: Any) -> list[FetchMessage]:
-        child = subprocess.Popen(
-            command("service.follow"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=APPLICATION,
-            env=environment(),
-        )
+        with programs_started():  # the program as it is, which loads all in the sandbox
+            child = subprocess.Popen(
+                command("service.follow"),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                cwd=APPLICATION,
+                env=environment(),
+            )
         with child:  # the end of its input would end it
             child.stdin.write(line(self.inquiry(source, **changes)))
             child.stdin.flush()
