@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,7 @@ def _missing_for_dbusmock() -> str:
     return ""
 
 
+@cache
 def _mock_python() -> str | None:
     """An interpreter that can import dbusmock: Debian's lives beside the virtual environment."""
     for python in (sys.executable, "/usr/bin/python3"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -22,10 +23,15 @@ def photo() -> Any:
     return made
 
 
-def changed(photo: Any, sample: int = 1, *, epoch: int = 0, seed: int = 7, **amounts: float) -> Any:
+@cache
+def parsed(**amounts: float) -> ImageAugmentation:
     made = ImageAugmentation.parse(amounts)
     assert made is not None
-    return made.apply(photo, Draws(seed, epoch).of(sample), channels_first=True)
+    return made
+
+
+def changed(photo: Any, sample: int = 1, *, epoch: int = 0, seed: int = 7, **amounts: float) -> Any:
+    return parsed(**amounts).apply(photo, Draws(seed, epoch).of(sample), channels_first=True)
 
 
 def test_a_flip_of_probability_1_is_the_mirror_image(photo: Any) -> None:
