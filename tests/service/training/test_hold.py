@@ -86,7 +86,7 @@ def test_a_held_job_ends_with_the_same_bytes(
     *,
     dies: bool,
 ) -> None:
-    task = make_workshop().task(make_artifacts(dropout=True), max_steps=8000, schedule="cosine")
+    task = make_workshop().task(make_artifacts(dropout=True), max_steps=3000, schedule="cosine")
     straight, _ = train(task)
     child = spawn(task)
     assert held(child) < straight.step

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,9 @@ CURVES = [case for case in CURVES if case["name"] != "cnn_bn_live_ts13"]
 """Whose opset 13 onnx cannot convert: its BatchNormalization has five outputs."""
 DEEPER = ("cnn", "gru", "lstm", "transformer", "zoo")
 """Architectures with something below their last two layers."""
-CUTS = [(case, "head") for case in CURVES] + [
-    (case, "last:2") for case in CURVES if case["name"].startswith(DEEPER)
-]
+KINDS = {(re.sub(r"\d+$", "", case["name"]), case["exporter"]): case for case in CURVES}
+"""One export of each network by each exporter, of whatever opset."""
+CUTS = [(case, "last:2" if case["name"].startswith(DEEPER) else "head") for case in KINDS.values()]
 Accept = Callable[..., Prepared]
 
 
