@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
@@ -71,13 +72,21 @@ def test_old_models_train_and_predict_and_old_jobs_and_rounds_go_on(old: Served)
     assert device.round(device.parameters(), round=2)["state"] == "succeeded"
 
 
-@pytest.fixture
-def old(serve: Callable[..., Served]) -> Served:
-    first = serve(history_days=1)
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Path:
+    """The data folder of an older version."""
+    folder = tmp_path_factory.mktemp("older") / "data"
+    first = Served(folder, database=database, history_days=1)
     fill(first)
     assert first.stop() == 0
-    assert make_old(first.data_dir / "hone.db") <= WITHOUT_JSON
-    return serve()
+    assert make_old(folder / "hone.db") <= WITHOUT_JSON
+    return folder
+
+
+@pytest.fixture
+def old(serve: Callable[..., Served], stored: Path, tmp_path: Path) -> Served:
+    """A daemon with a copy of it."""
+    return serve(shutil.copytree(stored, tmp_path / "data"))
 
 
 def fill(served: Served) -> None:

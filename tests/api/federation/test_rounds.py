@@ -168,7 +168,7 @@ def test_an_update_is_removed_when_its_round_is_deleted(device):
 
 def test_at_the_deadline_comes_the_update_so_far(device):
     device.allow()
-    done = device.begin(device.parameters(), deadline_seconds=8, **LONG)
+    done = device.begin(device.parameters(), deadline_seconds=4, **LONG)
     shown = device.ended(done["id"])
     assert shown["state"] == "succeeded", shown
     assert shown["metrics"]["ended"] == "out_of_time"

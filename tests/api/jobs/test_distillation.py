@@ -55,7 +55,7 @@ def test_what_was_learned_before_stays_without_a_sample_of_it(served: Served) ->
 
 def test_a_job_that_is_paused_and_killed_asks_the_same_teacher_again(served: Served) -> None:
     model_of_three(served, "interrupted-teacher")
-    asked = {"epochs": 1000, "batch_size": 8, "seed": 3, "distillation": 2}
+    asked = {"epochs": 600, "batch_size": 8, "seed": 3, "distillation": 2}
     calm = served.train("interrupted-teacher", **asked)
     served.http.post("/v1/models/interrupted-teacher/rollback").raise_for_status()
     job = served.ask_for_job("interrupted-teacher", **asked)["id"]

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs an inject
 
 LONG = 1_000_000
 PAUSES = 10
-RECIPE = {"max_steps": 1_600, "batch_size": 64, "seed": 5, "schedule": "cosine"}
+RECIPE = {"max_steps": 1_000, "batch_size": 64, "seed": 5, "schedule": "cosine"}
 SHORT = {**RECIPE, "max_steps": 400}
 STOPS_WITHIN_S = 5.0
 """Far above the second that bench/device/preemption.py measures: the machine may be busy."""

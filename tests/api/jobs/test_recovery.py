@@ -13,7 +13,7 @@ from support import Served, blobs, mlp, wait_until
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no SIGKILL")
 
 RECIPE = {
-    "max_steps": 8_000,
+    "max_steps": 5_000,
     "batch_size": 16,
     "seed": 5,
     "schedule": "cosine",

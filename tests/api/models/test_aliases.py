@@ -15,9 +15,9 @@ import onnxruntime
 import pytest
 from support import Served, blobs, client, mlp, wait_until
 
-KILLS = 4
+KILLS = 3
 CLIENTS = 8
-MOVES = 40
+MOVES = 20
 """How many each daemon answers before it is killed."""
 VERSIONS = 4
 TIMEOUT_S = 10.0

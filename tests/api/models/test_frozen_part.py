@@ -18,7 +18,7 @@ from storage.blobs.row_digests import ENTRY
 SIZES = (32, 256, 64, 4)
 SAMPLES = 300
 FEATURES = Path("cache", "1", "features")
-RECIPE = {"max_steps": 6_000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
+RECIPE = {"max_steps": 4_000, "batch_size": 16, "seed": 5, "schedule": "cosine"}
 
 
 def prepared(serve: Callable[..., Served], folder: Path, **settings: object) -> Served:

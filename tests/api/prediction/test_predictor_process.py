@@ -136,7 +136,7 @@ def test_a_predictor_that_hangs_is_replaced(serve: Callable[..., Served]) -> Non
 def test_models_that_sometimes_never_answer_take_one_process_of_three(
     serve: Callable[..., Served],
 ) -> None:
-    served = serve(prediction_timeout_s=2)
+    served = serve(prediction_timeout_s=1)
     endless = [f"endless{number}" for number in range(3)]
     for number, name in enumerate(endless):
         served.register(name, never_ending(number))

@@ -175,7 +175,7 @@ def test_boxes_train_the_head_of_a_model_and_judge_it(served: Served) -> None:
         labels = [{"boxes": street(first + n)[1]} for n in range(count)]
         send(served, url, labels, first=first, split=split).raise_for_status()
 
-    job = served.train("streets", epochs=30, batch_size=8, learning_rate=0.005, seed=1)
+    job = served.train("streets", epochs=15, batch_size=8, learning_rate=0.01, seed=1)
 
     validation, baseline = (job["metrics"][which] for which in ("validation", "baseline"))
     assert validation["map_50"] > 0.6

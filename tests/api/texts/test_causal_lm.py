@@ -98,7 +98,7 @@ def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(
 ) -> None:
     register(served, name, model, **spec)
     assert send(served, name, TEXTS, [label(text) for text in TEXTS]).status_code == 201
-    long = RECIPE | {"epochs": 200}  # seconds, so that the job is paused before its end
+    long = RECIPE | {"epochs": 90}  # a second, so that the job is paused before its end
     calm = served.train(name, **long, **{"from": "base"})
 
     job = served.ask_for_job(name, **long, **{"from": "base"})["id"]

@@ -12,7 +12,7 @@ from names import CLASSES, SENTENCES, TEXTS, register, send, sentence
 from support import Served
 from texts import labeller, tokenizer
 
-RECIPE = {"epochs": 30, "batch_size": 8, "learning_rate": 0.02, "seed": 1}
+RECIPE = {"epochs": 15, "batch_size": 8, "learning_rate": 0.02, "seed": 1}
 
 
 def samples(spans: list[tuple[str, list[dict[str, Any]]]] = SENTENCES) -> list[dict[str, Any]]:

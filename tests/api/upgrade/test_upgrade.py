@@ -206,7 +206,7 @@ def test_an_upgrade_that_is_killed_asks_the_same_teacher_again(served: Served) -
     for number in range(48):
         upload_photo(served, number, split="train")
     served.train("pets", **QUICK)
-    asked = {"epochs": 2000, "batch_size": 8, "seed": 3, "distillation": 2}
+    asked = {"epochs": 600, "batch_size": 8, "seed": 3, "distillation": 2}
     calm = upgraded(served, image_model(3, side=16), hyperparameters=asked)
     served.http.post("/v1/models/pets/rollback").raise_for_status()
     job = put(served, image_model(3, side=16), hyperparameters=asked).json()["id"]
