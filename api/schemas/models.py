@@ -146,6 +146,7 @@ Trainable = Annotated[
 class ModelSpecBody(Request):
     """The description of a model at registration; only name and loss are required.
 
+    optimizer: default: adamw, of artifacts the one that they hold.
     trainable: glob patterns over initializer names, "last:N" for the last N layers, "head" for the
     last, or adapters, once; one may stand alone; default: every float weight. classes: names, of
     classes or of the numbers of a label. loss: a name, or a
@@ -159,7 +160,7 @@ class ModelSpecBody(Request):
 
     name: str
     loss: LossName | LossOutput
-    optimizer: OptimizerName = "adamw"
+    optimizer: OptimizerName | None = None
     output: Text | None = None
     trainable: Annotated[list[Trainable] | None, BeforeValidator(listed)] = Field(
         None, min_length=1, max_length=10_000

@@ -116,6 +116,7 @@ def find_prepared(store: Store, task: Prepare, made_of: bytes) -> Prepared | Non
         trainable_parameters=model.trainable_parameters,
         frozen_parameters=model.frozen_parameters,
         notes=model.notes,
+        optimizer=model.optimizer if task.form == "artifacts" else None,
         text=next(filter(is_text, model.preprocess), None),
     )
 

@@ -21,6 +21,7 @@ from storage.errors import Problem
 from storage.records.models import BatchNorm, NewModel, OptimizerName
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+DEFAULT_OPTIMIZER: OptimizerName = "adamw"
 Form = Literal["forward", "artifacts"]
 ARTIFACTS_HAVE_NO_ADAPTERS = Problem(
     "/spec/trainable/lora",
@@ -33,7 +34,7 @@ class ModelSpec(Struct, frozen=True):
 
     name: str
     loss: str
-    optimizer: OptimizerName = "adamw"
+    optimizer: OptimizerName | None = None
     output: str | None = None
     trainable: tuple[str, ...] | None = None
     lora: Lora | None = None
@@ -60,14 +61,14 @@ def prepare_task(
     # Artifacts contain one optimizer; a forward model is prepared for all of them.
     fixed: dict[str, Any] = {}
     if form == "artifacts":
-        fixed = {"optimizer": spec.optimizer, **spec.hyperparameters}
+        fixed = {"optimizer": spec.optimizer or "", **spec.hyperparameters}
     return Prepare(
         source=str(source),
         form=form,
         work_dir=str(work_dir),
         loss=spec.loss,
         loss_output=spec.loss_output,
-        optimizer=fixed.get("optimizer", "adamw"),
+        optimizer=fixed.get("optimizer", DEFAULT_OPTIMIZER),
         output=spec.output,
         trainable=spec.trainable,
         lora=spec.lora,
@@ -123,7 +124,7 @@ def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
         name=spec.name,
         loss=spec.loss,
         loss_output=spec.loss_output,
-        optimizer=spec.optimizer,
+        optimizer=spec.optimizer or prepared.optimizer or DEFAULT_OPTIMIZER,
         engine="sessions" if prepared.artifacts.manifest else "ort_training",
         output=prepared.output,
         signature=prepared.signature,

@@ -298,7 +298,7 @@ export interface ModelHyperparameters {
 export interface ModelSpecBody {
   name: string;
   loss: "cross_entropy" | "mse" | "bce_with_logits" | "l1" | "huber" | "multilabel" | "supcon" | "causal_lm" | "masked_lm" | "token_classification" | "detection" | "reconstruction" | "one_class" | LossOutput;
-  optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion";
+  optimizer?: "sgd" | "adam" | "adamw" | "rmsprop" | "lion" | null;
   output?: string | null;
   trainable?: Array<unknown> | null;
   classes?: Array<string> | null;

@@ -97,7 +97,7 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
     directory = Path(artifacts.eval_model).parent
     parameters = dict(_load_checkpoint(api, artifacts.checkpoint).parameters)
     found = recognize.recognize(eval_model, parameters)
-    recognize.check_order(found, optimizer_model, loss=task.loss, optimizer=task.optimizer)
+    optimizer = recognize.check_order(found, optimizer_model, task)
     _refuse_choices(task)
     output = task.output or found.output
     recognize.expose(eval_model, output)
@@ -126,6 +126,7 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
         trainable=trainable,
         trainable_parameters=sum(sizes[name] for name in trainable),
         frozen_parameters=sum(size for name, size in sizes.items() if name not in trainable),
+        optimizer=optimizer,
         notes=(
             "the artifacts are used as they are, with the output measured beside the loss",
             *TASKS[found.loss].notes(row),

@@ -11,13 +11,15 @@ from service.training.errors import refusal, refuse
 from service.training.forward.graph import Graph
 from service.training.forward.signature import specification_problems
 from service.training.graph.builder import STANDARD
+from service.training.protocol.messages.preparation import Prepare
 from service.training.tasks import TASKS
 from storage.errors import Problem, pointer
+from storage.records.models import OptimizerName
 
 LOSS_NAME, OUTPUT_NAME = "hone.loss", "hone.output"
 """Metadata keys of our evaluation models: the loss, and the tensor it compares."""
 _GRADIENT_INPUTS = (".accumulation.buffer", "lazy_reset_grad")
-_OPTIMIZER_NODES = {"AdamWOptimizer": "adamw", "SGDOptimizerV2": "sgd"}
+_OPTIMIZER_NODES: dict[str, OptimizerName] = {"AdamWOptimizer": "adamw", "SGDOptimizerV2": "sgd"}
 
 
 class Recognized(Struct, frozen=True):
@@ -57,22 +59,28 @@ def recognize(eval_model: onnx.ModelProto, parameters: Collection[str]) -> Recog
 
 
 def check_order(
-    found: Recognized, optimizer_model: onnx.ModelProto, *, loss: str, optimizer: str
-) -> None:
-    """Raises GraphRefused if the task names another loss or optimizer than the artifacts have."""
-    problems = specification_problems(loss, optimizer)
-    if not problems and found.loss != loss:
+    found: Recognized, optimizer_model: onnx.ModelProto, task: Prepare
+) -> OptimizerName:
+    """The optimizer of the artifacts.
+
+    Raises GraphRefused if the task names another loss or optimizer than the artifacts have.
+    """
+    operators = [node.op_type for node in optimizer_model.graph.node]
+    kind = next((kind for name, kind in _OPTIMIZER_NODES.items() if name in operators), None)
+    problems = specification_problems(task.loss, task.optimizer or kind or "adamw")
+    if not problems and found.loss != task.loss:
         problems.append(
             Problem("/spec/loss", f"the artifacts compute {found.loss}; say loss: {found.loss}")
         )
-    kinds = {_OPTIMIZER_NODES.get(node.op_type) for node in optimizer_model.graph.node} - {None}
-    if optimizer not in kinds:
-        known = ", ".join(sorted(kind for kind in kinds if kind)) or "no known optimizer"
-        problems.append(
-            Problem("/spec/optimizer", f"the artifacts hold {known}, the spec says {optimizer}")
-        )
-    if problems:
+    if kind is None:
+        detail = "it holds no AdamWOptimizer and no SGDOptimizerV2; generate the artifacts again"
+        problems.append(Problem("/artifacts/optimizer_model.onnx", detail))
+    elif task.optimizer not in ("", kind):
+        detail = f"the artifacts hold {kind}, the spec says {task.optimizer}"
+        problems.append(Problem("/spec/optimizer", detail))
+    if problems or kind is None:
         raise refusal(problems)
+    return kind
 
 
 def expose(eval_model: onnx.ModelProto, output: str) -> None:

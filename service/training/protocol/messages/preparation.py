@@ -9,7 +9,7 @@ from msgspec import field
 from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.serialization import Line, Serialized
 from storage.errors import Problem
-from storage.records.models import BatchNorm
+from storage.records.models import BatchNorm, OptimizerName
 from storage.records.signatures import Signature
 
 
@@ -30,13 +30,14 @@ class Prepare(Line, frozen=True):
     source: a forward ONNX file, or a zip of artifacts. trainable: glob patterns over initializer
     names, `head` or `last:N`, None for every float parameter. lora: adapters that train as well, or
     alone if trainable is None. divide: cut off the frozen part below the parameters, if that pays.
-    feature_dtype: the type in which float32 features are cached. batch_norm: with `training`, every
-    BatchNormalization uses its batch's statistics, as one exported that way always does.
-    loss_output: the tensor that is the loss, if that is `output`. engine: the one to train a
-    forward model. class_ids: give the head a row for each of these, instead of one for each class
-    of the upload. row_ids: the ids of the upload's classes by index, -1 for one that the model does
-    not have; None if they are 0, 1, … text: the description of kind text, if texts feed the model;
-    tokenizer: the path of its file. Results are written below work_dir.
+    optimizer: empty for that of artifacts. feature_dtype: the type in which float32 features are
+    cached. batch_norm: with `training`, every BatchNormalization uses its batch's statistics, as
+    one exported that way always does. loss_output: the tensor that is the loss, if that is
+    `output`. engine: the one to train a forward model. class_ids: give the head a row for each of
+    these, instead of one for each class of the upload. row_ids: the ids of the upload's classes by
+    index, -1 for one that the model does not have; None if they are 0, 1, … text: the description
+    of kind text, if texts feed the model; tokenizer: the path of its file. Results are written
+    below work_dir.
     """
 
     source: str
@@ -92,7 +93,8 @@ class Prepared(Line, frozen=True):
 
     output: the tensor that is exported and measured. notes: what was corrected in the graph.
     parameters: all of a forward model's, in graph order. cut: the end of its frozen part, None
-    if it has none. text: what the tokenizer and the graph add to the description of kind text.
+    if it has none. optimizer: that of artifacts. text: what the tokenizer and the graph
+    add to the description of kind text.
     """
 
     artifacts: Artifacts
@@ -105,6 +107,7 @@ class Prepared(Line, frozen=True):
     notes: tuple[str, ...] = ()
     parameters: tuple[Parameter, ...] = ()
     cut: Cut | None = None
+    optimizer: OptimizerName | None = None
     text: dict[str, Any] | None = None
 
 

@@ -122,6 +122,13 @@ def test_another_loss_or_optimizer_than_ordered_is_refused(
     assert "the artifacts hold sgd" in problems["/spec/optimizer"]
 
 
+def test_artifacts_bring_their_optimizer(
+    microsoft: Callable[..., Path], accept: Callable[..., Prepared]
+) -> None:
+    made = accept(pack(microsoft("L1Loss", "SGD")), form="artifacts", loss="l1", optimizer="")
+    assert made.optimizer == "sgd"
+
+
 def test_choices_that_artifacts_have_made_already_are_refused(
     microsoft: Callable[..., Path], refuse: Refuse
 ) -> None:
