@@ -40,7 +40,7 @@ static struct text read_file(const char *path) {
     struct text text = {calloc(1, 1), 0};
     char part[65536];
     FILE *file = fopen(path, "rb");
-    if (file == NULL) return text;
+    if (file == NULL) die(path, "cannot be read");
     for (size_t size; (size = fread(part, 1, sizeof part, file)) > 0;) append(part, 1, size, &text);
     fclose(file);
     return text;
@@ -128,8 +128,9 @@ static void fetch(const char *file) {
     snprintf(path, sizeof path, "%s/latest/model.onnx", model);
     snprintf(part, sizeof part, "%s.part", file);
     snprintf(tag_file, sizeof tag_file, "%s.etag", file);
-    struct text known = read_file(tag_file);
-    snprintf(header, sizeof header, "If-None-Match: %.80s", access(file, F_OK) == 0 ? known.data : "\"\"");
+    int has = access(file, R_OK) == 0 && access(tag_file, R_OK) == 0;
+    struct text known = has ? read_file(tag_file) : (struct text){NULL, 0};
+    snprintf(header, sizeof header, "If-None-Match: %.80s", has ? known.data : "\"\"");
     struct text answer = ask("GET", path, header, NULL, &status, tag);
     if (status == 200) {
         FILE *out = fopen(part, "wb");

@@ -82,3 +82,10 @@ def test_it_uploads_trains_fetches_on_change_and_predicts(
     refused = finished(*program, "nobody", *given, **environment)
     assert refused.returncode == 1
     assert "not_found" in refused.stderr
+
+
+def test_a_file_that_is_not_there_is_named(served: Served, tmp_path: Path) -> None:
+    (program,) = build_c(tmp_path)
+    given = [str(tmp_path / name) for name in ("none.csv", "none.json", "model.onnx")]
+    done = finished(program, "bell", *given, HONED_URL=served.url, HONED_TOKEN=served.token)
+    assert (done.returncode, done.stderr) == (1, f"{given[0]}: cannot be read\n")
