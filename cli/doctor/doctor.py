@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -34,9 +34,16 @@ from service.installation.checks import (
 from service.installation.folder import check_disk, check_permissions, check_token_file
 from service.processes.interpreter import APPLICATION, command, environment
 from service.training.engines.packages import RUNTIMES, installed_version
+from storage.database.connection import connect_reader, translated
+from storage.database.opening import check_database as check_database_structure
+from storage.database.schema import migrations_of
+from storage.errors import HoneError, StorageBroken
 
 PROBE = command("cli.doctor.engine_probe")
 PROBE_TIMEOUT_S = 120.0
+OWN_BACKUP = (
+    "honed serve puts its own backup back if one is sound; else: honed restore FILE --replace"
+)
 
 
 def check_engine_runs() -> Check:
@@ -138,6 +145,7 @@ def check_daemon(client: Client) -> Iterator[Check]:
     if response is None:
         yield Check("daemon", "warn", f"nobody answers at {client.endpoint}", "honed serve")
         yield check_port(client.settings.host, client.settings.port)
+        yield from check_stopped_database(client.settings.data_dir / "hone.db")
     elif response.is_error or "json" not in response.headers.get("content-type", ""):
         yield Check(
             "daemon",
@@ -174,6 +182,20 @@ def check_database(client: Client) -> Iterator[Check]:
         yield Check(
             "database", "warn", told, f"read {folder}/*/note.json; remove its folder when done"
         )
+
+
+def check_stopped_database(path: Path) -> Iterator[Check]:
+    """What the next start would find wrong with the database."""
+    if not os.access(path, os.R_OK):
+        return  # there is none yet, or what is wrong with the folder was told
+    try:
+        with translated(), closing(connect_reader(path)) as reader:
+            check_database_structure(reader)
+            migrations_of(reader)
+    except HoneError as error:
+        detail, _, remedy = error.detail.partition("; ")
+        is_broken = isinstance(error, StorageBroken)
+        yield Check("database", "fail", detail, OWN_BACKUP if is_broken else remedy)
 
 
 def check_data(client: Client) -> Iterator[Check]:

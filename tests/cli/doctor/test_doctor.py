@@ -6,6 +6,7 @@ import socket
 import stat
 import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from cli.demo.daemon import DaemonProcess
 from cli.doctor import doctor
 from service.access.token_secrets import admin_token
 from service.installation import folder
+from storage.database.opening import open_database
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
 posix = pytest.mark.skipif(os.name != "posix", reason="file modes are POSIX")
@@ -115,6 +117,22 @@ def test_a_daemon_that_is_not_running_is_a_warning() -> None:
     daemon, port = doctor.check_daemon(Client(url="http://127.0.0.1:1"))
     assert (daemon.status, daemon.remedy) == ("warn", "honed serve")
     assert port.name == "port"
+
+
+def test_the_database_of_a_stopped_daemon_is_checked(tmp_path: Path) -> None:
+    path = tmp_path / "hone.db"
+    assert list(doctor.check_stopped_database(path)) == []
+    with closing(open_database(path, check=False)) as connection:
+        assert list(doctor.check_stopped_database(path)) == []
+        connection.execute("UPDATE _sqlite_migrations SET name = 'm999' WHERE id = 1")
+        (newer,) = doctor.check_stopped_database(path)
+    path.write_bytes(b"no database" * 99)
+    (damaged,) = doctor.check_stopped_database(path)
+    assert (newer.status, damaged.status) == ("fail", "fail")
+    assert "m999" in newer.detail
+    assert "install the newer Hone" in str(newer.remedy)
+    assert "file is not a database" in damaged.detail
+    assert "honed restore FILE --replace" in str(damaged.remedy)
 
 
 def test_a_running_daemon_says_its_version(daemon: DaemonProcess) -> None:
