@@ -12,6 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from service.errors import InvalidInput
 from service.policy.policy import LEVELS, MAX_ENTRIES, SETTINGS, Policy, Unknown
 from service.policy.time_windows import DAYS
+from storage.database.codec import dump
 from storage.errors import Problem, pointer
 
 Place = tuple[str | int, ...]
@@ -133,7 +134,9 @@ def _given(data: Any, place: Place) -> str:
     """The invalid value, if it is short enough to show."""
     for part in place:
         data = data[part]
-    return "" if isinstance(data, list | Mapping) else f", not {data!r}"
+    if isinstance(data, list | Mapping):
+        return ""
+    return f", not {repr(data) if isinstance(data, str | float) else dump(data)}"
 
 
 def _check_levels(policy: Policy) -> Iterator[Problem]:

@@ -99,10 +99,13 @@ def problems(rule: Rule) -> Iterator[Problem]:
 
 def moment_of(text: str) -> datetime | tuple[int, int]:
     """The instant in UTC, or the hour and minute of every day. Raises ValueError."""
-    if _is_time_of_day(text):
-        clock = datetime.strptime(text, "%H:%M")
-        return clock.hour, clock.minute
-    instant = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    try:
+        if _is_time_of_day(text):
+            clock = datetime.strptime(text, "%H:%M")
+            return clock.hour, clock.minute
+        instant = datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        raise ValueError("no time such as 20:00 or 2026-03-01T02:00:00+01:00") from None
     if instant.tzinfo is None:
         raise ValueError("an instant needs its offset from UTC, such as 2026-03-01T02:00:00+01:00")
     try:

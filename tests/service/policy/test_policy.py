@@ -143,7 +143,8 @@ def test_a_problem_says_what_would_be_right():
     assert details({"max_temperature_c": "hot"}) == [
         "must be a number from 20 to 120 °C, or null, not 'hot'"
     ]
-    assert details({"nice": True}) == ["must be a whole number from 0 to 19, not True"]
+    assert details({"nice": True}) == ["must be a whole number from 0 to 19, not true"]
+    assert details({"nice": None}) == ["must be a whole number from 0 to 19, not null"]
     (bytes_told,) = details({"memory_limit_bytes": 1})
     assert "from 134217728 to 1125899906842624 B" in bytes_told
 

@@ -188,5 +188,11 @@ def test_a_rule_that_cannot_work_is_refused_with_its_place(fields, pointers):
     assert [problem.pointer for problem in caught.value.problems] == pointers
 
 
+def test_a_time_that_is_none_is_told_in_plain_words():
+    with pytest.raises(InvalidInput) as caught:
+        checked_rule(eligible_after="25:00")
+    assert caught.value.problems[0].detail.startswith("'25:00': no time such as 20:00 or 2026-")
+
+
 def test_a_leap_day_comes():
     assert checked_rule(cron="0 0 29 2 *").kind == "cron"
