@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from cli.client import Client
-from cli.errors import from_error
+from cli.errors import Failure, from_error
 from cli.options import Group
 from service.late import load_late
 from storage.errors import HoneError
@@ -95,6 +95,10 @@ class Commands(Group):
             return super().invoke(ctx)
         except HoneError as error:
             raise from_error(error) from error
+        except UnicodeEncodeError as error:
+            if error.encoding != "utf-8":
+                raise
+            raise Failure(f"the argument {error.object[:100]!r} is not UTF-8") from error
 
 
 @click.group(
@@ -128,8 +132,7 @@ def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
 
 def main() -> None:
     """Entry point of the program."""
-    if sys.platform == "win32":
-        _write_utf8()
+    _write_every_character()
     try:
         honed(prog_name="honed")
     except OSError as error:
@@ -139,8 +142,12 @@ def main() -> None:
         sys.exit(f"error: cannot write the output: {error.strerror}")
 
 
-def _write_utf8() -> None:
-    """To pipes and files: the code page of Windows lacks characters that names and paths have."""
+def _write_every_character() -> None:
+    """Escape those of names and paths that the terminal's or the locale's encoding lacks.
+
+    Pipes and files get UTF-8 on Windows, whose code page lacks most.
+    """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and not stream.isatty():
-            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+        if isinstance(stream, io.TextIOWrapper):
+            is_file = sys.platform == "win32" and not stream.isatty()
+            stream.reconfigure(encoding="utf-8" if is_file else None, errors="backslashreplace")

@@ -57,6 +57,28 @@ def test_output_that_cannot_be_written_is_said_in_a_line() -> None:
     assert done.stderr == "error: cannot write the output: No space left on device\n"
 
 
+def test_characters_that_the_locale_lacks_are_escaped(tmp_path: Path) -> None:
+    (tmp_path / "日本.onnx").write_bytes(b"model")
+    words = ("--key", "vendor.key", "--make-key", "--version", "1", "--expires", "2099-01-01")
+    done = subprocess.run(
+        [sys.executable, "-m", "honed", "sign", "日本.onnx", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": "latin-1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\\u65e5\\u672c.onnx" in done.stdout
+
+
+@pytest.mark.usefixtures("clean_environment")
+def test_an_argument_that_is_no_text_is_told() -> None:
+    words = ["--url", "http://127.0.0.1:1", "samples", "list", "pets", "--label", "\udcff"]
+    result = CliRunner().invoke(honed, words)
+    assert (result.exit_code, "is not UTF-8" in result.stderr) == (1, True)
+
+
 @pytest.mark.usefixtures("clean_environment")
 def test_a_daemon_that_is_not_there_is_said_with_the_remedy() -> None:
     result = CliRunner().invoke(honed, ["--url", "http://127.0.0.1:1", "status"])
