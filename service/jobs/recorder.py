@@ -37,7 +37,8 @@ from storage.store import Store
 logger = logging.getLogger(__name__)
 
 REPORT_INTERVAL_S = 1.0
-"""Progress reaches the job's row at most this often: each write costs a flush of the disk."""
+"""Progress of steps that go on reaches the job's row at most this often: each write costs a flush
+of the disk."""
 MAX_POINTS_KEPT = 10_000
 """Points of the curves that wait in memory for disk space; the oldest are dropped first."""
 
@@ -61,6 +62,7 @@ class Recorder:
         self._is_dropping = False
         self._unwritten: Progress | None = None
         self._reported_at = -REPORT_INTERVAL_S
+        self._step, self._moves = int(job.progress.get("step", 0)), False
         self.warnings: list[str] = []
         """What the job warns of, without what its child says at the end."""
         self._engine = ""
@@ -121,9 +123,11 @@ class Recorder:
         self._points.append(MetricPoint(message.step, message.epoch, message.values))
 
     def progressed(self, message: Progress) -> bool:
-        """Keep the progress; whether it is time to `report` it."""
+        """Keep the progress; whether it is time to `report` it: the first step is told at once."""
         self._unwritten = message
-        return self._monotonic() - self._reported_at >= REPORT_INTERVAL_S
+        moved, begins = message.step > self._step, not self._moves
+        self._step, self._moves = message.step, moved
+        return (moved and begins) or self._monotonic() - self._reported_at >= REPORT_INTERVAL_S
 
     def report(self) -> None:
         """Write the progress and the points since the last report.

@@ -56,6 +56,15 @@ def test_progress_is_written_at_most_once_in_an_interval(recorder: Recorder, clo
     assert recorder.progressed(progress(3))
 
 
+def test_the_first_step_is_told_at_once_also_after_a_hold(recorder: Recorder) -> None:
+    told = []
+    for step in (0, 0, 1, 2, 2, 3, 4):
+        if recorder.progressed(progress(step)):
+            recorder.report()
+            told.append(step)
+    assert told == [0, 1, 3]
+
+
 def test_a_report_reaches_the_row_the_curve_and_those_who_follow(
     recorder: Recorder, store: Store, job: Job, told: Told
 ) -> None:
