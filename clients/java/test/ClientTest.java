@@ -2,6 +2,7 @@ import honed.client.Client;
 import honed.client.HonedException;
 import honed.client.Model;
 import honed.client.Watch;
+import java.net.ConnectException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -68,6 +69,12 @@ public class ClientTest {
         } catch (HonedException error) {
             check(error.status() == 422 && error.code().equals("invalid_input"), error);
             check(error.getMessage().contains("/inputs/x"), error);
+        }
+        try {
+            new Client("http://127.0.0.1:1", null).get("/v1/models");
+            check(false, "no error");
+        } catch (ConnectException error) {
+            check(error.getMessage().equals("no daemon answers at http://127.0.0.1:1"), error);
         }
     }
 

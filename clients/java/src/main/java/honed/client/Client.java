@@ -4,6 +4,7 @@ import com.google.gson.Gson;
 import com.google.gson.GsonBuilder;
 import com.google.gson.JsonElement;
 import java.io.IOException;
+import java.net.ConnectException;
 import java.net.URI;
 import java.net.http.HttpClient;
 import java.net.http.HttpRequest;
@@ -57,6 +58,7 @@ public final class Client {
      *
      * @param body what Gson writes as JSON, or an {@link Upload}; null for none
      * @throws HonedException if the daemon refuses
+     * @throws ConnectException if no daemon answers
      */
     public HttpResponse<byte[]> send(String method, String path, Object body, Map<String, String> headers)
             throws IOException, InterruptedException {
@@ -66,9 +68,17 @@ public final class Client {
         if (sent != null) request.header("Content-Type", sent.type());
         headers.forEach(request::header);
         request.method(method, sent == null ? BodyPublishers.noBody() : BodyPublishers.ofByteArray(sent.content()));
-        HttpResponse<byte[]> answer = http.send(request.build(), BodyHandlers.ofByteArray());
+        HttpResponse<byte[]> answer = answerTo(request.build());
         if (answer.statusCode() < 300 || answer.statusCode() == NOT_MODIFIED) return answer;
         throw new HonedException(answer.statusCode(), problem(answer));
+    }
+
+    private HttpResponse<byte[]> answerTo(HttpRequest request) throws IOException, InterruptedException {
+        try {
+            return http.send(request, BodyHandlers.ofByteArray());
+        } catch (ConnectException error) { // whose message is null
+            throw (IOException) new ConnectException("no daemon answers at " + url).initCause(error);
+        }
     }
 
     <T> T ask(String method, String path, Object body, Class<T> kind) throws IOException, InterruptedException {
