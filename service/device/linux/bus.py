@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from service.device.reading import Moment
+from storage.errors import in_words
 
 if TYPE_CHECKING:
     from jeepney.io.blocking import DBusConnection
@@ -52,7 +53,7 @@ class SystemBus:
             reply = self._connect().send_and_get_reply(message, timeout=CALL_TIMEOUT_S)
         # jeepney raises RuntimeError and ValueError for an address that it cannot use.
         except (OSError, RuntimeError, ValueError) as error:
-            self._failed(now, f"D-Bus system bus: {str(error) or type(error).__name__}")
+            self._failed(now, f"D-Bus system bus: {in_words(error) or type(error).__name__}")
             raise OSError(self._failure) from error
         if reply.header.message_type is MessageType.error:
             raise OSError(f"{service} does not answer: {' '.join(map(str, reply.body))}")
