@@ -1145,9 +1145,9 @@ function pageSize({ target }) {
   const numbers = target.shape.reduce((product, size) => product * size, 1);
   return Math.max(LEAST_SAMPLES, Math.min(MOST_SAMPLES, Math.floor(LABEL_NUMBERS / Math.max(1, numbers))));
 }
-async function loadList(api, path, pages, limit2) {
+async function loadList(api, path, pages, limit2, from = null) {
   const items = [];
-  let next = null;
+  let next = from;
   let page = 0;
   while (page < pages) {
     const answer = await api.get(withQuery(path, { limit: limit2, cursor: next }));
@@ -1163,11 +1163,22 @@ function unread(id) {
   const unranked = { uncertainty: null, doubt: null, predicted: null };
   return { id, split: "train", pinned: false, weight: 1, ...nothing, ...unranked };
 }
-function loadMore(app, model2, listed) {
-  const work = workOf(app, model2.name);
-  if (listed.next === null || listed.pages < work.pages) return;
-  work.pages += 1;
-  app.resources.mark([listPath(app, model2.name)]);
+async function loadMore(app, model2, listed) {
+  if (listed.next === null || listed.isGrowing === true) return;
+  const path = listPath(app, model2.name);
+  const pages = listed.pages + 1;
+  listed.isGrowing = true;
+  workOf(app, model2.name).pages = pages;
+  try {
+    const more = await loadList(app.api, path, 1, pageSize(model2), listed.next);
+    Object.assign(listed, { items: [...listed.items, ...more.items], next: more.next, pages });
+    app.draw();
+  } catch (error) {
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    app.resources.mark([path]);
+  } finally {
+    listed.isGrowing = false;
+  }
 }
 async function remove(app, { name }, ids, retrain) {
   const work = workOf(app, name);
@@ -4791,7 +4802,7 @@ function gridView(app, model2, listed) {
   const isImage = showsPictures(model2);
   const { items } = listed;
   const { columns, rows, height, first, last: last2 } = windowOf(items.length, sizeOf(model2));
-  if (last2 > rows - ROWS_AHEAD) loadMore(app, model2, listed);
+  if (last2 > rows - ROWS_AHEAD) void loadMore(app, model2, listed);
   const start = first * columns;
   const shown2 = items.slice(start, last2 * columns);
   const size = listed.next === null ? items.length : -1;

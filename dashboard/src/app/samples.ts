@@ -1,6 +1,6 @@
 /** Lists of samples, and the user's changes to them. */
 
-import { type Api, modelPath, withQuery } from "../daemon/api";
+import { type Api, modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App, Said } from "./app";
 import { likelyClassesOf } from "./labels";
 import { plural } from "../page/format";
@@ -30,6 +30,8 @@ export interface Listed {
   next: string | null;
   /** How many were loaded. */
   pages: number;
+  /** Whether the next one is under way. */
+  isGrowing?: boolean;
 }
 
 /** A sample's new label, null for none. before: what undoes it, for labels that lists do not tell as a whole. */
@@ -106,9 +108,10 @@ function pageSize({ target }: Model): number {
   return Math.max(LEAST_SAMPLES, Math.min(MOST_SAMPLES, Math.floor(LABEL_NUMBERS / Math.max(1, numbers))));
 }
 
-async function loadList(api: Api, path: string, pages: number, limit: number): Promise<Listed> {
+/** from: the cursor of the first page. */
+async function loadList(api: Api, path: string, pages: number, limit: number, from: string | null = null): Promise<Listed> {
   const items: Sample[] = [];
-  let next: string | null = null;
+  let next = from;
   let page = 0;
   while (page < pages) {
     const answer: Page<Sample | Duplicates> = await api.get(withQuery(path, { limit, cursor: next }));
@@ -128,12 +131,23 @@ function unread(id: number): Sample {
   return { id, split: "train", pinned: false, weight: 1, ...nothing, ...unranked };
 }
 
-/** Loads the next page of the list, because its end is near. */
-export function loadMore(app: App, model: Model, listed: Listed): void {
-  const work = workOf(app, model.name);
-  if (listed.next === null || listed.pages < work.pages) return;
-  work.pages += 1;
-  app.resources.mark([listPath(app, model.name)]);
+/** Loads the next page of the list, because its end is near. If that fails, all of it is loaded anew. */
+export async function loadMore(app: App, model: Model, listed: Listed): Promise<void> {
+  if (listed.next === null || listed.isGrowing === true) return;
+  const path = listPath(app, model.name);
+  const pages = listed.pages + 1;
+  listed.isGrowing = true;
+  workOf(app, model.name).pages = pages;
+  try {
+    const more = await loadList(app.api, path, 1, pageSize(model), listed.next);
+    Object.assign(listed, { items: [...listed.items, ...more.items], next: more.next, pages });
+    app.draw();
+  } catch (error) {
+    if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
+    app.resources.mark([path]);
+  } finally {
+    listed.isGrowing = false;
+  }
 }
 
 /** Deletes samples for good. retrain: retrains without them, then deletes versions that saw them. */

@@ -277,6 +277,7 @@ def test_ten_thousand_samples_scroll_with_two_hundred_on_the_page(
     wait_until(has_reached_the_end, "the last sample")
     page.locator(f"#sample-{last}").get_by_text("30,000").first.wait_for()
     assert len([each for each in asked if each.endswith("/content")]) < 2_000
+    assert len([each for each in asked if "/samples?limit=" in each]) < 20, "each page once"
 
 
 def test_all_samples_are_downloaded_deleted_by_filter_and_taken_back(

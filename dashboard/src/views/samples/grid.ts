@@ -32,7 +32,7 @@ export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
   const isImage = showsPictures(model);
   const { items } = listed;
   const { columns, rows, height, first, last } = windowOf(items.length, sizeOf(model));
-  if (last > rows - ROWS_AHEAD) loadMore(app, model, listed);
+  if (last > rows - ROWS_AHEAD) void loadMore(app, model, listed);
   const start = first * columns;
   const shown = items.slice(start, last * columns);
   // -1: unknown while more pages may follow.
