@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,7 +23,9 @@ def chromium() -> Iterator[Any]:
 
 @pytest.fixture(scope="session")
 def npm(tmp_path_factory: pytest.TempPathFactory) -> Npm:
-    return Npm(tmp_path_factory.mktemp("npm"))
+    """Installed once a run: the folders of a run's processes are beside each other."""
+    own = tmp_path_factory.getbasetemp()
+    return Npm((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "npm")
 
 
 @pytest.fixture(scope="session")

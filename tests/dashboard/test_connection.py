@@ -206,3 +206,24 @@ def test_a_daemon_that_takes_connections_and_says_nothing_counts_as_lost(
     one.page.unroute_all()
     one.page.locator(".connection.live").wait_for()
     one.forgive("ERR_FAILED")
+
+
+def test_the_documentation_works_under_its_policy_and_keeps_no_token(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    described = served.http.get("/openapi.json").json()
+    path = "/v1/models"
+    shown = tab(served)
+    # One path: the others are drawn for most of the time, and hold no token.
+    shown.page.route(
+        "**/openapi.json",
+        lambda route: route.fulfill(json={**described, "paths": {path: described["paths"][path]}}),
+    )
+    answer = shown.page.goto(f"{served.url}/docs")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    shown.page.get_by_role("button", name="Authorize").first.click()
+    shown.page.locator("#auth-bearer-value").fill(served.token)
+    shown.page.locator(".auth-btn-wrapper button.authorize").click()
+    shown.page.locator(".btn-done").click()
+    stored = "() => JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
+    assert served.token not in shown.page.evaluate(stored)

@@ -99,6 +99,7 @@ def test_spans_that_are_given_before_others_are_stored_are_kept(
     page.locator(f"#sample-{sample}").click()
     editor = page.get_by_role("group", name=f"Spans of sample {sample}")
     text = editor.get_by_label(f"Text of sample {sample}")
+    text.wait_for()
     held: list[Any] = []
     page.route(
         f"**/samples/{sample}",
