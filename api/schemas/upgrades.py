@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, ConfigDict, Field
 from api.schemas.base import Body, Request, Text, shows
 from api.schemas.jobs import JobHyperparameters
 from api.schemas.models import ClassName, InputBody, LossOutput, Trainable, listed
-from service.models.upgrade.fit import Running
+from service.models.upgrade.spec import Running
 from storage.records.models import Base, BatchNorm, NewModel
 
 

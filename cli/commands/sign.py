@@ -103,7 +103,7 @@ def sign(
 
 def _require_taken(text: bytes, key: Ed25519PrivateKey) -> None:
     """Raises SignatureRefused, InvalidInput for what devices refuse, by the code they refuse by."""
-    from service.follow.asking import upgrade_spec
+    from service.models.upgrade.spec import upgrade_spec
 
     upgrade_spec(verified(text, [pem_of(key.public_key().public_bytes_raw())]).spec)
 

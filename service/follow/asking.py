@@ -8,16 +8,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 from msgspec.structs import replace
 
-from service.errors import InvalidInput
 from service.follow import outcome
 from service.follow.conversation import Conversation
 from service.follow.credentials import login_of
@@ -35,13 +33,12 @@ from service.follow.offer import draw
 from service.follow.report import report_body
 from service.follow.source import parsed
 from service.logs import event
-from service.models.hyperparameters import requested
-from service.models.upgrade.fit import UpgradeSpec
+from service.models.upgrade.spec import upgrade_spec
 from service.models.upgrade.upgrades import Upgrades
 from service.processes.children import Children
 from service.settings import Settings
 from storage.disk.durable import file_faults, make_folder
-from storage.errors import HoneError, Problem, in_full
+from storage.errors import HoneError, in_full
 from storage.records.follows import Follow, FollowProgress, Told
 from storage.store import Store
 
@@ -176,23 +173,3 @@ class Asking:
     async def _note(self, progress: FollowProgress, told: list[Told]) -> None:
         await asyncio.to_thread(self._store.follows.note, self._follow, progress, *told)
         self._follow = replace(self._follow, progress=progress)
-
-
-def upgrade_spec(given: Mapping[str, Any]) -> UpgradeSpec:
-    """The spec of a statement. Raises InvalidInput."""
-    known = UpgradeSpec.__struct_fields__
-    problems = [
-        Problem(f"/spec/{name}", f"there is no such field; there are {', '.join(known)}")
-        for name in given
-        if name not in known
-    ]
-    at = "/spec"
-    try:
-        spec = msgspec.convert(given, UpgradeSpec)
-        at = "/spec/hyperparameters"
-        msgspec.convert(spec.hyperparameters, requested())
-    except msgspec.ValidationError as error:
-        problems.append(Problem(at, str(error)))
-    if problems:
-        raise InvalidInput("the statement's spec is wrong", problems=problems)
-    return spec

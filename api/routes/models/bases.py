@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
@@ -12,25 +12,15 @@ from api.access.scopes import needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon, TheModel
 from api.openapi import SCHEMAS
-from api.routes.models.registration import (
-    form_schema,
-    lora_of,
-    spooled_tokenizer,
-    uploads,
-    wrong_form,
-)
+from api.routes.models.registration import form_schema, spooled_tokenizer, uploads, wrong_form
 from api.routing import Route
 from api.schemas.jobs import JobBody
-from api.schemas.models import Adapters
 from api.schemas.upgrades import ModelBaseBody
 from api.waiting import unless_gone
 from service.access.principal import Scope
 from service.daemon import Daemon
+from service.models.upgrade.spec import upgrade_spec
 from storage.records.models import Model
-
-if TYPE_CHECKING:
-    from api.schemas.upgrades import UpgradeSpecBody
-    from service.models.upgrade.fit import UpgradeSpec
 
 CHECKED = {
     "description": "It fits; nothing has changed (`check`).",
@@ -90,7 +80,8 @@ async def upgrade_base(
     require_media_type(request, "multipart/form-data")
     require_room_for(request, daemon)
     async with request.form(max_files=3, max_fields=4) as form:
-        spec = _spec(await json_part(form, "spec", UpgradeSpecBody) or UpgradeSpecBody())
+        given = await json_part(form, "spec", UpgradeSpecBody) or UpgradeSpecBody()
+        spec = upgrade_spec(given.model_dump(exclude_none=True))
         name, upload, tokenizer = uploads(form)
         if name != "model":
             raise wrong_form(f"/{name}", 'an upgrade is a forward ONNX file, the part "model"')
@@ -136,21 +127,4 @@ def _shown(daemon: Daemon, model: Model) -> ModelBaseBody:
             "versions": upgrade.base.versions,
             "job_id": upgrade.job.id,
         },
-    )
-
-
-def _spec(given: UpgradeSpecBody) -> UpgradeSpec:
-    from service.models.upgrade.fit import UpgradeSpec
-
-    listed = given.trainable or []
-    return UpgradeSpec(
-        output=given.output,
-        loss_output=given.loss.output if given.loss is not None else None,
-        trainable=tuple(each for each in listed if isinstance(each, str)) or None,
-        lora=lora_of([each.lora for each in listed if isinstance(each, Adapters)]),
-        classes=tuple(given.classes) if given.classes else None,
-        hyperparameters=given.hyperparameters.model_dump(exclude_none=True),
-        preprocess=tuple(given.preprocess),
-        batch_norm=given.batch_norm,
-        running=given.running,
     )

@@ -11,7 +11,7 @@ from cli.client import Client, model_path
 from cli.commands.models.registration import file_options, send_file, source_argument, spec_of
 from cli.options import model_argument, with_client, yes_option
 from cli.output import echo, echo_done, echo_fields, echo_text
-from service.models.upgrade.fit import Running
+from service.models.upgrade.spec import Running
 
 
 @click.command()

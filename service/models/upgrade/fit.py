@@ -4,47 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
 from service.errors import InvalidInput
 from service.models.hyperparameters import check_hyperparameters
 from service.models.specification import ModelSpec, described, prepare_task
+from service.models.upgrade.spec import UpgradeSpec
 from service.preprocess import for_model
 from service.preprocess.text_inputs import OF_TOKENIZER, ROLES, is_text
-from service.training.protocol.messages.preparation import Lora, Prepare, Prepared
+from service.training.protocol.messages.preparation import Prepare, Prepared
 from service.training.tasks import TASKS
 from storage.errors import Problem, pointer
-from storage.records.models import BatchNorm, Model, NewModel
+from storage.records.models import Model, NewModel
 from storage.records.signatures import Signature, TargetSpec
 
-Running = Literal["wait", "cancel"]
 Description = Mapping[str, Any]
 NOT_STORED = ("augment", "mean", "std", "learn_from")
 """Fields of tensors' preprocessing that no stored sample depends on."""
 DERIVED = frozenset({"size", "input", *ROLES, *OF_TOKENIZER})
 """Fields of files' preprocessing that follow from the file and its tokenizer, unless given."""
-
-
-class UpgradeSpec(Struct, frozen=True):
-    """What an upgrade says of its file; see `spec` in docs/upgrades.md.
-
-    classes: of the file, in its order; None if they are the model's. hyperparameters: of the
-    upgrade's jobs. preprocess: what differs from the model's. running: what becomes of a running
-    or paused job of the old base.
-    """
-
-    output: str | None = None
-    loss_output: str | None = None
-    trainable: tuple[str, ...] | None = None
-    lora: Lora | None = None
-    classes: tuple[str, ...] | None = None
-    hyperparameters: dict[str, Any] = field(default_factory=dict)
-    preprocess: tuple[dict[str, Any], ...] = ()
-    batch_norm: BatchNorm = "inference"
-    running: Running = "wait"
 
 
 def upgrade_task(

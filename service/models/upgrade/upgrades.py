@@ -35,7 +35,7 @@ from storage.records.models import Base, Model, NewModel
 from storage.store import Store
 
 if TYPE_CHECKING:
-    from service.models.upgrade.fit import UpgradeSpec
+    from service.models.upgrade.spec import UpgradeSpec
 
 logger = logging.getLogger(__name__)
 

@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from cli.main import honed
 from service.follow.errors import SignatureRefused
 from service.follow.statement import TYPE, authenticated, verified
+from service.models.upgrade.spec import UpgradeSpec, upgrade_spec
+from service.training.protocol.messages.preparation import Lora
 
 
 @pytest.fixture
@@ -65,11 +67,31 @@ def test_what_is_signed_is_what_the_options_say(model):
 
 
 @pytest.mark.parametrize(
+    ("given", "spec"),
+    [
+        ('preprocess={"size": [96, 96]}', UpgradeSpec(preprocess=({"size": [96, 96]},))),
+        ("trainable=layer1.*", UpgradeSpec(trainable=("layer1.*",))),
+        (
+            'trainable=["head", {"lora": {"targets": "*attn*"}}]',
+            UpgradeSpec(trainable=("head",), lora=Lora(targets=("*attn*",))),
+        ),
+        ("loss.output=error", UpgradeSpec(loss_output="error")),
+    ],
+)
+def test_a_spec_is_signed_as_an_upgrade_takes_it(model, given, spec):
+    made(model, "--spec", given)
+    pem = model.with_name("vendor.key.pub").read_text()
+    signed = verified(model.with_name("digits.onnx.sig").read_bytes(), [pem])
+    assert upgrade_spec(signed.spec) == spec
+
+
+@pytest.mark.parametrize(
     ("option", "words"),
     [
         (("--expires", "2020-01-31"), "--expires 2020-01-31T00:00:00Z is in the past"),
         (("--spec", "colour=blue"), "no such field; there are output"),
-        (("--spec", "classes=5"), "classes"),
+        (("--spec", "classes=5"), "/spec/classes: Expected"),
+        (("--spec", 'trainable={"lora": {"rank": 0}}'), "/spec/trainable/lora/rank: Expected"),
         (("--name", "n" * 257), "length <= 256"),
         (("--percent", "nan"), "percent"),
         (("--version", str(2**53)), "version"),

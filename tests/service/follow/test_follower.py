@@ -22,7 +22,7 @@ from service.follow import follower as following
 from service.follow.follower import Follower
 from service.follow.offer import draw, is_chosen
 from service.follow.terms import checked_terms
-from service.models.upgrade.fit import UpgradeSpec
+from service.models.upgrade.spec import UpgradeSpec
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children
 from service.settings import Settings
