@@ -57,9 +57,8 @@ def _join(arguments: argparse.Namespace) -> int:
     from honed_flower import client_app
     from honed_flower.node import Executor, drop_abandoned
     from honed_flower.state import State
-    from honed_flower.supernode import Membership, SuperNode, make_key, wrong_clock
+    from honed_flower.supernode import Membership, SuperNode, make_key, wrong_clock, wrong_key
 
-    arguments.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     member = Membership(
         arguments.superlink,
         arguments.model,
@@ -92,6 +91,7 @@ def _join(arguments: argparse.Namespace) -> int:
             break
         logging.warning("trying again: the SuperLink may not know yet that this node was killed")
     state.update(connected=None, pid=None, doing=None)
+    reason = reason or (wrong_key(member) if code == 1 else None)
     if reason:
         logging.error(reason)
         state.update(last=reason)

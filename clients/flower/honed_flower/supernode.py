@@ -23,6 +23,19 @@ PATIENCE_S = 120.0
 MOST_AHEAD_S, MOST_BEHIND_S = float(SYSTEM_TIME_TOLERANCE), float(TIMESTAMP_TOLERANCE)
 """Flower's limits on the time that a node signs."""
 ANSWER_S = 10.0
+PROGRAM = """
+import os, signal, sys, threading
+sys.path[:] = filter(None, sys.path)  # nothing of the working folder
+from flwr.supernode.cli import flower_supernode
+def end_with_parent():
+    sys.stdin.read()
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=end_with_parent, daemon=True).start()
+sys.exit(flower_supernode())
+"""
+"""`flower-supernode`, which ends when its stdin does: one that outlived this process would hold the
+node's place at the SuperLink, and take messages that nobody handles.
+"""
 
 
 @dataclass(frozen=True)
@@ -100,6 +113,16 @@ def wrong_clock(member: Membership) -> str | None:
     )
 
 
+def wrong_key(member: Membership) -> str | None:
+    """Why a SuperLink that answers, to a right clock, has ended the connection."""
+    if clock_ahead_s(member) is None:
+        return None
+    return (
+        f"the SuperLink does not take this node's key: have {member.key.with_suffix('.pub')}"
+        " registered there (`flwr supernode register`); if it is, end the other node with this key"
+    )
+
+
 class SuperNode:
     """The program `flower-supernode`, and its address on this machine."""
 
@@ -112,7 +135,9 @@ class SuperNode:
         _write_secret(self._secret_file, self.secret)
         self._member = member
         self._process = subprocess.Popen(
-            self._command(), env={**os.environ, "FLWR_HOME": str(member.folder / "flwr")}
+            self._command(),
+            env={**os.environ, "FLWR_HOME": str(member.folder / "flwr")},
+            stdin=subprocess.PIPE,
         )
 
     def exit_code(self) -> int | None:
@@ -132,7 +157,7 @@ class SuperNode:
     def _command(self) -> list[str]:
         trusted = self._member.root_certificates
         return [
-            str(Path(sys.executable).with_name("flower-supernode")),
+            *(sys.executable, "-c", PROGRAM),
             *("--superlink", self._member.superlink),
             *(("--root-certificates", str(trusted)) if trusted else ()),
             *("--auth-supernode-private-key", str(self._member.key)),

@@ -211,6 +211,7 @@ def test_a_node_that_nobody_let_in_is_refused(
         assert isinstance(node, Program)
         wait_until(lambda: node.process.poll() is not None, "the node to end", deadline_s=60)
         assert node.process.poll() != 0
+        assert f"have {stranger.folder}/node/node.pub registered there" in node.said()
     finally:
         stranger.stop()
 
@@ -245,8 +246,9 @@ def test_a_node_that_was_killed_stops_what_it_had_begun(
 ) -> None:
     run = begin_long(superlink, devices, "killed")
     device = devices[0]
-    assert device.node is not None
-    device.node.kill()
+    assert isinstance(device.node, Program)
+    device.node.process.kill()  # not the SuperNode, its child
+    device.node.process.wait()
     assert device.left_over() == 1
     state = json.loads((device.folder / "node" / "state.json").read_text())
     assert state["round_id"] == device.jobs(model=MODEL)[0]["id"]
