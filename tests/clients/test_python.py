@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -160,6 +161,21 @@ def test_this_machines_daemon_is_found_by_its_socket_without_a_token(
     monkeypatch.setenv("HONED_DATA_DIR", f"~/{served.data_dir.name}")
     with Client() as client:
         assert bell in [model["name"] for model in client.models()]
+
+
+def test_certificate_authorities_are_read_for_tls_alone(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = list[object]()
+    monkeypatch.setattr(ssl, "create_default_context", lambda **_: read.append(1))
+    for name in ("HONED_URL", "HONED_SOCKET"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HONED_DATA_DIR", str(served.data_dir))
+    Client().close()
+    asyncio.run(AsyncClient(served.url).aclose())
+    assert not read
+    Client("https://127.0.0.1").close()
+    assert read
 
 
 def test_no_runtime_is_loaded_unless_a_model_is_watched() -> None:

@@ -38,9 +38,8 @@ class AsyncClient:
         options = connection.options(url, token)
         uds = options.pop("uds")
         self._where = f"unix:{uds}" if uds else options["base_url"]
-        self._http = httpx.AsyncClient(
-            transport=uds and httpx.AsyncHTTPTransport(uds=uds), **options
-        )
+        transport = uds and httpx.AsyncHTTPTransport(uds=uds, verify=options["verify"])
+        self._http = httpx.AsyncClient(transport=transport, **options)
 
     async def __aenter__(self) -> AsyncClient:
         return self

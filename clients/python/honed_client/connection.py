@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
+import ssl
 import struct
 import sys
 from collections.abc import Iterator
@@ -52,11 +53,14 @@ def options(url: str | None, token: str | None) -> dict[str, Any]:
     path = None if url else living_socket()
     if url is None and path is None and token is None:
         token = _token_of_this_machine()
+    url = url or (DEFAULT_URL if path is None else "http://localhost")
     return {
-        "base_url": url or (DEFAULT_URL if path is None else "http://localhost"),
+        "base_url": url,
         "headers": {"Authorization": f"Bearer {token.strip()}"} if token else {},
         "timeout": TIMEOUT,
         "trust_env": False,  # no proxy between an app and its device
+        # Authorities are read, in 30 ms, only for TLS; a new context has none, and trusts nobody.
+        "verify": not url.lower().startswith("http:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         "uds": None if path is None else str(path),
     }
 

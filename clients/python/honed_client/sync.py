@@ -37,7 +37,8 @@ class Client:
         options = connection.options(url, token)
         uds = options.pop("uds")
         self._where = f"unix:{uds}" if uds else options["base_url"]
-        self._http = httpx.Client(transport=uds and httpx.HTTPTransport(uds=uds), **options)
+        transport = uds and httpx.HTTPTransport(uds=uds, verify=options["verify"])
+        self._http = httpx.Client(transport=transport, **options)
 
     def __enter__(self) -> Client:
         return self
