@@ -78,10 +78,11 @@ class FederationBody(ConsentBody):
 class RoundRequest(Request):
     """A round to be trained, the part `spec` of the form; the part `parameters` is safetensors.
 
-    round: the server's number. epochs, max_steps: one epoch by default. proximal_mu: FedProx, Li et
-    al. (2020). superlink: who asks. deadline_seconds: from now on; on_deadline: whether the update
-    so far is wanted then. clip_norm: of the whole update. noise_multiplier: the noise's standard
-    deviation, as a multiple of clip_norm. share: of the numbers, which top_k keeps.
+    round: the server's number. epochs, max_steps: one epoch by default; the first that is reached
+    ends it. proximal_mu: FedProx, Li et al. (2020). superlink: who asks. deadline_seconds: from now
+    on; on_deadline: whether the update so far is wanted then. clip_norm: of the whole update.
+    noise_multiplier: the noise's standard deviation, as a multiple of clip_norm. share: of the
+    numbers, which top_k keeps.
     tokenizer_sha256: of the tokenizer of a model of texts, which all devices and the server share.
     """
 
