@@ -132,10 +132,11 @@ def _require_consent(client: Client, model: str, superlink: str) -> None:
     if found["allowed"] and found["superlink"] == superlink:
         return
     to = f"to {found['superlink']}" if found["allowed"] else "to none"
+    first = f"first `honed federation set {model} allowed=false`, then " if found["allowed"] else ""
     raise Failure(
-        f"{model!r} has consent {to}; give it with `honed federation set {model} allowed=true "
-        f"superlink={superlink} epsilon=8 clip_norm=1 noise_multiplier=2`, on your own terms: "
-        "docs/federated.md explains each"
+        f"{model!r} has consent {to}; give it with {first}`honed federation set {model} "
+        f"allowed=true superlink={superlink} epsilon=8 clip_norm=1 noise_multiplier=2`, on "
+        "your own terms: docs/federated.md explains each"
     )
 
 

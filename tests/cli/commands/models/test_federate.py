@@ -43,7 +43,9 @@ def test_nobody_joins_without_consent_to_this_federation(
     assert f"{model!r} has consent to none" in done.stderr
     assert f"honed federation set {model} allowed=true superlink=fl.example:9092" in done.stderr
     honed("federation", "set", model, "allowed=true", "superlink=other:9092")
-    assert "has consent to other:9092" in honed(*JOIN, model).stderr
+    refused = honed(*JOIN, model).stderr
+    assert "has consent to other:9092" in refused
+    assert f"first `honed federation set {model} allowed=false`" in refused
     assert not (states / "environment").exists()
 
 
