@@ -191,7 +191,7 @@ def problems_of(
     closest to tells what is wrong within it. kind: the type of the body, with whose fields a
     mistyped one is compared.
     """
-    found: dict[str, list[str]] = {}
+    by_place: dict[str, list[str]] = {}
     for fault in islice(faults, MOST_OF_FIELDS):
         place = list(fault["loc"])
         is_lacking = fault["type"] == "missing" and place == ["body"]
@@ -199,12 +199,12 @@ def problems_of(
         is_named = place[:1] == ["body"]
         if is_named or prefix:
             place = _in_body(place[is_named:], body, missing=fault["type"] == "missing")
-        details = found.setdefault(prefix + pointer(*place), [])
+        details = by_place.setdefault(prefix + pointer(*place), [])
         hint = meant(kind, place) if fault["type"] == "extra_forbidden" else ""
         if message + hint not in details:
             details.append(message + hint)
-    outer = {at[:end] for at in found for end, letter in enumerate(at) if letter == "/"}
-    return [Problem(at, ", or: ".join(found[at])) for at in found if at not in outer]
+    outer = {at[:end] for at in by_place for end, letter in enumerate(at) if letter == "/"}
+    return [Problem(at, ", or: ".join(by_place[at])) for at in by_place if at not in outer]
 
 
 def _in_body(place: list[Any], body: Any, *, missing: bool) -> list[Any]:

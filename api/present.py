@@ -149,15 +149,15 @@ def audit_entry(row: AuditEntry) -> AuditBody:
 
 def drift(report: DriftReport, model: Model) -> DriftBody:
     """How a model's inputs have drifted since its version was trained."""
-    found = report.found
+    figures = report.found
     return DriftBody(
         version=report.version,
-        drifted=None if found is None or found.compared == 0 else report.has_drifted,
-        training_samples=0 if found is None else found.training_samples,
-        recent_samples=0 if found is None else found.recent_samples,
-        compared=0 if found is None else found.compared,
+        drifted=None if figures is None or figures.compared == 0 else report.has_drifted,
+        training_samples=0 if figures is None else figures.training_samples,
+        recent_samples=0 if figures is None else figures.recent_samples,
+        compared=0 if figures is None else figures.compared,
         features=[
             FeatureDriftBody(**asdict(each), name=report.name_of(each, model))
-            for each in (() if found is None else found.features)
+            for each in (() if figures is None else figures.features)
         ],
     )

@@ -211,15 +211,15 @@ class Client:
         from cli.listener import strangers
 
         url = httpx.URL(self.url)
-        found = strangers(
+        owners = strangers(
             url.host,
             url.port or 80,
             data_dir=self.settings.data_dir,
             procfs_root=self.settings.procfs_root,
         )
-        if found:
+        if owners:
             raise Failure(
-                f"a program of another user (uid {min(found)}) listens at {self.url}; "
+                f"a program of another user (uid {min(owners)}) listens at {self.url}; "
                 "the token was not sent\n"
                 "Stop that program and start the daemon, or give --token if it is the right one"
             )

@@ -148,15 +148,15 @@ def _masks_of(names: Sequence[str], parts: Sequence[FilePart]) -> list[FileUploa
     places: dict[str, list[int]] = {}
     for place, name in enumerate(names if parts else ()):
         places.setdefault(_stem(name), []).append(place)
-    found: list[FileUpload | None] = [None] * len(names)
+    masks: list[FileUpload | None] = [None] * len(names)
     for at, part in enumerate(parts):
         same = places.get(_stem(part.filename), [])
-        if len(same) != 1 or found[same[0]] is not None:
+        if len(same) != 1 or masks[same[0]] is not None:
             has = "no photo has" if not same else "more than one photo or mask has"
             detail = f"{part.filename}: {has} its name; name a mask as its photo but for the ending"
             raise _wrong(f"/masks/{at}", detail)
-        found[same[0]] = FileUpload(part.filename, part.media_type, part.offset, part.length, {})
-    return found
+        masks[same[0]] = FileUpload(part.filename, part.media_type, part.offset, part.length, {})
+    return masks
 
 
 def _stem(name: str) -> str:

@@ -85,14 +85,14 @@ def change_token(
     More than the token had gives only who has all that it then has.
     """
     known = daemon.store.tokens.get(token_id)
-    given = patch.model_fields_set
+    changes = patch.model_fields_set
     limits = patch.limits.model_dump(exclude_unset=True) if patch.limits else {}
     changed = daemon.tokens.change(
         principal,
         token_id,
         name=patch.name or known.name,
         limits=replace(known.limits, **limits),
-        expires_at=patch.expires_at if "expires_at" in given else known.expires_at,
+        expires_at=patch.expires_at if "expires_at" in changes else known.expires_at,
     )
     return present.token(daemon.usages.shown(changed))
 

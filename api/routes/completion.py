@@ -141,14 +141,14 @@ async def _events(
     first: Generated, turns: AsyncIterator[Generated], show: Show, end: str
 ) -> AsyncIterator[str]:
     """An event for each turn, then one with an error if there was one."""
-    sent, made = 0, first
+    sent, generated = 0, first
     try:
         while True:
-            yield f"data: {dump(show(made, made.text[sent:]))}\n\n"
-            sent = len(made.text)
-            if made.finish_reason is not None:
+            yield f"data: {dump(show(generated, generated.text[sent:]))}\n\n"
+            sent = len(generated.text)
+            if generated.finish_reason is not None:
                 break
-            made = await anext(turns)
+            generated = await anext(turns)
     except HoneError as error:
         yield f"event: error\ndata: {dump({'code': error.code, 'detail': error.detail})}\n\n"
         return

@@ -80,7 +80,9 @@ def show_history(
     """
     length, until = timedelta(minutes=interval), daemon.monitor.now().wall
     since = (until - timedelta(hours=hours)).replace(second=0, microsecond=0)
-    found = intervals(daemon.monitor.history.since(since), since=since, until=until, length=length)
+    history = intervals(
+        daemon.monitor.history.since(since), since=since, until=until, length=length
+    )
     observation = daemon.monitor.latest
     units = (
         {}
@@ -88,13 +90,13 @@ def show_history(
         else {name: each.unit for name, each in observation.snapshot.signals.items()}
     )
     return DeviceHistoryBody(
-        since=found.since,
+        since=history.since,
         interval_seconds=length.total_seconds(),
-        eligible=list(found.eligible),
-        trained_seconds=list(found.trained_s),
+        eligible=list(history.eligible),
+        trained_seconds=list(history.trained_s),
         signals={
             name: SignalHistoryBody(unit=units.get(name, ""), values=list(values))
-            for name, values in found.signals.items()
+            for name, values in history.signals.items()
         },
     )
 

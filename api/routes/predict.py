@@ -181,18 +181,20 @@ async def _predict(
     keep: bool,
 ) -> tuple[Prediction, Callable[[], list[int]]]:
     """The model's outputs for a body, and what stores its inputs as samples."""
-    given = require_media_type(request, *READERS, *(files_of(model) if takes_files(model) else ()))
+    media_type = require_media_type(
+        request, *READERS, *(files_of(model) if takes_files(model) else ())
+    )
     max_bytes = daemon.settings.prediction_body_bytes
     content = await read_body(request, max_bytes=max_bytes)
-    files = await _files(model, given, content)
+    files = await _files(model, media_type, content)
     if files is not None:
         prediction = await daemon.predictor.predict_files(model.name, files, version)
         return prediction, partial(bodies.keep_files, daemon.store, model, files, owner)
     if keep:
         require_tensors(model)
-    size = max_bytes if given == CSV else len(content)  # its windows may be far larger
-    async with threads.reading(request, 0 if given == NPZ else len(content)):
-        batch = await near(size, READERS[given], model, content, max_bytes)
+    size = max_bytes if media_type == CSV else len(content)  # its windows may be far larger
+    async with threads.reading(request, 0 if media_type == NPZ else len(content)):
+        batch = await near(size, READERS[media_type], model, content, max_bytes)
     inputs = batch.tensors(model.signature.inputs)
     prediction = await daemon.predictor.predict(model.name, inputs, version)
     return prediction, partial(bodies.keep, daemon.store, model, batch, owner)

@@ -181,7 +181,7 @@ async def add_samples(
     if `preprocess` takes them: one as the body, or a form's, whose part `samples` says the same,
     and whose parts `mask` are the labels of photos.
     """
-    given = require_media_type(request, JSON, NPZ, CSV, FORM, *files_of(model), JSONL)
+    media_type = require_media_type(request, JSON, NPZ, CSV, FORM, *files_of(model), JSONL)
     in_csv = {"label": label_column, **{name: columns[f"{name}_column"] for name in ASKED}}
     options = UploadOptions(
         {"split": Split(split) if split else None, **{name: columns[name] for name in ASKED}},
@@ -192,11 +192,11 @@ async def add_samples(
         owner=principal.owner,
         masks=daemon.masks,
     )
-    if given in FEEDS:
-        result = await FEEDS[given](request, daemon, model, options)
+    if media_type in FEEDS:
+        result = await FEEDS[media_type](request, daemon, model, options)
     else:
         about = {"label": label_of(model, label), "key": key}
-        result = await add_files(request, daemon, model, given, options, about=about)
+        result = await add_files(request, daemon, model, media_type, options, about=about)
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
     if result.ids is not None:

@@ -42,8 +42,8 @@ def dashboard(client: Client, *, only_print: bool) -> None:
     device`, and open there what `honed dashboard --print` prints here.
     """
     page = _page(client)
-    made = client.post("/v1/sign-in/codes")
-    address = f"{page}#code={made['code']}"
+    code = client.post("/v1/sign-in/codes")
+    address = f"{page}#code={code['code']}"
     if only_print:
         echo_text(address)
         return
@@ -53,7 +53,7 @@ def dashboard(client: Client, *, only_print: bool) -> None:
         if not is_open:
             echo_text("no browser opens here; open this within a minute:", err=True)
             echo_text(address)
-        elif not _is_used(client, made):
+        elif not _is_used(client, code):
             raise Failure(
                 "the browser has not signed in within a minute; perhaps it may not read "
                 f"{file}: open what `honed dashboard --print` prints"

@@ -97,14 +97,14 @@ def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool) -> None:
     Every line is ok, warn or fail, with a remedy; exit code 1 if anything fails.
     """
     checks = data.repair(client, asks=not yes) if repairs else all_checks(client, verify=verify)
-    found = []
+    results = []
     for check in checks:
-        found.append(check)
+        results.append(check)
         if not wants_json():
             _echo(check)
     if wants_json():
-        echo_json([asdict(check) for check in found])
-    if any(check.status == "fail" for check in found):
+        echo_json([asdict(check) for check in results])
+    if any(check.status == "fail" for check in results):
         raise click.exceptions.Exit(1)
 
 

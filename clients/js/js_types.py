@@ -61,20 +61,20 @@ def pages(schemas: dict[str, Any]) -> dict[str, str]:
 
 def render(used: Iterable[str], schemas: dict[str, Any]) -> str:
     """A whole file: these bodies, and those that they refer to."""
-    found: dict[str, str] = {}
+    rendered: dict[str, str] = {}
     waiting = list(used)
     while waiting:
         name = waiting.pop(0)
-        if name not in found:
+        if name not in rendered:
             shape = typed(schemas[name])
             is_enumeration = "enum" in schemas[name]
-            found[name] = (
+            rendered[name] = (
                 f"export type {name} = {shape};\n"
                 if is_enumeration
                 else f"export interface {name} {shape}\n"
             )
             waiting += references(schemas[name])
-    return HEAD + "\n".join(found[name] for name in sorted(found))
+    return HEAD + "\n".join(rendered[name] for name in sorted(rendered))
 
 
 def typed(schema: dict[str, Any]) -> str:

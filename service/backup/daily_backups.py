@@ -76,14 +76,14 @@ class DailyBackups:
     def _make(self) -> None:
         """Make a backup. Failure is logged, and retried within the hour."""
         try:
-            made = self._store.backups.make(self._now())
+            backup = self._store.backups.make(self._now())
         except DatabaseDamaged as error:
             event(logger, logging.ERROR, "backup.not_sound", detail=error.detail)
         except HoneError as error:
             event(logger, logging.WARNING, "backup.failed", code=error.code, detail=error.detail)
         else:
-            if made is not None:
-                event(logger, logging.INFO, "backup.made", file=made.name)
+            if backup is not None:
+                event(logger, logging.INFO, "backup.made", file=backup.name)
         allocator.trim()
 
     def _on_event(self, happened: Happening) -> None:

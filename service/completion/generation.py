@@ -20,25 +20,25 @@ def generate(decoder: Decoder, vocabulary: Vocabulary, text: str, asked: Generat
     """Go on for a turn. Raises PredictionFailed."""
     ends_at = time.monotonic() + TURN_S
     prompt = vocabulary.encode(text)
-    made = list(asked.tokens)
-    reading = decoder.read([*prompt, *made], room=asked.max_tokens - len(made))
+    tokens = list(asked.tokens)
+    reading = decoder.read([*prompt, *tokens], room=asked.max_tokens - len(tokens))
     reason: FinishReason | None = None
     while True:
         logits = np.where(vocabulary.may_follow, reading.logits[0], -np.inf)
-        token = draw(logits, asked.sampling, place=len(made))
+        token = draw(logits, asked.sampling, place=len(tokens))
         if vocabulary.ends(token):
             reason = "stop"
             break
-        made.append(token)
-        if asked.stop and _cut(vocabulary.added_text(prompt, made), asked.stop) is not None:
+        tokens.append(token)
+        if asked.stop and _cut(vocabulary.added_text(prompt, tokens), asked.stop) is not None:
             reason = "stop"
-        elif len(made) >= asked.max_tokens:
+        elif len(tokens) >= asked.max_tokens:
             reason = "length"
         if reason is not None or time.monotonic() >= ends_at:
             break
         reading = decoder.read_on(reading, [0], [token])
     decoder.keep(reading)
-    return _told(vocabulary, prompt, made, stop=asked.stop, reason=reason)
+    return _told(vocabulary, prompt, tokens, stop=asked.stop, reason=reason)
 
 
 def _told(

@@ -42,14 +42,14 @@ def suggest(decoder: Decoder, vocabulary: Vocabulary, text: str, *, count: int) 
     assert match is not None
     spaces, begun = match.groups()
     whole = vocabulary.encode(text.rstrip(" "))
-    found: list[Suggestion] = []
+    suggestions: list[Suggestion] = []
     share = 1.0
     if begun:
         head = text[: match.start()]
         search = _Search(decoder, vocabulary, count=count + 1)
         search.run(vocabulary.tokens(head), [f" {begun}"] if spaces else _rests(head, begun))
         share = search.share_of(begun)
-        found += [
+        suggestions += [
             Suggestion(word, each / search.total, len(begun))
             for word, each in search.words.items()
             if word != begun
@@ -57,8 +57,8 @@ def suggest(decoder: Decoder, vocabulary: Vocabulary, text: str, *, count: int) 
     if share > LEAST_PROBABILITY:
         following = _Search(decoder, vocabulary, count=count)
         following.run(whole, [" "] if spaces or begun else ["", " "])
-        found += [Suggestion(word, share * each, 0) for word, each in following.words.items()]
-    likely = [each for each in found if each.probability > LEAST_PROBABILITY]
+        suggestions += [Suggestion(word, share * each, 0) for word, each in following.words.items()]
+    likely = [each for each in suggestions if each.probability > LEAST_PROBABILITY]
     return sorted(likely, key=lambda each: (-each.probability, each.text))[:count]
 
 

@@ -87,7 +87,7 @@ def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
             f"version {version.version} was trained by On-Device Training, whose checkpoints hold "
             "no safetensors; ask for a later version"
         )
-    found = read_entries(path)
+    entries = read_entries(path)
     scale = _label_scale(path)
     if scale and scale != _label_scale(_base(model, store)):
         raise StateConflict(
@@ -101,7 +101,7 @@ def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
         key=f"{file.sha256}-{version.version}",
         header=header_of(shapes, metadata),
         path=path,
-        entries=tuple(found[names[each]] for each in shapes),
+        entries=tuple(entries[names[each]] for each in shapes),
     )
 
 

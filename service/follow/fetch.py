@@ -59,14 +59,14 @@ def _reported(report: VendorReport) -> Reported:
 
 def _ask(inquiry: Inquiry, place: Place, web: Web, send: Send) -> FetchMessage:
     terms = inquiry.terms
-    found = place.ask(inquiry.mark)
-    if found is None:
+    offer = place.ask(inquiry.mark)
+    if offer is None:
         return Unchanged()
-    statement = verified(found.envelope, terms.keys)
+    statement = verified(offer.envelope, terms.keys)
     base = judged(statement, name=terms.name, seen=inquiry.offered, now=utc_now())
     is_new = inquiry.taken is None or base.version > inquiry.taken
     chosen = is_chosen(inquiry.draw, of_operator=terms.percent, of_vendor=base.percent)
-    offers = Offers(base, found.mark, wanted=is_new and chosen)
+    offers = Offers(base, offer.mark, wanted=is_new and chosen)
     if not offers.wanted:
         return offers
     send(offers)

@@ -45,15 +45,15 @@ def parsed(text: str) -> Source:
     if len(text) > MOST_CHARACTERS or not text.isascii() or not text.isprintable() or " " in text:
         raise ValueError("write the address in printable ASCII, without spaces")
     if text.startswith("oci://"):
-        found = _OCI.fullmatch(text)
-        if found is None:
+        address = _OCI.fullmatch(text)
+        if address is None:
             raise ValueError(
                 "name registry, repository and tag: oci://registry.example/team/digits:stable"
             )
         # A registry on this device is asked without TLS, as container tools do.
-        scheme = "http" if is_loopback(found["host"]) else "https"
+        scheme = "http" if is_loopback(address["host"]) else "https"
         return Source(
-            "oci", f"{scheme}://{found['host'].lower()}", found["repository"], found["tag"]
+            "oci", f"{scheme}://{address['host'].lower()}", address["repository"], address["tag"]
         )
     return _file(text)
 

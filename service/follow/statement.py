@@ -103,18 +103,18 @@ def verified(text: bytes, keys: Iterable[str]) -> Statement:
     Raises SignatureRefused.
     """
     try:
-        found = msgspec.json.decode(text, type=Envelope)
-        payload = base64.b64decode(found.payload, validate=True)
-        signatures = [base64.b64decode(each.sig, validate=True) for each in found.signatures]
+        envelope = msgspec.json.decode(text, type=Envelope)
+        payload = base64.b64decode(envelope.payload, validate=True)
+        signatures = [base64.b64decode(each.sig, validate=True) for each in envelope.signatures]
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise SignatureRefused(f"the statement is no DSSE envelope: {error}") from error
-    signed = authenticated(found.payloadType, payload)
+    signed = authenticated(envelope.payloadType, payload)
     publics = [public_key_bytes(pem) for pem in keys]
     if not any(_holds(public, each, signed) for each in signatures for public in publics):
         pinned = ", ".join(map(key_id, publics))
         raise SignatureRefused(f"none of the pinned keys ({pinned}) has signed the statement")
-    if found.payloadType != TYPE:
-        raise SignatureRefused(f"a {found.payloadType!r} is signed, which is no {TYPE!r}")
+    if envelope.payloadType != TYPE:
+        raise SignatureRefused(f"a {envelope.payloadType!r} is signed, which is no {TYPE!r}")
     try:
         return msgspec.json.decode(payload, type=Statement)
     except (msgspec.DecodeError, RecursionError) as error:

@@ -45,17 +45,17 @@ def check_python(current: tuple[int, int, int]) -> Check:
 
 def check_runtime(installed: InstalledVersion) -> Check:
     """Exactly one package must provide `onnxruntime`; it decides what can be trained."""
-    found = [name for name in RUNTIMES if installed(name)]
-    if not found:
+    packages = [name for name in RUNTIMES if installed(name)]
+    if not packages:
         return Check("runtime", "fail", "no onnxruntime is installed", "pip install onnxruntime")
-    if len(found) > 1:
+    if len(packages) > 1:
         return Check(
             "runtime",
             "fail",
-            f"{' and '.join(found)} are installed and own one module folder",
-            f"pip uninstall -y {' '.join(found)} && pip install <the one you want>",
+            f"{' and '.join(packages)} are installed and own one module folder",
+            f"pip uninstall -y {' '.join(packages)} && pip install <the one you want>",
         )
-    (name,) = found
+    (name,) = packages
     return _runtime(name, installed(name) or "")
 
 
@@ -64,7 +64,7 @@ def check_sandbox() -> Check:
     if sys.platform != "linux":
         of_windows = ", without privileges" if sys.platform == "win32" else ""
         return _no_sandbox(f"children may do all that this user may{of_windows}", "it needs Linux")
-    done = subprocess.run(
+    probe = subprocess.run(
         SANDBOX_PROBE,
         capture_output=True,
         text=True,
@@ -72,21 +72,21 @@ def check_sandbox() -> Check:
         env=environment(),
         check=False,
     )
-    if done.returncode:
-        return Check("sandbox", "fail", done.stderr.strip()[-LAST_WORDS:], "report this")
-    found = json.loads(done.stdout)
-    if not found["seccomp"]:
+    if probe.returncode:
+        return Check("sandbox", "fail", probe.stderr.strip()[-LAST_WORDS:], "report this")
+    report = json.loads(probe.stdout)
+    if not report["seccomp"]:
         remedy = "run a kernel with CONFIG_SECCOMP_FILTER, on x86-64 or aarch64"
         return _no_sandbox("the kernel refuses children no system call", remedy)
-    if not found["landlock"]:
+    if not report["landlock"]:
         remedy = "run Linux 5.13 or newer, with landlock among the kernel's lsm="
         return _no_sandbox("children may read all files of this user: no Landlock", remedy)
     return Check(
         "sandbox",
-        "ok" if len(found["refused"]) == 2 else "fail",
-        f"seccomp, Landlock ABI {found['landlock']}, {found['files']} descriptors, no core dumps; "
-        f"a child was refused: {', '.join(found['refused']) or 'nothing'}",
-        None if len(found["refused"]) == 2 else "report this",
+        "ok" if len(report["refused"]) == 2 else "fail",
+        f"seccomp, Landlock ABI {report['landlock']}, {report['files']} descriptors, no core "
+        f"dumps; a child was refused: {', '.join(report['refused']) or 'nothing'}",
+        None if len(report["refused"]) == 2 else "report this",
     )
 
 
@@ -115,18 +115,18 @@ def check_sqlite(library: str = sqlite3.sqlite_version) -> Check:
     return Check("sqlite", "ok", library)
 
 
-def _runtime(name: str, found: str) -> Check:
+def _runtime(name: str, version: str) -> Check:
     trains = "trains every model, Microsoft's artifacts included"
     if name not in TRAINING:
         trains = "trains every model but Microsoft's artifacts"
-        tested = _numbers(found) >= MIN_RUNTIME
+        tested = _numbers(version) >= MIN_RUNTIME
         remedy = f"pip install '{name}>={'.'.join(map(str, MIN_RUNTIME))}'"
     else:
-        tested = found.split("+", maxsplit=1)[0] == TRAINING_VERSION
+        tested = version.split("+", maxsplit=1)[0] == TRAINING_VERSION
         remedy = f"pip install {name}=={TRAINING_VERSION}, where there is a wheel"
     if tested:
-        return Check("runtime", "ok", f"{name} {found}, {trains}")
-    return Check("runtime", "warn", f"{name} {found} is none that honed is tested with", remedy)
+        return Check("runtime", "ok", f"{name} {version}, {trains}")
+    return Check("runtime", "warn", f"{name} {version} is none that honed is tested with", remedy)
 
 
 def _no_sandbox(detail: str, remedy: str) -> Check:

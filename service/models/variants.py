@@ -164,19 +164,19 @@ def _adapted(
     """
     if name not in ADAPTED:
         return None
-    made = artifacts(model, store)
-    if made.manifest is None or made.inference_model is None:
+    files = artifacts(model, store)
+    if files.manifest is None or files.inference_model is None:
         return None
     if version.checkpoint_id is None and version.job_id is None:
-        return AdaptedFiles(made.manifest, made.inference_model, made.checkpoint)
-    found = store.integrity.checkpoint_of(version)
-    if found is None or found.id != version.checkpoint_id:
+        return AdaptedFiles(files.manifest, files.inference_model, files.checkpoint)
+    checkpoint = store.integrity.checkpoint_of(version)
+    if checkpoint is None or checkpoint.id != version.checkpoint_id:
         raise VariantRefused(
             f"the checkpoint of version {version.version} is gone, and its adapters with it; fetch"
             " the version as it is"
         )
-    path = str(store.files.path(found.file.sha256))
-    return AdaptedFiles(made.manifest, made.inference_model, made.checkpoint, path)
+    path = str(store.files.path(checkpoint.file.sha256))
+    return AdaptedFiles(files.manifest, files.inference_model, files.checkpoint, path)
 
 
 def judge(model: Model, version: Version, name: VariantName, converted: Converted) -> Judgement:

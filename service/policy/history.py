@@ -115,16 +115,16 @@ def intervals(
 ) -> Intervals:
     """Means over each interval from `since` to `until`."""
     count = max(1, -((since - until) // length))
-    found: list[list[DeviceMinute]] = [[] for _ in range(count)]
+    by_interval: list[list[DeviceMinute]] = [[] for _ in range(count)]
     for each in minutes:
         if since <= each.at < since + count * length:
-            found[(each.at - since) // length].append(each)
-    names = dict.fromkeys(name for some in found for each in some for name in each.signals)
+            by_interval[(each.at - since) // length].append(each)
+    names = dict.fromkeys(name for some in by_interval for each in some for name in each.signals)
     return Intervals(
         since,
-        tuple(all(each.eligible for each in some) if some else None for some in found),
-        tuple(round(sum(each.trained_s for each in some), 1) for some in found),
-        {name: tuple(_mean(some, name) for some in found) for name in names},
+        tuple(all(each.eligible for each in some) if some else None for some in by_interval),
+        tuple(round(sum(each.trained_s for each in some), 1) for some in by_interval),
+        {name: tuple(_mean(some, name) for some in by_interval) for name in names},
     )
 
 

@@ -38,15 +38,15 @@ class Batch(Struct, frozen=True):
     def tensors(self, inputs: tuple[TensorSpec, ...]) -> Tensors:
         """Each input by its name, shape (n, …)."""
         count = len(self.records)
-        found: dict[str, NDArray[Any]] = {}
+        arrays: dict[str, NDArray[Any]] = {}
         start = 0
         for spec in inputs:
             end = start + tensors.input_bytes(spec)
             rows = np.ascontiguousarray(self.records[:, start:end])
             flat = rows.reshape(-1).view(tensors.little_endian(spec.dtype))
-            found[spec.name] = flat.reshape(count, *spec.shape)
+            arrays[spec.name] = flat.reshape(count, *spec.shape)
             start = end
-        return found
+        return arrays
 
 
 KEPT_AT_ONCE = 1000

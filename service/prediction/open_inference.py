@@ -119,7 +119,7 @@ class _Inputs:
         self._rest = rest
 
     def read(self, entries: list[dict[str, Any]]) -> Tensors:
-        found: dict[str, Array] = {}
+        arrays: dict[str, Array] = {}
         problems = []
         for position, entry in enumerate(entries):
             name, at = entry.get("name"), f"/inputs/{position}"
@@ -132,14 +132,14 @@ class _Inputs:
             if isinstance(array, str):
                 problems.append(Problem(at, f"input {name!r} {array}"))
             else:
-                found[spec.name] = array
-        missing = [name for name in self._specs if name not in found] if not problems else []
+                arrays[spec.name] = array
+        missing = [name for name in self._specs if name not in arrays] if not problems else []
         problems += [Problem("/inputs", f"input {name!r} is missing") for name in missing]
-        if not problems and len({len(array) for array in found.values()}) > 1:
+        if not problems and len({len(array) for array in arrays.values()}) > 1:
             problems.append(Problem("/inputs", "the inputs differ in their first dimension"))
         if problems:
             raise InvalidInput("the inputs do not fit the model", problems=problems)
-        return found
+        return arrays
 
     def _tensor(self, entry: dict[str, Any], spec: TensorSpec) -> Array | str:
         """The tensor, shape (batch, *spec.shape), or what is wrong with it."""

@@ -66,10 +66,10 @@ class Audio(FileKind):
     augment: AudioAugmentation | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Audio:
+    def parse(cls, description: Mapping[str, Any], spec: TensorSpec) -> Audio:
         """Raises WrongDescription."""
-        given = {name: value for name, value in given.items() if name not in FIXED}
-        fields = chosen(given, FIELDS, CHOICES)
+        description = {name: value for name, value in description.items() if name not in FIXED}
+        fields = chosen(description, FIELDS, CHOICES)
         if np.dtype(spec.dtype).kind != "f":
             detail = f"a recording becomes fractions, but the input takes {spec.dtype}"
             raise WrongDescription("/kind", detail)
@@ -82,19 +82,19 @@ class Audio(FileKind):
         augment = AudioAugmentation.parse(fields.get("augment"))
         if augment is not None:
             augment.check(has_bands=spectrum.coefficients is None)
-        made = cls(
+        audio = cls(
             spec.name, spec.shape, spec.dtype, fields["layout"], spectrum, mean, std, augment
         )
-        if frames < 1 or made.samples > MOST_SECONDS * spectrum.sample_rate:
+        if frames < 1 or audio.samples > MOST_SECONDS * spectrum.sample_rate:
             detail = (
                 f"{frames} frames every {spectrum.hop_size} samples at {spectrum.sample_rate} Hz"
                 f" are longer than the {MOST_SECONDS} s that are read of a recording"
             )
             raise WrongDescription("/hop_size", detail)
-        if spectrum.centred and made.samples <= spectrum.fft_size // 2:
+        if spectrum.centred and audio.samples <= spectrum.fft_size // 2:
             detail = f"the input's {frames} frames are too short to mirror; use padding none"
             raise WrongDescription("/padding", detail)
-        return made
+        return audio
 
     def describe(self) -> dict[str, Any]:
         spectrum = self.spectrum
@@ -255,7 +255,7 @@ def _spectrum(fields: Mapping[str, Any], bands: int) -> Spectrum:
     if not (is_number(f_min) and is_number(f_max) and 0 <= f_min < f_max <= rate / 2):
         detail = f"0 <= f_min < f_max <= {rate / 2:g} Hz, half the sample rate"
         raise WrongDescription("/f_max", detail)
-    made = Spectrum(
+    spectrum = Spectrum(
         sample_rate=rate,
         fft_size=fft_size,
         window_size=window,
@@ -269,11 +269,11 @@ def _spectrum(fields: Mapping[str, Any], bands: int) -> Spectrum:
         centred=fields["padding"] == "reflect",
         coefficients=bands if is_mfcc else None,
     )
-    empty = np.flatnonzero(made.bank().max(axis=0) <= 0)
+    empty = np.flatnonzero(spectrum.bank().max(axis=0) <= 0)
     if len(empty):
         detail = f"mel band {empty[0]} holds no bin of an FFT of {fft_size}"
         raise WrongDescription("/mels", f"{detail}; take fewer bands, or a larger fft_size")
-    return made
+    return spectrum
 
 
 def _whole(fields: Mapping[str, Any], name: str, default: int, least: int, most: int) -> int:

@@ -118,15 +118,15 @@ def _flac_end(data: bytes, first: int, block_size: int) -> int | None:
     """
     end = len(data) - 128 if data[-128:-125] == b"TAG" else len(data)
     least = max(first, end - LAST_FRAME_BYTES)
-    begins = [least + found.start() for found in _SYNC.finditer(data[least:end])]
+    begins = [least + match.start() for match in _SYNC.finditer(data[least:end])]
     frames = []
     for at in reversed(begins[-MAX_SYNC_CODES:]):
-        found = _flac_frame(data[at : at + 16], block_size)
-        if found is not None:
-            frames.append((at, found))
-    for at, found in frames[:MAX_FRAMES_TRIED]:
+        ends = _flac_frame(data[at : at + 16], block_size)
+        if ends is not None:
+            frames.append((at, ends))
+    for at, ends in frames[:MAX_FRAMES_TRIED]:
         if _crc(data[at : end - 2], bits=16) == int.from_bytes(data[end - 2 : end], "big"):
-            return found
+            return ends
     return None
 
 
@@ -180,14 +180,14 @@ def _crc(data: bytes, *, bits: int) -> int:
 
 
 def _table(polynomial: int, bits: int) -> list[int]:
-    made = []
+    table = []
     for byte in range(256):
         value = byte << bits - 8
         for _ in range(8):
             value = value << 1 ^ (polynomial if value >> bits - 1 else 0)
             value &= (1 << bits) - 1
-        made.append(value)
-    return made
+        table.append(value)
+    return table
 
 
 _TABLES = {8: _table(0x07, 8), 16: _table(0x8005, 16)}

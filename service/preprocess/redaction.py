@@ -32,22 +32,22 @@ OF_ONE = ("ANY", "AT", "CATEGORY", "IN", "LITERAL", "NOT_LITERAL")
 PLACE = "/leave_out"
 
 
-def parse_leave_out(given: Any) -> dict[str, Any]:
+def parse_leave_out(description: Any) -> dict[str, Any]:
     """The complete description. Raises WrongDescription."""
-    if not isinstance(given, Mapping) or given.keys() - {*USUAL, PATTERNS}:
+    if not isinstance(description, Mapping) or description.keys() - {*USUAL, PATTERNS}:
         fields = ", ".join((*USUAL, PATTERNS))
         raise WrongDescription(PLACE, f"an object with {fields}, of which each may be missing")
     for name in USUAL:
-        if not isinstance(given.get(name, False), bool):
+        if not isinstance(description.get(name, False), bool):
             raise WrongDescription(f"{PLACE}/{name}", f"{name} is true or false")
-    patterns = given.get(PATTERNS, [])
+    patterns = description.get(PATTERNS, [])
     if not isinstance(patterns, list) or len(patterns) > MOST_PATTERNS:
         detail = f"a list of at most {MOST_PATTERNS} regular expressions"
         raise WrongDescription(f"{PLACE}/{PATTERNS}", detail)
     left = MOST_WAYS
     for position, pattern in enumerate(patterns):
         left -= _ways_of(pattern, f"{PLACE}/{PATTERNS}/{position}", most=left)
-    return {**{name: given.get(name, False) for name in USUAL}, PATTERNS: list(patterns)}
+    return {**{name: description.get(name, False) for name in USUAL}, PATTERNS: list(patterns)}
 
 
 def redactor(described: Mapping[str, Any]) -> Callable[[str], str]:

@@ -120,11 +120,11 @@ def resample(signal: NDArray[Any], rate: int, to: int, *, samples: int) -> NDArr
     A Hann-windowed sinc, the default of torchaudio.functional.resample. Memory does not
     depend on the rates' ratio. Source: Smith, Digital Audio Resampling.
     """
-    made = np.zeros(samples, np.float32)
+    resampled = np.zeros(samples, np.float32)
     count = min(samples, -(-len(signal) * to // rate))
     if rate == to:
-        made[:count] = signal[:count]
-        return made
+        resampled[:count] = signal[:count]
+        return resampled
     cutoff = min(rate, to) * ROLLOFF
     reach = int(np.ceil(ZEROS * rate / cutoff))
     padded = np.pad(signal.astype(np.float64), (reach, reach + 1))
@@ -137,5 +137,5 @@ def resample(signal: NDArray[Any], rate: int, to: int, *, samples: int) -> NDArr
         clipped = times.clip(-ZEROS, ZEROS)
         weights = np.sinc(clipped) * np.cos(clipped * (np.pi / ZEROS / 2)) ** 2 * (cutoff / rate)
         values = padded[middle[:, None] + reach + around[None, :]]
-        made[start : start + len(at)] = np.einsum("ij,ij->i", values, weights)
-    return made
+        resampled[start : start + len(at)] = np.einsum("ij,ij->i", values, weights)
+    return resampled

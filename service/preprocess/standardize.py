@@ -39,22 +39,22 @@ class Standardize(TensorKind):
     augment: SeriesAugmentation | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Standardize:
+    def parse(cls, description: Mapping[str, Any], spec: TensorSpec) -> Standardize:
         """Raises WrongDescription."""
-        refuse_unknown(given, FIELDS)
+        refuse_unknown(description, FIELDS)
         if np.dtype(spec.dtype).kind != "f":
             raise WrongDescription("/kind", f"{spec.dtype} values cannot be standardized")
         features = spec.shape[-1] if spec.shape else 1
-        mean, std = (numbers(given, name, count=features) for name in ("mean", "std"))
+        mean, std = (numbers(description, name, count=features) for name in ("mean", "std"))
         if (mean is None) != (std is None):
             raise WrongDescription("/std", "give mean and std, or neither to have both learned")
         if std is not None and min(std, default=1.0) <= 0:
             raise WrongDescription("/std", "every standard deviation is above 0")
-        learn_from = given.get("learn_from", LEARN_FROM if mean is None else None)
+        learn_from = description.get("learn_from", LEARN_FROM if mean is None else None)
         if learn_from is not None and not _is_count(learn_from):
             detail = f"learn_from is an integer from 2 to {MOST_LEARN_FROM}"
             raise WrongDescription("/learn_from", detail)
-        augment = SeriesAugmentation.parse(given.get("augment"))
+        augment = SeriesAugmentation.parse(description.get("augment"))
         if augment is not None:
             augment.check_shape(spec)
         return cls(spec.name, mean, std, learn_from, augment)

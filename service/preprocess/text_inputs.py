@@ -39,7 +39,7 @@ def is_text(description: Mapping[str, Any]) -> bool:
     return description.get("kind") == KIND
 
 
-def with_facts(given: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
+def with_facts(description: Mapping[str, Any], known: Mapping[str, Any] | None) -> dict[str, Any]:
     """The description with what registration found out, which it may repeat but not change.
 
     known: that, or the model's description; None without a tokenizer. Raises WrongDescription.
@@ -48,14 +48,14 @@ def with_facts(given: Mapping[str, Any], known: Mapping[str, Any] | None) -> dic
         detail = "texts need their tokenizer; send tokenizer.json as the form's part `tokenizer`"
         raise WrongDescription("/kind", detail)
     for name in OF_TOKENIZER:
-        if given.get(name) not in (None, known[name]):
+        if description.get(name) not in (None, known[name]):
             detail = f"{name} is the tokenizer's, {known[name]!r}; leave it out"
             raise WrongDescription(f"/{name}", detail)
-    padding = given.get("padding") or known["padding"]
+    padding = description.get("padding") or known["padding"]
     if padding == "batch" and known["padding"] == "max":
         detail = "the length of the model's input is fixed, so texts are padded to it: max"
         raise WrongDescription("/padding", detail)
-    return {**given, **{name: known[name] for name in OF_TOKENIZER}, "padding": padding}
+    return {**description, **{name: known[name] for name in OF_TOKENIZER}, "padding": padding}
 
 
 def roles_of(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:

@@ -70,17 +70,17 @@ class Encoder:
         self, texts: Sequence[tuple[str, str | None]], *, with_words: bool = False
     ) -> list[Encoded]:
         """Raises Unreadable if one of them cannot be tokenized."""
-        given = [first if second is None else (first, second) for first, second in texts]
+        pairs = [first if second is None else (first, second) for first, second in texts]
         tokenizer = self.tokenizer
         encode = tokenizer.encode_batch if with_words else tokenizer.encode_batch_fast
-        found = _guarded(lambda: encode(given, add_special_tokens=self._special))
+        encodings = _guarded(lambda: encode(pairs, add_special_tokens=self._special))
         return [
             (
                 each.ids,
                 _second(each.type_ids),
                 token_words(text, each.offsets) if with_words else None,
             )
-            for each, (text, _) in zip(found, texts, strict=True)
+            for each, (text, _) in zip(encodings, texts, strict=True)
         ]
 
 

@@ -41,18 +41,18 @@ class ForecastLabels(Struct, frozen=True):
     horizon: int
 
     @classmethod
-    def parse(cls, given: Any, channels: int) -> ForecastLabels | None:
+    def parse(cls, description: Any, channels: int) -> ForecastLabels | None:
         """None if it is absent. channels: how many a row has. Raises WrongDescription."""
-        if given is None:
+        if description is None:
             return None
-        if not isinstance(given, dict):
+        if not isinstance(description, dict):
             raise WrongDescription("/forecast", "a forecast has a channel and a horizon, in rows")
-        refuse_unknown(given, (CHANNEL, HORIZON))
-        horizon = given.get(HORIZON)
+        refuse_unknown(description, (CHANNEL, HORIZON))
+        horizon = description.get(HORIZON)
         if type(horizon) is not int or not 1 <= horizon <= LONGEST:
             detail = f"horizon is a whole number of rows from 1 to {LONGEST}"
             raise WrongDescription("/forecast/horizon", detail)
-        channel = given.get(CHANNEL)
+        channel = description.get(CHANNEL)
         if channel is None:
             channel = [*range(channels)]
         listed = tuple(channel) if isinstance(channel, list | tuple) else (channel,)
@@ -116,9 +116,9 @@ class Windows(Standardize):
     forecast: ForecastLabels | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Windows:
+    def parse(cls, description: Mapping[str, Any], spec: TensorSpec) -> Windows:
         """Raises WrongDescription."""
-        fields = chosen(given, FIELDS, CHOICES)
+        fields = chosen(description, FIELDS, CHOICES)
         length, channels = _length_and_channels(spec, fields["layout"])
         if fields.get("length", length) != length:
             detail = f"the input {spec.name!r} has shape {list(spec.shape)}: length is {length}"
@@ -126,7 +126,7 @@ class Windows(Standardize):
         stride = fields.get("stride", length)
         if type(stride) is not int or not 1 <= stride <= length:
             raise WrongDescription("/stride", f"stride is an integer from 1 to length, {length}")
-        own = {name: value for name, value in given.items() if name in STANDARDIZE_FIELDS}
+        own = {name: value for name, value in description.items() if name in STANDARDIZE_FIELDS}
         rows = TensorSpec(spec.name, spec.dtype, (length, channels))
         plain = Standardize.parse({**own, "augment": None}, rows)
         return cls(
@@ -134,13 +134,15 @@ class Windows(Standardize):
             plain.mean,
             plain.std,
             plain.learn_from,
-            _augmentation(given, spec, time_axis=0 if fields["layout"] == "time_first" else 1),
+            _augmentation(
+                description, spec, time_axis=0 if fields["layout"] == "time_first" else 1
+            ),
             layout=fields["layout"],
             length=length,
             channels=channels,
             stride=stride,
             label=fields["label"],
-            forecast=ForecastLabels.parse(given.get("forecast"), channels),
+            forecast=ForecastLabels.parse(description.get("forecast"), channels),
         )
 
     def check_target(self, target: TargetSpec) -> None:

@@ -50,10 +50,10 @@ def token_words(text: str, offsets: Sequence[tuple[int, int]]) -> NDArray[np.int
     offsets: of the tokens, in characters (code points); empty for one that nobody wrote. A token of
     several words is the first of all that no token before is part of.
     """
-    found = np.zeros((2, len(offsets)), np.int64)
+    words = np.zeros((2, len(offsets)), np.int64)
     spans = [match.span() for match in word_pattern().finditer(text)]
     if not spans or not len(offsets):
-        return found
+        return words
     starts, ends = np.array(spans).T
     begin, end = np.array(offsets, np.int64).T
     first, last = np.searchsorted(ends, begin, "right"), np.searchsorted(starts, end) - 1
@@ -63,5 +63,5 @@ def token_words(text: str, offsets: Sequence[tuple[int, int]]) -> NDArray[np.int
     before = np.concatenate([[-1], seen[:-1]])
     first = np.maximum(first, before + 1)
     begins = np.flatnonzero(is_written & (first <= last))
-    found[:, begins] = starts[first[begins]], ends[last[begins]]
-    return found
+    words[:, begins] = starts[first[begins]], ends[last[begins]]
+    return words

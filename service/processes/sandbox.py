@@ -152,15 +152,15 @@ def refused() -> list[str]:
     import socket
     from pathlib import Path
 
-    found = []
+    names = []
     for name, attempt in (("a socket", socket.socket), ("/etc/passwd", Path("/etc/passwd").open)):
         try:
             attempt().close()
         except OSError as error:
             if error.errno not in REFUSALS:
                 raise
-            found.append(name)
-    return found
+            names.append(name)
+    return names
 
 
 def main() -> None:

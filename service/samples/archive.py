@@ -179,22 +179,21 @@ def _manifest(model: Model) -> dict[str, Any]:
 def _check_manifest(model: Model, text: bytes) -> None:
     """Raises InvalidInput if the archive's samples cannot be samples of this model."""
     try:
-        given = read_json(text)
+        manifest = read_json(text)
     except ValueError as error:
         raise wrong(f"/{MANIFEST}", f"not JSON: {error}") from error
-    if not isinstance(given, Mapping) or given.get("format") != FORMAT:
+    if not isinstance(manifest, Mapping) or manifest.get("format") != FORMAT:
         raise wrong(f"/{MANIFEST}", f"its format is not {FORMAT!r}; it is no archive of Hone")
-    if given.get("version") != VERSION:
-        detail = f"it has version {given.get('version')!r:.100}, this Hone reads {VERSION}"
+    if manifest.get("version") != VERSION:
+        detail = f"it has version {manifest.get('version')!r:.100}, this Hone reads {VERSION}"
         raise wrong(f"/{MANIFEST}", detail)
     own = json.loads(dump(_manifest(model)))
     problems = []
     for name in ("form", "inputs"):
-        same = given.get(name) == own[name] or (name == "inputs" and own["form"] != "tensors")
+        same = manifest.get(name) == own[name] or (name == "inputs" and own["form"] != "tensors")
         if not same:
-            detail = (
-                f"{name}: the archive has {given.get(name)!r:.500}, {model.name!r} has {own[name]}"
-            )
+            theirs = f"{manifest.get(name)!r:.500}"
+            detail = f"{name}: the archive has {theirs}, {model.name!r} has {own[name]}"
             problems.append(Problem(f"/{MANIFEST}/{name}", detail))
     if problems:
         raise InvalidInput("the archive is of another kind of model", problems=problems)

@@ -226,15 +226,15 @@ def _bad_tensors(
         if length != size:
             return row, f"it has {length} bytes, a sample of this model has {size}"
     table = np.frombuffer(data, np.uint8).reshape(len(lengths), size)
-    found: list[tuple[int, str]] = []
+    complaints: list[tuple[int, str]] = []
     start = 0
     for spec in inputs:
         width = tensors.input_bytes(spec)
         part = np.ascontiguousarray(table[:, start : start + width])
         start += width
         if complaint := _first_bad(part, spec):
-            found.append(complaint)
-    return min(found, default=None)
+            complaints.append(complaint)
+    return min(complaints, default=None)
 
 
 def _first_bad(part: np.ndarray, spec: TensorSpec) -> tuple[int, str] | None:

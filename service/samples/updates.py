@@ -49,21 +49,21 @@ def change_sample(
     owner: None for anybody's. Raises InvalidInput, NotFound, ChildDied.
     """
     values: dict[str, Any] = {}
-    given, label, wrong = with_label(model.signature.target, changes)
+    fields, label, wrong = with_label(model.signature.target, changes)
     with closing(MaskCheck(masks, model)) as check:
         for name, reader in columns_of(model, check).items():
-            value, complaint = reader.parse(given.get(name))
+            value, complaint = reader.parse(fields.get(name))
             if isinstance(value, Unfitted):
                 value, complaint = value.fitted(store.samples.content(model.id, sample_id))
             is_label = name == "label"
             if complaint := (wrong if is_label and wrong else complaint):
                 problem = Problem(f"/{label if is_label else name}", complaint)
                 raise InvalidInput(f"the {name} is wrong", problems=[problem])
-            if value is None and is_label and name in given:
+            if value is None and is_label and name in fields:
                 values[name] = TASKS[model.loss].trains_on
             elif value is not None:
                 values[name] = value
-    target, parts = model.signature.target, given.get("label")
+    target, parts = model.signature.target, fields.get("label")
     if isinstance(parts, dict) and target.number_names:
         numbers = NamedNumbers(target, are_yes_no=True)
         values["label"] = partial(numbers.merged, parts)

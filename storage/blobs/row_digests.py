@@ -47,16 +47,16 @@ class RowDigests:
 
         tick: called now and then. Raises OSError.
         """
-        found = [np.empty(0, np.int64)]
+        indices = [np.empty(0, np.int64)]
         with path.open("rb") as file:
             for part in self._parts(len(entries)):
                 some = entries[part]
                 rows = np.empty((len(some), self._row_bytes), np.uint8)
                 file.readinto(rows.data)
                 differs = self._of_some(some["id"], rows) != some["digest"]
-                found.append(part.start + np.flatnonzero(differs & (some["id"] != 0)))
+                indices.append(part.start + np.flatnonzero(differs & (some["id"] != 0)))
                 tick()
-        return np.concatenate(found)
+        return np.concatenate(indices)
 
     def _parts(self, count: int) -> Iterator[slice]:
         size = max(1, _AT_ONCE_BYTES // self._row_bytes)

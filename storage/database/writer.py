@@ -115,14 +115,14 @@ class Writer:
 
         False if a reader prevented that; try again later. Raises as `write` does.
         """
-        found: list[int] = []
+        results: list[int] = []
 
         def truncate(transaction: Transaction) -> None:
             connection = transaction.connection
-            transaction.after_commit(lambda: found.append(_truncate_wal(connection)))
+            transaction.after_commit(lambda: results.append(_truncate_wal(connection)))
 
         self.write(truncate)
-        return found == [0]
+        return results == [0]
 
     def refuse(self, reason: str) -> None:
         """Refuse every write from now on: the database is broken."""

@@ -43,7 +43,7 @@ class PrivacyLedger:
 
     def _load(self) -> dict[str, PrivacySpent]:
         try:
-            found = convert(load(self._path.read_text("utf-8")), dict[str, PrivacySpent])
+            ledger = convert(load(self._path.read_text("utf-8")), dict[str, PrivacySpent])
         except FileNotFoundError:
             return {}
         except (OSError, ValueError) as error:
@@ -52,7 +52,7 @@ class PrivacyLedger:
                 f"budgets ({error}); restore it from where a copy is, or remove it if the database "
                 "was never restored from an older backup"
             ) from error
-        return {key: _bounded(spent) for key, spent in found.items()}
+        return {key: _bounded(spent) for key, spent in ledger.items()}
 
 
 def _bounded(spent: PrivacySpent) -> PrivacySpent:

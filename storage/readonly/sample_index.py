@@ -166,25 +166,25 @@ def damaged_positions(
     """
     if not len(index.ids) or index.lengths.mean() < _WORTH_A_THREAD_BYTES:
         threads = 1
-    found: list[int] = []
+    damaged: list[int] = []
     for number, path in enumerate(index.pack_paths if index.digests is not None else ()):
         positions = np.flatnonzero(index.packs == number)
         try:
             pack = np.memmap(path, np.uint8, mode="r")
         except (FileNotFoundError, ValueError):  # numpy maps no empty file
-            found += positions.tolist()
+            damaged += positions.tolist()
             continue
         gone = index.offsets[positions] + index.lengths[positions] > len(pack)
-        found += positions[gone].tolist()
+        damaged += positions[gone].tolist()
         positions = positions[~gone]
         if among is not None:
             positions = positions[among[positions]]
         for start in range(0, len(positions), _CHECKED_PER_TICK):
             some = positions[start : start + _CHECKED_PER_TICK]
             parts = np.array_split(some, threads)
-            in_parallel([partial(_find_changed, index, part, pack.data, found) for part in parts])
+            in_parallel([partial(_find_changed, index, part, pack.data, damaged) for part in parts])
             tick()
-    return sorted(found)
+    return sorted(damaged)
 
 
 def _find_changed(

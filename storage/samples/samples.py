@@ -150,7 +150,7 @@ class Samples(Repository):
         """
         condition, parameters = where.sql(model_id)
         query = f"SELECT * FROM samples WHERE {condition} AND id > ? ORDER BY id LIMIT ?"  # noqa: S608
-        found: builtins.list[Sample] = []
+        matching: builtins.list[Sample] = []
         last, seen, size_bytes = after or 0, 0, 0
         while seen < _MOST_SEARCHED and size_bytes < _MOST_SEARCHED_BYTES:
             with self._packs.share(model_id):
@@ -160,14 +160,14 @@ class Samples(Repository):
                 records = [*self._intact(model_id, rows)]
             for row, data in records:
                 if matches(data):
-                    found.append(to_sample(row))
-                    if len(found) == limit:
-                        return found, row["id"]
+                    matching.append(to_sample(row))
+                    if len(matching) == limit:
+                        return matching, row["id"]
             if len(rows) < _SEARCHED_AT_ONCE:
-                return found, None
+                return matching, None
             last, seen = rows[-1]["id"], seen + len(rows)
             size_bytes += sum(row["length"] for row in rows)
-        return found, last
+        return matching, last
 
     def _intact(
         self, model_id: int, rows: Sequence[sqlite3.Row]

@@ -106,7 +106,7 @@ class Staging:
         _check_lengths(count, data, lengths=sizes, columns=columns)
         starts = list(accumulate(chain([0], sizes)))[:-1]
         at = self._spool.size_bytes
-        given = {name: _values(column) for name, column in columns.items() if column is not None}
+        filled = {name: _values(column) for name, column in columns.items() if column is not None}
         digests = [
             hashlib.sha256(data[s : s + n]).digest() for s, n in zip(starts, sizes, strict=True)
         ]
@@ -116,12 +116,12 @@ class Staging:
             (at + start for start in starts),
             sizes,
             labels,
-            *given.values(),
+            *filled.values(),
             strict=False,  # `repeat` has no end
         )
         keyed = any(columns.get("key") or ())
         label_bytes = sum(len(label) for label in labels if isinstance(label, bytes))
-        self._rows.add(rows, digests, columns=given, keyed=keyed, label_bytes=label_bytes)
+        self._rows.add(rows, digests, columns=filled, keyed=keyed, label_bytes=label_bytes)
         with file_faults("cannot stage samples"):
             self._spool.write(data)
         self._added += count

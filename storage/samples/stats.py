@@ -110,7 +110,7 @@ class SampleStats:
 
         Reads the index of digests once.
         """
-        found: list[tuple[str, list[int]]] = []
+        alike: list[tuple[str, list[int]]] = []
         with self._readers.snapshot() as connection:
             for row in connection.execute(_ALIKE, (model_id, limit)).fetchall():
                 same = connection.execute(_OF_PREFIX, (model_id, row["prefix"])).fetchall()
@@ -118,8 +118,8 @@ class SampleStats:
                 groups = [
                     (sha256.hex(), [each["id"] for each in rows]) for sha256, rows in by_digest
                 ]
-                found += [(sha256, ids) for sha256, ids in groups if len(ids) > 1]
-        return found
+                alike += [(sha256, ids) for sha256, ids in groups if len(ids) > 1]
+        return alike
 
 
 def _balance(

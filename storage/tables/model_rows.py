@@ -120,7 +120,7 @@ def insert_base(
     transaction: Transaction, model_id: int, base: int, new: NewModel, **others: object
 ) -> None:
     """Insert a base of a model, as it was prepared, with its files. others: further columns."""
-    given = {
+    values = {
         "model_id": model_id,
         "base": base,
         **columns(new, _OF_BASE),
@@ -128,7 +128,7 @@ def insert_base(
         "arrived_at": dump_time(transaction.now),
         **others,
     }
-    transaction.insert("bases", given)
+    transaction.insert("bases", values)
     _insert_files(transaction, model_id, base, new.files)
 
 

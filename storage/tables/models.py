@@ -130,7 +130,7 @@ class Models(Repository):
         retention: dict[str, Any] | None = None,
     ) -> Model:
         """Replace the given fields, as `change` does. Raises NotFound."""
-        given: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "hyperparameters": hyperparameters,
             "gate": gate,
             "retention": retention,
@@ -141,7 +141,7 @@ class Models(Repository):
             if classes is not None:
                 target = replace(target, classes=classes)
             signature = replace(model.signature, target=target)
-            new = {name: value for name, value in given.items() if value is not None}
+            new = {name: value for name, value in fields.items() if value is not None}
             return replace(model, signature=signature, **new)
 
         return self.change(name, edit)[0]

@@ -15,18 +15,18 @@ from service.training.protocol.messages.versions import ChangedSample
 from storage.records.models import Model
 
 
-def diagnosis_body(found: Diagnosed) -> DiagnosisBody:
+def diagnosis_body(diagnosis: Diagnosed) -> DiagnosisBody:
     """What a file holds, and whether it could be registered."""
-    made = found.prepared
+    prepared = diagnosis.prepared
     return DiagnosisBody.of(
-        found,
-        ready=made is not None and not found.problems,
-        output=made and made.output,
-        target=made and made.signature.target,
-        suggested=found.suggested and _suggested(found.suggested),
-        parameters=_parameters(found),
-        cut=made and made.cut,
-        notes=made.notes if made is not None else (),
+        diagnosis,
+        ready=prepared is not None and not diagnosis.problems,
+        output=prepared and prepared.output,
+        target=prepared and prepared.signature.target,
+        suggested=diagnosis.suggested and _suggested(diagnosis.suggested),
+        parameters=_parameters(diagnosis),
+        cut=prepared and prepared.cut,
+        notes=prepared.notes if prepared is not None else (),
     )
 
 
@@ -48,7 +48,7 @@ def _suggested(found: Suggested) -> SuggestedBody:
 
 def comparison_body(model: Model, compared: SideBySide, limit: int) -> ComparisonBody:
     """Two versions, and up to `limit` samples of each side."""
-    found, classes = compared.found, model.signature.target.classes
+    comparison, classes = compared.found, model.signature.target.classes
 
     def changed(total: int, samples: tuple[ChangedSample, ...]) -> ChangedSamples:
         return ChangedSamples(
@@ -56,10 +56,10 @@ def comparison_body(model: Model, compared: SideBySide, limit: int) -> Compariso
         )
 
     return ComparisonBody.of(
-        found,
+        comparison,
         model=model.name,
         versions=[compared.before.version, compared.after.version],
         classes=classes,
-        worse=changed(found.worse, found.worse_samples),
-        better=changed(found.better, found.better_samples),
+        worse=changed(comparison.worse, comparison.worse_samples),
+        better=changed(comparison.better, comparison.better_samples),
     )

@@ -106,23 +106,23 @@ async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal)
     require_media_type(request, "multipart/form-data")
     require_room_for(request, daemon)
     async with request.form(max_files=MAX_PARTS, max_fields=4) as form:
-        given = await json_part(form, "spec", DiagnosisSpecBody) or DiagnosisSpecBody()
-        if given.name:
-            principal.require(Scope.MODELS_ADMIN, given.name)
+        spec = await json_part(form, "spec", DiagnosisSpecBody) or DiagnosisSpecBody()
+        if spec.name:
+            principal.require(Scope.MODELS_ADMIN, spec.name)
         name, upload, tokenizer = uploads(form)
         async with (
             spooled_part(upload, folder=daemon.store.tmp_dir) as path,
             spooled_tokenizer(tokenizer, daemon) as text,
         ):
             diagnosing = daemon.registry.diagnose(
-                _spec(given),
+                _spec(spec),
                 Path(path),
                 form=PARTS[name],
-                names_loss=given.loss is not None,
+                names_loss=spec.loss is not None,
                 tokenizer=text,
             )
-            found = await unless_gone(request, diagnosing)
-    return diagnosis_body(found)
+            diagnosis = await unless_gone(request, diagnosing)
+    return diagnosis_body(diagnosis)
 
 
 async def _described(form: FormData) -> ModelSpecBody:

@@ -149,14 +149,14 @@ def check(client: Client, settings: tuple[str, ...]) -> None:
 
     honed policy check require_idle=true idle_minutes=20. The delays of the policy count as passed.
     """
-    found = client.post(f"{POLICY}/check", assignments.parse(settings))
+    verdict = client.post(f"{POLICY}/check", assignments.parse(settings))
 
-    def show(found: dict[str, Any]) -> None:
-        echo_text("would train now" if found["eligible"] else "would not train now")
-        for blocker in found["blocked_by"]:
+    def show(verdict: dict[str, Any]) -> None:
+        echo_text("would train now" if verdict["eligible"] else "would not train now")
+        for blocker in verdict["blocked_by"]:
             echo_text(f"  {blocker['condition']}: {blocker['detail']}")
 
-    echo(found, show)
+    echo(verdict, show)
 
 
 @policy.command("reset")

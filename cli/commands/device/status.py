@@ -97,13 +97,13 @@ def system(client: Client) -> None:
     echo(client.get("/v1/system"), _echo_system)
 
 
-def _echo_system(found: dict[str, Any]) -> None:
-    echo_fields([*found["versions"].items(), ("data folder", found["data_dir"])])
+def _echo_system(system: dict[str, Any]) -> None:
+    echo_fields([*system["versions"].items(), ("data folder", system["data_dir"])])
     echo_text()
     rows = (
-        (each["status"], each["name"], each["detail"], each["remedy"]) for each in found["checks"]
+        (each["status"], each["name"], each["detail"], each["remedy"]) for each in system["checks"]
     )
     echo_table(("STATUS", "CHECK", "DETAIL", "REMEDY"), rows)
     echo_text()
-    backups = ((each["made_at"][:16], file_size(each["size_bytes"])) for each in found["backups"])
+    backups = ((each["made_at"][:16], file_size(each["size_bytes"])) for each in system["backups"])
     echo_table(("BACKUP", "SIZE"), backups)

@@ -81,14 +81,14 @@ class Watched:
     def _points(self, job_id: int, *, after: int | None) -> list[tuple[int, float]]:
         """Steps and training losses of a job after a step."""
         path = f"/v1/jobs/{job_id}/metrics"
-        found = []
+        points = []
         cursor = None if after is None else str(after)
         while True:
             page = self._client.get(path, cursor=cursor, limit=PAGE)
-            found += page["items"]
+            points += page["items"]
             if (cursor := page["next"]) is None:
                 break
-        losses = ((point["step"], point["values"].get("train_loss")) for point in found)
+        losses = ((point["step"], point["values"].get("train_loss")) for point in points)
         return [(step, loss) for step, loss in losses if loss is not None]
 
 

@@ -105,7 +105,7 @@ def log(client: Client, job_id: int) -> None:
 @with_client
 def metrics(client: Client, job_id: int) -> None:
     """Show the curves of a job: a row for each step that was measured."""
-    found = list(client.items(f"/v1/jobs/{job_id}/metrics", limit=1000))
+    curves = list(client.items(f"/v1/jobs/{job_id}/metrics", limit=1000))
 
     def show(points: list[dict[str, Any]]) -> None:
         names = list(dict.fromkeys(name for point in points for name in point["values"]))
@@ -115,7 +115,7 @@ def metrics(client: Client, job_id: int) -> None:
         )
         echo_table(("STEP", "EPOCH", *map(str.upper, names)), rows)
 
-    echo(found, show)
+    echo(curves, show)
 
 
 def in_spite(job: dict[str, Any]) -> str:

@@ -132,9 +132,9 @@ def _number(start: str | None) -> str | int | None:
 
 def _echo_end(client: Client, job: dict[str, Any]) -> None:
     """Print how the job ended, what the gate decided, and the metrics of what apps fetch."""
-    made = _version(client, job, job["version"])
-    fetched = _version(client, job, "latest") if made else None
-    echo_text(_headline(job, made, fetched))
+    version = _version(client, job, job["version"])
+    fetched = _version(client, job, "latest") if version else None
+    echo_text(_headline(job, version, fetched))
     metrics = job["metrics"]
     echo_fields(
         [
@@ -142,9 +142,9 @@ def _echo_end(client: Client, job: dict[str, Any]) -> None:
             ("train loss", metrics.get("train_loss")),
             ("validation", scalars(metrics.get("validation"))),
             ("baseline", scalars(metrics.get("baseline"))),
-            ("base set", made and on_base_set(made)),
-            ("gate", made and made["reason"]),
-            ("apps fetch", fetched and made and _fetched(made, fetched)),
+            ("base set", version and on_base_set(version)),
+            ("gate", version and version["reason"]),
+            ("apps fetch", fetched and version and _fetched(version, fetched)),
         ]
     )
 

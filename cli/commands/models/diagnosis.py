@@ -8,21 +8,21 @@ from cli.output import echo_fields, echo_table, echo_text
 from storage.database.codec import dump
 
 
-def show_diagnosis(found: dict[str, Any]) -> None:
+def show_diagnosis(diagnosis: dict[str, Any]) -> None:
     """Print what the file contains, what of it would train, and what is wrong."""
     echo_fields(
         [
-            *(("input", _tensor(each)) for each in found["inputs"]),
-            *(("output", _tensor(each)) for each in found["outputs"]),
-            ("opset", found["opset"]),
-            ("operators", found["operators"]),
-            ("loss", found["loss"]),
-            *_suggested(found["suggested"]),
-            ("classes", _classes(found)),
-            ("head", found["head"] and found["head"]["weight"]),
+            *(("input", _tensor(each)) for each in diagnosis["inputs"]),
+            *(("output", _tensor(each)) for each in diagnosis["outputs"]),
+            ("opset", diagnosis["opset"]),
+            ("operators", diagnosis["operators"]),
+            ("loss", diagnosis["loss"]),
+            *_suggested(diagnosis["suggested"]),
+            ("classes", _classes(diagnosis)),
+            ("head", diagnosis["head"] and diagnosis["head"]["weight"]),
         ]
     )
-    parameters = found["parameters"]
+    parameters = diagnosis["parameters"]
     if parameters["items"]:
         echo_text()
         echo_table(
@@ -32,12 +32,12 @@ def show_diagnosis(found: dict[str, Any]) -> None:
                 for each in parameters["items"]
             ),
         )
-    echo_text(f"\n{parameter_counts(found)}{_cut(found['cut'])}")
-    for note in found["notes"]:
+    echo_text(f"\n{parameter_counts(diagnosis)}{_cut(diagnosis['cut'])}")
+    for note in diagnosis["notes"]:
         echo_text(f"  {note}")
-    for problem in found["problems"]:
+    for problem in diagnosis["problems"]:
         echo_text(f"  {problem['pointer']}: {problem['detail']}", err=True)
-    echo_text("it can be registered so" if found["ready"] else "it cannot be registered so")
+    echo_text("it can be registered so" if diagnosis["ready"] else "it cannot be registered so")
 
 
 def parameter_counts(model: dict[str, Any]) -> str:
@@ -46,16 +46,16 @@ def parameter_counts(model: dict[str, Any]) -> str:
     return f"{counts['trainable']:,} parameters train, {counts['frozen']:,} are frozen"
 
 
-def _suggested(found: dict[str, Any] | None) -> list[tuple[str, Any]]:
+def _suggested(suggested: dict[str, Any] | None) -> list[tuple[str, Any]]:
     """The settings suggested by the file itself."""
-    if found is None:
+    if suggested is None:
         return []
-    loss = found["loss"]
+    loss = suggested["loss"]
     spelt = f"--loss {loss}" if isinstance(loss, str) else f"--loss-output {loss['output']}"
-    output = f" --output {found['output']}" if found["output"] else ""
-    preprocess = found["preprocess"]
+    output = f" --output {suggested['output']}" if suggested["output"] else ""
+    preprocess = suggested["preprocess"]
     return [
-        ("suggested", f"{spelt}{output}: {found['because']}"),
+        ("suggested", f"{spelt}{output}: {suggested['because']}"),
         ("preprocess", dump(preprocess[0]) if preprocess else None),
     ]
 

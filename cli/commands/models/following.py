@@ -69,22 +69,28 @@ def _public(path: Path) -> str:
     return pem
 
 
-def _echo(found: dict[str, Any]) -> None:
-    offered, error = found["offered"], found["error"]
+def _echo(following: dict[str, Any]) -> None:
+    offered, error = following["offered"], following["error"]
     echo_fields(
         [
-            ("source", found["source"]),
-            ("keys", ", ".join(key_id(public_key_bytes(each)) for each in found["keys"])),
-            ("every", f"{found['every_hours']:g} h"),
-            ("asked", found["asked_at"] or "never"),
-            ("next", found["next_at"] or "now"),
-            *(("blocked by", each["detail"]) for each in found["blocked_by"]),
-            ("offered", offered and f"version {offered['version']}, {_size(found, offered)}"),
+            ("source", following["source"]),
+            ("keys", ", ".join(key_id(public_key_bytes(each)) for each in following["keys"])),
+            ("every", f"{following['every_hours']:g} h"),
+            ("asked", following["asked_at"] or "never"),
+            ("next", following["next_at"] or "now"),
+            *(("blocked by", each["detail"]) for each in following["blocked_by"]),
+            ("offered", offered and f"version {offered['version']}, {_size(following, offered)}"),
             ("expires", offered and offered["expires_at"]),
-            ("in share", None if found["in_share"] is None else str(found["in_share"]).lower()),
-            ("taken", found["taken"] and f"version {found['taken']} by job {found['job_id']}"),
-            ("report", found["report"]),
-            ("report says", found["report_body"] and dump(found["report_body"])),
+            (
+                "in share",
+                None if following["in_share"] is None else str(following["in_share"]).lower(),
+            ),
+            (
+                "taken",
+                following["taken"] and f"version {following['taken']} by job {following['job_id']}",
+            ),
+            ("report", following["report"]),
+            ("report says", following["report_body"] and dump(following["report_body"])),
             ("error", error and f"{error['code']}: {error['detail']}"),
         ]
     )

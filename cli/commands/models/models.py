@@ -95,19 +95,19 @@ def remove(client: Client, model: str, *, yes: bool) -> None:
     echo_done(f"{model} is removed", removed=model)
 
 
-def _echo_model(found: dict[str, Any]) -> None:
+def _echo_model(model: dict[str, Any]) -> None:
     echo_fields(
         [
-            ("name", found["name"]),
-            ("created", found["created_at"]),
-            *(("input", _tensor(tensor)) for tensor in found["inputs"]),
-            ("target", "none" if 0 in found["target"]["shape"] else _tensor(found["target"])),
-            ("loss", _loss(found)),
-            ("optimizer", found["optimizer"]),
-            ("parameters", parameter_counts(found)),
-            ("hyperparameters", found["hyperparameters"]),
-            ("samples", found["samples"]),
-            ("latest version", found["latest_version"]),
+            ("name", model["name"]),
+            ("created", model["created_at"]),
+            *(("input", _tensor(tensor)) for tensor in model["inputs"]),
+            ("target", "none" if 0 in model["target"]["shape"] else _tensor(model["target"])),
+            ("loss", _loss(model)),
+            ("optimizer", model["optimizer"]),
+            ("parameters", parameter_counts(model)),
+            ("hyperparameters", model["hyperparameters"]),
+            ("samples", model["samples"]),
+            ("latest version", model["latest_version"]),
         ]
     )
 

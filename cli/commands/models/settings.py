@@ -38,8 +38,8 @@ def settings_group(
     @with_client
     def show_settings(client: Client, model: str) -> None:
         """Show the settings of MODEL in force."""
-        found = client.get(model_path(model, part)) if part else client.get(model_path(model))[name]
-        echo(found, show)
+        shown = client.get(model_path(model, part)) if part else client.get(model_path(model))[name]
+        echo(shown, show)
 
     @group.command("set", help=_about_set(name, example, null))
     @model_argument
@@ -48,8 +48,8 @@ def settings_group(
     def set_settings(client: Client, model: str, settings: tuple[str, ...]) -> None:
         changes = {name: assignments.parse(settings)}
         changed = client.request("PATCH", model_path(model), json=changes).json()
-        found = client.get(model_path(model, part)) if part else changed[name]
-        echo(found, show)
+        shown = client.get(model_path(model, part)) if part else changed[name]
+        echo(shown, show)
 
     return group
 

@@ -83,16 +83,16 @@ def remove(client: Client, model: str) -> None:
     echo(removed, lambda _: echo_text(told))
 
 
-def _echo(found: dict[str, Any]) -> None:
+def _echo(base_set: dict[str, Any]) -> None:
     labels = {
         each["label"] if each["name"] is None else each["name"]: each["count"]
-        for each in found["labels"]
+        for each in base_set["labels"]
     }
     echo_fields(
         [
-            ("samples", found["samples"]),
-            ("held out", found["held_out"]),
+            ("samples", base_set["samples"]),
+            ("held out", base_set["held_out"]),
             ("labels", labels or None),
-            ("changed", found["changed_at"]),
+            ("changed", base_set["changed_at"]),
         ]
     )

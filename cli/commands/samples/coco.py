@@ -69,7 +69,7 @@ def read(file: Path, folder: Path) -> dict[Path, Boxes]:
     places = (file.parent, folder / PHOTOS, folder / file.stem.removeprefix("instances_"))
     photos = {each.id: each for each in document.images}
     paths = {each.id: _path(each.file_name, places, file) for each in document.images}
-    found: dict[Path, Boxes] = {path: [] for path in paths.values()}
+    boxes: dict[Path, Boxes] = {path: [] for path in paths.values()}
     for at, each in enumerate(document.annotations):
         if each.image_id not in paths or each.category_id not in names:
             what = "image_id" if each.image_id not in paths else "category_id"
@@ -77,8 +77,8 @@ def read(file: Path, folder: Path) -> dict[Path, Boxes]:
             raise Failure(f"{told} {file.name} does not list")
         if not each.iscrowd:
             box = _cut(each.bbox, photos[each.image_id])
-            found[paths[each.image_id]].append({"box": box, "label": names[each.category_id]})
-    return found
+            boxes[paths[each.image_id]].append({"box": box, "label": names[each.category_id]})
+    return boxes
 
 
 def _cut(bbox: Sequence[float], photo: _Photo) -> list[float]:

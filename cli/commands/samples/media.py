@@ -69,19 +69,19 @@ def find(
         raise Failure(f"{source}: there is no {what} below it ({', '.join(endings)})")
     if classes is not None and _is_unsorted(paths, source, classes):
         classes = None
-    found, faults = [], []
+    media, faults = [], []
     for path in paths:
         label = _label(path, source, classes)
         if label is not None or classes is None:
-            found.append(Media(path, _size_of(path), label))
+            media.append(Media(path, _size_of(path), label))
             continue
         fault = _no_class(classes)
         if not skip:
             raise Failure(f"{path}: {fault}. Rename the folder, or give --label")
         faults.append({"pointer": str(path), "detail": fault})
-    if not found:
+    if not media:
         raise Failure(f"{source}: of each file below it, {faults[0]['detail']}")
-    return found, faults
+    return media, faults
 
 
 def _with_labels(source: Path, classes: Sequence[str] | None) -> list[Media] | None:

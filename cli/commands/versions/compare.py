@@ -39,22 +39,22 @@ def compare(client: Client, model: str, version: str, other: str, *, samples: in
     echo(client.get(path, limit=samples), _echo)
 
 
-def _echo(found: dict[str, Any]) -> None:
-    headers = [f"VERSION {number}" for number in found["versions"]]
-    rows = _rows(found["before"], found["after"], found["classes"])
+def _echo(comparison: dict[str, Any]) -> None:
+    headers = [f"VERSION {number}" for number in comparison["versions"]]
+    rows = _rows(comparison["before"], comparison["after"], comparison["classes"])
     echo_table(
         ("METRIC", *headers, "DIFFERENCE"),
         ((name, old, new, _difference(old, new)) for name, old, new in rows),
     )
-    for side, what in zip(("worse", "better"), SIDES[found["by"]], strict=True):
-        changed = found[side]
-        echo_text(f"\n{changed['total']:,} of {found['samples']:,} samples {what}")
+    for side, what in zip(("worse", "better"), SIDES[comparison["by"]], strict=True):
+        changed = comparison[side]
+        echo_text(f"\n{changed['total']:,} of {comparison['samples']:,} samples {what}")
         if changed["items"]:
             echo_table(
                 ("SAMPLE", "LABEL", *headers, "ERROR BEFORE", "AFTER"),
-                (_changed(each, found["classes"]) for each in changed["items"]),
+                (_changed(each, comparison["classes"]) for each in changed["items"]),
             )
-    if left_out := found["left_out"]:
+    if left_out := comparison["left_out"]:
         echo_text(f"{left_out:,} of classes that one does not know are left out", err=True)
 
 

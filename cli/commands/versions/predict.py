@@ -78,15 +78,15 @@ def predict(
         mask.write_bytes(answer.content)
 
 
-def _echo(found: dict[str, Any]) -> None:
-    echo_text(f"version {found['version']} of {found['model']}:")
-    ids = found.get("ids") or [None] * len(found["predictions"])
+def _echo(answer: dict[str, Any]) -> None:
+    echo_text(f"version {answer['version']} of {answer['model']}:")
+    ids = answer.get("ids") or [None] * len(answer["predictions"])
     rows = [
         (*row, sample)
-        for each, sample in zip(found["predictions"], ids, strict=True)
+        for each, sample in zip(answer["predictions"], ids, strict=True)
         for row in _rows(each)
     ]
-    columns = 3 if found.get("ids") else 2
+    columns = 3 if answer.get("ids") else 2
     echo_table(("PREDICTION", "PROBABILITY", "SAMPLE")[:columns], (row[:columns] for row in rows))
 
 

@@ -70,7 +70,7 @@ def seen_samples(client: Client, model: str, version: str) -> None:
 @with_client
 def variants(client: Client, model: str, version: str) -> None:
     """List the other forms of VERSION of MODEL that were made; honed fetch --variant makes one."""
-    found = find_version(client, model, version)["variants"]
+    forms = find_version(client, model, version)["variants"]
     columns: Columns = {
         "VARIANT": "variant",
         "METHOD": "method",
@@ -79,7 +79,7 @@ def variants(client: Client, model: str, version: str) -> None:
         "VERDICT": "reason",
         "CREATED": "created_at",
     }
-    echo_records(found, columns)
+    echo_records(forms, columns)
 
 
 def _echo_version(version: dict[str, Any]) -> None:

@@ -81,10 +81,10 @@ class Model:
 
     def _given(self, path: Path) -> Tensors:
         try:
-            given = load_file(path)
+            parameters = load_file(path)
         except (OSError, SafetensorError) as error:
             raise ValueError(f"cannot read the parameters {path}: {error}") from error
-        for name, values in given.items():
+        for name, values in parameters.items():
             if name not in self._initializers:
                 raise ValueError(f"{path} has {name!r}, which {self._path} has not")
             if values.shape != tuple(self._initializers[name].dims) or values.dtype != np.float32:
@@ -94,7 +94,7 @@ class Model:
                 )
             if not np.isfinite(values).all():
                 raise ValueError(f"{path}: {name!r} holds what is no finite number")
-        return dict(sorted(given.items()))
+        return dict(sorted(parameters.items()))
 
     def _values(self, name: str) -> np.ndarray:
         values = np.array(numpy_helper.to_array(self._initializers[name]), np.float32)

@@ -46,21 +46,21 @@ def sessions(bus: SystemBus, now: Moment) -> list[LogindSession]:
         interface=f"{SERVICE}.Manager",
         method="ListSessions",
     )
-    found = []
+    open_sessions = []
     for session_id, _, user, _, path in listed:
-        known = bus.properties(now, service=SERVICE, path=path, interface=f"{SERVICE}.Session")
-        if not str(known["Class"]).startswith("user") or known["State"] == "closing":
+        properties = bus.properties(now, service=SERVICE, path=path, interface=f"{SERVICE}.Session")
+        if not str(properties["Class"]).startswith("user") or properties["State"] == "closing":
             continue
-        found.append(
+        open_sessions.append(
             LogindSession(
                 id=session_id,
                 user=user,
-                is_graphical=known["Type"] in GRAPHICAL,
-                is_active=known["Active"],
-                is_idle=known["IdleHint"],
-                idle_hint_at_s=known["IdleSinceHint"] / 1e6,
-                is_locked=known.get("LockedHint", False),
-                tty=known["TTY"],
+                is_graphical=properties["Type"] in GRAPHICAL,
+                is_active=properties["Active"],
+                is_idle=properties["IdleHint"],
+                idle_hint_at_s=properties["IdleSinceHint"] / 1e6,
+                is_locked=properties.get("LockedHint", False),
+                tty=properties["TTY"],
             )
         )
-    return found
+    return open_sessions

@@ -30,7 +30,7 @@ class Network:
         if sys.platform != "linux":
             return None, "this platform does not tell"
         try:
-            (found,) = self._bus.call(
+            (answer,) = self._bus.call(
                 now,
                 service=SERVICE,
                 path="/org/freedesktop/NetworkManager",
@@ -43,4 +43,4 @@ class Network:
             return None, in_words(error)
         finally:
             self._bus.close()
-        return METERED.get(found[1]), "NetworkManager does not know"
+        return METERED.get(answer[1]), "NetworkManager does not know"

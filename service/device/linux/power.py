@@ -157,15 +157,15 @@ class LinuxPower:
             ups_state=state(upses) if upses else ups.state,
         )
         unlisted = VANISHED if vanished else NOT_LISTED
-        found = ", ".join(supply.path for supply in batteries) or self._folder
+        listing = ", ".join(supply.path for supply in batteries) or self._folder
         return readings(
             power,
             now,
             sources={
                 "on_ac_power": decided or self._folder,
-                "battery_present": found,
-                "battery_percent": found,
-                "battery_state": found,
+                "battery_present": listing,
+                "battery_percent": listing,
+                "battery_state": listing,
                 "battery_saver": self._profile,
                 "ups_state": ", ".join(supply.path for supply in upses) or ups.source,
             },

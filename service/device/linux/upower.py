@@ -55,7 +55,7 @@ class UPower:
             interface=SERVICE,
             method="EnumerateDevices",
         )
-        found = [Ups("none", SERVICE)]
+        supplies = [Ups("none", SERVICE)]
         # UPower names its objects by kind: /org/freedesktop/UPower/devices/ups_hiddev0
         for path in (path for path in paths if "/ups_" in path):
             device = self._bus.properties(
@@ -63,6 +63,6 @@ class UPower:
             )
             if device.get("Type") == UPS:
                 state = STATES.get(device.get("State", 0))
-                found.append(Ups(state, path, "" if state else "UPower does not know its state"))
-        discharging = (ups for ups in found if ups.state == "discharging")
-        return next(discharging, found[-1])
+                supplies.append(Ups(state, path, "" if state else "UPower does not know its state"))
+        discharging = (ups for ups in supplies if ups.state == "discharging")
+        return next(discharging, supplies[-1])

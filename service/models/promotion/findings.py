@@ -86,7 +86,7 @@ def find_on_base_set(
 ) -> Finding:
     """The finding on the base set. Too few samples in it block no version."""
     policy = replace(policy, min_per_class=0)
-    found = find(
+    finding = find(
         comparison,
         policy,
         where="base set",
@@ -94,7 +94,7 @@ def find_on_base_set(
         classes=classes,
         tolerated=policy.base_margin,
     )
-    return replace(found, needed=False)
+    return replace(finding, needed=False)
 
 
 def find_floor(guard: Floor, candidate: dict[str, Any], classes: Sequence[str] | None) -> Finding:

@@ -101,16 +101,16 @@ def findings_of(
     baseline: its name. classes: their names.
     """
     about: Any = {"baseline": baseline, "classes": classes}
-    found = {"validation": find(answer.validation, policy, where="validation", **about)}
+    findings = {"validation": find(answer.validation, policy, where="validation", **about)}
     if answer.reference is not None:
-        found["reference"] = find(answer.reference, policy, where="reference", **about)
+        findings["reference"] = find(answer.reference, policy, where="reference", **about)
     if answer.base_set is not None:
-        found["base_set"] = find_on_base_set(answer.base_set, policy, **about)
-    if found["validation"].outcome != "too_few":
+        findings["base_set"] = find_on_base_set(answer.base_set, policy, **about)
+    if findings["validation"].outcome != "too_few":
         metrics = answer.validation.candidate
         for at, guard in enumerate(policy.guard):
-            found[f"guard_{at}"] = find_floor(guard, metrics, classes)
-    return found
+            findings[f"guard_{at}"] = find_floor(guard, metrics, classes)
+    return findings
 
 
 def passes(policy: GatePolicy, findings: dict[str, Finding]) -> bool:

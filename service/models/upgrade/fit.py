@@ -70,24 +70,24 @@ def _row_ids(model: Model, spec: UpgradeSpec) -> tuple[int, ...] | None:
 
     Raises InvalidInput.
     """
-    target, given = model.signature.target, spec.classes
+    target, classes = model.signature.target, spec.classes
     if not TASKS[model.loss].has_classes:
-        if given is not None and given != target.classes:
+        if classes is not None and classes != target.classes:
             names = "none" if target.classes is None else ", ".join(target.classes)
             raise _wrong(Problem("/spec/classes", f"the model's are {names}; leave them out"))
         return None
-    if given is None:
+    if classes is None:
         return target.ids
     if target.classes is None:
         detail = "the model's classes have no names; give them some first, with PATCH"
         raise _wrong(Problem("/spec/classes", detail))
-    if len({*given}) < len(given):
+    if len({*classes}) < len(classes):
         raise _wrong(Problem("/spec/classes", "a name stands twice"))
-    if not {*given} & {*target.classes}:
+    if not {*classes} & {*target.classes}:
         detail = f"none of them is one of the model's, which are {', '.join(target.classes[:20])}"
         raise _wrong(Problem("/spec/classes", detail))
     ids = dict(zip(target.classes, target.ids, strict=True))
-    return tuple(ids.get(name, -1) for name in given)
+    return tuple(ids.get(name, -1) for name in classes)
 
 
 def fitted(model: Model, spec: UpgradeSpec, prepared: Prepared) -> NewModel:
@@ -166,17 +166,17 @@ def _target_problems(before: TargetSpec, new: TargetSpec) -> Iterator[Problem]:
 
 def _preprocess(model: Model, spec: UpgradeSpec) -> tuple[dict[str, Any], ...]:
     """The model's descriptions, with what the spec changes. Raises InvalidInput."""
-    before, given = model.preprocess, list(spec.preprocess)
-    if not before and given:
+    before, descriptions = model.preprocess, list(spec.preprocess)
+    if not before and descriptions:
         detail = "the samples were stored without preprocessing; leave it out"
         raise _wrong(Problem("/spec/preprocess", detail))
     if for_model(model).files is not None:
         (then,) = before
         kept = {name: value for name, value in then.items() if name not in DERIVED}
-        changed = given[0] if given else {}
+        changed = descriptions[0] if descriptions else {}
         _require_kind(then, changed)
         return ({**kept, **changed},)
-    return tuple(_of_tensors(then, given) for then in before)
+    return tuple(_of_tensors(then, descriptions) for then in before)
 
 
 def _of_tensors(then: dict[str, Any], given: Sequence[Description]) -> dict[str, Any]:

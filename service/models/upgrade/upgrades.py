@@ -209,14 +209,14 @@ class Upgrades:
     def _ready(self, model: Model, spec: UpgradeSpec, prepared: Prepared) -> Ready:
         from service.models.upgrade.fit import fitted, on_base
 
-        new, made = fitted(model, spec, prepared), prepared.artifacts.manifest
+        new, manifest = fitted(model, spec, prepared), prepared.artifacts.manifest
         job = new_job(
             self._store,
             on_base(model, new),
             spec.hyperparameters,
             trigger=UPGRADE,
             start="base",
-            manifest_path=None if made is None else Path(made),
+            manifest_path=None if manifest is None else Path(manifest),
         )
         return Ready(prepared, replace(new, shapes=shapes_digest(prepared)), job)
 

@@ -42,15 +42,15 @@ class Family(Struct, frozen=True):
     views: Annotated[int, Amount("views of a sample whose features are kept", 2, 64)] = 4
 
     @classmethod
-    def parse(cls: type[Self], given: Any) -> Self | None:
+    def parse(cls: type[Self], description: Any) -> Self | None:
         """Read the `augment` of a description; None if nothing is on. Raises
         WrongDescription."""
-        if given is None:
+        if description is None:
             return None
-        if not isinstance(given, Mapping):
-            raise WrongDescription("/augment", f"augment is an object, not {given!r}")
+        if not isinstance(description, Mapping):
+            raise WrongDescription("/augment", f"augment is an object, not {description!r}")
         amounts = cls.amounts()
-        for name, value in given.items():
+        for name, value in description.items():
             at = f"/augment/{name}"
             if name not in amounts:
                 detail = f"kind {cls.kind!r} has no augmentation {name!r}; it has"
@@ -61,8 +61,8 @@ class Family(Struct, frozen=True):
                 what = "an integer" if hint is int else "a number"
                 detail = f"{name} is {what} from {amount.least:g} to {amount.most:g}"
                 raise WrongDescription(at, f"{detail}, not {value!r}: {amount.text}")
-        made = cls(**given)
-        return made if made.names else None
+        augmentation = cls(**description)
+        return augmentation if augmentation.names else None
 
     @classmethod
     def amounts(cls) -> dict[str, tuple[type, Amount]]:

@@ -36,16 +36,16 @@ class Mix(Struct, frozen=True):
 
     def apply(self, rows: Array, ids: Sequence[int], draws: Draws) -> Array:
         """Mix each row of a batch with the one before. rows: (n, *shape). ids: of their samples."""
-        made = np.empty_like(rows)
+        mixed = np.empty_like(rows)
         for place, sample_id in enumerate(ids):
             draw = draws.of(sample_id, MIX)
-            row, other, into = rows[place], rows[place - 1], made[place]
+            row, other, into = rows[place], rows[place - 1], mixed[place]
             if self.cutmix and (not self.mixup or draw.random() < 0.5):
                 self._cut(row, other, draw, into)
             else:
                 factor = rows.dtype.type(draw.beta(self.mixup + 1, self.mixup))
                 into[...] = factor * row + (1 - factor) * other
-        return made
+        return mixed
 
     def _cut(self, row: Array, other: Array, draw: np.random.Generator, into: Array) -> None:
         size = sqrt(1 - draw.beta(self.cutmix, self.cutmix))

@@ -126,24 +126,24 @@ def read_about(
     if text is None:
         return [defaults] * len(names)
     try:
-        given = read_json(text)
+        descriptions = read_json(text)
     except ValueError as error:
         raise _wrong("", f"not JSON: {error}") from error
-    if isinstance(given, dict):
-        if twice := next((name for name in given if names.count(name) > 1), None):
+    if isinstance(descriptions, dict):
+        if twice := next((name for name in descriptions if names.count(name) > 1), None):
             detail = f"{names.count(twice)} files are named {twice!r}; send a list in their order"
             raise _wrong(pointer(twice), detail)
-        if strangers := sorted(set(given) - set(names)):
+        if strangers := sorted(set(descriptions) - set(names)):
             raise _wrong(pointer(strangers[0]), f"no file is named {strangers[0]!r}")
-        given = [given.get(name, {}) for name in names]
-    if not isinstance(given, list) or len(given) != len(names):
+        descriptions = [descriptions.get(name, {}) for name in names]
+    if not isinstance(descriptions, list) or len(descriptions) != len(names):
         raise _wrong(
             "", f"a list of {len(names)} objects, one for each file in order, or an object"
         )
-    for position, each in enumerate(given):
+    for position, each in enumerate(descriptions):
         if not isinstance(each, dict) or set(each) - FIELDS:
             raise _wrong(f"/{position}", f"an object with {sorted(FIELDS)}")
-    return [{**defaults, **each} for each in given]
+    return [{**defaults, **each} for each in descriptions]
 
 
 def _check(upload: FileUpload, data: bytes, kind: FileKind) -> str | None:

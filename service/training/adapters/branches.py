@@ -36,15 +36,15 @@ def add_adapters(graph: Graph, lora: Lora, notes: list[str]) -> tuple[Adapter, .
     by_weight: dict[str, list[Target]] = {}
     for target in targets:
         by_weight.setdefault(target.weight, []).append(target)
-    made, branches = [], dict[str, list[onnx.NodeProto]]()
+    adapters, branches = [], dict[str, list[onnx.NodeProto]]()
     for readers in by_weight.values():
         a, b = _add_matrices(graph, readers[0], lora.rank)
         for each in readers:
             branches[each.result] = _branch(graph, each, a, b, scale=lora.alpha / lora.rank)
-        made.append(_adapter(graph, readers, a, b, scale=lora.alpha / lora.rank))
+        adapters.append(_adapter(graph, readers, a, b, scale=lora.alpha / lora.rank))
     _insert(graph, branches)
-    notes.append(f"adapters of rank {lora.rank} train beside {len(made)} frozen weights")
-    return tuple(made)
+    notes.append(f"adapters of rank {lora.rank} train beside {len(adapters)} frozen weights")
+    return tuple(adapters)
 
 
 def merged_form(model: onnx.ModelProto, adapters: Sequence[Adapter]) -> onnx.ModelProto:

@@ -222,17 +222,17 @@ class Preprocessed(Batches):
 
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         stored = self.stored.inputs(chosen)
-        made = [
+        prepared = [
             self._pipeline.apply(spec.name, rows)
             for spec, rows in zip(self._pipeline.inputs, stored, strict=True)
         ]
         if self._draws is not None:
             ids = self.ids[chosen].tolist()
-            made = [
+            prepared = [
                 self._pipeline.augmented(place, rows, ids=ids, draws=self._draws)
-                for place, rows in enumerate(made)
+                for place, rows in enumerate(prepared)
             ]
-        return tuple(made)
+        return tuple(prepared)
 
 
 def split_records(records: Array, specs: Sequence[TensorSpec]) -> tuple[Array, ...]:

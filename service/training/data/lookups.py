@@ -69,16 +69,16 @@ class Lookups:
 
     def complaints(self, inputs: Sequence[Array]) -> dict[int, str]:
         """What is wrong, by position in the batch. inputs: by position, batch axis first."""
-        found: dict[int, str] = {}
+        wrong: dict[int, str] = {}
         for lookup in list(self._lookups):
-            left = [row for row in range(len(inputs[0])) if row not in found]
+            left = [row for row in range(len(inputs[0])) if row not in wrong]
             try:
                 if left and lookup.wrong(self._fed(inputs, left)) is not None:
-                    found |= self._each(lookup, inputs, left)
+                    wrong |= self._each(lookup, inputs, left)
             except FAULTS as error:
                 self._lookups.remove(lookup)
                 logger.warning("lookup_not_checked node=%s error=%s", lookup.node, error)
-        return found
+        return wrong
 
     def _each(self, lookup: Lookup, inputs: Sequence[Array], rows: list[int]) -> dict[int, str]:
         values = {row: lookup.wrong(self._fed(inputs, [row])) for row in rows}
@@ -110,7 +110,7 @@ def _lookups(path: Path, names: Collection[str]) -> list[Lookup]:
     shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info):
         shapes.setdefault(value.name, tuple(d.dim_value for d in value.type.tensor_type.shape.dim))
-    found = []
+    lookups = []
     for node in graph.node:
         if node.op_type != "Gather" or node.domain not in ("", "ai.onnx"):
             continue
@@ -120,8 +120,8 @@ def _lookups(path: Path, names: Collection[str]) -> list[Lookup]:
         rows = shape[axis] if -len(shape) <= axis < len(shape) else 0
         name = node.name or node.output[0]
         if rows and (lookup := _lookup(model, name, rows, ids=ids, names=names)) is not None:
-            found.append(lookup)
-    return found
+            lookups.append(lookup)
+    return lookups
 
 
 def _lookup(

@@ -56,8 +56,8 @@ class MaskLabels:
         """
         if len(self._buffer) < len(chosen):
             self._buffer = np.empty((len(chosen), *self._masks.size), np.int64)
-        made = self._buffer[: len(chosen)]
-        for indices, position in zip(made, chosen.tolist(), strict=True):
+        masks = self._buffer[: len(chosen)]
+        for indices, position in zip(masks, chosen.tolist(), strict=True):
             mask = self._row(position)[HEADER_BYTES:].reshape(self._masks.size)
             if draws is not None:
                 mask = self._masks.changed(mask, draws.of(int(self._ids[position])))
@@ -65,7 +65,7 @@ class MaskLabels:
             for value in self._uncounted:
                 if (which := mask == value).any():
                     indices[which] = IGNORED
-        return made
+        return masks
 
     def unlabelled_or_counted(self) -> NDArray[np.bool_]:
         """(n,): whether any pixel of a mask counts; those of samples without a label stay."""

@@ -188,14 +188,14 @@ class SampleReader:
     def _bad_lookups(self, samples: Batches) -> dict[int, str]:
         """Why the engine cannot take samples with token ids, by position."""
         lookups = self._lookups
-        found: dict[int, str] = {}
+        bad: dict[int, str] = {}
         everything, start = np.arange(len(samples) if lookups else 0), 0
         for inputs, labels in samples.batches(everything, batch_size=CHECKED_AT_ONCE):
             assert lookups is not None
-            found |= {start + row: why for row, why in lookups.complaints(inputs).items()}
+            bad |= {start + row: why for row, why in lookups.complaints(inputs).items()}
             start += len(labels)
             self._tick()
-        return found
+        return bad
 
     @cached_property
     def _lookups(self) -> Lookups | None:

@@ -202,13 +202,13 @@ def _encoded(
     try:
         rows, good = kind.rows(texts), positions
     except Unreadable:
-        good, found = [], []
+        good, encoded = [], []
         for position, text in zip(positions, texts, strict=True):
             try:
-                found.append(kind.row(text))
+                encoded.append(kind.row(text))
                 good.append(position)
             except Unreadable as error:
                 outcome.unreadable[position] = str(error)
-        rows = np.stack(found) if found else np.empty((0, kind.row_bytes), np.uint8)
+        rows = np.stack(encoded) if encoded else np.empty((0, kind.row_bytes), np.uint8)
     outcome.decoded += len(good)
     return good, rows

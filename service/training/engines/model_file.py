@@ -82,16 +82,16 @@ def _merged(
     copied = at = start
     for number, field, _ in fields(graph):
         at += len(field)
-        found = next(find(field, merging), None) if number == INITIALIZER and merging else None
-        if found is None:
+        tensor = next(find(field, merging), None) if number == INITIALIZER and merging else None
+        if tensor is None:
             continue
-        adapter = merging[found.name]
+        adapter = merging[tensor.name]
         left, right = tensors[adapter.left], tensors[adapter.right]
-        first = at - len(field) + found.start
+        first = at - len(field) + tensor.start
         yield Copy(copied, first)
         matrices = left.reshape(len(left), -1), right.reshape(len(right), -1)
         yield Sum(first, *matrices, adapter.scale)
-        copied = first + found.data.nbytes
+        copied = first + tensor.data.nbytes
     yield Copy(copied, start + len(graph))
 
 

@@ -108,7 +108,7 @@ def compare(
     if min(before, now) < MIN_SAMPLES:
         return counts
     total = sum(values.shape[1] for values in training.values())
-    found = [
+    features = [
         _compared(
             name,
             feature,
@@ -121,10 +121,10 @@ def compare(
         for feature in range(values.shape[1])
     ]
     if alarms is not None:
-        found.append(_of_threshold(alarms, features=total))
-    found.sort(key=lambda each: each.psi / each.limit, reverse=True)
-    drifted = sum(each.psi > each.limit for each in found)
-    return replace(counts, features=tuple(found[:TOLD]), compared=len(found), drifted=drifted)
+        features.append(_of_threshold(alarms, features=total))
+    features.sort(key=lambda each: each.psi / each.limit, reverse=True)
+    drifted = sum(each.psi > each.limit for each in features)
+    return replace(counts, features=tuple(features[:TOLD]), compared=len(features), drifted=drifted)
 
 
 def _compared(
@@ -194,15 +194,15 @@ def chi_squared(freedom: int, p: float) -> float:
 
 
 def _figures(samples: Batches, what: Measurement, tick: Heartbeat) -> dict[str, Values]:
-    found: list[list[Values]] = [[] for _ in what.signature.inputs]
+    by_input: list[list[Values]] = [[] for _ in what.signature.inputs]
     for start in range(0, len(samples), BATCH_SIZE):
         chosen = np.arange(start, min(start + BATCH_SIZE, len(samples)))
         # Not by batches: those of texts differ in their number of figures.
-        for values, each in zip(samples.inputs(chosen), found, strict=True):
+        for values, each in zip(samples.inputs(chosen), by_input, strict=True):
             each.append(figures(values))
         tick(len(chosen))
     return {
-        spec.name: np.concatenate([figures(np.empty((0, *spec.shape))), *found[place]])
+        spec.name: np.concatenate([figures(np.empty((0, *spec.shape))), *by_input[place]])
         for place, spec in enumerate(what.signature.inputs)
     }
 

@@ -180,14 +180,14 @@ class ModelComparer:
         self, chosen: Indices, ours: PerSample, metric: Metric
     ) -> tuple[SimpleComparison, ...]:
         what = self._measurement
-        found = simple_scores(what, self.dataset, chosen, metric=metric, tick=self.tick)
-        if not found:
+        simple = simple_scores(what, self.dataset, chosen, metric=metric, tick=self.tick)
+        if not simple:
             return ()
         labels, ids = self.dataset.labels[chosen], self.dataset.ids[chosen]
         weights = TASKS[what.loss].pass_metrics(what.signature.target).weights(labels)
         scores = {
             name: each if metric.of_set else by_sample(ids, weights, each)
-            for name, each in found.items()
+            for name, each in simple.items()
         }
         return tuple(
             SimpleComparison(name, metric.of_mean(theirs), self._interval(metric, ours, theirs))
@@ -231,15 +231,15 @@ class ModelComparer:
         )
         metrics = task.pass_metrics(measurement.signature.target)
         metrics.read(model.metadata)
-        found, kept = [np.empty((2, 0))], []
+        counted, kept = [np.empty((2, 0))], []
         for inputs, truth in self.batches(chosen, side):
             output = model.run(inputs)
             metrics.update(output, truth)
-            found.append(np.array([metrics.weights(truth), loss_of(output, truth)]))
+            counted.append(np.array([metrics.weights(truth), loss_of(output, truth)]))
             each = (output, truth.copy()) if metric.of_set else (metric.of_samples(output, truth),)
             kept.append(each)
             self.tick(len(truth))
-        weights, losses = np.concatenate(found, axis=1)
+        weights, losses = np.concatenate(counted, axis=1)
         if not len(weights):
             return ModelMetrics({}, np.empty(0))
         ids = side.dataset.ids[self._places(chosen, side)]

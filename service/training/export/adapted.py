@@ -84,14 +84,14 @@ def _values(path: str, manifest: Manifest) -> Tensors:
         Path(path), [each.name for each in manifest.parameters]
     )
     names = [of_parameters.get(each.name, each.name) for each in tensors]
-    found = checkpoint.read(Path(path), names)
-    for each, array in zip(tensors, found, strict=True):
+    arrays = checkpoint.read(Path(path), names)
+    for each, array in zip(tensors, arrays, strict=True):
         if array.shape != each.shape:
             raise VariantRefused(
                 f'"{each.name}" of the version has the shape {[*array.shape]}, that of the model'
                 f" now {[*each.shape]}: its classes have changed; train a new version"
             )
-    return {each.name: array for each, array in zip(tensors, found, strict=True)}
+    return {each.name: array for each, array in zip(tensors, arrays, strict=True)}
 
 
 def _tag(files: AdaptedFiles, manifest: Manifest) -> str:

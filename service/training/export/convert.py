@@ -41,7 +41,7 @@ def convert(task: Convert, pipe: Pipe) -> Converted:
         baseline_classes=task.classes,
     )
     forms = MAKERS[task.variant](task, tick)
-    made, faults = [], []
+    candidates, faults = [], []
     for method, path, measured in forms:
         tick()
         try:
@@ -49,11 +49,11 @@ def convert(task: Convert, pipe: Pipe) -> Converted:
         except Unusable as error:
             faults.append(f"{method}: {error}")
             continue
-        made.append((method, path, compared))
-    if not made:
+        candidates.append((method, path, compared))
+    if not candidates:
         why = "; ".join(faults) or "the model has no layers that could be quantized"
         raise VariantRefused(f"the model cannot be made {task.variant}: {why}")
-    method, path, compared = max(made, key=lambda each: quality(each[2].validation, task))
+    method, path, compared = max(candidates, key=lambda each: quality(each[2].validation, task))
     flush(path)
     return Converted(str(path), method, compared.validation, compared.reference, compared.base_set)
 

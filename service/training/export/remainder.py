@@ -168,12 +168,12 @@ def _sizes(whole: onnx.ModelProto) -> tuple[int, ...]:
     return (dims[0].dim_value,) if dims and dims[0].HasField("dim_value") else ()
 
 
-def _close(expected: trial.Array, found: trial.Array) -> bool:
-    if not (isinstance(expected, np.ndarray) and isinstance(found, np.ndarray)):
+def _close(expected: trial.Array, actual: trial.Array) -> bool:
+    if not (isinstance(expected, np.ndarray) and isinstance(actual, np.ndarray)):
         return False  # sequences and maps have no tensor to compare
-    if expected.shape != found.shape or expected.dtype != found.dtype:
+    if expected.shape != actual.shape or expected.dtype != actual.dtype:
         return False
     if expected.dtype.kind != "f":
-        return bool(np.array_equal(expected, found))
+        return bool(np.array_equal(expected, actual))
     limit = TOLERANCE * (1.0 + float(np.nanmax(np.abs(expected), initial=0.0)))
-    return bool(np.allclose(expected, found, rtol=0.0, atol=limit, equal_nan=True))
+    return bool(np.allclose(expected, actual, rtol=0.0, atol=limit, equal_nan=True))

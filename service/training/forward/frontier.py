@@ -150,18 +150,18 @@ def _layouts(graph: Graph, names: Sequence[str]) -> Mapping[str, Layout | None]:
     inputs = {value.name for value in graph.inputs}
     inner = [name for name in names if name not in inputs]
     feeds = [trial.draw(graph, rows) for rows in (2, 3)]
-    found: dict[str, Layout | None] = {}
+    layouts: dict[str, Layout | None] = {}
     if inner:
         del model.graph.output[:]
         model.graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, inner))
         two, three = trial.run_all(model, feeds)
-        found = {
+        layouts = {
             name: _layout(a.shape, b.shape) if hasattr(a, "shape") and a.dtype != object else None
             for name, a, b in zip(inner, two, three, strict=True)
         }
     for name in inputs.intersection(names):
-        found[name] = _layout(feeds[0][name].shape, feeds[1][name].shape)
-    return {name: found[name] for name in names}
+        layouts[name] = _layout(feeds[0][name].shape, feeds[1][name].shape)
+    return {name: layouts[name] for name in names}
 
 
 def _layout(two: Shape, three: Shape) -> Layout | None:

@@ -174,19 +174,19 @@ def _layer(
     return found
 
 
-def _fault(graph: Graph, node: onnx.NodeProto, found: HeadLayer, classes: int) -> str | None:
+def _fault(graph: Graph, node: onnx.NodeProto, layer: HeadLayer, classes: int) -> str | None:
     """Why the layer's rows cannot change, None if they can."""
-    for name in filter(None, (found.weight, found.bias)):
+    for name in filter(None, (layer.weight, layer.bias)):
         if graph.elem_type(name) != FLOAT or name not in graph.initializers:
             return f'reads "{name}", which is no float32 initializer'
         if len(graph.consumers(name)) > 1 or name in graph.outputs:
             return f'shares "{name}" with other parts of the model'
-    dims = graph.dims(found.weight) or ()
-    kernel = dims[2:] if found.is_conv else ()
-    if len(dims) - len(kernel) != 2 or dims[found.axis] != classes:
-        return f'has "{found.weight}" of shape {list(dims)}, which is not a row for each class'
-    if found.bias is not None and (graph.dims(found.bias) or (0,))[-1] != classes:
-        return f'has "{found.bias}", which is not one number for each class'
+    dims = graph.dims(layer.weight) or ()
+    kernel = dims[2:] if layer.is_conv else ()
+    if len(dims) - len(kernel) != 2 or dims[layer.axis] != classes:
+        return f'has "{layer.weight}" of shape {list(dims)}, which is not a row for each class'
+    if layer.bias is not None and (graph.dims(layer.bias) or (0,))[-1] != classes:
+        return f'has "{layer.bias}", which is not one number for each class'
     if (
         set(kernel) - {1}
         or int_attribute(node, "group", 1) != 1

@@ -96,17 +96,17 @@ def join_boxes(graph: onnx.GraphProto, output: str, classes: int) -> None:
     A row of the label that is no box has a class below 0: 0 is what the loss reads there. classes:
     their number.
     """
-    given = {value.name: value for value in graph.input if value.name in (BOXES, CLASSES, COUNT)}
-    if not {BOXES, CLASSES} <= given.keys() or inputs_of(graph, output) & given.keys():
+    inputs = {value.name: value for value in graph.input if value.name in (BOXES, CLASSES, COUNT)}
+    if not {BOXES, CLASSES} <= inputs.keys() or inputs_of(graph, output) & inputs.keys():
         return
-    dims = {name: _dims(value)[1:] for name, value in given.items()}
+    dims = {name: _dims(value)[1:] for name, value in inputs.items()}
     most = dims[BOXES][0] if dims[BOXES] else None
     if most is None or dims | {COUNT: []} != {BOXES: [most, 4], CLASSES: [most], COUNT: []}:
         return
-    kinds = {name: value.type.tensor_type.elem_type for name, value in given.items()}
-    label = duplicate(given[BOXES])
+    kinds = {name: value.type.tensor_type.elem_type for name, value in inputs.items()}
+    label = duplicate(inputs[BOXES])
     label.name, label.type.tensor_type.shape.dim[2].dim_value = JOINED, 5
-    _make_of(graph, label, given, *_taken_apart(kinds, most, classes))
+    _make_of(graph, label, inputs, *_taken_apart(kinds, most, classes))
 
 
 def _taken_apart(
@@ -152,31 +152,31 @@ def join_numbers(graph: onnx.GraphProto, output: str, names: Sequence[str]) -> N
     What is not known is NaN in the label, and IGNORED in an input of integers, which PyTorch's
     losses of classes leave out.
     """
-    given = {value.name: value for value in graph.input if value.name in names}
-    if len(names) < 2 or given.keys() != {*names} or inputs_of(graph, output) & given.keys():
+    inputs = {value.name: value for value in graph.input if value.name in names}
+    if len(names) < 2 or inputs.keys() != {*names} or inputs_of(graph, output) & inputs.keys():
         return
-    if any(_dims(value)[1:] not in ([], [1]) for value in given.values()):
+    if any(_dims(value)[1:] not in ([], [1]) for value in inputs.values()):
         return
-    node, made = onnx.helper.make_node, []
+    node, nodes = onnx.helper.make_node, []
     constants: dict[str, Any] = {f"{trial.NUMBERS}/ignored": np.array(IGNORED, np.float32)}
     for place, name in enumerate(names):
-        kind = given[name].type.tensor_type.elem_type
+        kind = inputs[name].type.tensor_type.elem_type
         at, number, unknown, known = (
             f"{trial.NUMBERS}/{name}/{part}" for part in ("at", "number", "unknown", "known")
         )
-        constants[at] = np.array([place] if len(_dims(given[name])) > 1 else place)
-        made.append(node("Gather", [trial.NUMBERS, at], [number], axis=1))
+        constants[at] = np.array([place] if len(_dims(inputs[name])) > 1 else place)
+        nodes.append(node("Gather", [trial.NUMBERS, at], [number], axis=1))
         if np.issubdtype(onnx.helper.tensor_dtype_to_np_dtype(kind), np.integer):
-            made.append(node("IsNaN", [number], [unknown]))
-            made.append(node("Where", [unknown, f"{trial.NUMBERS}/ignored", number], [known]))
+            nodes.append(node("IsNaN", [number], [unknown]))
+            nodes.append(node("Where", [unknown, f"{trial.NUMBERS}/ignored", number], [known]))
             number = known
-        made.append(node("Cast", [number], [name], to=kind))
-    label = duplicate(given[names[0]])
+        nodes.append(node("Cast", [number], [name], to=kind))
+    label = duplicate(inputs[names[0]])
     label.name, label.type.tensor_type.elem_type = trial.NUMBERS, onnx.TensorProto.FLOAT
     del label.type.tensor_type.shape.dim[1:]
     label.type.tensor_type.shape.dim.add().dim_value = len(names)
     tensors = [onnx.numpy_helper.from_array(value, name) for name, value in constants.items()]
-    _make_of(graph, label, given, made, tensors)
+    _make_of(graph, label, inputs, nodes, tensors)
 
 
 def _make_of(

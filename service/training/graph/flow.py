@@ -78,7 +78,7 @@ def in_order(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
     """Each after the nodes that make what it reads, and otherwise as before."""
     makers = {name: node for node in nodes for name in node.output}
     done: set[str] = set()
-    found: list[onnx.NodeProto] = []
+    ordered: list[onnx.NodeProto] = []
 
     def put(node: onnx.NodeProto) -> None:
         if node.output[0] in done:
@@ -87,8 +87,8 @@ def in_order(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
         for name in reads(node):
             if name in makers:
                 put(makers[name])
-        found.append(node)
+        ordered.append(node)
 
     for node in nodes:
         put(node)
-    return found
+    return ordered

@@ -63,14 +63,14 @@ def scan(
 
 
 def _as_graph(
-    inner: Builder, name: str, fed: Sequence[Tensor], given: Sequence[Tensor]
+    inner: Builder, name: str, fed: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> onnx.GraphProto:
     """The body's graph. Every result needs its own name; one that has none passes an Identity."""
     nodes = list(inner.nodes)
     made = {name: node for node in nodes for name in node.output}
-    names = [t.name for t in given]
+    names = [t.name for t in outputs]
     results = []
-    for t in given:
+    for t in outputs:
         if t.name in made and names.count(t.name) == 1:
             results.append(t.name)
             continue
@@ -82,7 +82,7 @@ def _as_graph(
         [helper.make_tensor_value_info(t.name, t.dtype, t.shape) for t in fed],
         [
             helper.make_tensor_value_info(result, t.dtype, t.shape)
-            for t, result in zip(given, results, strict=True)
+            for t, result in zip(outputs, results, strict=True)
         ],
         list(inner.constants.values()),
     )

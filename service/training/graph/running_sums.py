@@ -105,15 +105,15 @@ def _added_rows(
     zeros: Container[str],
 ) -> list[onnx.NodeProto]:
     """The nodes that add rows to zeros, as for the gradient of a table; none if others do, too."""
-    found: list[onnx.NodeProto] = []
+    additions: list[onnx.NodeProto] = []
     while node is not None and node.op_type == "ScatterElements":
         options = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         if options != {"axis": 0, "reduction": b"add"} or readers[node.input[0]] > 1:
             return []
-        found.append(node)
+        additions.append(node)
         node = written.get(node.input[0])
     is_on_zeros = node is not None and node.op_type == "Expand" and node.input[0] in zeros
-    return found if is_on_zeros else []
+    return additions if is_on_zeros else []
 
 
 def _is_zero(tensor: onnx.TensorProto) -> bool:

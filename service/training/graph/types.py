@@ -55,14 +55,17 @@ def _infer(
     values: tuple[tuple[str, bytes], ...],
 ) -> tuple[Type, ...]:
     unnamed = onnx.NodeProto.FromString(node)
-    found = shape_inference.infer_node_outputs(
+    types_by_name = shape_inference.infer_node_outputs(
         defs.get_schema(unnamed.op_type, opset, ""),
         unnamed,
         {name: helper.make_tensor_type_proto(dtype, shape) for name, dtype, shape in types},
         {name: onnx.TensorProto.FromString(value) for name, value in values},
         opset_imports=[helper.make_opsetid("", opset)],
     )
-    return tuple(type_of(found[name]) if name in found else (0, None) for name in unnamed.output)
+    return tuple(
+        type_of(types_by_name[name]) if name in types_by_name else (0, None)
+        for name in unnamed.output
+    )
 
 
 def _value_of(tensor: onnx.TensorProto) -> bytes:

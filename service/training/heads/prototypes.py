@@ -69,27 +69,27 @@ class Prototypes(Struct, frozen=True):
 
         Infinite if the class has no other sample.
         """
-        found = self.distances(rows)
+        distances = self.distances(rows)
         own = np.searchsorted(self.known, labels)
         rest = self.mass[labels] - weights
         alone = rest <= 1e-9 * self.mass[labels]
         stretch = self.mass[labels] / np.where(alone, 1, rest)
         place = np.arange(len(rows)), own
-        found[place] = np.where(alone, np.inf, found[place] * stretch**2)
-        return found
+        distances[place] = np.where(alone, np.inf, distances[place] * stretch**2)
+        return distances
 
     def scale(self, features: HeadFeatures, samples: Batches, weights: Doubles) -> float:
         """The scale that maximizes the likelihood of samples, each left out of its class mean."""
         chosen = spread(np.flatnonzero(weights > 0), MOST_FITTED)
         labels = samples.labels[chosen]
-        found = self.without_own(features.of(samples, chosen), labels, weights[chosen])
-        whole = np.isfinite(found).all(axis=1)
+        distances = self.without_own(features.of(samples, chosen), labels, weights[chosen])
+        whole = np.isfinite(distances).all(axis=1)
         if not whole.any():
             between = self.distances(self.means[self.known].astype(np.float32)).mean()
             return float(1 / between) if between > 0 else 1.0
         own = np.searchsorted(self.known, labels[whole])
         smoothing = 1 / (1 + int(whole.sum()))  # as if one more sample were of all classes
-        return likeliest_scale(found[whole], own, weights[chosen][whole], smoothing=smoothing)
+        return likeliest_scale(distances[whole], own, weights[chosen][whole], smoothing=smoothing)
 
     def write(self, tensors: Mapping[str, Floats], head: ClassHead, scale: float) -> None:
         """Set the rows of the known classes.

@@ -186,20 +186,20 @@ LARGEST_WEIGHT = 1e6
 
 def loss_problems(options: LossOptions, *, classes: int) -> list[Problem]:
     """Every error in the options of a job of a model with these classes."""
-    found = []
+    problems = []
     weights = options.class_weights
     if weights is not None and len(weights) != classes:
         detail = f"{len(weights)} weights are given, the model has {classes} classes"
-        found.append(Problem("/class_weights", detail))
+        problems.append(Problem("/class_weights", detail))
     if weights and not all(0 <= weight <= LARGEST_WEIGHT for weight in weights):
         detail = f"weights are numbers from 0 to {LARGEST_WEIGHT:g}"
-        found.append(Problem("/class_weights", detail))
+        problems.append(Problem("/class_weights", detail))
     elif weights and not any(weights):
-        found.append(Problem("/class_weights", "all weights are 0; give a class another"))
+        problems.append(Problem("/class_weights", "all weights are 0; give a class another"))
     if options.ignore_index not in (None, IGNORED, *range(classes)):
         detail = f"the model has the classes 0 to {classes - 1}"
-        found.append(Problem("/ignore_index", detail))
-    return found
+        problems.append(Problem("/ignore_index", detail))
+    return problems
 
 
 def problems(

@@ -27,11 +27,11 @@ UNREACHED = "no gradient of the loss reaches it"
 
 def initializers(graph: Graph, prepared: Prepared | None, wanted: Prepare) -> Iterator[Initializer]:
     """Possible parameters, in graph order, then those added to the graph, such as adapters."""
-    made = {each.name: each for each in prepared.parameters} if prepared else {}
+    parameters = {each.name: each for each in prepared.parameters} if prepared else {}
     chosen = _chosen(graph, wanted) if prepared is None else ()
     stuck = {each.name: each for each in untrained.find(graph)}
     for name, tensor in graph.initializers.items():
-        known = made.pop(name, None)
+        known = parameters.pop(name, None)
         trains = name in chosen if known is None else known.trains
         if known is None and not trains and not _may_be_one(graph, tensor):
             continue
@@ -44,7 +44,7 @@ def initializers(graph: Graph, prepared: Prepared | None, wanted: Prepare) -> It
             known is not None and known.below,
             *(why or (None, None)),
         )
-    yield from map(_added, made.values())
+    yield from map(_added, parameters.values())
 
 
 def _added(parameter: Parameter) -> Initializer:

@@ -68,11 +68,11 @@ def measure(layout: BlockLayout, *, budget_s: float) -> bool:
 
 def _measure(convolution: Convolution, layout: BlockLayout, end: float) -> bool:
     """Choose what a convolution asks. Returns whether there was time."""
-    made, asked = layout.choices.made, layout.choices.asked
+    chosen, asked = layout.choices.made, layout.choices.asked
     guess = _Candidate(convolution, layout, {})
     answers: defaultdict[str, dict[str, str]] = defaultdict(dict)
     for question, (_, forms) in guess.asked.items():
-        for form in forms if question in asked and question not in made else ():
+        for form in forms if question in asked and question not in chosen else ():
             answers[form][question] = form
     others: list[_Candidate] = []
     for each in answers.values():
@@ -87,7 +87,7 @@ def _measure(convolution: Convolution, layout: BlockLayout, end: float) -> bool:
         others = [other for other in others if other.seconds < HOPELESS * guess.seconds]
     best = min(others, key=lambda other: other.seconds, default=guess)
     if best.seconds < CLEARLY * guess.seconds:
-        made.update(best.answers)
+        chosen.update(best.answers)
     return True
 
 

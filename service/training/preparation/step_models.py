@@ -109,20 +109,20 @@ def _head(
         return None
     ids = task.class_ids or tuple(range(classes or 0))
     try:
-        found = head.describe(inference, forward.output, ids, ids if known is None else known)
+        classifier = head.describe(inference, forward.output, ids, ids if known is None else known)
     except GraphRefused:
         if known is not None:
             raise
         return None
     if known is None:
-        return found if {*found.axes} <= {*forward.trainable} else None
-    if found.weight not in forward.trainable:
+        return classifier if {*classifier.axes} <= {*forward.trainable} else None
+    if classifier.weight not in forward.trainable:
         raise refuse(
             head.PLACE,
-            f'the last layer\'s weights "{found.weight}" do not train, so that no class could be'
-            f" learned; {head.REMEDY}, with them among trainable",
+            f'the last layer\'s weights "{classifier.weight}" do not train, so that no class could'
+            f" be learned; {head.REMEDY}, with them among trainable",
         )
-    return found
+    return classifier
 
 
 def read(model_path: Path, task: Prepare) -> ForwardModel:

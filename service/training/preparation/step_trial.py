@@ -51,14 +51,14 @@ class Trial(Struct, frozen=True):
         """
         parts = (files.weights_model, files.optimized_step_model, files.gradients_model)
         try:
-            found = _gradients([each for each in parts if each and each.is_file()], self.feeds)
+            results = _gradients([each for each in parts if each and each.is_file()], self.feeds)
         except (RuntimeError, *LOAD_ERRORS) as error:
             check_memory(error)
             return False
         sizes = {name: float(np.linalg.norm(value)) for name, value in self.results.items()}
         tiny = max(sizes.values()) * TOLERANCE
         gaps = {
-            name: float(np.linalg.norm(found[name].reshape(value.shape) - value))
+            name: float(np.linalg.norm(results[name].reshape(value.shape) - value))
             for name, value in self.results.items()
         }
         return all(gap <= SHARE * sizes[name] + tiny for name, gap in gaps.items())

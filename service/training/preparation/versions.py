@@ -51,16 +51,16 @@ def describe(
     artifacts, notes = _with_other_outputs(
         artifacts, forward, whole=whole, exported=exported, directory=directory
     )
-    made, base_notes = _base_model(uploaded, whole, output=forward.output)
+    model, base_notes = _base_model(uploaded, whole, output=forward.output)
     base, as_it_came = directory / BASE_MODEL, not (own_notes or base_notes)
     if as_it_came:
         shutil.copyfile(model_path, base)
     else:
-        base.write_bytes(made.SerializeToString())
-    if (made.ir_version > IR_VERSION or opset(made) > NEWEST) and not _opens(base):
-        written, made = _format_of(made), normalize(made, []).model
-        base.write_bytes(made.SerializeToString())
-        told = f"version 1 has {_format_of(made)}: ONNX Runtime here does not run {written}"
+        base.write_bytes(model.SerializeToString())
+    if (model.ir_version > IR_VERSION or opset(model) > NEWEST) and not _opens(base):
+        written, model = _format_of(model), normalize(model, []).model
+        base.write_bytes(model.SerializeToString())
+        told = f"version 1 has {_format_of(model)}: ONNX Runtime here does not run {written}"
         base_notes.append(told)
     return Prepared(
         artifacts=artifacts,
@@ -144,16 +144,16 @@ def _base_model(
     Else its inference form, if the upload would train during inference, or a copy with the trained
     inner tensor as an extra output, like all later versions.
     """
-    made, notes = uploaded, [NOTE] if has_dropped(uploaded) else []
+    model, notes = uploaded, [NOTE] if has_dropped(uploaded) else []
     if any(trial.trains(node, uploaded.graph) for node in uploaded.graph.node):
-        made = trial.inference_form(uploaded)
+        model = trial.inference_form(uploaded)
         notes.append(
             "version 1 is the uploaded model with Dropout and BatchNormalization switched off"
         )
     if output not in {value.name for value in uploaded.graph.output}:
-        made = _with_output(made, whole, output)
+        model = _with_output(model, whole, output)
         notes.append(f'every version has one output more, "{output}", which trains')
-    return made, notes
+    return model, notes
 
 
 def _with_output(model: onnx.ModelProto, whole: onnx.ModelProto, output: str) -> onnx.ModelProto:

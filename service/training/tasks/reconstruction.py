@@ -48,22 +48,22 @@ def placements(output: Array, target: Array) -> PerSample:
     return placed(scores(output, target), is_anomalous(target))
 
 
-def placed(found: PerSample, odd: NDArray[np.bool_]) -> PerSample:
-    """found: scores. odd: (samples,), whether each is anomalous.
+def placed(scores: PerSample, odd: NDArray[np.bool_]) -> PerSample:
+    """scores: of samples. odd: (samples,), whether each is anomalous.
 
     The placement of an anomalous sample is the share of normal ones with a lower score, that of a
     normal one the share of anomalous ones with a higher score; equal scores count half. Columns:
     the anomalous samples' and whether each is one, the normal ones' likewise, and the area.
     """
-    made: PerSample = np.zeros((len(found), 5))
+    placements: PerSample = np.zeros((len(scores), 5))
     for column, (mine, others) in enumerate([(odd, ~odd), (~odd, odd)]):
-        ranked = np.sort(found[others])
-        below, upto = (np.searchsorted(ranked, found[mine], side) for side in ("left", "right"))
+        ranked = np.sort(scores[others])
+        below, upto = (np.searchsorted(ranked, scores[mine], side) for side in ("left", "right"))
         share = (below + upto) / 2 / max(1, len(ranked))
-        made[mine, 2 * column] = 1 - share if column else share
-        made[mine, 2 * column + 1] = 1
-    made[:, 4] = made[odd, 0].mean() if odd.any() else 0.0
-    return made
+        placements[mine, 2 * column] = 1 - share if column else share
+        placements[mine, 2 * column + 1] = 1
+    placements[:, 4] = placements[odd, 0].mean() if odd.any() else 0.0
+    return placements
 
 
 def area(means: NDArray[np.float64]) -> float:

@@ -114,9 +114,9 @@ class TokenClassification(TokenTask):
     def metric(
         self, name: str, target: TargetSpec | None = None, place: int | None = None
     ) -> Metric:
-        found = super().metric(name, place=place)
-        if found.of_samples is not _unbound:
-            return found
+        inherited = super().metric(name, place=place)
+        if inherited.of_samples is not _unbound:
+            return inherited
         assert target is not None
         assert target.classes is not None
         scheme = scheme_of(target.classes)
@@ -127,7 +127,7 @@ class TokenClassification(TokenTask):
             words = np.maximum(token_counts(wanted), 1)[:, None]
             return in_columns(*(counted[:, place] / words for place in range(3)))
 
-        return replace(found, of_samples=of_samples)
+        return replace(inherited, of_samples=of_samples)
 
     def labelled(self, tokens: TextTokens) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         assert tokens.words is not None

@@ -96,17 +96,17 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
     training_model, eval_model, optimizer_model = _unpacked(source, artifacts)
     directory = Path(artifacts.eval_model).parent
     parameters = dict(_load_checkpoint(api, artifacts.checkpoint).parameters)
-    found = recognize.recognize(eval_model, parameters)
-    optimizer = recognize.check_order(found, optimizer_model, task)
+    end = recognize.recognize(eval_model, parameters)
+    optimizer = recognize.check_order(end, optimizer_model, task)
     _refuse_choices(task)
-    output = task.output or found.output
+    output = task.output or end.output
     recognize.expose(eval_model, output)
     onnx.save_model(eval_model, artifacts.eval_model)
-    inputs = _inputs(eval_model, found)
+    inputs = _inputs(eval_model, end)
     row = _row(eval_model, output)
-    target = signature.target_spec(found.loss, row, task.classes)
-    if TASKS[found.loss].fed_target(target, row) != target:
-        detail = f"labels of {found.loss} are made ready only for forward models; send that instead"
+    target = signature.target_spec(end.loss, row, task.classes)
+    if TASKS[end.loss].fed_target(target, row) != target:
+        detail = f"labels of {end.loss} are made ready only for forward models; send that instead"
         raise refuse("/spec/loss", detail)
     read = Signature(inputs, replace(target, may_ignore=False))  # this engine reads out of bounds
     trainable = tuple(
@@ -114,7 +114,7 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
         for value in training_model.graph.input
         if value.name in parameters and parameters[value.name].requires_grad
     )
-    proof.prove(artifacts, read, trainable, "/artifacts", check_gradients=not found.is_ours)
+    proof.prove(artifacts, read, trainable, "/artifacts", check_gradients=not end.is_ours)
     base = directory / BASE_MODEL
     _export(api, artifacts, base, output)
     sizes = {name: int(np.prod(parameter.data.shape)) for name, parameter in parameters.items()}
@@ -129,7 +129,7 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
         optimizer=optimizer,
         notes=(
             "the artifacts are used as they are, with the output measured beside the loss",
-            *TASKS[found.loss].notes(row),
+            *TASKS[end.loss].notes(row),
         ),
     )
 

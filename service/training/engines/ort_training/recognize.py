@@ -48,14 +48,14 @@ def recognize(eval_model: onnx.ModelProto, parameters: Collection[str]) -> Recog
         )
     *inputs, label = fed
     named = _named(eval_model)
-    found = named or _loss(graph, label)
-    if found is None:
+    loss = named or _loss(graph, label)
+    if loss is None:
         raise refuse(
             "/artifacts/eval_model.onnx",
             f'the loss on "{label}" is none that Hone knows; generate the artifacts with a '
             "LossType of onnxruntime.training",
         )
-    return Recognized(tuple(inputs), label, *found, is_ours=named is not None)
+    return Recognized(tuple(inputs), label, *loss, is_ours=named is not None)
 
 
 def check_order(

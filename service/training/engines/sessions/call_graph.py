@@ -62,18 +62,18 @@ class CallGraph:
         return bytes(made.SerializeToString())
 
     def _do(self, operator: Callable[..., object], *arguments: Array) -> None:
-        made = f"w{len(self._nodes)}"
+        result = f"w{len(self._nodes)}"
         *read, into = arguments
         names = [self._name(each) for each in read]
         if operator is np.copyto:
             into, value = arguments
-            shape = helper.make_node("Constant", [], [f"shape of {made}"], value_ints=into.shape)
+            shape = helper.make_node("Constant", [], [f"shape of {result}"], value_ints=into.shape)
             self._nodes.append(shape)
             names = [self._name(value), *shape.output]
         kind, attributes = OPERATORS[operator]
-        self._nodes.append(helper.make_node(kind, names, [made], **attributes))
+        self._nodes.append(helper.make_node(kind, names, [result], **attributes))
         self._seen += arguments
-        self._names[id(into)] = made
+        self._names[id(into)] = result
 
     def _name(self, array: Array) -> str:
         if id(array) not in self._names:

@@ -138,15 +138,15 @@ def rooms(sizes: Sizes, flat: Vector, free: Collection[Array]) -> dict[str, Vect
 
     free: parts of the flat buffer, in any order. What lies between two of them is not free.
     """
-    spans, made = _spans(flat, free), {}
+    spans, arrays = _spans(flat, free), {}
     for name, shape in sorted(sizes.items(), key=lambda each: -prod(each[1])):
         count = prod(shape)
         at = next((n for n, span in enumerate(spans) if span.size >= count), None)
         room = aligned(count) if at is None else spans[at][:count]
-        made[name] = room.reshape(shape)
+        arrays[name] = room.reshape(shape)
         if at is not None:
             spans[at] = spans[at][-(-count // ALIGNMENT) * ALIGNMENT :]
-    return made
+    return arrays
 
 
 def _spans(flat: Vector, parts: Collection[Array]) -> list[Vector]:

@@ -125,22 +125,22 @@ class State:
         checkpoint.fill(path, heads, found)
         checkpoint.load(path, {**kept, **self.statistics}, with_more=True)
 
-    def _with_classes(self, found: dict[str, Vector], head: CheckpointHead) -> dict[str, Vector]:
+    def _with_classes(self, tensors: dict[str, Vector], head: CheckpointHead) -> dict[str, Vector]:
         """With rows for the head's current classes. head: metadata of what was found."""
-        if self._head is None or not found.keys() >= self._head.axes.keys():
-            return found
+        if self._head is None or not tensors.keys() >= self._head.axes.keys():
+            return tensors
         now, axes = self._head.classes, self._head.axes
         then = head.classes
         if then is None:
-            count = found[self._head.weight].shape[self._head.axis]
+            count = tensors[self._head.weight].shape[self._head.axis]
             then = tuple(range(count))
         learned = [each for each in then if each not in head.fresh]
         self._fresh = tuple(each for each in now if each not in learned)
         moved = {
-            name: carry_over(found[name], axis, then=then, now=now, fresh=head.fresh)
+            name: carry_over(tensors[name], axis, then=then, now=now, fresh=head.fresh)
             for name, axis in axes.items()
         }
-        return {**found, **moved}
+        return {**tensors, **moved}
 
     def export(self, skeleton: Path, path: Path, metadata: Mapping[str, str]) -> None:
         """Write the inference model, from a skeleton without these tensors."""

@@ -178,7 +178,7 @@ def lower(graph: Builder) -> None:
         inputs = [graph.tensor(name) for name in node.input]
         given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         weight, groups = _merged(inputs[1], given.pop("group"), graph.layout.block)
-        made = _lowered(node, inputs[0], weight, inputs[2:], groups=groups, given=given)
+        made = _lowered(node, inputs[0], weight, inputs[2:], groups=groups, attributes=given)
         made.output[:] = node.output
         graph.nodes.append(made)
 
@@ -190,7 +190,7 @@ def _lowered(
     bias: Sequence[Tensor],
     *,
     groups: int,
-    given: dict[str, Any],
+    attributes: dict[str, Any],
 ) -> onnx.NodeProto:
     block = x.graph.layout.block
     outs, ins, *kernel = weight.whole
@@ -199,34 +199,36 @@ def _lowered(
     whole = not is_depthwise and (turns or groups > 1 or fixed(x, 1) != ins or ins >= block)
     packed = _packed(weight, block, whole=whole)
     if turns:
-        axes = [given.pop(name, range(kernel[i])) for i, name in enumerate(("rows", "columns"))]
+        axes = [
+            attributes.pop(name, range(kernel[i])) for i, name in enumerate(("rows", "columns"))
+        ]
         places = [row * kernel[1] + column for row in axes[0] for column in axes[1]]
         packed = _turned(packed, product(kernel), places, groups, is_depthwise=is_depthwise)
-        packed = packed.reshape(*packed.whole[:2], *given["kernel_shape"])
+        packed = packed.reshape(*packed.whole[:2], *attributes["kernel_shape"])
     wide = packed.whole[0]
     if not is_depthwise and whole:
-        x, given["pads"] = _with_zeros(x, given, outs=wide, groups=groups)
+        x, attributes["pads"] = _with_zeros(x, attributes, outs=wide, groups=groups)
     names = [x.name, packed.name, *(_padded_bias(each, wide).name for each in bias)]
     width = wide if is_depthwise else groups
     return helper.make_node(
-        "Conv", names, [""], name=node.name, domain=DOMAIN, group=width, **given
+        "Conv", names, [""], name=node.name, domain=DOMAIN, group=width, **attributes
     )
 
 
 def _with_zeros(
-    x: Tensor, given: Mapping[str, Any], *, outs: int, groups: int
+    x: Tensor, attributes: Mapping[str, Any], *, outs: int, groups: int
 ) -> tuple[Tensor, list[int]]:
     """What a convolution reads, with zeros beside it where that pays, and the pads that stay."""
-    top, left, bottom, right = pads = given["pads"]
+    top, left, bottom, right = pads = attributes["pads"]
     batch, channels, rows, columns = sizes(x)
     wide = columns + left + right
-    count = wide - (given["kernel_shape"][1] - 1) * given["dilations"][1]
-    work = outs * product(given["kernel_shape"])
-    if not left * right or {*given["strides"]} != {1}:
+    count = wide - (attributes["kernel_shape"][1] - 1) * attributes["dilations"][1]
+    work = outs * product(attributes["kernel_shape"])
+    if not left * right or {*attributes["strides"]} != {1}:
         return x, pads
     guess = PADS if count % AT_ONCE or work < PAD_WORK * count else ZEROS
     facts = {"read": (channels, rows, columns), "outs": outs, "groups": groups}
-    facts |= {name: given[name] for name in ("kernel_shape", "pads", "dilations")}
+    facts |= {name: attributes[name] for name in ("kernel_shape", "pads", "dilations")}
     other = ZEROS if guess == PADS else PADS
     if x.graph.layout.choices.take("beside", facts, guess, other) == PADS:
         return x, pads

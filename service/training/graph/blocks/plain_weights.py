@@ -29,14 +29,14 @@ def form_of(to: Rewriting, node: Node, weight: Tensor) -> str:
     """Of a convolution that fits blocks: columns if what the weights meet is to be moved instead of
     them.
     """
-    found = windows_of(node, weight.whole[2:], node.x, node.y)
+    windows = windows_of(node, weight.whole[2:], node.x, node.y)
     own = Convolution(
         ins=fixed(node.x, 1),
         outs=weight.whole[0],
-        kernel=found.kernel,
-        strides=found.strides,
-        pads=tuple(found.pads),
-        dilations=found.dilations,
+        kernel=windows.kernel,
+        strides=windows.strides,
+        pads=tuple(windows.pads),
+        dilations=windows.dilations,
         groups=int(node.attribute("group", 1)),
         places=tuple(node.x.whole_from(2)),
         of_input=node.x.name in [tensor.name for tensor in to.old.inputs],

@@ -68,14 +68,14 @@ def _by_x(g: Tensor, weight: Tensor, x: Tensor, windows: BlockWindows, groups: i
         return _transposed(g, weight, x, windows, groups)
     if phases is None:
         turned = BlockWindows(windows.kernel, tuple(pads), dilations=windows.dilations)
-        found = convolve_back(g, weight, turned, shape, groups=groups)
+        gradient = convolve_back(g, weight, turned, shape, groups=groups)
     else:
 
         def part(own: BlockWindows, places: Sequence[Sequence[int]], size: Form) -> Tensor:
             return convolve_back(g, weight, own, size, groups=groups, places=places)
 
-        found = interleaved(g, shape, phases, part)
-    return from_blocks(found, channels) if channels % block else found
+        gradient = interleaved(g, shape, phases, part)
+    return from_blocks(gradient, channels) if channels % block else gradient
 
 
 class Phase(Struct, frozen=True):
@@ -94,7 +94,7 @@ def find_phases(
     windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]
 ) -> list[list[Phase]] | None:
     """Of each axis, in the order of x; None if a phase would need a part of g alone."""
-    found = []
+    phases = []
     for axis, (size, count) in enumerate(zip(whole, counts, strict=True)):
         stride, kernel = windows.strides[axis], windows.kernel[axis]
         before, dilation = windows.pads[axis], windows.dilations[axis]
@@ -110,8 +110,8 @@ def find_phases(
             if places and min(phase.before, phase.after) < 0:
                 return None
             own.append(phase)
-        found.append(own)
-    return found
+        phases.append(own)
+    return phases
 
 
 def interleaved(

@@ -100,11 +100,11 @@ def _swapped(x: Tensor, g: Tensor, windows: BlockWindows) -> Tensor:
     graph.counts_rows = True
     seen = bordered(x.swap(0, 1), windows, first=2)
     kernels = g.reshape(-1, wide // block, rows, columns * block).swap(0, 1)
-    found = _found(windows, sizes(x)[2:], (rows, columns))
+    extents = _extents(windows, sizes(x)[2:], (rows, columns))
     parts = []
     bands = -(-rows // max(1, AT_ONCE // columns))
     if bands > 1:
-        found[0] = windows.kernel[0]
+        extents[0] = windows.kernel[0]
     for first, last in pairwise(rows * band // bands for band in range(bands + 1)):
         own, kernel = seen, kernels
         if bands > 1:
@@ -114,7 +114,7 @@ def _swapped(x: Tensor, g: Tensor, windows: BlockWindows) -> Tensor:
         part = block_op(
             graph,
             "Conv",
-            (ins, wide, *found),
+            (ins, wide, *extents),
             own,
             kernel.op("Reshape", graph.vector(wide, -1, last - first, columns)),
             kernel_shape=[last - first, columns],
@@ -123,10 +123,10 @@ def _swapped(x: Tensor, g: Tensor, windows: BlockWindows) -> Tensor:
             pads=[0, 0, 0, 0],
         )
         parts.append(part)
-    made = sum(parts[1:], parts[0]).reshape(ins, wide // block, *found, block)
-    if found != list(windows.kernel):
-        made = made.slice([0, 0], list(windows.kernel), [2, 3])
-    return made.reshape(ins, wide // block, product(windows.kernel), block)
+    gradient = sum(parts[1:], parts[0]).reshape(ins, wide // block, *extents, block)
+    if extents != list(windows.kernel):
+        gradient = gradient.slice([0, 0], list(windows.kernel), [2, 3])
+    return gradient.reshape(ins, wide // block, product(windows.kernel), block)
 
 
 def _from_swapped(made: Tensor, weight: Tensor) -> Tensor:
@@ -138,14 +138,14 @@ def _from_swapped(made: Tensor, weight: Tensor) -> Tensor:
     return from_blocks(blocks, outs).reshape_like(weight)
 
 
-def _found(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]) -> list[int]:
+def _extents(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]) -> list[int]:
     """Sizes of a convolution of x, with its pads, by g, whose strides and dilations are swapped."""
-    found = []
+    extents = []
     for i in range(2):
         size = whole[i] + windows.pads[i] + windows.pads[2 + i]
         span = (counts[i] - 1) * windows.strides[i] + 1
-        found.append((size - span) // windows.dilations[i] + 1)
-    return found
+        extents.append((size - span) // windows.dilations[i] + 1)
+    return extents
 
 
 def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups: int) -> Tensor:
@@ -192,12 +192,12 @@ def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> T
     wide = left.op("Pad", graph.vector(0, *pads[:2], 0, absent, *pads[2:], 0))
     kernels = right.op("Pad", graph.vector(0, 0, 0, 0, absent, 0, 0, 0))
     tall, broad = (size + pads[i] + pads[2 + i] for i, size in enumerate(sizes(x)[2:]))
-    found = _found(windows, sizes(x)[2:], (rows, columns))
+    extents = _extents(windows, sizes(x)[2:], (rows, columns))
     total = layout.rows * channels
-    made = block_op(
+    gradients = block_op(
         graph,
         "Conv",
-        (1, total, *found),
+        (1, total, *extents),
         wide.reshape(1, total, tall, broad),
         kernels.reshape(total, 1, rows, columns),
         kernel_shape=[rows, columns],
@@ -206,8 +206,8 @@ def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> T
         pads=[0, 0, 0, 0],
         group=total,
     )
-    parts = made.reshape(layout.rows, channels // block, *found, block).sum([0])
-    if found != list(windows.kernel):
+    parts = gradients.reshape(layout.rows, channels // block, *extents, block).sum([0])
+    if extents != list(windows.kernel):
         parts = parts.slice([0, 0], list(windows.kernel), [1, 2])
     plain = parts.transpose(0, 3, 1, 2).reshape(channels, 1, *windows.kernel)
     return plain if outs == channels else plain.slice([0], [outs], [0])

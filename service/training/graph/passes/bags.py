@@ -63,16 +63,16 @@ def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:
     body = next((each.g for each in loop.attribute if each.name == "body"), None)
     if body is None or [len(each) for each in (loop.input, body.input, body.output)] != [2, 2, 2]:
         return None
-    made = {name: node for node in body.node for name in node.output}
+    makers = {name: node for node in body.node for name in node.output}
     values = _constants(graph) | _constants(body)
-    total = _maker(made, body, 1, *REDUCTIONS)
-    rows = _maker(made, total, 0, "Gather")
-    part = _maker(made, rows, 1, "Slice")
-    ends = [_maker(made, _maker(made, part, i, "Unsqueeze"), 0, "Gather") for i in (1, 2)]
+    total = _maker(makers, body, 1, *REDUCTIONS)
+    rows = _maker(makers, total, 0, "Gather")
+    part = _maker(makers, rows, 1, "Slice")
+    ends = [_maker(makers, _maker(makers, part, i, "Unsqueeze"), 0, "Gather") for i in (1, 2)]
     first, last = ends
     if total is None or rows is None or part is None or first is None or last is None:
         return None
-    goes_on = _maker(made, body, 0, "Cast", "Identity")
+    goes_on = _maker(makers, body, 0, "Cast", "Identity")
     axes = _given(total, "axes", None) or [values.get(name) for name in total.input[1:]]
     is_plain = (
         goes_on is not None
@@ -83,7 +83,7 @@ def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:
         and axes in ([0], [[0]])
         and not _given(total, "keepdims", 1)
         and [values.get(name) for name in part.input[3:]] == [[0]]
-        and rows.input[0] not in made
+        and rows.input[0] not in makers
     )
     names = (rows.input[0], part.input[0], first.input[0], last.input[0], loop.input[0])
     return Bags(*names, total.op_type) if is_plain else None

@@ -17,18 +17,18 @@ def inline_decided(model: onnx.ModelProto) -> bool:
     """Replace each If with a constant condition by its branch. Was there one?"""
     constants = {t.name: t for t in model.graph.initializer}
     written: list[onnx.NodeProto] = []
-    found = False
+    inlined = False
     for node in model.graph.node:
         condition = constants.get(node.input[0]) if node.op_type == "If" else None
         if condition is None:
             written.append(duplicate(node))
             continue
-        found = True
+        inlined = True
         taken = "then_branch" if numpy_helper.to_array(condition).all() else "else_branch"
         written += _branch(model, node, taken)
     del model.graph.node[:]
     model.graph.node.extend(written)
-    return found
+    return inlined
 
 
 def _branch(model: onnx.ModelProto, node: onnx.NodeProto, which: str) -> list[onnx.NodeProto]:

@@ -30,7 +30,7 @@ def fold(
         for t in model.graph.initializer
         if t.name not in keep and (t.name in constants or _is_number(t))
     }
-    found: set[str] = set()
+    folded: set[str] = set()
     ends = {value.name for value in model.graph.output}
     kept: list[onnx.NodeProto] = []
     for node in model.graph.node:
@@ -39,11 +39,11 @@ def fold(
             kept.append(duplicate(node))
         else:
             values.update((t.name, t) for t in result)
-            found.update(t.name for t in result)
+            folded.update(t.name for t in result)
             model.graph.initializer.extend(result)
     del model.graph.node[:]
     model.graph.node.extend(kept)
-    return found
+    return folded
 
 
 def _is_number(tensor: onnx.TensorProto) -> bool:

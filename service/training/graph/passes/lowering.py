@@ -23,11 +23,11 @@ def lower(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
 
     Raises GraphRefused if one cannot be written out.
     """
-    found = [n for n in model.graph.node if n.op_type in names and n.domain in STANDARD]
-    if not found:
+    selected = [n for n in model.graph.node if n.op_type in names and n.domain in STANDARD]
+    if not selected:
         return model
     version = next(each.version for each in model.opset_import if each.domain in STANDARD)
-    for node in found:
+    for node in selected:
         _spell_out(node, version)
     weights = set_aside(model)
     inferred = shape_inference.infer_shapes(model, data_prop=True)
@@ -37,7 +37,7 @@ def lower(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
         lowered = inliner.inline_selected_functions(inferred, ids, inline_schema_functions=True)
     except RuntimeError as error:
         reason = " ".join(str(error).split())[:300]
-        nodes = ", ".join(f'"{node.name}" ({node.op_type})' for node in found)
+        nodes = ", ".join(f'"{node.name}" ({node.op_type})' for node in selected)
         raise refuse(
             "/model/graph/node",
             f"one of the nodes {nodes} cannot be written out by ONNX's definition of it: {reason}; "

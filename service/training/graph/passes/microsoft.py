@@ -26,14 +26,14 @@ None if the node uses an unsupported feature.
 
 def write_out(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model without the operators that are defined here."""
-    found = False
+    changed = False
     for index, node in enumerate(model.graph.node):
         lines = _lines(node)
         if lines is not None:
             model.functions.append(_function(node, index, lines, model))
             node.domain, node.op_type = LOCAL, f"{node.op_type}{index}"
-            found = True
-    if not found:
+            changed = True
+    if not changed:
         return model
     model.opset_import.append(helper.make_opsetid(LOCAL, 1))
     return inliner.inline_local_functions(model)

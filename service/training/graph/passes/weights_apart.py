@@ -67,14 +67,14 @@ def divide(
     first, second = _stages(graph, parameters, fed)
     active = flow_from(graph, parameters, first)
     read = dict.fromkeys(name for node in second for name in reads(node) if name in active)
-    found = backward(graph, seeds, [*read, *(p for p in parameters if p not in read)], among=second)
+    grads = backward(graph, seeds, [*read, *(p for p in parameters if p not in read)], among=second)
     behind = _behind(first, [name for name in read if name not in parameters])
     direct: dict[str, Tensor] = {}
     parts: dict[str, Tensor] = {}
     starts: dict[str, Tensor] = {}
     remade: dict[str, Tensor] = {}
     written = {name: node for node in graph.nodes for name in node.output}
-    for name, gradient in found.items():
+    for name, gradient in grads.items():
         moves = _moves(graph, gradient, written)
         rearranges = any(node.op_type not in ("Reshape", "Unsqueeze") for node in moves)
         if name in parameters and name not in behind and not rearranges:
@@ -90,9 +90,9 @@ def divide(
     rest = [name for name in parameters if name not in {*direct, *remade}]
     remade |= backward(graph, starts, rest, among=first)
     lower(graph)
-    made, read_names = _made(graph, fed, parameters, [*results, *(t.name for t in found.values())])
+    made, read_names = _made(graph, fed, parameters, [*results, *(t.name for t in grads.values())])
     if not made or not remade:  # then one graph is enough
-        seen = {name: found[name] for name in read}
+        seen = {name: grads[name] for name in read}
         return Divided({}, read_names, {}, backward(graph, seen, parameters, among=first), {})
     return Divided(made, read_names, parts, direct, remade)
 
@@ -166,20 +166,20 @@ def _behind(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> set[str]
 
 
 def _moves(
-    graph: Builder, gradient: Tensor, made: Mapping[str, onnx.NodeProto]
+    graph: Builder, gradient: Tensor, makers: Mapping[str, onnx.NodeProto]
 ) -> list[onnx.NodeProto]:
-    """The last nodes of a gradient that only move its numbers. made: nodes by their outputs."""
+    """The last nodes of a gradient that only move its numbers. makers: nodes by their outputs."""
     moves: list[onnx.NodeProto] = []
-    node = made.get(gradient.name)
+    node = makers.get(gradient.name)
     while (
         node is not None
         and node.op_type in MOVES
-        and not _is_product(node, made)
+        and not _is_product(node, makers)
         and graph.tensor(node.input[0]).sizes is not None
         and all(name in graph.constants for name in node.input[1:] if name)
     ):
         moves.insert(0, node)
-        node = made.get(node.input[0])
+        node = makers.get(node.input[0])
     return moves
 
 

@@ -121,17 +121,17 @@ def _lstm(
     return [gradients for _, gradients in found]
 
 
-def _gathered(found: Sequence[DirectionGradients]) -> Gradients:
+def _gathered(directions: Sequence[DirectionGradients]) -> Gradients:
     """Gradients of the node's inputs; all except that of x have an axis of directions."""
-    by_x = [f.by_x for f in found]
-    by_cell = [f.by_start_cell for f in found if f.by_start_cell is not None]
+    by_x = [f.by_x for f in directions]
+    by_cell = [f.by_start_cell for f in directions if f.by_start_cell is not None]
     return [
         sum(by_x[1:], by_x[0]),
-        _stacked([f.by_weights for f in found]),
-        _stacked([f.by_recurrent for f in found]),
-        _stacked([f.by_bias for f in found]),
+        _stacked([f.by_weights for f in directions]),
+        _stacked([f.by_recurrent for f in directions]),
+        _stacked([f.by_bias for f in directions]),
         None,
-        _stacked([f.by_start for f in found]),
+        _stacked([f.by_start for f in directions]),
         _stacked(by_cell) if by_cell else None,
     ]
 
