@@ -22,6 +22,7 @@ from service.training.forward.load import load
 from service.training.forward.reading import ForwardModel, read_forward
 from service.training.forward.signature import specification_problems
 from service.training.graph.blocks.layout import BlockLayout
+from service.training.graph.passes.modes import has_running_statistics
 from service.training.graph.step import StepModel, build_evaluation, build_step
 from service.training.loss import Loss
 from service.training.preparation import measured_choices, texts
@@ -247,7 +248,8 @@ def _compile(
 
 def _normalizes_by_batch(model: onnx.ModelProto) -> bool:
     """Was it exported with a BatchNormalization in training mode?"""
+    stored = {tensor.name for tensor in model.graph.initializer}
     return any(
-        node.op_type == "BatchNormalization" and forward_trial.trains(node, model.graph)
+        has_running_statistics(node, stored) and forward_trial.trains(node, model.graph)
         for node in model.graph.node
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 import onnx
 from msgspec import Struct
 from onnx import helper, inliner, numpy_helper, parser
@@ -141,15 +143,15 @@ def draw_dropout(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[RandomD
 
 
 def use_batch_statistics(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[str, str]]:
-    """Make every BatchNormalization use the batch's statistics. model: with types.
+    """Make every BatchNormalization with running statistics use the batch's. model: with types.
 
     Returns running statistic → the tensor that holds its new value.
     """
-    shapes = _shapes(model)
+    shapes, stored = _shapes(model), {tensor.name for tensor in model.graph.initializer}
     updated: dict[str, str] = {}
     for node in model.graph.node:
-        shape = shapes.get(node.input[0]) if node.op_type == "BatchNormalization" else None
-        if shape is None or node.domain not in STANDARD:
+        shape = shapes.get(node.input[0]) if has_running_statistics(node, stored) else None
+        if shape is None:
             continue
         axes = {"others": [0, *range(2, len(shape))], "inner": list(range(1, len(shape) - 1))}
         for name, values in axes.items():
@@ -164,6 +166,16 @@ def use_batch_statistics(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[
         _replace(node, [*node.input, *(f"{node.name}:{name}" for name in axes)], **kept)
     model.graph.output.extend(helper.make_empty_tensor_value_info(n) for n in updated.values())
     return _written_out(model, BATCH_NORMALIZATION), updated
+
+
+def has_running_statistics(node: onnx.NodeProto, stored: Container[str]) -> bool:
+    """Is it a BatchNormalization whose statistics are stored? Others compute them from what they
+    read, in inference too, as standardized weights do (Qiao et al., 2019).
+
+    stored: the names of initializers.
+    """
+    is_one = node.op_type == "BatchNormalization" and node.domain in STANDARD
+    return is_one and all(name in stored for name in node.input[3:5])
 
 
 def _shapes(model: onnx.ModelProto) -> dict[str, Shape | None]:

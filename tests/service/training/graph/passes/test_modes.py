@@ -128,3 +128,28 @@ def test_without_batch_statistics_the_kept_ones_stand_still() -> None:
         :, None
     ]
     assert found["hone.loss"] == pytest.approx(((y - target) ** 2).mean(), rel=1e-4)
+
+
+def test_statistics_that_the_graph_computes_are_no_running_ones() -> None:
+    whole = normalization(training_mode=1)
+    centre = helper.make_node("ReduceMean", ["h", "axes"], ["mean"], keepdims=0)
+    wide = helper.make_node("ReduceMean", ["h", "axes"], ["wide"])
+    squares = [
+        helper.make_node("Sub", ["h", "wide"], ["centred"]),
+        helper.make_node("Mul", ["centred", "centred"], ["squared"]),
+        helper.make_node("ReduceMean", ["squared", "axes"], ["variance"], keepdims=0),
+    ]
+    scaled, norm = whole.graph.node
+    numbers = statistics_of(whole) | {"axes": np.array([0, 2])}
+    computed = model(norm, {n: v for n, v in numbers.items() if n not in ("mean", "variance")})
+    del computed.graph.node[:]
+    computed.graph.node.extend([scaled, centre, wide, *squares, norm])
+    parameters = ["w", "scale", "shift"]
+    feeding = feeds(normal(5, 3, 4), normal(5, 3, 4, seed=9), **statistics_of(whole))
+    stored = build_step(whole, loss=Loss("mse"), parameters=parameters, batch_statistics=True)
+    expected = run(stored.model, feeding)
+    step = build_step(computed, loss=Loss("mse"), parameters=parameters, batch_statistics=True)
+    assert not step.updated
+    found = run(step.model, {n: v for n, v in feeding.items() if n not in ("mean", "variance")})
+    for name in ("hone.loss", *step.gradients):
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-4, atol=1e-5)
