@@ -48,7 +48,7 @@ DETAILS = {
     "range_not_satisfiable": "the file has 41733 bytes",
     "state_conflict": "job 3 is succeeded; only a paused job resumes",
     "storage_full": "the disk is full; nothing of the request was stored",
-    "too_few_samples": "the update would come from 1 samples of 'digits'; …",
+    "too_few_samples": "the update would come from 1 sample of 'digits'; …",
     "too_large": "a JSON body has at most 33554432 bytes",
     "unsupported_media_type": "the body is text/plain; set Content-Type to application/json",
     "variant_not_ready": "the int8 variant of version 3 is being made; ask again",

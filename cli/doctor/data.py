@@ -15,6 +15,7 @@ from cli.commands.device.status import damage_line
 from cli.output import echo_text, file_size
 from cli.progress import bar
 from service.installation.checks import Check
+from storage.errors import counted
 
 if TYPE_CHECKING:
     from storage.integrity import Damage
@@ -58,7 +59,8 @@ def repair(client: Client, *, asks: bool) -> Iterator[Check]:
         return not asks or click.confirm("Delete what is damaged?", err=True)
 
     done = give_up(client.settings.data_dir, reading=_read, may_give_up=may_give_up)
-    deleted = [f"{count} {what}" for what, count in asdict(done.lost).items() if count]
+    lost = asdict(done.lost).items()
+    deleted = [counted(count, what.removesuffix("s")) for what, count in lost if count]
     if deleted:
         yield Check("repair", "ok", f"deleted {', '.join(deleted)}")
     if done.left:

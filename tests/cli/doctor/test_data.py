@@ -67,7 +67,7 @@ def test_what_is_damaged_is_found_told_and_given_up(
     flip(served.data_dir / "packs" / "2" / "1.pack", at=-1)
     found = honed(served, "doctor", "--verify")
     assert found.exit_code == 1
-    assert "damaged and set aside: 1 samples of large" in data_line(found.output)
+    assert "damaged and set aside: 1 sample of large" in data_line(found.output)
     assert TO_GIVE_UP in found.output
     (warned,) = check_data(Client(url=served.url, token=served.token))
     assert (warned.status, warned.remedy) == ("warn", TO_GIVE_UP)
@@ -79,11 +79,11 @@ def test_what_is_damaged_is_found_told_and_given_up(
 
     kept = honed(served, "doctor", "--repair", asked="n\n")
     assert kept.exit_code == 1
-    assert "1 samples of large" in data_line(kept.stdout)
-    assert "1 samples of large\nDelete what is damaged?" in kept.stderr
+    assert "1 sample of large" in data_line(kept.stdout)
+    assert "1 sample of large\nDelete what is damaged?" in kept.stderr
     repaired = honed(served, "doctor", "--repair", "--yes", "--json")
     assert repaired.exit_code == 0, repaired.output
-    assert json.loads(repaired.stdout)[0]["detail"] == "deleted 1 samples"
+    assert json.loads(repaired.stdout)[0]["detail"] == "deleted 1 sample"
 
     again = serve()
     assert again.http.get("/v1/models/large").json()["samples"]["train"] == 1199
@@ -106,7 +106,7 @@ def test_a_repair_finds_damage_itself_and_says_what_it_cannot_give_up(
 
     half = honed(served, "doctor", "--repair", "--yes")
     assert half.exit_code == 1
-    assert "deleted 1 samples" in half.output
+    assert "deleted 1 sample" in half.output
     assert "m version 1" in data_line(half.output)
     assert TO_PUT_BACK in half.output
 
