@@ -8,7 +8,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.forward.graph import FLOAT, Graph, is_default
+from service.training.forward.graph import FLOAT, Graph, int_attribute, is_default
 from service.training.graph.flow import reads
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
 
@@ -51,7 +51,7 @@ _OTHER_FLOATS = {
 _ELEMENTWISE = ("Add", "Mul")
 LINEAR = ("MatMul", "Conv", "ConvTranspose", "Gemm", "Einsum")
 _GATES = ("Exp", "Sigmoid", "Softmax", "Softplus", "Tanh")
-"""Operators that turn a parameter into a factor, as that of a temperature."""
+"""Operators that turn a parameter into a factor, as that of a temperature, or into a decay."""
 _RECURRENT = ("GRU", "LSTM", "RNN")
 _WAVES = ("Cos", "Sin")
 """Operators that compute position tables, which belong to the program."""
@@ -90,7 +90,7 @@ def adopt_constants(graph: Graph) -> None:
 def first_reader(graph: Graph, name: str) -> onnx.NodeProto:
     """The operator that uses the weight, after those that only pass it on."""
     node = graph.consumers(name)[0]
-    while is_default(node, *PASS_THROUGH) and graph.consumers(node.output[0]):
+    while _passes_on(node) and graph.consumers(node.output[0]):
         node = graph.consumers(node.output[0])[0]
     return node
 
@@ -114,10 +114,16 @@ def _weighs(graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str) -
         return _is_elementwise_weight(graph, node, tensor, initializer)
     if is_default(node, "Concat") and not graph.fed.isdisjoint(node.input):
         return True  # a learned token, such as a vision transformer's class token
-    if is_default(node, *PASS_THROUGH) and tensor in node.input:
+    if _passes_on(node) and tensor in node.input:
         readers = graph.consumers(node.output[0])
         return any(_weighs(graph, reader, node.output[0], initializer) for reader in readers)
     return _makes_weight(graph, node, is_named=_has_name_of_program(graph, initializer))
+
+
+def _passes_on(node: onnx.NodeProto) -> bool:
+    """Does it move numbers alone, or make float32 of them, which weights are?"""
+    is_cast = is_default(node, "Cast") and int_attribute(node, "to", 0) == FLOAT
+    return is_cast or is_default(node, *PASS_THROUGH)
 
 
 def _makes_weight(
@@ -130,7 +136,7 @@ def _makes_weight(
     if not graph.fed.isdisjoint(reads(node)) or is_default(node, *_WAVES):
         return False
     opens = opens or is_default(node, *_GATES)
-    users = ("Mul", *LINEAR) if opens and is_named else LINEAR
+    users = ("Add", "Mul", *LINEAR) if opens and is_named else LINEAR
     return any(
         is_default(reader, *users) and name in [reader.input[i] for i in (0, 1)]
         if not graph.fed.isdisjoint(reader.input)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from graph_parts import node, normal
-from onnx import numpy_helper
+from onnx import TensorProto, numpy_helper
 
 from service.training.protocol.messages.preparation import Prepared
 
@@ -39,29 +39,42 @@ def test_one_element_under_its_name_in_pytorch_trains(
 
 
 @pytest.mark.parametrize(
-    ("kind", "producer", "trains"),
+    ("kind", "use", "producer", "trains"),
     [
-        ("Sigmoid", "pytorch", True),
-        ("Softmax", "pytorch", True),
-        ("Exp", "pytorch", True),
-        ("Exp", "keras", False),
-        ("Reciprocal", "pytorch", False),
+        ("Sigmoid", "Mul", "pytorch", True),
+        ("Softmax", "Mul", "pytorch", True),
+        ("Exp", "Mul", "pytorch", True),
+        ("Exp", "Add", "pytorch", True),
+        ("Exp", "Mul", "keras", False),
+        ("Reciprocal", "Mul", "pytorch", False),
     ],
 )
 def test_a_gate_that_is_computed_trains_under_its_name_in_pytorch(
-    kind: str, producer: str, trains: bool, graphs: Any, accept: Accept
+    graphs: Any, accept: Accept, *, kind: str, use: str, producer: str, trains: bool
 ) -> None:
-    """A frozen BatchNormalization written by hand divides by its statistics, which do not train."""
+    """RWKV adds its decay, and what divides are the statistics of a frozen normalization."""
     model = graphs.around(
         node(kind, ["gate"], ["opened"]),
         node("Unsqueeze", ["opened", "axis"], ["row"]),
-        node("Mul", ["h", "row"], ["g"]),
+        node(use, ["h", "row"], ["g"]),
         gate=normal(5),
         axis=np.array([0]),
     )
     model.producer_name = producer
 
     assert ("gate" in accept(model).trainable) == trains
+
+
+@pytest.mark.parametrize(("to", "trains"), [(TensorProto.FLOAT, True), (TensorProto.INT64, False)])
+def test_a_weight_that_is_read_as_float32_trains(
+    to: int, trains: bool, graphs: Any, accept: Accept
+) -> None:
+    """As `D.float()` of a state space model."""
+    cast = node("Cast", ["gamma"], ["read"], to=to)
+    back = node("Cast", ["read"], ["again"], to=TensorProto.FLOAT)
+    model = graphs.around(cast, back, node("Mul", ["h", "again"], ["g"]), gamma=normal(5))
+
+    assert ("gamma" in accept(model).trainable) == trains
 
 
 def test_a_temperature_without_axes_trains_where_exp_makes_it_a_factor_or_it_is_named(
