@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from cli.errors import Failure, from_response
+from cli.errors import Failure, Unreachable, from_response
 from cli.output import address
 
 if TYPE_CHECKING:
@@ -235,14 +235,14 @@ class Client:
                 f"--url {self.url}: {error}; it looks like http://127.0.0.1:8471"
             ) from error
         except httpx.ConnectError as error:
-            raise Failure(
+            raise Unreachable(
                 f"no daemon answers at {self.endpoint} ({error})\n"
                 "Start one with: honed serve\n"
                 "Or say where it is: --url, or the variable HONED_URL"
             ) from error
         except httpx.TransportError as error:
             why = str(error) or type(error).__name__
-            raise Failure(f"the connection to {self.endpoint} broke: {why}") from error
+            raise Unreachable(f"the connection to {self.endpoint} broke: {why}") from error
 
     def _checked(self, response: httpx.Response) -> httpx.Response:
         if not response.is_error:

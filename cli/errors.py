@@ -48,6 +48,10 @@ class Failure(click.ClickException):
         return Failure(f"{before}{self.message}{after}", self.faults)
 
 
+class Unreachable(Failure):
+    """No daemon answers, or the connection to it broke."""
+
+
 def from_error(error: HoneError) -> Failure:
     """A failure with the full content of one of our errors."""
     return Failure(

@@ -10,12 +10,14 @@ import click
 from cli.client import Client, model_path
 from cli.commands.jobs.jobs import why_not
 from cli.commands.versions.versions import find_version, on_base_set, scalars
-from cli.errors import Failure
+from cli.errors import Failure, Unreachable
 from cli.options import given, hyperparameters, model_argument, with_client
 from cli.output import echo_fields, echo_json, echo_text, wants_json
 from cli.progress import bar
 
 POLL_S = 0.2
+RESTART_S = 60.0
+"""How long a watched job's daemon may be away: it goes on with the job once it runs again."""
 BAR_UNITS = 1000
 ENDED = frozenset({"succeeded", "failed", "cancelled"})
 
@@ -104,11 +106,23 @@ def watch_job(client: Client, job: dict[str, Any], *, label: str = "Training") -
             elif (waits := _waits_for(job)) not in (None, told):
                 echo_text(waits, err=True)
                 told = waits
-            time.sleep(POLL_S)
-            job = client.get(f"/v1/jobs/{job['id']}")
+            job = _later(client, job)
         if job["state"] == "succeeded":
             advance(BAR_UNITS - shown)
     return job
+
+
+def _later(client: Client, job: dict[str, Any]) -> dict[str, Any]:
+    gives_up_at = time.monotonic() + RESTART_S
+    while True:
+        time.sleep(POLL_S)
+        try:
+            found: dict[str, Any] = client.get(f"/v1/jobs/{job['id']}")
+        except Unreachable:
+            if time.monotonic() > gives_up_at:
+                raise
+        else:
+            return found
 
 
 def _share_done(job: dict[str, Any], elapsed_s: float) -> float:

@@ -6,13 +6,15 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support import DEADLINE_S, mlp
+from support import DEADLINE_S, Served, blobs, mlp
 
 from cli.client import Client, model_path
+from cli.commands.jobs.training import watch_job
 
 QUICK = ("--epochs", 2, "--seed", 1, "--batch-size", 16)
 
@@ -132,6 +134,30 @@ def test_a_job_is_not_waited_for_unless_watched(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+# httpcore leaves a Unix socket that nobody listens at to garbage collection.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no socket that stays the same")
+def test_a_job_is_watched_beyond_a_restart_of_the_daemon(
+    serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = serve()
+    served.register("m", mlp(32, 64, 4))
+    served.upload("m", **blobs(500, 32, 4))
+    job = served.ask_for_job("m", epochs=1_000_000, ignore_policy=True)
+    served.wait_for_job(job["id"], "running")
+    monkeypatch.setenv("HONED_CONFIG", os.devnull)
+    monkeypatch.setenv("HONED_DATA_DIR", str(served.data_dir))
+    client = Client()
+    assert client.endpoint.startswith("unix:")
+    with ThreadPoolExecutor() as pool:
+        watching = pool.submit(watch_job, client, job)
+        served.stop()
+        again = serve()
+        again.http.post(f"/v1/jobs/{job['id']}/cancel").raise_for_status()
+        assert watching.result(DEADLINE_S)["state"] == "cancelled"
+    client.close()
+
+
 def test_ctrl_c_ends_the_watching_and_not_the_job(
     client: Client,
     variables: dict[str, str],
