@@ -102,7 +102,8 @@ def show_round(found: TheRound, store: TheStore, daemon: TheDaemon) -> RoundBody
     """What it waits for, how far it is, and what came of it."""
     job = daemon.scheduler.shown(found.job)
     has_update = store.rounds.file(job.id, "update") is not None
-    different = store.sample_stats.different_validation(job.model_id)
+    is_measured = job.metrics.get("validation") or job.metrics.get("baseline")
+    different = store.sample_stats.different_validation(job.model_id) if is_measured else 0
     return round_body(replace(found, job=job), has_update=has_update, different=different)
 
 
