@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -47,6 +47,14 @@ class ModelSpec(Struct, frozen=True):
     features: tuple[str, ...] | None = None
     batch_norm: BatchNorm = "inference"
     loss_output: str | None = None
+
+
+def only_adapters(listed: Sequence[Lora]) -> Lora | None:
+    """Those among what trains. Raises InvalidInput if there are several."""
+    if len(listed) > 1:
+        problem = Problem("/spec/trainable", "adapters stand twice; give all targets in one")
+        raise InvalidInput("the spec is wrong", problems=[problem])
+    return next(iter(listed), None)
 
 
 def prepare_task(

@@ -24,7 +24,7 @@ from service.access.principal import Scope
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.models.prepared import TOKENIZER
-from service.models.specification import Form, ModelSpec
+from service.models.specification import Form, ModelSpec, only_adapters
 from service.preprocess.text_inputs import MAX_TOKENIZER_BYTES
 from service.training.protocol.messages.preparation import Lora
 from service.training.tasks import FITS_ALL, OWN
@@ -141,7 +141,7 @@ def _spec(spec: ModelSpecBody) -> ModelSpec:
         optimizer=spec.optimizer,
         output=spec.output,
         trainable=tuple(each for each in listed if isinstance(each, str)) or None,
-        lora=lora_of([each.lora for each in listed if isinstance(each, Adapters)]),
+        lora=only_adapters([_lora(each.lora) for each in listed if isinstance(each, Adapters)]),
         classes=tuple(spec.classes) if spec.classes else None,
         hyperparameters=spec.hyperparameters.model_dump(exclude_none=True),
         gate=spec.gate.model_dump(exclude_none=True),
@@ -153,10 +153,8 @@ def _spec(spec: ModelSpecBody) -> ModelSpec:
     )
 
 
-def lora_of(given: list[LoraSettings]) -> Lora | None:
-    if len(given) > 1:
-        raise wrong_form("/spec/trainable", "adapters stand twice; give all targets in one")
-    return next((Lora(each.rank, each.alpha, tuple(each.targets)) for each in given), None)
+def _lora(settings: LoraSettings) -> Lora:
+    return Lora(settings.rank, settings.alpha, tuple(settings.targets))
 
 
 def uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from service.errors import InvalidInput
 from service.models.hyperparameters import check_hyperparameters
-from service.models.specification import ModelSpec, described, prepare_task
+from service.models.specification import ModelSpec, described, only_adapters, prepare_task
 from service.models.upgrade.spec import UpgradeSpec
 from service.preprocess import for_model
 from service.preprocess.text_inputs import OF_TOKENIZER, ROLES, is_text
@@ -51,11 +51,11 @@ def _as_registered(model: Model, spec: UpgradeSpec) -> ModelSpec:
     return ModelSpec(
         name=model.name,
         loss=model.loss,
-        loss_output=spec.loss_output or model.loss_output,
+        loss_output=model.loss_output if spec.loss is None else spec.loss.output,
         optimizer=model.optimizer,
         output=spec.output,
-        trainable=spec.trainable,
-        lora=spec.lora,
+        trainable=spec.patterns,
+        lora=only_adapters(spec.adapters),
         classes=model.signature.target.classes,
         hyperparameters=model.hyperparameters,
         gate=model.gate,
@@ -70,7 +70,7 @@ def _row_ids(model: Model, spec: UpgradeSpec) -> tuple[int, ...] | None:
 
     Raises InvalidInput.
     """
-    target, classes = model.signature.target, spec.classes
+    target, classes = model.signature.target, spec.classes or None
     if not TASKS[model.loss].has_classes:
         if classes is not None and classes != target.classes:
             names = "none" if target.classes is None else ", ".join(target.classes)
@@ -166,7 +166,7 @@ def _target_problems(before: TargetSpec, new: TargetSpec) -> Iterator[Problem]:
 
 def _preprocess(model: Model, spec: UpgradeSpec) -> tuple[dict[str, Any], ...]:
     """The model's descriptions, with what the spec changes. Raises InvalidInput."""
-    before, descriptions = model.preprocess, list(spec.preprocess)
+    before, descriptions = model.preprocess, list(spec.descriptions)
     if not before and descriptions:
         detail = "the samples were stored without preprocessing; leave it out"
         raise _wrong(Problem("/spec/preprocess", detail))

@@ -10,30 +10,12 @@ from msgspec import Meta, Struct, field
 
 from service.errors import InvalidInput
 from service.models.hyperparameters import requested
+from service.models.specification import only_adapters
 from service.training.protocol.messages.preparation import Lora
 from storage.errors import Problem, pointer
 from storage.records.models import BatchNorm
 
 Running = Literal["wait", "cancel"]
-
-
-class UpgradeSpec(Struct, frozen=True):
-    """What an upgrade says of its file; see `spec` in docs/upgrades.md.
-
-    classes: of the file, in its order; None if they are the model's. hyperparameters: of the
-    upgrade's jobs. preprocess: what differs from the model's. running: what becomes of a running
-    or paused job of the old base.
-    """
-
-    output: str | None = None
-    loss_output: str | None = None
-    trainable: tuple[str, ...] | None = None
-    lora: Lora | None = None
-    classes: tuple[str, ...] | None = None
-    hyperparameters: dict[str, Any] = field(default_factory=dict)
-    preprocess: tuple[dict[str, Any], ...] = ()
-    batch_norm: BatchNorm = "inference"
-    running: Running = "wait"
 
 
 class LossJson(Struct, frozen=True, forbid_unknown_fields=True):
@@ -43,7 +25,7 @@ class LossJson(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class LoraJson(Struct, frozen=True, forbid_unknown_fields=True):
-    """`Lora` in JSON."""
+    """`Lora`, of which one target may stand alone."""
 
     rank: Annotated[int, Meta(ge=1, le=65_536)] = 8
     alpha: Annotated[float, Meta(gt=0, le=1_000_000)] = 16.0
@@ -56,8 +38,13 @@ class AdaptersJson(Struct, frozen=True, forbid_unknown_fields=True):
     lora: LoraJson
 
 
-class UpgradeJson(Struct, frozen=True):
-    """`UpgradeSpec` in JSON, where one thing of a list may stand alone."""
+class UpgradeSpec(Struct, frozen=True):
+    """What an upgrade says of its file, as its JSON does; see `spec` in docs/upgrades.md.
+
+    classes: of the file, in its order; None if they are the model's. hyperparameters: of the
+    upgrade's jobs. preprocess: what differs from the model's. running: what becomes of a running
+    or paused job of the old base. One thing of a list may stand alone.
+    """
 
     output: str | None = None
     loss: LossJson | None = None
@@ -68,13 +55,29 @@ class UpgradeJson(Struct, frozen=True):
     batch_norm: BatchNorm = "inference"
     running: Running = "wait"
 
+    @property
+    def patterns(self) -> tuple[str, ...] | None:
+        """Of the weights that train beside adapters."""
+        return tuple(each for each in _listed(self.trainable) if isinstance(each, str)) or None
+
+    @property
+    def adapters(self) -> list[Lora]:
+        """One at most, if `upgrade_spec` has read it."""
+        found = [each.lora for each in _listed(self.trainable) if isinstance(each, AdaptersJson)]
+        return [Lora(each.rank, each.alpha, _listed(each.targets)) for each in found]
+
+    @property
+    def descriptions(self) -> tuple[dict[str, Any], ...]:
+        """Of the preprocessing."""
+        return _listed(self.preprocess)
+
 
 def upgrade_spec(given: Mapping[str, Any]) -> UpgradeSpec:
     """The spec in JSON. Raises InvalidInput."""
     problems = [*_unknown(given)]
     at = "/spec"
     try:
-        spec = msgspec.convert(given, UpgradeJson)
+        spec = msgspec.convert(given, UpgradeSpec)
         at = "/spec/hyperparameters"
         msgspec.convert(spec.hyperparameters, requested())
     except msgspec.ValidationError as error:
@@ -82,22 +85,12 @@ def upgrade_spec(given: Mapping[str, Any]) -> UpgradeSpec:
         problems.append(Problem(at + where.rstrip("`").replace(".", "/"), said))
     if problems:
         raise InvalidInput("the spec is wrong", problems=problems)
-    trained = _listed(spec.trainable)
-    return UpgradeSpec(
-        output=spec.output,
-        loss_output=None if spec.loss is None else spec.loss.output,
-        trainable=tuple(each for each in trained if isinstance(each, str)) or None,
-        lora=_lora([each.lora for each in trained if isinstance(each, AdaptersJson)]),
-        classes=spec.classes or None,
-        hyperparameters=spec.hyperparameters,
-        preprocess=_listed(spec.preprocess),
-        batch_norm=spec.batch_norm,
-        running=spec.running,
-    )
+    only_adapters(spec.adapters)
+    return spec
 
 
 def _unknown(given: Mapping[str, Any]) -> Iterator[Problem]:
-    known = UpgradeJson.__struct_fields__
+    known = UpgradeSpec.__struct_fields__
     for name in given:
         if name not in known:
             detail = f"there is no such field; there are {', '.join(known)}"
@@ -108,10 +101,3 @@ def _listed(value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
     return value if isinstance(value, tuple) else (value,)
-
-
-def _lora(given: list[LoraJson]) -> Lora | None:
-    if len(given) > 1:
-        detail = "adapters stand twice; give all targets in one"
-        raise InvalidInput("the spec is wrong", problems=[Problem("/spec/trainable", detail)])
-    return next((Lora(each.rank, each.alpha, _listed(each.targets)) for each in given), None)
