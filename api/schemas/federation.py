@@ -80,9 +80,9 @@ class RoundRequest(Request):
 
     round: the server's number. epochs, max_steps: one epoch by default; the first that is reached
     ends it. proximal_mu: FedProx, Li et al. (2020). superlink: who asks. deadline_seconds: from now
-    on; on_deadline: whether the update so far is wanted then. clip_norm: of the whole update.
-    noise_multiplier: the noise's standard deviation, as a multiple of clip_norm. share: of the
-    numbers, which top_k keeps.
+    on; on_deadline: whether the update so far is wanted then, as by default. clip_norm: of the
+    whole update. noise_multiplier: the noise's standard deviation, as a multiple of clip_norm.
+    share: of the numbers, which top_k keeps; 0.01 by default.
     tokenizer_sha256: of the tokenizer of a model of texts, which all devices and the server share.
     """
 
@@ -99,11 +99,11 @@ class RoundRequest(Request):
     seed: int | None = Field(None, ge=0, lt=2**31)
     proximal_mu: float | None = Field(None, ge=0, le=10, allow_inf_nan=False)
     deadline_seconds: float | None = Field(None, gt=0, le=31_536_000, allow_inf_nan=False)
-    on_deadline: Literal["update", "none"] = "update"
+    on_deadline: Literal["update", "none"] | None = None
     clip_norm: ClipNorm | None = None
     noise_multiplier: NoiseMultiplier | None = None
     compression: Literal["none", "int8", "top_k"] | None = None
-    share: float = Field(0.01, gt=0, le=1, allow_inf_nan=False)
+    share: float | None = Field(None, gt=0, le=1, allow_inf_nan=False)
     tokenizer_sha256: str | None = Field(None, pattern="^[0-9a-f]{64}$")
 
 

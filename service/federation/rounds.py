@@ -6,7 +6,7 @@ personalize them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -45,9 +45,8 @@ def begin_round(model: Model, path: Path, asked: Mapping[str, Any], *, store: St
     check_parameters(model, store, path)
     names = ("clip_norm", "noise_multiplier", "compression", "share", "on_deadline")
     terms = applied({name: asked[name] for name in names}, consent)
-    if terms["noise_multiplier"] and terms["clip_norm"] is None:
-        problem = Problem("/spec/clip_norm", "noise is in proportion to clip_norm: send it too")
-        raise InvalidInput("the round is wrong", problems=[problem])
+    if problems := [*_wrong_terms(asked, terms)]:
+        raise InvalidInput("the round is wrong", problems=problems)
     wanted = _hyperparameters(model, asked)
     _require_samples(model, consent, wanted)
     require_budget(model, consent, store.rounds.spent(model), terms["noise_multiplier"])
@@ -65,6 +64,16 @@ def begin_round(model: Model, path: Path, asked: Mapping[str, Any], *, store: St
             ),
             adopt(path),
         )
+
+
+def _wrong_terms(asked: Mapping[str, Any], terms: Mapping[str, Any]) -> Iterator[Problem]:
+    """What is asked for without that which it is about, and would be ignored."""
+    if terms["noise_multiplier"] and terms["clip_norm"] is None:
+        yield Problem("/spec/clip_norm", "noise is in proportion to clip_norm: send it too")
+    if asked["on_deadline"] is not None and asked["deadline_seconds"] is None:
+        yield Problem("/spec/on_deadline", "there is no deadline: send deadline_seconds too")
+    if asked["share"] is not None and terms["compression"] != "top_k":
+        yield Problem("/spec/share", 'only top_k keeps a share: send "compression": "top_k" too')
 
 
 def require_tokenizer(model: Model, sha256: str | None, *, at: str) -> None:

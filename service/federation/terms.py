@@ -14,6 +14,8 @@ from storage.store import Store
 
 BEGIN_WITH_SENT = (ROUND, SENT)
 """`start` of jobs that begin with received parameters."""
+DEFAULT_SHARE = 0.01
+"""Of the numbers, which top_k keeps."""
 
 
 def applied(asked: dict[str, Any], consent: Consent) -> dict[str, Any]:
@@ -24,6 +26,8 @@ def applied(asked: dict[str, Any], consent: Consent) -> dict[str, Any]:
         "clip_norm": min(norms, default=None),
         "noise_multiplier": max(asked["noise_multiplier"] or 0.0, consent.noise_multiplier),
         "compression": asked["compression"] or "none",
+        "share": asked["share"] or DEFAULT_SHARE,
+        "on_deadline": asked["on_deadline"] or "update",
         "min_samples": consent.min_samples,
     }
 

@@ -12,7 +12,7 @@ AVERAGING = ("fedavg", "fedprox", "fedadam")
 CHOICES = {
     "strategy": STRATEGIES,
     "deliver": ("end", "each-round", "never"),
-    "on-deadline": ("update", "none"),
+    "on-deadline": ("", "update", "none"),
     "compression": ("none", "int8", "top_k"),
 }
 POSITIVE = ("rounds", "nodes", "fraction", "round-timeout", "server-learning-rate", "max-samples")
@@ -118,6 +118,10 @@ def _wrong(config: Mapping[str, Any]) -> list[str]:
         problems.append(f"{config['strategy']} needs at least {least} nodes")
     if config["noise-multiplier"] and not config["clip-norm"]:
         problems.append("noise is in proportion to clip-norm: give it too")
+    if config["on-deadline"] and not config["deadline-seconds"]:
+        problems.append("on-deadline is about deadline-seconds: give it too")
+    if config["share"] and config["compression"] != "top_k":
+        problems.append('only top_k keeps a share: give compression="top_k" too')
     return problems + (_against_secure_aggregation(config) if config["secure-aggregation"] else [])
 
 

@@ -273,6 +273,9 @@ def test_a_spec_that_is_wrong_is_named(device):
     assert {each["pointer"] for each in told} == {"/spec/epoch", "/spec/learning_rate"}
     told = device.ask(device.parameters(), noise_multiplier=1.0).json()["errors"]
     assert [each["pointer"] for each in told] == ["/spec/clip_norm"]
+    ignored = {"on_deadline": "none", "compression": "int8", "share": 0.5}
+    told = device.ask(device.parameters(), **ignored).json()["errors"]
+    assert [each["pointer"] for each in told] == ["/spec/on_deadline", "/spec/share"]
     content = save(device.parameters())
     answer = device.http.post(f"{device.path}/rounds", files={"parameters": ("p", content)})
     assert [each["pointer"] for each in answer.json()["errors"]] == ["/spec"]

@@ -26,13 +26,7 @@ def config(**changes: Any) -> dict[str, Any]:
 
 def test_the_defaults_of_the_app_are_settings() -> None:
     sent = read_terms(config()).sent()
-    assert sent == {
-        "epochs": 1,
-        "deadline-seconds": 600.0,
-        "on-deadline": "update",
-        "compression": "none",
-        "share": 0.01,
-    }
+    assert sent == {"epochs": 1, "deadline-seconds": 600.0, "compression": "none"}
 
 
 def test_a_whole_number_stands_for_a_decimal_one() -> None:
@@ -47,6 +41,8 @@ def test_a_whole_number_stands_for_a_decimal_one() -> None:
         ({"strategy": "fedsgd"}, "it takes one of fedavg, fedprox, fedadam, fedmedian, krum"),
         ({"model": ""}, "model is missing"),
         ({"noise_multiplier": 1.0}, "give it too"),
+        ({"deadline_seconds": 0.0, "on_deadline": "none"}, "on-deadline is about deadline-seconds"),
+        ({"compression": "int8", "share": 0.5}, "only top_k keeps a share"),
         ({"speed": 3}, "speed is no setting"),
         ({"strategy": "krum"}, "krum needs at least 3 nodes"),
         ({"learning_rate": -1.0, "share": -1.0}, "learning-rate must not be below 0; share"),
