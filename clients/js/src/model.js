@@ -4,6 +4,8 @@ import { sessionOf, Watch } from "./watch.js";
 
 const ENDED = ["succeeded", "failed", "cancelled"];
 const POLL_MS = 500;
+/** How long the daemon of a job that is waited for may be away: it goes on with the job. */
+const RESTART_MS = 60_000;
 /** By the first bytes of a file. */
 const MEDIA_TYPES = [
   [/^\x89PNG/, "image/png"],
@@ -113,12 +115,18 @@ export class Model {
     return this.client.items(this.#path("samples"), conditions);
   }
 
-  /** Queues a job. `wait`: until it has ended, however it ends. */
+  /** Queues a job. `wait`: until it has ended, however it ends; the daemon may restart meanwhile. */
   async train({ wait = false, ...hyperparameters } = {}) {
     let job = await this.#post("jobs", hyperparameters);
+    let seen = Date.now();
     while (wait && !ENDED.includes(job.state)) {
       await new Promise((resolve) => setTimeout(resolve, POLL_MS));
-      job = await this.client.get(`/v1/jobs/${job.id}`);
+      try {
+        job = await this.client.get(`/v1/jobs/${job.id}`);
+        seen = Date.now();
+      } catch (error) {
+        if (error.name === "HonedError" || Date.now() > seen + RESTART_MS) throw error;
+      }
     }
     return job;
   }

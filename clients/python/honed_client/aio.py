@@ -84,15 +84,20 @@ class AsyncClient:
 
     async def run(self, operation: Operation[T]) -> T:
         """Carry out what `honed_client.operations` describes."""
-        answer = None
+        go_on: Callable[[Any], Call | float] = operation.send
+        answer: Any = None
         while True:
             try:
-                step = operation.send(answer)
+                step = go_on(answer)
             except StopIteration as end:
                 result: T = end.value
                 return result
+            go_on, answer = operation.send, None
             if isinstance(step, Call):
-                answer = await self.send(step)
+                try:
+                    answer = await self.send(step)
+                except connection.Unreachable as error:
+                    go_on, answer = operation.throw, error
             else:
                 await asyncio.sleep(step)
 

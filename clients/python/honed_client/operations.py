@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Generator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from honed_client import calls, values
 from honed_client.calls import Added, Call, Completion, Job, Prediction, Sample, Suggestion, Trigger
+from honed_client.connection import Unreachable
 
 T = TypeVar("T")
 Operation = Generator["Call | float", Any, T]
-"""Yields requests, whose answers are sent back, and pauses in seconds; returns the result."""
+"""Yields requests, whose answers are sent back, and pauses in seconds; returns the result.
+
+Unreachable is raised where a request was yielded.
+"""
 
 POLL_S = 0.5
+RESTART_S = 60.0
+"""How long the daemon of a job that is waited for may be away: it goes on with the job."""
 ZIP = b"PK\x03\x04"
 
 
@@ -153,9 +160,15 @@ class ModelOperations:
 
     def train(self, hyperparameters: Mapping[str, Any], *, wait: bool) -> Operation[Job]:
         job: Job = (yield Call("POST", self.path("jobs"), dict(hyperparameters))).json()
+        seen_at = time.monotonic()
         while wait and job["state"] not in calls.ENDED:
             yield POLL_S
-            job = (yield Call("GET", f"/v1/jobs/{job['id']}")).json()
+            try:
+                job = (yield Call("GET", f"/v1/jobs/{job['id']}")).json()
+                seen_at = time.monotonic()
+            except Unreachable:
+                if time.monotonic() > seen_at + RESTART_S:
+                    raise
         return job
 
     def trigger(self, trigger: int | None, fields: Mapping[str, Any]) -> Operation[Trigger]:

@@ -83,15 +83,20 @@ class Client:
 
     def run(self, operation: Operation[T]) -> T:
         """Carry out what `honed_client.operations` describes."""
-        answer = None
+        go_on: Callable[[Any], Call | float] = operation.send
+        answer: Any = None
         while True:
             try:
-                step = operation.send(answer)
+                step = go_on(answer)
             except StopIteration as end:
                 result: T = end.value
                 return result
+            go_on, answer = operation.send, None
             if isinstance(step, Call):
-                answer = self.send(step)
+                try:
+                    answer = self.send(step)
+                except connection.Unreachable as error:
+                    go_on, answer = operation.throw, error
             else:
                 time.sleep(step)
 
@@ -217,7 +222,10 @@ class Model:
         return self.client.items(self._operations.path("samples"), **conditions)
 
     def train(self, *, wait: bool = False, **hyperparameters: Any) -> Job:
-        """Queue a job. wait: until it has ended, successfully or not."""
+        """Queue a job. wait: until it has ended, successfully or not.
+
+        The daemon may restart meanwhile: it goes on with the job.
+        """
         return self.client.run(self._operations.train(hyperparameters, wait=wait))
 
     def triggers(self) -> Iterator[Trigger]:
