@@ -261,10 +261,8 @@ class Settings(BaseModel):
     prediction_idle_timeout_s: float = Field(
         300.0, gt=0, le=86400, description="Seconds without a prediction before its process ends."
     )
-    sysfs_root: SettingPath = Field(Path("/sys"), description="Where the device's /sys is found.")
-    procfs_root: SettingPath = Field(
-        Path("/proc"), description="Where the device's /proc is found."
-    )
+    sysfs_root: SettingPath = Field(Path("/sys"), description="Where the device's /sys is.")
+    procfs_root: SettingPath = Field(Path("/proc"), description="Where the device's /proc is.")
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -306,8 +304,9 @@ def _refuse_unknown(names: Iterable[str], known: set[str], where: str = "") -> N
     for name in sorted(set(names) - known):
         import difflib
 
-        near = difflib.get_close_matches(name, known, n=1)
-        hint = f"did you mean {near[0]}?" if near else "docs/settings.md lists them"
+        bare = {each.removeprefix(PREFIX): each for each in known}
+        near = difflib.get_close_matches(name.removeprefix(PREFIX), bare, n=1)
+        hint = f"did you mean {bare[near[0]]}?" if near else "docs/settings.md lists them"
         raise BadSetting(f"{where}{name} is not a setting; {hint}")
 
 

@@ -127,8 +127,7 @@ class Usage:
         self._allowance, self._refilled_at = min(most, grown), now
         if self._allowance < 1:
             raise QuotaExceeded(
-                f"this token may ask for {per_second:g} predictions a second "
-                "(predictions_per_second)",
+                f"this token's predictions_per_second is {per_second:g}",
                 retry_after_s=math.ceil((1 - self._allowance) / per_second),
             )
         self._allowance -= 1

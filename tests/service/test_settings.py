@@ -93,10 +93,16 @@ def test_lists_and_tables_come_as_json_and_a_command_as_a_line(
     assert settings.tcp is False
 
 
-def test_a_mistyped_variable_is_not_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HONED_PROT", "1")
+@pytest.mark.parametrize(
+    ("variable", "hint"),
+    [("HONED_PROT", "did you mean HONED_PORT"), ("HONED_FOO", "docs/settings")],
+)
+def test_a_mistyped_variable_is_not_ignored(
+    monkeypatch: pytest.MonkeyPatch, variable: str, hint: str
+) -> None:
+    monkeypatch.setenv(variable, "1")
 
-    with pytest.raises(BadSetting, match="did you mean HONED_PORT"):
+    with pytest.raises(BadSetting, match=hint):
         load_settings()
 
 

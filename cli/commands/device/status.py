@@ -72,10 +72,10 @@ def damage_line(health: dict[str, Any]) -> str | None:
 
 def _model(model: dict[str, Any]) -> str:
     counts = model["samples"]
-    base = f"{counts['base']:,} are the base set, " if counts["base"] else ""
+    base = f"{counts['base']:,} base set, " if counts["base"] else ""
     return (
-        f"{model['name']}: version {model['latest_version']}, {counts['train']:,} samples train, "
-        f"{counts['validation']:,} validate, {base}{counts['unlabelled']:,} are unlabelled"
+        f"{model['name']}: version {model['latest_version']}, samples: {counts['train']:,} train, "
+        f"{counts['validation']:,} validation, {base}{counts['unlabelled']:,} unlabelled"
     )
 
 

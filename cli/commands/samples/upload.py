@@ -285,7 +285,10 @@ def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
 def echo_result(result: dict[str, Any]) -> None:
     """Print the result of an upload."""
     told = [name for name in COUNTS if name not in RARE or result[name]]
-    echo_text(f"{result['file']}: {', '.join(f'{result[name]:,} {name}' for name in told)}")
+    counts = [
+        f"{result[name]:,} {name.removesuffix('s') if result[name] == 1 else name}" for name in told
+    ]
+    echo_text(f"{result['file']}: {', '.join(counts)}")
     for warning in result["warnings"]:
         echo_text(f"  warning: {warning}", err=True)
     for fault in result["errors"]:

@@ -73,7 +73,7 @@ def test_predictions_come_back_at_the_rate_that_was_set(usage, seconds):
             pass
 
     ask()
-    with pytest.raises(QuotaExceeded, match=r"0\.5 predictions a second") as caught:
+    with pytest.raises(QuotaExceeded, match=r"predictions_per_second is 0\.5") as caught:
         ask()
     assert caught.value.retry_after_s == 2
     seconds[0] += 1.9

@@ -11,7 +11,7 @@ def test_models_and_their_samples_are_told(
     name = add_model(samples=20)
     (line,) = [each for each in honed("status").stdout.splitlines() if f" {name}: " in each]
     assert "version 1" in line
-    assert "0 are unlabelled" in line
+    assert "0 unlabelled" in line
 
 
 def test_a_script_gets_the_daemons_own_words(honed: Callable[..., Any]) -> None:

@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cli.client import Client, model_path
+from cli.demo import digits
 
 
 def test_a_sample_is_known_by_its_id_or_by_the_key_of_the_app(
@@ -21,6 +23,25 @@ def test_a_sample_is_known_by_its_id_or_by_the_key_of_the_app(
     by_id = honed("samples", "label", name, by_key["id"], "--none", "--weight", "0.5", "--pin")
     assert f"sample {by_key['id']}: label -, " in by_id.stdout
     assert by_id.stdout.endswith("weight 0.5, pinned\n")
+
+
+def test_people_read_classes_by_name_and_scripts_by_index(
+    honed: Callable[..., Any], client: Client, tmp_path: Path
+) -> None:
+    base = digits.folder() / "base.onnx"
+    classes = [argument for index in range(10) for argument in ("--class", f"digit-{index}")]
+    honed("models", "add", base, "--name", "named", "--loss", "cross_entropy", *classes)
+    (tmp_path / "one.json").write_text(json.dumps({"inputs": {"image": [[[0.5] * 8] * 8]}}))
+    for told in ("1 accepted, 0 duplicates", "0 accepted, 1 duplicate,"):
+        assert told in honed("samples", "add", "named", tmp_path / "one.json").stdout
+    (sample,) = client.items(model_path("named", "samples"))
+
+    labelled = honed("samples", "label", "named", sample["id"], "digit-7").stdout
+    assert labelled.startswith(f"sample {sample['id']}: label digit-7, ")
+    for command in (["list", "named"], ["show", "named", sample["id"]]):
+        assert "digit-7" in honed("samples", *command).stdout
+        found = json.loads(honed("samples", *command, "--json").stdout)
+        assert (found[0] if isinstance(found, list) else found)["label"] == 7
 
 
 @pytest.mark.parametrize("wrong", [(), ("3", "--none")], ids=["nothing", "both"])
