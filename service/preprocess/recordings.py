@@ -19,6 +19,11 @@ BITS = {PCM: (8, 16, 24, 32), FLOAT: (32, 64), A_LAW: (8,), MU_LAW: (8,)}
 """Supported bits per sample, by coding."""
 LEAST_RATE, MOST_RATE = 1_000, 384_000
 MAX_CHUNKS = 1_000
+STREAMED_BYTES = 0x7FFFF000
+"""The least length in the header of a WAV that was written to a pipe, before its end was known.
+
+SoX writes this one, arecord and ffmpeg larger ones. It ends with the file, which is never as long.
+"""
 LAST_FRAME_BYTES = 2**18
 """The last frame of a FLAC is assumed to begin within this many bytes of the end."""
 MAX_FRAMES_TRIED = 8
@@ -66,6 +71,8 @@ def _wav(data: bytes) -> AudioHeader:
             if shape is None:
                 raise Unreadable("its format is missing before its samples; write it anew")
             rate, channels, frame_bytes = shape
+            if size >= STREAMED_BYTES:
+                size = len(data) - at
             if at + size > len(data):
                 there = len(data) - at
                 raise Unreadable(f"its header tells of {size} bytes, there are {there}; {WHOLE}")

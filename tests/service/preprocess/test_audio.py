@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 import sys
 from typing import Any
@@ -71,13 +72,23 @@ def test_a_layout_with_time_first_is_the_transposed_one() -> None:
     np.testing.assert_allclose(turned, audio().decode(data)[0].T, atol=0.01)
 
 
+@pytest.mark.parametrize("length", [0x7FFFF000, 2**31, 2**32 - 1])
+def test_a_wav_that_was_written_to_a_pipe_is_read_to_its_end(length: int) -> None:
+    data = written(tone(500, 0))
+    at = data.index(b"data") + 4
+    streamed = data[:at] + struct.pack("<I", length) + data[at + 4 :]
+
+    assert audio().check(streamed) == "audio/wav"
+    np.testing.assert_array_equal(audio().row(streamed), audio().row(data))
+
+
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
         (written(np.zeros((800, 4))), "it has 4 channels; send mono or stereo"),
         (written(np.zeros(800), 4_000), "carries frequencies up to 2000 Hz.* reach 4000 Hz"),
         (written(np.zeros(100)), "it lasts 0.0125 s, less than a window of 0.025 s"),
-        (wav_header(size=2**31), "there are 100; send the whole file"),
+        (wav_header(size=2**30), "there are 100; send the whole file"),
     ],
 )
 def test_a_recording_that_does_not_fit_is_refused_by_its_header(data: bytes, reason: str) -> None:
