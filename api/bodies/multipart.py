@@ -17,7 +17,7 @@ from python_multipart.exceptions import MultipartParseError
 from python_multipart.multipart import MultipartParser, parse_options_header
 from starlette.requests import Request
 
-from api.bodies.uploads import WRITE_BYTES, temporary_file
+from api.bodies.uploads import WRITE_BYTES, temporary_file, usual_type
 from api.protocol import IN_MEMORY
 from service.errors import InvalidInput, TooLarge
 from storage.errors import Problem, pointer
@@ -140,8 +140,7 @@ class _Reader:
             raise TooLarge(f"a form has at most {MAX_FILES} files; send the others in another")
         kind = self._headers.get(b"content-type", b"").decode(errors="replace")
         filename = options[b"filename"].decode(errors="replace")
-        media_type = kind.partition(";")[0].strip().lower()
-        self._part = FilePart(name, filename, media_type, self._offset)
+        self._part = FilePart(name, filename, usual_type(kind), self._offset)
         self.form.files.append(self._part)
 
     def _take(self, data: bytes, start: int, end: int) -> None:

@@ -29,7 +29,7 @@ from storage.records.models import Model
 Feed = Callable[[Request, Daemon, Model, UploadOptions], Awaitable[IngestResult]]
 JSON, NPZ, CSV, FORM = "application/json", "application/x-npz", "text/csv", "multipart/form-data"
 ZIP, JSONL, TEXT = "application/zip", "application/jsonl", "text/plain"
-FILES = ("image/png", "image/jpeg", "image/webp", "audio/wav", "audio/x-wav", "audio/flac")
+FILES = ("image/png", "image/jpeg", "image/webp", "audio/wav", "audio/flac")
 MASK = "mask"
 """The name of a form's parts that are labels."""
 ABOUT = "samples"

@@ -39,6 +39,13 @@ CHARSET = re.compile(
 UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
 """ASCII is UTF-8, too."""
 
+SAME = {
+    **dict.fromkeys(("image/jpg", "image/pjpeg"), "image/jpeg"),
+    **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), "audio/wav"),
+    "audio/x-flac": "audio/flac",
+}
+"""Other names of media types."""
+
 
 class BodyLimit:
     """ASGI middleware that limits request bodies to max_bytes."""
@@ -78,8 +85,14 @@ class BodyLimit:
 
 
 def media_type(request: Request) -> str:
-    """The body's media type in lower case, without parameters."""
-    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    """The body's media type by its usual name, without parameters."""
+    return usual_type(request.headers.get("content-type", ""))
+
+
+def usual_type(content_type: str) -> str:
+    """The media type that a header names, in lower case, without parameters."""
+    named = content_type.partition(";")[0].strip().lower()
+    return SAME.get(named, named)
 
 
 def require_plain(request: Request) -> None:

@@ -54,7 +54,7 @@ class Audio(FileKind):
     thing: ClassVar[str] = "recording"
     things: ClassVar[str] = "recordings"
     wanted: ClassVar[str] = "WAV or FLAC"
-    media_types: ClassVar[tuple[str, ...]] = ("audio/wav", "audio/x-wav", "audio/flac")
+    media_types: ClassVar[tuple[str, ...]] = ("audio/wav", "audio/flac")
 
     input: str
     axes: tuple[int, ...]

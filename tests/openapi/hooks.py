@@ -43,7 +43,6 @@ MEDIA_TYPES = {
     "image/jpeg": "photo.jpeg",
     "image/webp": "photo.webp",
     "audio/wav": "tone.wav",
-    "audio/x-wav": "tone.wav",
     "audio/flac": "tone.flac",
 }
 PASSING = frozenset({"busy", "variant_not_ready"})

@@ -23,12 +23,6 @@ from storage.store import Store
 
 MAX_FILE_BYTES = 64 * 2**20
 ANY_TYPE = ("", "application/octet-stream")
-SAME = {
-    **dict.fromkeys(("image/jpg", "image/pjpeg"), "image/jpeg"),
-    **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), "audio/wav"),
-    "audio/x-flac": "audio/flac",
-}
-"""Other names of media types."""
 FIELDS = frozenset(each.name for each in SENT)
 
 
@@ -151,9 +145,8 @@ def _check(upload: FileUpload, data: bytes, kind: FileKind) -> str | None:
         media_type = kind.check(data)
     except Unreadable as error:
         return str(error)
-    said = SAME.get(upload.media_type, upload.media_type)
-    if said not in (*ANY_TYPE, media_type):
-        return f"it is said to be {said}, but it is {media_type}"
+    if upload.media_type not in (*ANY_TYPE, media_type):
+        return f"it is said to be {upload.media_type}, but it is {media_type}"
     return None
 
 

@@ -62,7 +62,7 @@ def test_recordings_of_any_rate_train_a_model_that_tells_them_apart(
     stored = served.http.get(f"{url}/samples/{first}/content")
     assert stored.content == files[0][1]
     assert stored.headers["content-type"] == "audio/wav"
-    for media_type, kind in (("audio/wav", "WAV"), ("audio/x-wav", "WAV"), ("audio/flac", "FLAC")):
+    for media_type, kind in (("audio/wav", "WAV"), ("audio/wave", "WAV"), ("audio/x-flac", "FLAC")):
         asked = served.http.post(
             f"{url}/predict",
             params={"keep": "true"},
@@ -75,7 +75,7 @@ def test_recordings_of_any_rate_train_a_model_that_tells_them_apart(
 
 def test_one_recording_is_a_body(served: Served, model: str) -> None:
     url = f"/v1/models/{model}/samples"
-    for media_type in ("audio/wav", "audio/x-wav"):
+    for media_type in ("audio/wav", "audio/x-wav", "Audio/Vnd.Wave; codecs=1"):
         answer = served.http.post(
             url,
             params={"label": "low", "key": "first"},
