@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.evaluation.distributions import Calibration, Quantiles
-from service.training.tasks.task import PassMetrics, columns
+from service.training.tasks.task import PassMetrics, columns, ranks
 
 MAX_CONFUSION_CLASSES = 100
 """With more classes, per-class metrics are left out: they would dwarf all other metrics."""
@@ -53,8 +53,7 @@ class Classification(PassMetrics):
         guess = scores.argmax(axis=1)
         self._calibration.update(scores, truth == guess)
         if classes > TOP:
-            higher = scores > scores[np.arange(len(truth)), truth][:, None]
-            self._near += int((higher.sum(axis=1) < TOP).sum())
+            self._near += int((ranks(scores, truth) < TOP).sum())
         self._true += np.bincount(truth, minlength=classes)
         self._predicted += np.bincount(guess, minlength=classes)
         self._hits += np.bincount(truth[truth == guess], minlength=classes)
@@ -174,7 +173,7 @@ class Regression(OfNumbers):
 
     def update(self, output: Array, target: Array) -> None:
         known = columns(counts(target))
-        truth = np.where(known, columns(target), 0.0)
+        truth = np.where(known, columns(target), 0.0).astype(np.float64)
         error = np.where(known, truth - columns(output), 0.0)
         added, count = known.sum(axis=0), self._count + known.sum(axis=0)
         mean = truth.sum(axis=0) / np.maximum(added, 1)

@@ -12,7 +12,7 @@ from service.training.data.counting import counts as counts_of
 from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.tasks.by_token import TextTokens, TokenTask, token_counts, token_losses
-from service.training.tasks.task import Metric, PassMetrics, PerSample
+from service.training.tasks.task import Metric, PassMetrics, PerSample, ranks
 from storage.records.signatures import IGNORED, TargetSpec
 
 if TYPE_CHECKING:
@@ -38,22 +38,19 @@ def next_tokens(
     return labels
 
 
-def ranks(output: Array, target: Array) -> list[NDArray[np.int64]]:
-    """Of each sample, how many tokens are likelier than the one that came, where it counts."""
-    found = []
-    for logits, wanted in zip(output, target, strict=True):
-        there = counts_of(wanted)
-        scores = logits[there]
-        own = np.take_along_axis(scores, wanted[there][:, None], axis=1)
-        found.append((scores > own).sum(axis=1))
-    return found
+def token_ranks(output: Array, target: Array) -> list[NDArray[np.int64]]:
+    """Of each sample, how many tokens come before the right one, where it counts."""
+    parts = ((each, wanted, counts_of(wanted)) for each, wanted in zip(output, target, strict=True))
+    return [ranks(logits[there], wanted[there]) for logits, wanted, there in parts]
 
 
 def _top(most: int) -> Metric:
     """The share of tokens that were among the likeliest."""
 
     def of_samples(output: Array, target: Array) -> PerSample:
-        shares = [(each < most).mean() if len(each) else 0.0 for each in ranks(output, target)]
+        shares = [
+            (each < most).mean() if len(each) else 0.0 for each in token_ranks(output, target)
+        ]
         return np.array(shares, np.float64)
 
     return Metric(f"top_{most}_token_accuracy", of_samples, True)
@@ -81,7 +78,7 @@ class TokenMetrics(PassMetrics):
         tokens = self.weights(target)
         self._loss += float(token_losses(output, target) @ tokens)
         self._tokens += int(tokens.sum())
-        for each in ranks(output, target):
+        for each in token_ranks(output, target):
             for most in RANKS:
                 self._near[most] += int((each < most).sum())
 

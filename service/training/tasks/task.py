@@ -296,6 +296,17 @@ def columns(values: Array) -> NDArray[Any]:
     return values.reshape(len(values), -1)
 
 
+def ranks(scores: NDArray[Any], truth: NDArray[Any]) -> NDArray[np.int64]:
+    """How many classes come before the true one; of equal scores the first, as argmax has it.
+
+    scores: (n, classes). truth: (n,). A score that is no number comes last.
+    """
+    own, places = np.take_along_axis(scores, truth[:, None], axis=1), np.arange(scores.shape[1])
+    before = ~(scores <= own) | ((scores == own) & (places < truth[:, None]))
+    found: NDArray[np.int64] = before.sum(axis=1)
+    return found
+
+
 def likeliest(probabilities: Array, top: int) -> dict[str, Array]:
     """The likeliest classes along axis 1 of two fields. probabilities: (batch, classes, …)."""
     values: NDArray[Any] = probabilities
