@@ -22,6 +22,7 @@ def generate(decoder: Decoder, vocabulary: Vocabulary, text: str, asked: Generat
     prompt = vocabulary.encode(text)
     tokens = list(asked.tokens)
     reading = decoder.read([*prompt, *tokens], room=asked.max_tokens - len(tokens))
+    added = vocabulary.added_text(prompt, tokens)
     reason: FinishReason | None = None
     while True:
         logits = np.where(vocabulary.may_follow, reading.logits[0], -np.inf)
@@ -30,7 +31,8 @@ def generate(decoder: Decoder, vocabulary: Vocabulary, text: str, asked: Generat
             reason = "stop"
             break
         tokens.append(token)
-        if asked.stop and _cut(vocabulary.added_text(prompt, tokens), asked.stop) is not None:
+        added.add(token)
+        if asked.stop and _cut(added.text, asked.stop) is not None:
             reason = "stop"
         elif len(tokens) >= asked.max_tokens:
             reason = "length"
@@ -38,20 +40,9 @@ def generate(decoder: Decoder, vocabulary: Vocabulary, text: str, asked: Generat
             break
         reading = decoder.read_on(reading, [0], [token])
     decoder.keep(reading)
-    return _told(vocabulary, prompt, tokens, stop=asked.stop, reason=reason)
-
-
-def _told(
-    vocabulary: Vocabulary,
-    prompt: Sequence[int],
-    tokens: Sequence[int],
-    *,
-    stop: Sequence[str],
-    reason: FinishReason | None,
-) -> Generated:
-    text = vocabulary.added_text(prompt, tokens)
-    end = _certain(text, stop) if reason is None else _cut(text, stop)
-    return Generated(tuple(tokens), text[:end], len(prompt), reason)
+    made = added.text
+    end = _certain(made, asked.stop) if reason is None else _cut(made, asked.stop)
+    return Generated(tuple(tokens), made[:end], len(prompt), reason)
 
 
 def _cut(text: str, stop: Sequence[str]) -> int | None:

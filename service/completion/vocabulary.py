@@ -25,10 +25,42 @@ WORDLIKE = re.compile(rf" ?{IN_WORD}+|\s")
 """A piece that may be part of a word, with the space before it."""
 NO_BEGINNING = re.compile("pad|mask|sep|unk")
 """In names of special tokens that no text begins with."""
-CONTEXT = 8
-"""Tokens before new ones that these are decoded with."""
+CONTEXT, OF_CHARACTER = 8, 4
+"""Tokens before new ones that these are decoded with; of one character, at most."""
 UNFINISHED = "\ufffd"
 """What bytes that are not yet a whole character are decoded to."""
+
+
+class AddedText:
+    """The text that tokens add, character by character: what is told of it does not change.
+
+    Some decoders give all bytes of a row as UNFINISHED if those of its last character are not
+    whole, so bytes are decoded apart from what follows them.
+    """
+
+    def __init__(self, tokenizer: Tokenizer, before: Sequence[int]) -> None:
+        self._decode = tokenizer.decode
+        first = max(len(before) - CONTEXT, 0)
+        contexts = (list(before[max(first - n, 0) :]) for n in range(OF_CHARACTER))
+        whole = (each for each in contexts if UNFINISHED not in self._decode(each))
+        self._context = next(whole, list(before[first:]))
+        self._known = self._decode(self._context)
+        self._whole, self._begun = "", list[int]()
+
+    def add(self, token: int) -> None:
+        """One token more."""
+        self._begun.append(token)
+        text = self._decode([*self._context, *self._begun])
+        if text.endswith(UNFINISHED):
+            return
+        self._whole += text[len(self._known) :]
+        self._context, self._begun = self._begun, []
+        self._known = self._decode(self._context)
+
+    @property
+    def text(self) -> str:
+        """It ends with UNFINISHED for the bytes of a character that is not whole."""
+        return self._whole + str(self._decode(self._begun))
 
 
 class Vocabulary:
@@ -90,11 +122,12 @@ class Vocabulary:
             end -= 1
         return tokens[:end] or self._between
 
-    def added_text(self, before: Sequence[int], tokens: Sequence[int]) -> str:
+    def added_text(self, before: Sequence[int], tokens: Sequence[int]) -> AddedText:
         """What tokens add to the text of those before."""
-        context = list(before[-CONTEXT:])
-        known = self._tokenizer.decode(context)
-        return str(self._tokenizer.decode([*context, *tokens])[len(known) :])
+        added = AddedText(self._tokenizer, before)
+        for token in tokens:
+            added.add(token)
+        return added
 
     def ends(self, token: int) -> bool:
         """Whether a token is no text but the end of one."""

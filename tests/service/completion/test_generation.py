@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pytest
 from decoders import END, bigrams, byte_tokenizer, decoder, word_tokenizer
+from tokenizers import Tokenizer, decoders, models
 
 from service.completion import generation
 from service.completion.generation import generate
@@ -89,6 +91,23 @@ def test_characters_of_several_pieces_are_told_once_they_are_whole(
     both = opened(tokenizer, bigrams(chain, tokenizer.get_vocab_size()))
     _, turns = whole(both, "a", Generate(4, LIKELIEST))
     assert [each.text for each in turns] == ["", "", "\u20ac", "\u20aca"]
+
+
+def test_characters_of_bytes_do_not_change_what_was_told_before(
+    opened: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With bytes for what is not in the vocabulary, as in Llama's tokenizer."""
+    monkeypatch.setattr(generation, "TURN_S", 0.0)
+    names = ["<unk>", *(f"<0x{byte:02X}>" for byte in range(256))]
+    ids = {name: token for token, name in enumerate(names)}
+    tokenizer = Tokenizer(models.BPE(ids, [], unk_token="<unk>", byte_fallback=True))
+    tokenizer.decoder = decoders.Sequence([decoders.ByteFallback(), decoders.Fuse()])
+    loop = tokenizer.encode("\u8a9e\u20ac\u8a9e").ids[2:]
+    chain = {token: {after: 1.0} for token, after in pairwise(loop)}
+    both = opened(tokenizer, bigrams(chain, len(names)))
+    _, turns = whole(both, "\u65e5\u672c\u8a9e", Generate(7, LIKELIEST))
+    told = ["", "", "\u20ac", "\u20ac", "\u20ac", "\u20ac\u8a9e", "\u20ac\u8a9e\ufffd"]
+    assert [each.text for each in turns] == told
 
 
 def test_what_the_tokenizer_does_not_know_is_never_drawn(opened: Any) -> None:
