@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ def paired_bootstrap(
 
     ours, theirs: (samples,) or (samples, …), finite, at least one. figure: of their mean over
     samples, None for that mean. of_rows: see `Metric`. tick runs every so often, and may raise.
+    No test of n pairs is surer than 2 / 2^n, what their signs tell.
     Source: Efron, Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 16.
     """
     count, differences = len(ours), ours - theirs
@@ -56,15 +58,27 @@ def paired_bootstrap(
         sets = min(SETS_AT_ONCE, resamples - len(drawn), max(1, NUMBERS_AT_ONCE // count))
         drawn += gains(generator.integers(0, count, (sets, count)))
         tick()
-    found = np.array(drawn)
+    difference = gains(np.arange(count)[None])[0]
+    found = difference + (np.array(drawn) - difference) * widening(count)
     beyond = min(int((found <= 0).sum()), int((found >= 0).sum()))
     low, high = np.percentile(found, [2.5, 97.5])
     return Interval(
-        difference=gains(np.arange(count)[None])[0],
+        difference=difference,
         low=float(low),
         high=float(high),
-        p_value=min(1.0, 2 * (beyond + 1) / (resamples + 1)),
+        p_value=min(1.0, max(2 * (beyond + 1) / (resamples + 1), 2.0 ** (1 - count))),
     )
+
+
+def widening(count: int) -> float:
+    """What gives percentiles of resamples the width of Student's interval; 1.43 for six samples.
+
+    Resamples of few samples vary less than new samples would. Sources: Hesterberg (2015), What
+    Teachers Should Know About the Bootstrap, 4.2; for the quantile Abramowitz, Stegun, 26.7.5.
+    """
+    square, rest = 1.959964**2, 1 / max(1, count - 1)
+    student = 1 + (square + 1) / 4 * rest + (5 * square**2 + 16 * square + 3) / 96 * rest**2
+    return float(student * sqrt(1 + rest))
 
 
 def _means(scores: PerSample, weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.training.evaluation.metrics import Classification, MultiLabel, Regression
-from service.training.evaluation.significance import RESAMPLES, SEED, paired_bootstrap
+from service.training.evaluation.significance import RESAMPLES, SEED, paired_bootstrap, widening
 from service.training.tasks import TASKS
 from storage.records.signatures import IGNORED
 
@@ -101,13 +101,18 @@ def test_a_bootstrap_says_the_same_again() -> None:
     assert first == second
 
 
-def test_a_bootstrap_rejects_as_often_as_it_should() -> None:
+@pytest.mark.parametrize("samples", [6, 10, 30])
+def test_a_bootstrap_rejects_as_often_as_it_should(samples: int) -> None:
     rng = np.random.default_rng(5)
     p_values = [
-        of_differences(rng.standard_normal(30), tick=lambda: None, resamples=400).p_value
+        of_differences(rng.standard_normal(samples), tick=lambda: None, resamples=400).p_value
         for _ in range(300)
     ]
-    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.10
+    assert 0.02 < np.mean(np.array(p_values) < 0.05) < 0.08
+
+
+def test_a_bootstrap_of_five_samples_is_never_sure() -> None:
+    assert of_differences(np.arange(1.0, 6), tick=lambda: None).p_value == 2 / 2**5
 
 
 @pytest.mark.parametrize("metric", ["balanced_accuracy", "macro_f1", "mean_iou"])
@@ -158,4 +163,5 @@ def test_the_bootstrap_of_a_figure_resamples_both_models_alike() -> None:
         chosen = generator.integers(0, 40, 40)
         drawn.append(declared.of_mean(ours[chosen]) - declared.of_mean(theirs[chosen]))
     found = paired_bootstrap(ours, theirs, declared.figure, tick=lambda: None)
-    assert [found.low, found.high] == pytest.approx(np.percentile(drawn, [2.5, 97.5]).tolist())
+    ends = (np.percentile(drawn, [2.5, 97.5]) - found.difference) * widening(40) + found.difference
+    assert [found.low, found.high] == pytest.approx(ends.tolist())
