@@ -26,6 +26,8 @@ PACKAGES = ("clients/python", "clients/flower")
 """Paths in a checkout and in the wheel. They are not installed from an index: whoever published
 packages under these names there would get the token."""
 SCOPE = "federate"
+BY = ("id", "created_at")
+"""By which a token is known again; another daemon's may have the same id."""
 NO_SERVICE = (
     "--service knows systemd and launchd; on Windows, have the task scheduler start "
     "`honed federate join` when you log on: docs/windows.md"
@@ -80,12 +82,13 @@ def join(
 @click.pass_obj
 def leave(client: Client, model: str) -> None:
     """Stop the service of MODEL and revoke its token. Its key stays, for another time."""
+    file = _folder(client) / model / "token.json"
+    token = _stored_token(client, file)
     service = bridge_service(model)
     for step in () if service is None else service.uninstall():
         echo_text(step)
-    file = _folder(client) / model / "token.json"
-    if file.exists():
-        client.request("DELETE", f"/v1/tokens/{json.loads(file.read_text('utf-8'))['id']}")
+    if token is not None:
+        client.request("DELETE", f"/v1/tokens/{token['id']}")
         file.unlink()
         echo_text("revoked its token")
 
@@ -180,13 +183,31 @@ def _address(client: Client) -> dict[str, str]:
 def _token(client: Client, folder: Path, model: str) -> str:
     """The secret of a token that may only take part with this model, created if there is none."""
     file = folder / "token.json"
-    if not file.exists():
+    token = _stored_token(client, file)
+    if token is None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         body = {"name": f"federate {model}", "scopes": [SCOPE], "models": [model]}
         made = client.post("/v1/tokens", body)
-        write_file(file, dump({"id": made["id"], "secret": made["secret"]}).encode())
-    secret: str = json.loads(file.read_text("utf-8"))["secret"]
+        token = {name: made[name] for name in ("id", "secret", "created_at")}
+        write_file(file, dump(token).encode())
+    secret: str = token["secret"]
     return secret
+
+
+def _stored_token(client: Client, file: Path) -> dict[str, Any] | None:
+    """The token in a node's folder, if there is one. Raises Failure if this daemon has not made it:
+    the folder is by the settings' data folder, and `--url` may name another daemon.
+    """
+    if not file.exists():
+        return None
+    token: dict[str, Any] = json.loads(file.read_text("utf-8"))
+    if any(all(each[key] == token[key] for key in BY) for each in client.items("/v1/tokens")):
+        return token
+    raise Failure(
+        f"this daemon does not know the token in {file}. If another daemon's model of that name "
+        "takes part, set HONED_DATA_DIR to the data folder of the one that is meant: each has its "
+        "nodes beside it. If the token was revoked, remove the file"
+    )
 
 
 def _become(command: list[str], variables: dict[str, str]) -> NoReturn:

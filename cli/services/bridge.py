@@ -99,7 +99,7 @@ class Unit:
     @property
     def path(self) -> Path:
         """The path of the unit."""
-        return Path.home() / ".config/systemd/user" / self._name
+        return self._user.folder / self._name
 
     def install(
         self, command: Sequence[str], variables: Mapping[str, str], folder: Path

@@ -41,8 +41,8 @@ class Service(Struct, frozen=True):
     def files(self, *, tcp: bool) -> Mapping[Path, Path]:
         """Each file's destination → its source."""
         if self.is_user:
-            return {self._units / "honed.service": TEMPLATES / "user.service"}
-        named = {self._units / name: TEMPLATES / name for name in self.units}
+            return {self.folder / "honed.service": TEMPLATES / "user.service"}
+        named = {self.folder / name: TEMPLATES / name for name in self.units}
         named[self.root / "etc/sysusers.d/honed.conf"] = TEMPLATES / "honed.sysusers.conf"
         if tcp:
             named[self._drop_in] = TEMPLATES / "tcp.conf"
@@ -75,7 +75,7 @@ class Service(Struct, frozen=True):
         """Stop the service and remove the files; data stay. Raises Failure."""
         there = [path for path in self.files(tcp=True) if path.exists()]
         if not there:
-            raise Failure(f"there is no service of Hone in {self._units}")
+            raise Failure(f"there is no service of Hone in {self.folder}")
         self.systemctl("disable", *(["--now"] if self.is_running else []), *self.units)
         for path in there:
             path.unlink()
@@ -88,7 +88,8 @@ class Service(Struct, frozen=True):
         return {unit: self._state(unit) for unit in self.units}
 
     @property
-    def _units(self) -> Path:
+    def folder(self) -> Path:
+        """Of the units."""
         if self.is_user:
             config = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
             return Path(config, "systemd/user")
@@ -96,7 +97,7 @@ class Service(Struct, frozen=True):
 
     @property
     def _drop_in(self) -> Path:
-        return self._units / "honed.service.d" / "tcp.conf"
+        return self.folder / "honed.service.d" / "tcp.conf"
 
     @property
     def is_running(self) -> bool:

@@ -11,7 +11,11 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from honed_flower.state import State
+    from honed_flower.supernode import Membership
 
 AGAIN_S, PAUSE_S = 90.0, 10.0
 """A SuperLink takes a minute to notice that a node was killed, and refuses it until then."""
@@ -54,10 +58,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _join(arguments: argparse.Namespace) -> int:
-    from honed_flower import client_app
-    from honed_flower.node import Executor, drop_abandoned
+    from honed_flower.node import drop_abandoned, refusal
     from honed_flower.state import State
-    from honed_flower.supernode import Membership, SuperNode, make_key, wrong_clock, wrong_key
+    from honed_flower.supernode import Membership, make_key
 
     member = Membership(
         arguments.superlink,
@@ -68,7 +71,20 @@ def _join(arguments: argparse.Namespace) -> int:
     )
     logging.info("this node's public key: %s", make_key(member.key))
     state = State(member.folder, superlink=member.superlink, model=member.model)
+    if reason := refusal(member):
+        logging.error(reason)
+        state.update(last=reason, pid=None)
+        return 1
     drop_abandoned(member, state)
+    return _take_part(member, state)
+
+
+def _take_part(member: Membership, state: State) -> int:
+    """Until a signal, or until the SuperNode ends; returns the exit code."""
+    from honed_flower import client_app
+    from honed_flower.node import Executor
+    from honed_flower.supernode import SuperNode, wrong_clock, wrong_key
+
     client_app.NOTED.append(lambda round_id: state.update(round_id=round_id))
     stop = threading.Event()
 

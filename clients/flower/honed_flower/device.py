@@ -49,6 +49,16 @@ class Device:
         self._stopped = stopped
         self._note = note
 
+    def require_access(self) -> None:
+        """Ask as a round does, without one. Raises HonedError if the daemon refuses the token or
+        has no such model for it, Unreachable.
+        """
+        try:
+            self._client.send(Call("POST", model_path(self.model, "rounds")))
+        except HonedError as error:
+            if error.code != "unsupported_media_type":
+                raise
+
     def train(self, parameters: bytes, spec: Mapping[str, Any]) -> tuple[bytes, int]:
         """Run a round to its end; returns its update, and the number of samples it comes from.
 

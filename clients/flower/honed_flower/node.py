@@ -178,6 +178,19 @@ class Executor:
             client.close()
 
 
+def refusal(member: Membership) -> str | None:
+    """Why the daemon would refuse every round, if it answers and would."""
+    with Client() as client:
+        device = Device(client, member.model, superlink=None, stopped=threading.Event())
+        try:
+            device.require_access()
+        except HonedError as error:
+            return f"the daemon refuses this node: {error}"
+        except Unreachable as error:
+            logger.warning("%s", error)
+    return None
+
+
 def drop_abandoned(member: Membership, state: State) -> None:
     """Stop the round of a node that was killed: nobody would fetch its update."""
     round_id = state.facts.get("round_id")

@@ -24,7 +24,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     if Path("/run/systemd/system").is_dir():
         pytest.skip("systemd runs here, and would start it")
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     return tmp_path
 
 
@@ -36,7 +36,7 @@ def test_a_service_is_enabled_and_gone_afterwards(home: Path) -> None:
     assert told[-1] == "enabled honed-federate-digits.service: it starts with your session"
     assert (home / "environment").read_text() == "HONED_TOKEN=secret\n"
     assert (home / "environment").stat().st_mode & 0o777 == 0o600
-    unit = service.path.read_text()
+    unit = (home / "config/systemd/user/honed-federate-digits.service").read_text()
     assert "secret" not in unit
     assert '"100%% mine"' in unit
     wanted = service.path.parent / "default.target.wants" / service.path.name

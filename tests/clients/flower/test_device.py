@@ -45,6 +45,21 @@ def shapes(parameters: Tensors) -> dict[str, tuple[int, ...]]:
     return {name: each.shape for name, each in parameters.items()}
 
 
+def test_access_is_asked_for_without_a_round(device: Device, daemon: Daemon) -> None:
+    device.require_access()
+    assert daemon.http.get("/v1/jobs", params={"model": daemon.model}).json()["items"] == []
+    url = daemon.served.url
+    for token, model, code in (
+        ("wrong", daemon.model, "unauthorized"),
+        (None, "none", "not_found"),
+    ):
+        with Client(url, token=token or daemon.served.token) as client:
+            stranger = Device(client, model, superlink=FEDERATION, stopped=threading.Event())
+            with pytest.raises(HonedError) as refused:
+                stranger.require_access()
+            assert refused.value.code == code
+
+
 def test_a_round_comes_to_an_update(device: Device, daemon: Daemon) -> None:
     sent = daemon.parameters()
     content, samples = device.train(to_file(sent), SPEC)

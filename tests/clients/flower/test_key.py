@@ -1,10 +1,14 @@
-"""The node's private key: made whole, and named where it is not."""
+"""What a node needs before it connects: a whole private key, and a daemon that takes its token."""
 
 from __future__ import annotations
 
+import json
+import os
 import stat
 import subprocess
 from pathlib import Path
+
+from support import Served
 
 
 def key(flower: Path, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -23,3 +27,21 @@ def test_a_key_that_is_not_whole_is_named_with_what_to_do(flower: Path, tmp_path
         refused = key(flower, tmp_path / "node")
         assert refused.returncode == 1
         assert f"{file} holds no whole private key" in refused.stderr
+
+
+def test_a_token_that_the_daemon_refuses_ends_the_node_at_once(
+    flower: Path, served: Served, tmp_path: Path
+) -> None:
+    command = [flower / "bin" / "honed-flower", "join", "127.0.0.1:9", "--model", "digits"]
+    done = subprocess.run(
+        [*command, "--folder", tmp_path],
+        env={**os.environ, "HONED_URL": served.url, "HONED_TOKEN": "of-another"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "the daemon refuses this node: this is neither the token of" in done.stderr
+    state = json.loads((tmp_path / "state.json").read_text())
+    assert "pid" not in state
+    assert "refuses this node" in state["last"]

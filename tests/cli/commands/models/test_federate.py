@@ -92,6 +92,13 @@ def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
     assert (states / model / "token.json").stat().st_mode & 0o777 == 0o600
     shown = json.loads(honed("tokens", "show", made["id"], "--json").stdout)
     assert (shown["scopes"], shown["models"]) == (["federate"], [model])
+    file = states / model / "token.json"
+    file.write_text(json.dumps({**made, "created_at": "2026-01-01T00:00:00Z"}))
+    joined = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    for refused in (joined, honed("federate", "leave", model)):
+        assert refused.returncode == 1
+        assert f"this daemon does not know the token in {file}" in refused.stderr
+    file.write_text(json.dumps(made))
     assert "revoked its token" in honed("federate", "leave", model).stdout
 
 
@@ -103,7 +110,6 @@ def test_who_has_no_kind_of_service_can_leave_and_is_told_what_to_do_instead(
     assert (done.returncode, "docs/windows.md" in done.stderr) == (1, True)
     assert not (states / "environment").exists()
     made = honed("tokens", "create", "node", "--scope", "federate", "--json")
-    token = json.loads(made.stdout)
     (states / model).mkdir()
-    (states / model / "token.json").write_text(json.dumps({"id": token["id"], "secret": ""}))
+    (states / model / "token.json").write_text(made.stdout)
     assert "revoked its token" in honed("federate", "leave", model).stdout
