@@ -11,7 +11,10 @@ import msgspec
 
 from service.follow.errors import SourceRefused
 from service.follow.messages import Login
-from service.follow.source import place
+from service.follow.source import DOCKER_HUB, place
+
+DOCKER_HUB_LOGIN = "index.docker.io"
+"""Under this name `docker login` and `oras login` keep the login to Docker Hub's registry."""
 
 
 def login_of(file: Path | None, host: str) -> Login | None:
@@ -24,7 +27,9 @@ def login_of(file: Path | None, host: str) -> Login | None:
     try:
         found = msgspec.json.decode(file.read_bytes(), type=dict[str, Any]).get("auths", {})
         by_place = {place(_address(name)): each for name, each in found.items()}
-        each = by_place.get(place(f"https://{host}"), {})
+        names = (host, DOCKER_HUB_LOGIN) if host == DOCKER_HUB else (host,)
+        places = [place(f"https://{name}") for name in names]
+        each: Any = next((by_place[there] for there in places if there in by_place), {})
         if "username" in each:
             return Login(each["username"], each["password"])
         if not each.get("auth"):

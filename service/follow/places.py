@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Annotated, Protocol
 
 import msgspec
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
 from service.follow.errors import SourceRefused
 from service.follow.source import Source
@@ -17,6 +17,7 @@ from service.follow.web import Web, require_found
 MANIFESTS = (
     "application/vnd.oci.image.manifest.v1+json",
     "application/vnd.docker.distribution.manifest.v2+json",
+    "application/vnd.oci.image.index.v1+json",  # a registry says 404 to who does not take it
 )
 MOST_MANIFEST_BYTES = 4 << 20
 """Source: the OCI distribution specification, "Pushing manifests"."""
@@ -86,9 +87,10 @@ class Layer(Struct, frozen=True):
 
 
 class ImageManifest(Struct, frozen=True):
-    """What a tag names: files, as `oras push` writes them."""
+    """What a tag names: files, as `oras push` writes them. manifests: of an index instead."""
 
     layers: tuple[Layer, ...] = ()
+    manifests: tuple[Raw, ...] = ()
 
 
 class RegistryTag:
@@ -125,6 +127,11 @@ class RegistryTag:
         except (msgspec.DecodeError, RecursionError) as error:
             raise SourceRefused(f"the tag's manifest cannot be read: {error}") from error
         layer = next((each for each in manifest.layers if each.is_envelope), None)
+        if manifest.manifests:
+            raise SourceRefused(
+                "the tag names an index of several manifests; follow the tag of the one that `oras "
+                "push` has pushed with the file and its statement"
+            )
         if layer is None:
             raise SourceRefused(
                 f"the tag has no statement: push the file together with its {SUFFIX} by `oras "

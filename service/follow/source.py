@@ -16,6 +16,8 @@ _OCI = re.compile(
 )
 """Source: the OCI distribution specification, "Pulling manifests"."""
 MOST_CHARACTERS = 2000
+DOCKER_HUB = "registry-1.docker.io"
+"""The registry that tools mean by docker.io."""
 DEFAULT_PORTS = {"https": 443, "http": 80}
 
 
@@ -52,9 +54,9 @@ def parsed(text: str) -> Source:
             )
         # A registry on this device is asked without TLS, as container tools do.
         scheme = "http" if is_loopback(address["host"]) else "https"
-        return Source(
-            "oci", f"{scheme}://{address['host'].lower()}", address["repository"], address["tag"]
-        )
+        named = address["host"].lower()
+        host = DOCKER_HUB if named == "docker.io" else named
+        return Source("oci", f"{scheme}://{host}", address["repository"], address["tag"])
     return _file(text)
 
 

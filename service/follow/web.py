@@ -10,7 +10,7 @@ import httpx
 from msgspec import Struct
 
 from service.follow.errors import RedirectRefused, SourceRefused, SourceUnreachable
-from service.follow.source import Source, is_address, place
+from service.follow.source import Source, is_address, is_loopback, place
 
 CONNECT_S, READ_S = 15.0, 30.0
 MOST_REDIRECTS = 5
@@ -40,9 +40,17 @@ class Web:
     def __init__(self, source: Source, hosts: Iterable[str]) -> None:
         self._source = source
         self._allowed = {place(f"https://{host}") for host in hosts}
-        self._client = httpx.Client(
-            follow_redirects=False, timeout=httpx.Timeout(READ_S, connect=CONNECT_S)
-        )
+        # As the tools of registries do: what is on this device is asked without a proxy.
+        direct = {f"all://{source.host}": None} if is_loopback(source.host) else {}
+        timeout = httpx.Timeout(READ_S, connect=CONNECT_S)
+        try:
+            self._client = httpx.Client(follow_redirects=False, timeout=timeout, mounts=direct)
+        except (ImportError, OSError, ValueError, httpx.InvalidURL) as error:
+            raise SourceUnreachable(
+                "the daemon's environment names proxies (HTTPS_PROXY, HTTP_PROXY, ALL_PROXY, "
+                "NO_PROXY) or authorities (SSL_CERT_FILE, SSL_CERT_DIR) that cannot be used; of "
+                f"proxies http:// and https:// can: {error}"
+            ) from error
         self._authorization: dict[str, str] = {}
         self.authorize: Authorize | None = None
         self._logs_in = False
@@ -98,7 +106,9 @@ class Web:
                 if not response.is_redirect or target is None:
                     yield response
                     return
-            url = self._redirected(url, target)
+            sent_from, url = url, self._redirected(url, target)
+            if place(url) != place(sent_from):  # a login is for one host
+                headers = {name: each for name, each in headers.items() if name != "Authorization"}
         raise SourceRefused(f"{_shown(url)} redirects more than {MOST_REDIRECTS} times")
 
     def require_allowed(self, url: str, *, asked_by: str) -> None:

@@ -264,6 +264,21 @@ def push(
     return f"oci://{host}/team/digits:{tag}"
 
 
+def push_index(source: str) -> str:
+    """Push an index of what a source's tag names, as of platforms; the source to follow."""
+    host, _, path = source.removeprefix("oci://").partition("/")
+    repository, _, tag = path.partition(":")
+    kinds = [f"application/vnd.oci.image.{each}.v1+json" for each in ("manifest", "index")]
+    with httpx.Client(base_url=f"http://{host}/v2/{repository}", trust_env=False) as web:
+        found = web.get(f"/manifests/{tag}", headers={"Accept": kinds[0]})
+        digest, size = found.headers["docker-content-digest"], len(found.content)
+        one = {"mediaType": kinds[0], "digest": digest, "size": size}
+        index = {"schemaVersion": 2, "mediaType": kinds[1], "manifests": [one]}
+        headers = {"Content-Type": kinds[1]}
+        web.put("/manifests/index", json=index, headers=headers).raise_for_status()
+    return f"oci://{host}/{repository}:index"
+
+
 def _layer(web: httpx.Client, title: str, kind: str, content: bytes) -> dict[str, Any]:
     digest = f"sha256:{hashlib.sha256(content).hexdigest()}"
     begun = web.post("/blobs/uploads/")

@@ -38,6 +38,30 @@ def test_a_certificate_that_no_authority_has_signed_is_not_believed(device, vend
         assert site.asked == []
 
 
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "SSL_CERT_FILE=/nowhere.pem",
+        "SSL_CERT_FILE=/dev/null",
+        "ALL_PROXY=socks5://127.0.0.1:1080",
+        "HTTPS_PROXY=ftp://proxy.example",
+        "NO_PROXY=fd00::/8",
+    ],
+)
+def test_an_environment_that_nobody_could_use_is_named(
+    device, vendor, website, monkeypatch, variable
+):
+    name, _, value = variable.partition("=")
+    monkeypatch.setenv(name, value)
+    code, detail = device.refusal(website.publish(vendor, MODEL))
+    assert (code, name in detail) == ("source_unreachable", True)
+
+
+def test_what_is_on_this_device_is_asked_without_a_proxy(device, vendor, website, monkeypatch):
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.invalid:3128")
+    assert device.fetch(website.publish(vendor, MODEL)) == MODEL
+
+
 def test_an_authority_that_the_device_names_is_believed(device, vendor, certificate, monkeypatch):
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_suffix(".crt")))
     with Website(certificate) as site:
@@ -64,6 +88,22 @@ def test_a_host_that_is_allowed_may_store_the_file_and_gets_no_login(
         hosts = (storage.url.removeprefix("https://"),)
         assert device.fetch(source, login=login, terms={"hosts": hosts}) == MODEL
         assert storage.logins == [None]
+
+
+def test_a_token_service_that_sends_on_to_another_host_takes_no_login_there(
+    device, vendor, certificate, monkeypatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate.with_suffix(".crt")))
+    with Website(certificate) as site, Website(certificate) as elsewhere:
+        source = site.publish(vendor, MODEL)
+        bearer, there = f'Bearer realm="{site.url}/token"', f"{elsewhere.url}/token"
+        site.lies["/digits.onnx.sig"] = says(401, WWW_Authenticate=bearer)
+        site.lies["/token?scope=repository%3ANone%3Apull"] = says(307, Location=there)
+        terms = {"hosts": (elsewhere.url.removeprefix("https://"),)}
+        code, _ = device.refusal(source, login=Login("anna", "s3cret"), terms=terms)
+        assert code == "source_refused"
+        assert site.logins[-1] is not None
+        assert elsewhere.logins == [None]
 
 
 def wants_password(handler, content):

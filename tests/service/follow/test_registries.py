@@ -5,9 +5,11 @@ from __future__ import annotations
 import random
 from pathlib import Path
 
-from vendors import MODEL, needs_registry, push, registry, says, seen, signed
+from vendors import MODEL, needs_registry, push, push_index, registry, says, seen, signed
 
+from service.follow.credentials import login_of
 from service.follow.messages import Login, Unchanged
+from service.follow.source import parsed
 
 
 def test_a_web_server_may_want_a_password_which_no_other_host_gets(device, vendor, website):
@@ -81,6 +83,19 @@ def test_a_registry_is_asked_by_its_tag(device, vendor, tmp_path):
             "source_refused",
             f"http://{host}/v2/team/digits/manifests/stable-none answers 404",
         )
+        code, detail = device.refusal(push_index(source))
+        assert (code, "an index of several manifests" in detail) == ("source_refused", True)
+
+
+def test_docker_hub_is_asked_and_logged_in_to_as_its_tools_do(tmp_path):
+    """`docker login` and `oras login docker.io` keep its login under another name."""
+    file = tmp_path / "config.json"
+    file.write_text('{"auths": {"https://index.docker.io/v1/": {"auth": "YW5uYTpzM2NyZXQ="}}}')
+    for named in ("docker.io", "registry-1.docker.io"):
+        source = parsed(f"oci://{named}/team/digits:stable")
+        assert source.origin == "https://registry-1.docker.io"
+        assert login_of(file, source.host) == Login("anna", "s3cret")
+    assert login_of(file, "ghcr.io") is None
 
 
 @needs_registry
