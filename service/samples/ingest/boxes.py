@@ -60,7 +60,7 @@ class BoxReader(Column):
         box, label = (value[name] for name in BOX)
         if not _is_list(box) or len(box) != 4 or not all(map(_is_number, box)):
             return "is not four finite numbers, x, y, width and height in pixels"
-        x, y, width, height = box
+        x, y, width, height = map(float, box)  # 71 and 71.0 are one box
         if width <= 0 or height <= 0:
             return f"is {width:g} wide and {height:g} high, which is no area"
         index = self._index.get(label) if isinstance(label, str) else label

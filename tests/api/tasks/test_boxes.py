@@ -54,7 +54,7 @@ def test_boxes_come_back_as_they_were_sent(served: Served, url: str) -> None:
     labels = [each["label"]["boxes"] for each in served.http.get(f"{url}/samples").json()["items"]]
     assert labels == [BOXES, BOXES, exact, []]
     assert served.http.get(url).json()["samples"]["unlabelled"] == 0
-    again = send(served, url, sent[:1]).json()
+    again = send(served, url, [{"boxes": labels[0]}]).json()
     assert (again["duplicates"], again["conflicts"]) == (1, 0)
     assert send(served, url, sent[2:3]).json()["conflicts"] == 1
 
