@@ -18,6 +18,20 @@ from storage.database.codec import dump
 
 TEXTS = (".txt",)
 ENDINGS = (".flac", ".jpeg", ".jpg", ".png", ".wav", ".webp", *TEXTS)
+OTHERS = (
+    ".avif",
+    ".bmp",
+    ".gif",
+    ".heic",
+    ".heif",
+    ".m4a",
+    ".mp3",
+    ".ogg",
+    ".opus",
+    ".tif",
+    ".tiff",
+)
+"""Of images and recordings that are not read: named, since nobody would miss them."""
 MASKS = "masks"
 """The folder whose files are labels of the photos of the same names in the folder `images`."""
 BATCH_FILES = 200
@@ -63,7 +77,7 @@ def find(
     if (labelled := _with_labels(source, of_boxes)) is not None:
         return labelled, []
     endings = TEXTS if of_texts else [each for each in ENDINGS if each not in TEXTS]
-    paths = sorted(path for path in source.rglob("*") if _is_media(path, endings))
+    paths = _below(source, endings if of_texts else (*endings, *OTHERS))
     if not paths:
         what = "text" if of_texts else "image or recording"
         raise Failure(f"{source}: there is no {what} below it ({', '.join(endings)})")
@@ -72,12 +86,15 @@ def find(
     media, faults = [], []
     for path in paths:
         label = _label(path, source, classes)
-        if label is not None or classes is None:
+        if path.suffix.lower() in OTHERS:
+            fault, remedy = "it is no PNG, JPEG, WebP, WAV or FLAC", "Convert it"
+        elif label is not None or classes is None:
             media.append(Media(path, _size_of(path), label))
             continue
-        fault = _no_class(classes)
+        else:
+            fault, remedy = _no_class(classes), "Rename the folder, or give --label"
         if not skip:
-            raise Failure(f"{path}: {fault}. Rename the folder, or give --label")
+            raise Failure(f"{path}: {fault}. {remedy}, or leave it out with --on-error skip")
         faults.append({"pointer": str(path), "detail": fault})
     if not media:
         raise Failure(f"{source}: of each file below it, {faults[0]['detail']}")
@@ -127,9 +144,9 @@ def _size_of(*files: Path | None) -> int:
 
 def _pairs(source: Path, folder: str, ending: str) -> list[tuple[Path, Path | None]]:
     """Photos, by path, each with the file of its name in the folder. Raises Failure."""
-    found = (path for path in (source / folder).rglob(f"*{ending}") if path.name != yolo.NAMES[0])
+    found = (path for path in _below(source / folder, (ending,)) if path.name != yolo.NAMES[0])
     beside = {_place(path, source / folder): path for path in found}
-    photos = sorted(path for path in (source / PHOTOS).rglob("*") if _is_media(path, ENDINGS))
+    photos = _below(source / PHOTOS, ENDINGS)
     pairs = [(photo, beside.pop(_place(photo, source / PHOTOS), None)) for photo in photos]
     if beside:
         raise Failure(f"{min(beside.values())}: no photo in {source / PHOTOS} has its name")
@@ -189,9 +206,17 @@ def _send_batch(
     return answer
 
 
-def _is_media(path: Path, endings: Sequence[str]) -> bool:
-    hidden = path.name.startswith(".")
-    return path.suffix.lower() in endings and not hidden and path.is_file()
+def _below(folder: Path, endings: Sequence[str]) -> list[Path]:
+    """Files with one of these endings below a folder, by path; none that is hidden or in a hidden
+    folder, such as `.ipynb_checkpoints`.
+    """
+    paths = (path for path in folder.rglob("*") if path.suffix.lower() in endings)
+    seen = (path for path in paths if not _is_hidden(path.relative_to(folder)))
+    return sorted(path for path in seen if path.is_file())
+
+
+def _is_hidden(path: Path) -> bool:
+    return any(each.startswith(".") for each in path.parts)
 
 
 def _is_unsorted(paths: Sequence[Path], source: Path, classes: Sequence[str]) -> bool:

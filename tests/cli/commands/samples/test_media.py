@@ -44,6 +44,7 @@ def folder(tmp_path: Path) -> Path:
         ("dark/a.png", 60, "PNG"),
         ("dark/2024/b.JPG", 60, "JPEG"),
         ("bright/ü c.webp", 190, "WEBP"),
+        ("dark/.ipynb_checkpoints/a-checkpoint.png", 61, "PNG"),
     ):
         path = root / place
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -166,11 +167,15 @@ def test_an_image_outside_a_class_is_skipped_and_named(
     (folder / "stray.png").write_bytes(photo(60, 3))
     (folder / "night").mkdir()
     (folder / "night" / "moon.png").write_bytes(photo(60, 4))
+    phone = folder / "dark" / "IMG_1.HEIC"
+    phone.write_bytes(b"what a phone writes")
+    refused = honed("samples", "add", model, phone.parent)
+    assert f"{phone}: it is no PNG, JPEG, WebP, WAV or FLAC. Convert it" in refused.stderr
 
     skipped = honed("samples", "add", model, folder, "--on-error", "skip")
 
     assert skipped.returncode == 0, skipped.stderr
-    assert "3 accepted, 0 duplicates, 2 rejected" in skipped.stdout
+    assert "3 accepted, 0 duplicates, 3 rejected" in skipped.stdout
     assert f"skipped {folder / 'stray.png'}: no folder that it lies in" in skipped.stderr
     assert f"skipped {folder / 'night' / 'moon.png'}: " in skipped.stderr
     assert labels(client, model) == [1, 0, 0]
@@ -285,7 +290,8 @@ def test_the_folders_images_and_masks_are_photos_with_their_labels(
         pixels, classes = scene(number)
         (tmp_path / f"scenes/images/day/{number}.png").write_bytes(png(pixels))
         (tmp_path / f"scenes/masks/day/{number}.png").write_bytes(png(classes))
-    (tmp_path / "scenes/masks/day/2.png").unlink()
+    (tmp_path / "scenes/masks/day/2.png").rename(tmp_path / "scenes/masks/day/._0.png")
+    (tmp_path / "scenes/masks/day/1.png").rename(tmp_path / "scenes/masks/day/1.PNG")
 
     sent = honed("samples", "add", name, tmp_path / "scenes", "--json")
     assert sent.returncode == 0, sent.stderr
