@@ -146,11 +146,11 @@ def _open(
     """
     loss_output, classes = loss
     graph = normalize(uploaded, notes)
-    if text is not None:
-        signature.free_lengths(graph, text)
-    elif signature.takes_ids(graph):
+    ids = None if text is None else signature.free_lengths(graph, text)
+    if ids is None and signature.takes_ids(graph):
         notes.append(signature.FOR_TEXTS)
     output = select_output(graph, output, notes, loss=loss_output)
+    signature.check_ids(graph, ids, output)
     if loss_output is not None:
         own_loss.read_labels(graph.proto, output, classes or ())
         keep_outputs(graph, [output, loss_output], notes)  # an unread input is no label

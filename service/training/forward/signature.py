@@ -15,6 +15,7 @@ from service.preprocess.text_inputs import DEFAULT_TOKENS, IDS, MOST_TOKENS, ids
 from service.training.errors import GraphRefused, refusal, refuse
 from service.training.forward import trial
 from service.training.forward.graph import TOKENS, Graph, Lengths, is_default
+from service.training.graph.flow import reads
 from service.training.tasks import TASKS, losses
 from storage.errors import Problem, pointer
 from storage.records.signatures import TargetSpec, TensorSpec
@@ -32,8 +33,11 @@ INPUT_DTYPES = frozenset(
 )
 
 
-def free_lengths(graph: Graph, description: Mapping[str, Any]) -> None:
-    """Name axis 1 of the inputs that a text feeds, unless it is fixed. Raises GraphRefused."""
+def free_lengths(graph: Graph, description: Mapping[str, Any]) -> str:
+    """Name axis 1 of the inputs that a text feeds, unless it is fixed. Raises GraphRefused.
+
+    Returns the input that takes the ids.
+    """
     names = [value.name for value in graph.inputs]
     try:
         feeds = roles_of(description, names)
@@ -48,7 +52,7 @@ def free_lengths(graph: Graph, description: Mapping[str, Any]) -> None:
     masks = frozenset(name for role, name in feeds.items() if role == "attention_mask")
     if None not in sizes.values():
         graph.lengths = Lengths(next(iter(sizes.values())) or 1, frozenset(), masks)
-        return
+        return fed[0]
     fixed = next((name for name, size in sizes.items() if size is not None), None)
     if fixed is not None:
         detail = f'axis 1 of input "{fixed}" is fixed, and that of others is not; export all alike'
@@ -63,6 +67,24 @@ def free_lengths(graph: Graph, description: Mapping[str, Any]) -> None:
         value.type.tensor_type.shape.dim[1].dim_param = TOKENS
     graph.lengths = Lengths(tokens, frozenset(fed), masks, is_chosen=chosen is not None)
     graph.refresh()
+    return fed[0]
+
+
+def check_ids(graph: Graph, ids: str | None, output: str) -> None:
+    """Raises GraphRefused if the output does not depend on the ids, but on their shape at most.
+
+    ids: the input that takes them; None if none does.
+    """
+    values = {ids}
+    for node in graph.proto.node:
+        if node.op_type not in ("Shape", "Size") and not values.isdisjoint(reads(node)):
+            values.update(node.output)
+    if ids is not None and output not in values:
+        raise refuse(
+            pointer("model", "graph", "input", ids),
+            f'"{output}" does not depend on the ids in "{ids}"; give torch.onnx.export a tensor of '
+            "its own for each input: of one that is passed twice it makes one input",
+        )
 
 
 def _usual_tokens(graph: Graph, places: str | None) -> int:

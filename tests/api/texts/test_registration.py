@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import onnx
 import pytest
 from decoders import decoder as with_places
 from support import Served, mlp
@@ -174,6 +175,12 @@ def test_what_does_not_fit_texts_is_named(served: Served) -> None:
     several = classifier(64, 3, pairs=True)
     assert pointers(several, preprocess={**TEXT, "attention_mask": "token_type_ids"}) == [
         "/spec/preprocess/token_type_ids"
+    ]
+    # As PyTorch exports (ids, ids).
+    blind = onnx.load_from_string(classifier(64, 3))
+    next(node for node in blind.graph.node if node.op_type == "Gather").input[1] = "attention_mask"
+    assert pointers(blind.SerializeToString(), loss="cross_entropy") == [
+        "/model/graph/input/input_ids"
     ]
     bare = ask(served, decoder(64), None, preprocess=[], loss="cross_entropy")
     assert '{"kind": "text"}' in bare.json()["errors"][0]["detail"]
