@@ -162,13 +162,13 @@ def text_filter(model: Model, text: str) -> Callable[[bytes], bool]:
 
 def class_index(model: Model, label: str) -> int:
     """The class that a text names, by index or by name. Raises InvalidInput."""
-    target = model.signature.target
-    if target.classes is not None and label in target.classes and target.num_classes:
+    target, name = model.signature.target, model.name
+    if not target.num_classes or target.shape:
+        detail = f"a label of {name!r} is not one class, by which samples are found; leave it out"
+    elif target.classes is not None and label in target.classes:
         return target.classes.index(label)
-    is_number = label.isdecimal() and len(label) <= MAX_DIGITS
-    if is_number and target.num_classes and int(label) < target.num_classes:
+    elif label.isdecimal() and len(label) <= MAX_DIGITS and int(label) < target.num_classes:
         return int(label)
-    detail = (
-        f"{label[:100]!r} is no class of {model.name!r}; see its target in /v1/models/{model.name}"
-    )
+    else:
+        detail = f"{label[:100]!r} is no class of {name!r}; see its target in /v1/models/{name}"
     raise InvalidInput("the label is wrong", problems=[Problem("/query/label", detail)])

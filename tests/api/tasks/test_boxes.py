@@ -57,6 +57,8 @@ def test_boxes_come_back_as_they_were_sent(served: Served, url: str) -> None:
     again = send(served, url, [{"boxes": labels[0]}]).json()
     assert (again["duplicates"], again["conflicts"]) == (1, 0)
     assert send(served, url, sent[2:3]).json()["conflicts"] == 1
+    by_class = served.http.get(f"{url}/samples", params={"label": "bar"})
+    assert "is not one class, by which" in by_class.text
 
 
 def test_boxes_may_come_in_the_query_or_later(served: Served, url: str) -> None:
