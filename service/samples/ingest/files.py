@@ -23,6 +23,10 @@ from storage.store import Store
 
 MAX_FILE_BYTES = 64 * 2**20
 ANY_TYPE = ("", "application/octet-stream")
+NO_MASKS = (
+    "but the model's output gives no class for each pixel of its input: it would be of the shape "
+    "(batch, classes, height, width), with the input's height and width"
+)
 FIELDS = frozenset(each.name for each in SENT)
 
 
@@ -95,7 +99,7 @@ class FileReader:
     def _mask(self, label: Any, mask: FileUpload, photo: bytes) -> Value:
         """The label that a file is."""
         if not isinstance(self._label, MaskReader):
-            return None, f"{mask.name} is a mask, which is no label of this model"
+            return None, f"{mask.name} is a mask, {NO_MASKS}"
         if label is not None:
             return None, f"it has {mask.name} and another label; send one of them"
         png, complaint = self._bytes(mask)

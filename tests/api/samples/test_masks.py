@@ -62,6 +62,8 @@ def test_a_mask_comes_back_as_it_was_sent(served: Served, url: str, palette: boo
     assert served.http.get(sample).json()["label"] == {"size": [24, 32], "bytes": len(sent)}
     again = send(served, url, masks={"0.png": sent}).json()
     assert (again["accepted"], again["duplicates"], again["conflicts"]) == (0, 1, 0)
+    by_class = served.http.get(f"{url}/samples", params={"label": 1})
+    assert "is not one class, by which" in by_class.text
 
 
 def test_a_mask_may_come_later_as_png_in_base64_or_as_run_lengths(served: Served, url: str) -> None:
@@ -276,6 +278,8 @@ def test_a_model_of_classes_has_no_mask(
     )
     assert answer.status_code == 422, answer.text
     assert answer.json()["errors"][0]["pointer"] == pointer
+    sent = send(served, "/v1/models/maskless", masks={"0.png": png(scene(0)[1])})
+    assert "no class for each pixel of its input" in sent.json()["errors"][0]["detail"]
 
 
 def test_a_mask_in_black_and_white_gets_a_warning(served: Served) -> None:
