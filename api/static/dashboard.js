@@ -520,7 +520,8 @@ function patchAttributes(present, wanted) {
   const handlers = present;
   for (const name of HANDLERS) handlers[name] = wanted[name];
   for (const name of present.getAttributeNames()) {
-    if (!wanted.hasAttribute(name) && name !== "open") present.removeAttribute(name);
+    const isKept = name === "open" || name === "tabindex" && present === document.activeElement;
+    if (!wanted.hasAttribute(name) && !isKept) present.removeAttribute(name);
   }
   for (const { name, value } of [...wanted.attributes]) {
     if (present.getAttribute(name) === value) continue;
@@ -7318,6 +7319,7 @@ function tokenView(problem) {
 var TOKEN_KEY = "honed.token";
 var REDRAW_MS = 15e3;
 var PRESSED = "button, a, summary, input";
+var STAYING = "h1, h2, h3, a[href], summary";
 var root = element("page", HTMLElement);
 var dialog = element("dialog", HTMLDialogElement);
 function askForToken(problem) {
@@ -7376,8 +7378,10 @@ var Session = class {
   #isDue = false;
   #isPressed = false;
   #shown = "";
-  /** A control that had the focus when an action disabled it. */
-  #left = null;
+  /** The control that had the focus last, and what it is in; then the same of the one that opened its dialog. */
+  #left = [];
+  /** Whether it was disabled or removed, and not the user who left it. */
+  #isLost = false;
   constructor(token) {
     this.#app = new App(new Api(token), () => this.#draw());
   }
@@ -7438,6 +7442,7 @@ var Session = class {
     );
     const asked = this.#app.dialog?.() ?? null;
     const focused = document.activeElement;
+    this.#noteFocus(focused);
     patch(root, page);
     paint(root);
     resources.endDraw();
@@ -7446,13 +7451,24 @@ var Session = class {
     this.#giveFocusBack(focused);
     this.#arrive();
   }
-  /** A browser takes the focus from a control that is disabled, and does not give it back once it is enabled. */
+  #noteFocus(focused) {
+    const within2 = pathTo(focused);
+    if (root.contains(focused)) this.#left = within2;
+    else if (within2.length > 0) this.#left = [...within2, ...this.#left.filter((each2) => root.contains(each2))];
+  }
+  /** A browser takes the focus from a control that is disabled or removed, and gives it to none. */
   #giveFocusBack(focused) {
-    if (focused !== document.body) this.#left = focused?.matches(":disabled") ? focused : null;
-    else if (this.#left?.matches(":enabled")) {
-      this.#left.focus({ preventScroll: true });
-      this.#left = null;
-    }
+    const now = document.activeElement;
+    if (now !== document.body && now?.matches(":disabled") !== true) this.#isLost = false;
+    else if (focused !== document.body) this.#isLost = true;
+    const [control2, ...around] = this.#left;
+    const isBack = control2?.isConnected === true && !control2.matches(":disabled");
+    if (!this.#isLost || this.#app.state.pending.size > 0 && !isBack) return;
+    this.#isLost = false;
+    const near = around.filter((each2) => each2.isConnected).map((each2) => each2.matches("button:enabled") ? each2 : each2.querySelector(STAYING));
+    const next = isBack ? control2 : near.find((each2) => each2 !== null) ?? root.querySelector("main h1");
+    if (next instanceof HTMLHeadingElement) next.tabIndex = -1;
+    next?.focus({ preventScroll: true });
   }
   #showDialog(asked) {
     if (asked === null) {
@@ -7486,4 +7502,7 @@ var Session = class {
     location.reload();
   }
 };
+function pathTo(element2) {
+  return element2 === null || [root, document.body].includes(element2) ? [] : [element2, ...pathTo(element2.parentElement)];
+}
 void begin();

@@ -15,6 +15,8 @@ const TOKEN_KEY = "honed.token";
 const REDRAW_MS = 15_000;
 /** Controls that must not move while they are pressed: the click would miss them. */
 const PRESSED = "button, a, summary, input";
+/** What takes the focus of a control that is gone. No buttons: a key that is still held would press them. */
+const STAYING = "h1, h2, h3, a[href], summary";
 
 const root = element("page", HTMLElement);
 const dialog = element("dialog", HTMLDialogElement);
@@ -84,8 +86,10 @@ class Session {
   #isDue = false;
   #isPressed = false;
   #shown = "";
-  /** A control that had the focus when an action disabled it. */
-  #left: HTMLElement | null = null;
+  /** The control that had the focus last, and what it is in; then the same of the one that opened its dialog. */
+  #left: HTMLElement[] = [];
+  /** Whether it was disabled or removed, and not the user who left it. */
+  #isLost = false;
 
   constructor(token: string) {
     this.#app = new App(new Api(token), () => this.#draw());
@@ -155,7 +159,8 @@ class Session {
       pageView(this.#app, () => this.#forget()),
     );
     const asked = this.#app.dialog?.() ?? null;
-    const focused = document.activeElement as HTMLElement | null;
+    const focused = document.activeElement;
+    this.#noteFocus(focused);
     patch(root, page);
     paint(root);
     resources.endDraw();
@@ -165,13 +170,26 @@ class Session {
     this.#arrive();
   }
 
-  /** A browser takes the focus from a control that is disabled, and does not give it back once it is enabled. */
-  #giveFocusBack(focused: HTMLElement | null): void {
-    if (focused !== document.body) this.#left = focused?.matches(":disabled") ? focused : null;
-    else if (this.#left?.matches(":enabled")) {
-      this.#left.focus({ preventScroll: true });
-      this.#left = null;
-    }
+  #noteFocus(focused: Element | null): void {
+    const within = pathTo(focused);
+    if (root.contains(focused)) this.#left = within;
+    else if (within.length > 0) this.#left = [...within, ...this.#left.filter((each) => root.contains(each))];
+  }
+
+  /** A browser takes the focus from a control that is disabled or removed, and gives it to none. */
+  #giveFocusBack(focused: Element | null): void {
+    const now = document.activeElement;
+    if (now !== document.body && now?.matches(":disabled") !== true) this.#isLost = false;
+    else if (focused !== document.body) this.#isLost = true;
+    const [control, ...around] = this.#left;
+    const isBack = control?.isConnected === true && !control.matches(":disabled");
+    if (!this.#isLost || (this.#app.state.pending.size > 0 && !isBack)) return;
+    this.#isLost = false;
+    const near = around.filter((each) => each.isConnected).map((each) => (each.matches("button:enabled") ? each : each.querySelector<HTMLElement>(STAYING)));
+    const next = isBack ? control : (near.find((each) => each !== null) ?? root.querySelector<HTMLElement>("main h1"));
+    // A heading takes the focus only with the attribute.
+    if (next instanceof HTMLHeadingElement) next.tabIndex = -1;
+    next?.focus({ preventScroll: true });
   }
 
   #showDialog(asked: HTMLElement | null): void {
@@ -209,6 +227,11 @@ class Session {
     sessionStorage.removeItem(TOKEN_KEY);
     location.reload();
   }
+}
+
+/** An element and what it is in, from the inside out. */
+function pathTo(element: Element | null): HTMLElement[] {
+  return element === null || [root, document.body].includes(element as HTMLElement) ? [] : [element as HTMLElement, ...pathTo(element.parentElement)];
 }
 
 void begin();

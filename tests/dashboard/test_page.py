@@ -111,8 +111,10 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
     press(page, f"Pause job {job}")
     page.get_by_text("Paused manually").first.wait_for()
     page.get_by_role("region", name=PINNED).wait_for(state="hidden")
+    page.locator("h1:focus").wait_for()
     press(page, f"Resume job {job}")
     page.get_by_role("region", name=PINNED).wait_for()
+    page.locator("h2#waiting:focus").wait_for()
     press(page, f"Cancel job {job}")
     page.get_by_role("dialog").wait_for()
     page.keyboard.press("Escape")
@@ -123,6 +125,7 @@ def test_jobs_are_paused_resumed_and_cancelled_by_keyboard(
     served.wait_for_job(job, "cancelled")
     page.get_by_role("status").get_by_text(f"Job {job} cancelled.").wait_for()
     page.locator(f"[data-key=job-{job}] .badge.cancelled").wait_for()
+    page.locator("h1:focus").wait_for()
 
 
 def test_a_button_waits_until_the_page_shows_what_it_did(

@@ -131,8 +131,9 @@ function patchAttributes(present: Element, wanted: Element): void {
   const handlers = present as unknown as Record<string, unknown>;
   for (const name of HANDLERS) handlers[name] = (wanted as unknown as Record<string, unknown>)[name];
   for (const name of present.getAttributeNames()) {
-    // What the user has opened stays open.
-    if (!wanted.hasAttribute(name) && name !== "open") present.removeAttribute(name);
+    // What the user has opened stays open, and a heading that was given the focus keeps it.
+    const isKept = name === "open" || (name === "tabindex" && present === document.activeElement);
+    if (!wanted.hasAttribute(name) && !isKept) present.removeAttribute(name);
   }
   for (const { name, value } of [...wanted.attributes]) {
     if (present.getAttribute(name) === value) continue;
