@@ -76,6 +76,15 @@ def test_nothing_becomes_markup_and_nothing_is_inline() -> None:
         )
 
 
+def test_nothing_moves_but_by_its_opacity() -> None:
+    """What moves otherwise is laid out and painted at each frame, while a job trains beside it."""
+    text = (BUILT / "dashboard.css").read_text("utf-8")
+    frames = re.findall(r"@keyframes \w+ \{\n(.*?)\n\}", text, re.DOTALL)
+
+    assert set(re.findall(r"transition: (\w+)", text)) <= {"none", "opacity"}
+    assert [re.findall(r"([\w-]+):", frame) for frame in frames] == [["opacity"]]
+
+
 def test_sources_are_small_modules_in_small_folders() -> None:
     modules = list(SOURCES.glob("src/**/*.ts"))
 
