@@ -280,7 +280,7 @@ var Resources = class {
   }
 };
 function isBelow(key, place) {
-  return key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
+  return `${key}?` === place || key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
 }
 
 // src/app/route.ts
@@ -1300,14 +1300,22 @@ async function relabel(app, model2, path, changes) {
 
 // src/app/happenings.ts
 var EVERYTHING = ["/v1/"];
+var CHANGED = {
+  alias: ["/aliases", "/versions?"],
+  checkpoint: ["/checkpoints"],
+  samples: ["?", "/base-set", "/classes", "/reference", "/samples", "/triggers"],
+  trigger: ["/triggers"],
+  variant: ["/versions?"],
+  version: ["?", "/aliases", "/base", "/checkpoints", "/classes", "/samples?", "/versions?"]
+};
 function staleAfter(happened) {
-  const [family] = happened.type.split(".");
-  if (family === "job") return ["/v1/jobs", "/v1/device"];
+  const [family = ""] = happened.type.split(".");
+  if (family === "job") return ["/v1/jobs", "/v1/device", modelPath(happened.model ?? "", "/triggers")];
   if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
-  if (family === "checkpoint") return [modelPath(happened.model, "/checkpoints")];
-  const changed2 = ["/v1/models?", modelPath(happened.model), ...family === "model" ? ["/v1/drifts"] : []];
+  const below = (CHANGED[family] ?? [""]).map((place) => modelPath(happened.model ?? "", place));
+  const changed2 = ["/v1/models?", ...below, ...family === "model" ? ["/v1/drifts"] : []];
   return happened.type === "model.deleted" ? [...changed2, "/v1/jobs"] : changed2;
 }
 function applyProgress(resources, data) {

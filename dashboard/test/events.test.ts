@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { staleAfter } from "../src/app/happenings";
 import { EventParser } from "../src/daemon/events";
+import { isBelow } from "../src/daemon/resources";
 
 const STREAM =
   "retry: 1000\nid: 4\n\n: still here\n\nid: 5\nevent: job.running\ndata: {\"a\": 1}\n\n" +
@@ -36,4 +38,16 @@ test("a block without data is no event, and unknown fields are passed over", () 
   const parser = new EventParser();
   assert.deepEqual(parser.feed("event: job.running\nfoo: bar\n\n"), []);
   assert.deepEqual(parser.feed("data\n\n"), [{ type: "message", data: "" }]);
+});
+
+test("an event makes stale what it changes of its model, and no comparison of versions", () => {
+  const read = ["", "/aliases", "/samples/stats", "/samples?limit=50", "/triggers", "/versions?limit=50", "/versions/1/comparison/2"];
+  const staleOf = (type: string): string[] => {
+    const places = staleAfter({ type, model: "m", data: {} });
+    return read.filter((address) => places.some((place) => isBelow(`/v1/models/m${address}`, place)));
+  };
+  assert.deepEqual(staleOf("samples.added"), ["", "/samples/stats", "/samples?limit=50", "/triggers"]);
+  assert.deepEqual(staleOf("version.promoted"), ["", "/aliases", "/samples?limit=50", "/versions?limit=50"]);
+  assert.deepEqual(staleOf("job.queued"), ["/triggers"]);
+  assert.deepEqual(staleOf("model.updated"), read);
 });

@@ -6,15 +6,25 @@ import type { Happening, Job } from "../daemon/types";
 
 export const EVERYTHING: readonly string[] = ["/v1/"];
 
-/** The addresses whose answers an event has changed. */
+/** What these events change at the address of their model (`?`) and below; others may change all of it. */
+const CHANGED: Readonly<Record<string, readonly string[]>> = {
+  alias: ["/aliases", "/versions?"],
+  checkpoint: ["/checkpoints"],
+  samples: ["?", "/base-set", "/classes", "/reference", "/samples", "/triggers"],
+  trigger: ["/triggers"],
+  variant: ["/versions?"],
+  version: ["?", "/aliases", "/base", "/checkpoints", "/classes", "/samples?", "/versions?"],
+};
+
+/** The addresses whose answers an event has changed. Not comparisons: for each, the daemon runs two versions. */
 export function staleAfter(happened: Happening): readonly string[] {
-  const [family] = happened.type.split(".");
-  if (family === "job") return ["/v1/jobs", "/v1/device"];
+  const [family = ""] = happened.type.split(".");
+  if (family === "job") return ["/v1/jobs", "/v1/device", modelPath(happened.model ?? "", "/triggers")];
   if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
-  if (family === "checkpoint") return [modelPath(happened.model, "/checkpoints")];
-  const changed = ["/v1/models?", modelPath(happened.model), ...(family === "model" ? ["/v1/drifts"] : [])];
+  const below = (CHANGED[family] ?? [""]).map((place) => modelPath(happened.model ?? "", place));
+  const changed = ["/v1/models?", ...below, ...(family === "model" ? ["/v1/drifts"] : [])];
   return happened.type === "model.deleted" ? [...changed, "/v1/jobs"] : changed;
 }
 

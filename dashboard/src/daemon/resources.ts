@@ -195,7 +195,7 @@ export class Resources {
   }
 }
 
-/** Whether an address is this place or below it. */
+/** Whether an address is this place or below it; a place that ends with `?` is the address alone, with any query. */
 export function isBelow(key: string, place: string): boolean {
-  return key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
+  return `${key}?` === place || key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
 }
