@@ -1,11 +1,15 @@
-"""Background tasks: each is kept until it ends, and its exceptions are logged."""
+"""Background tasks: each is kept until it ends, and its exceptions are logged; periodic work."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Coroutine
+from datetime import datetime, timedelta
 from typing import Any
+
+from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from apscheduler.triggers.base import BaseTrigger
 
 from service.logs import event
 from storage.errors import HoneError
@@ -44,3 +48,23 @@ class BackgroundTasks:
 
 def _told(error: HoneError) -> dict[str, str]:
     return {"code": error.code, "detail": error.detail}
+
+
+class Every(BaseTrigger):  # type: ignore[misc]
+    """Fires this long after it fired last.
+
+    Once after a sleep or a jump of the clock: APScheduler's own trigger lists all that were missed,
+    which are 30 million minutes where a clock starts in 1970.
+    """
+
+    def __init__(self, interval_s: float) -> None:
+        self._interval = timedelta(seconds=interval_s)
+
+    def get_next_fire_time(self, _previous: datetime | None, now: datetime) -> datetime:
+        return now + self._interval
+
+
+def timer() -> AsyncIOScheduler:
+    """Runs work at its times, or once afterwards, however late: the device may have slept."""
+    late = {"misfire_grace_time": None, "coalesce": True}
+    return AsyncIOScheduler(timezone="UTC", job_defaults=late)

@@ -10,14 +10,12 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
-
 from service.access.audit import AuditLog
 from service.access.peers import Peers
 from service.access.sign_in import SignIn
 from service.access.tokens import TokenRegistry
 from service.access.usage import Usages
-from service.background import BackgroundTasks
+from service.background import BackgroundTasks, Every, timer
 from service.backup.daily_backups import DailyBackups
 from service.backup.verification import Verifier
 from service.errors import NotReady
@@ -99,7 +97,7 @@ class Daemon:
         self.supervisor = Supervisor.of_environment(
             {"writer": self._writer_works, "scheduler": self._scheduler_works}
         )
-        self._timer = AsyncIOScheduler(timezone="UTC")
+        self._timer = timer()
         self._training: asyncio.Task[None] | None = None
         self._monitoring: asyncio.Task[None] | None = None
         self._sleep: asyncio.Task[None] | None = None
@@ -200,7 +198,7 @@ class Daemon:
 
     def _start_timer(self) -> None:
         """Begin the hourly work, and the triggers."""
-        hourly = partial(self._timer.add_job, trigger="interval", seconds=MAINTENANCE_INTERVAL_S)
+        hourly = partial(self._timer.add_job, trigger=Every(MAINTENANCE_INTERVAL_S))
         hourly(self.store.history.prune, args=[timedelta(days=self.settings.history_days)])
         hourly(self.usages.save)
         kept = timedelta(days=self.settings.audit_days)
@@ -211,7 +209,7 @@ class Daemon:
         hourly(self.daily_backups.make_if_due)
         hourly(self.verification.run_if_due)
         hourly(self.drift.check_all)
-        self._timer.add_job(self.follower.look, "interval", seconds=SWEEP_S)
+        self._timer.add_job(self.follower.look, Every(SWEEP_S))
         self._timer.start()
         self.schedule = Schedule(self.store, self._timer, monitor=self.monitor, feed=self.feed)
         self.schedule.start()

@@ -26,7 +26,9 @@ class CrontabTrigger(CronTrigger):  # type: ignore[misc]
         self._late_s = late_s
 
     def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
-        found: datetime | None = super().get_next_fire_time(previous, now)
+        if previous is not None:  # not each that a sleep or a jump of the clock has missed
+            now = max(now, previous + timedelta(microseconds=1))
+        found: datetime | None = super().get_next_fire_time(None, now)
         while found is not None and found.fold and not self._in_both:
             after = found.astimezone(timezone.utc) + timedelta(seconds=1)
             found = super().get_next_fire_time(None, after)

@@ -11,6 +11,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 from apscheduler.triggers.date import DateTrigger
 
+from service.background import Every
 from service.events import Feed
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
@@ -21,6 +22,7 @@ from service.triggers.cron import cron_trigger
 from service.triggers.due import interval_begin
 from service.triggers.rule import UNUSABLE, Rule, moment_of
 from service.triggers.zone import zone_of
+from storage.database.codec import utc_now
 from storage.database.transaction import Happening
 from storage.records.jobs import Trigger
 from storage.store import Store
@@ -54,7 +56,7 @@ class Schedule:
 
     def start(self) -> None:
         """Read the triggers, and check all of them periodically."""
-        self._scheduler.add_job(self._checker.check, "interval", seconds=SWEEP_S, id="triggers")
+        self._scheduler.add_job(self._checker.check, Every(SWEEP_S), id="triggers")
         self._soon("rebuild")
 
     def _on_event(self, happened: Happening) -> None:
@@ -79,7 +81,6 @@ class Schedule:
             args=[] if what == "rebuild" else [model],
             id=f"{what}:{model or ''}",
             replace_existing=True,
-            misfire_grace_time=None,
             max_instances=SOON_AT_ONCE,
         )
 
@@ -88,6 +89,9 @@ class Schedule:
         for job in self._scheduler.get_jobs():
             if job.id.startswith(PREFIX):
                 job.remove()
+            elif isinstance(job.trigger, Every):  # sooner, if the clock was ahead
+                again_at = job.trigger.get_next_fire_time(None, utc_now())
+                job.modify(next_run_time=min(job.next_run_time, again_at))
         for trigger in triggers:
             self._try_to_add(trigger)
         self._listens_for_samples = frozenset(
@@ -115,14 +119,7 @@ class Schedule:
     def _at(
         self, when: BaseTrigger, trigger: Trigger, work: Callable[..., None], argument: object
     ) -> None:
-        self._scheduler.add_job(
-            work,
-            when,
-            args=[argument],
-            id=f"{PREFIX}{trigger.id}",
-            coalesce=True,
-            misfire_grace_time=None,
-        )
+        self._scheduler.add_job(work, when, args=[argument], id=f"{PREFIX}{trigger.id}")
 
 
 def _eligible_trigger(rule: Rule, text: str) -> BaseTrigger:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from datetime import datetime, timezone
 
 import pytest
+from support import until
 
-from service.background import BackgroundTasks
+from service.background import BackgroundTasks, Every, timer
 from storage.errors import DiskFull
 
 
@@ -55,3 +57,18 @@ def test_waiting_covers_what_begins_meanwhile() -> None:
     asyncio.run(run())
 
     assert ended == ["second"]
+
+
+def test_periodic_work_runs_once_where_the_clock_has_jumped_from_1970() -> None:
+    ran: list[datetime] = []
+
+    async def run() -> None:
+        scheduler = timer()
+        began = datetime(1970, 1, 1, tzinfo=timezone.utc)
+        job = scheduler.add_job(ran.append, Every(60), args=[began], next_run_time=began)
+        scheduler.start()
+        await until(lambda: ran and job.next_run_time.year > 1970, "a run")
+        scheduler.shutdown(wait=False)
+
+    asyncio.run(run())
+    assert len(ran) == 1

@@ -80,3 +80,10 @@ def test_what_was_missed_many_times_was_missed():
     after = datetime(2026, 3, 1, 12, tzinfo=UTC)
     assert missed("0 3 * * *", UTC, after=after, until=after + timedelta(days=9))
     assert not missed("0 3 * * *", UTC, after=after, until=after + timedelta(hours=14))
+
+
+def test_a_jump_of_the_clock_fires_once():
+    trigger, now = cron_trigger("* * * * *", UTC), datetime(2026, 11, 27, 0, 1, 30, tzinfo=UTC)
+    assert trigger.get_next_fire_time(SUNDAY.replace(year=1970), now) == now + timedelta(seconds=30)
+    at = now.replace(second=0)
+    assert trigger.get_next_fire_time(at, at) == at + timedelta(minutes=1)

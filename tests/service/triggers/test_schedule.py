@@ -13,6 +13,7 @@ import pytest
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from support import until
 
+from service.background import timer
 from service.events import Feed
 from service.policy.device_monitor import DeviceMonitor
 from service.settings import Settings
@@ -47,7 +48,7 @@ async def scheduled(store, settings, clock) -> AsyncIterator[AsyncIOScheduler]:
     monitor = DeviceMonitor(store, settings, clock=clock.now)
     guarding = asyncio.create_task(monitor.run())
     await monitor.observe()
-    scheduler = AsyncIOScheduler(timezone="UTC")
+    scheduler = timer()
     scheduler.start()
     try:
         Schedule(store, scheduler, monitor=monitor, feed=Feed(store)).start()
@@ -125,3 +126,17 @@ def test_what_listens_for_samples_does_so_beside_a_trigger_that_cannot(
 
     asyncio.run(scene())
     assert [job.trigger for job in store.jobs.list(limit=9)] == ["samples"]
+
+
+def test_work_that_a_clock_ahead_put_off_comes_when_the_clock_is_set_back(store, settings, clock):
+    async def scene():
+        async with scheduled(store, settings, clock) as scheduler:
+            await until(lambda: len(scheduler.get_jobs()) == 1, "the first look")
+            planned = scheduler.get_job("triggers").next_run_time
+            scheduler.modify_job("triggers", next_run_time=planned.replace(year=2038))
+            clock.jump(-86400)
+            await until(
+                lambda: scheduler.get_job("triggers").next_run_time.year < 2038, "the next sweep"
+            )
+
+    asyncio.run(scene())
