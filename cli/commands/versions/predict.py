@@ -22,6 +22,7 @@ KINDS = {
     ".webp": "image/webp",
     ".wav": "audio/wav",
     ".flac": "audio/flac",
+    ".txt": "text/plain",
 }
 """Media types of files that are sent, as the route takes them."""
 STDIN = Path("-")
@@ -57,9 +58,10 @@ def predict(
 ) -> None:
     """Have the daemon predict with the promoted version of MODEL, or with another.
 
-    INPUTS is a file. .json: {"inputs": {NAME: VALUES}}, or {"instances": [...]} of these; - reads
-    it from stdin. .npz: one array per input, batch first. .csv: a header line, then one row of
-    inputs a line. .png, .jpg, .webp: an image. .wav, .flac: a recording.
+    INPUTS is a file. .json: {"inputs": {NAME: VALUES}} or {"text": TEXT}, or {"instances": [...]}
+    of these; - reads it from stdin. .npz: one array per input, batch first. .csv: a header line,
+    then one row of inputs a line. .png, .jpg, .webp: an image. .wav, .flac: a recording. .txt: a
+    text.
     What is wrong can be corrected if it was kept: honed samples label MODEL ID LABEL.
     """
     kind = KINDS[".json"] if inputs == STDIN else KINDS.get(inputs.suffix.lower())

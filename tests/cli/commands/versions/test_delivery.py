@@ -13,7 +13,7 @@ import pytest
 from support import mlp
 from texts import labeller, tokenizer
 
-from api.bodies.samples import FILES
+from api.bodies.samples import FILES, TEXT
 from cli.client import Client, model_path
 from cli.commands.versions import predict
 from cli.demo import digits
@@ -122,7 +122,7 @@ def test_a_table_is_predicted_row_by_row(
 
 
 def test_every_kind_of_body_that_the_route_takes_has_its_file_ending() -> None:
-    assert set(predict.KINDS.values()) == {*READERS, *FILES}
+    assert set(predict.KINDS.values()) == {*READERS, *FILES, TEXT}
 
 
 def test_likeliest_classes_and_outputs_are_printed(
@@ -160,7 +160,9 @@ def test_spans_are_printed_with_their_characters(
     spans = json.loads(honed(*asked, "--json").stdout)["predictions"][0]["spans"]
     assert spans
     shown = [f"PER {each['start']}-{each['end']} {each['score']:.4g}" for each in spans]
-    assert ", ".join(shown) in honed(*asked).stdout
+    (tmp_path / "text.txt").write_text("Anna saw Bob and Anna")
+    for printed in (honed(*asked), honed("predict", "names", tmp_path / "text.txt")):
+        assert ", ".join(shown) in printed.stdout
 
 
 def test_predictions_are_kept_and_corrected(
