@@ -74,7 +74,7 @@ def read_header(
         learned = known
     else:
         learned = None
-    _refuse_others(rest, known)
+    _refuse_others(rest, known, has_features=texts is None)
     inputs, start = [], 0
     for size in [len(texts)] if texts else [prod(spec.shape) for spec in model.signature.inputs]:
         inputs.append(tuple(rest[name] for name in known[start : start + size]))
@@ -154,16 +154,18 @@ def _ignored(
     return {name.strip() for name in asked.split(",")}
 
 
-def _refuse_others(rest: Mapping[str, int], known: Sequence[str]) -> None:
+def _refuse_others(
+    rest: Mapping[str, int], known: Sequence[str], *, has_features: bool
+) -> None:
     """Raises InvalidInput for columns that are missing, or that the model does not know."""
     wanted = set(known)
     missing = [name for name in known if name not in rest]
     strangers = [name for name in rest if name not in wanted]
     if missing or strangers:
         what = f"lacks {missing[:5]}" if missing else f"has too many columns: {strangers[:5]}"
-        others = "" if missing else f"{OTHERS}; "
-        advice = f"{others}PATCH features names the model's anew"
-        raise wrong_csv(Problem("/1", f"the header {what}; {advice}"))
+        advice = [] if missing else [OTHERS]
+        advice += ["PATCH features names the model's anew"] if has_features else []
+        raise wrong_csv(Problem("/1", "; ".join([f"the header {what}", *advice])))
 
 
 def check_features(

@@ -108,12 +108,12 @@ class _Spans(Unfitted, frozen=True):
             if span.end > length:
                 detail = f"ends at {span.end}, and the text has {length} characters"
                 return None, f"label: span {place} {detail}"
-        ordered = sorted(self.spans, key=lambda span: span.start)
-        for one, other in pairwise(ordered):
+        ordered = sorted(enumerate(self.spans), key=lambda each: each[1].start)
+        for (place, one), (other_place, other) in pairwise(ordered):
             if other.start < one.end:
-                told = [self.spans.index(each) for each in (one, other)]
-                return None, f"label: spans {told[0]} and {told[1]} overlap; a word has one class"
-        return _stored(ordered)
+                told = f"spans {place} and {other_place}"
+                return None, f"label: {told} overlap; a word has one class"
+        return _stored([span for _, span in ordered])
 
 
 class _Words(Unfitted, frozen=True):

@@ -116,6 +116,7 @@ def test_what_is_no_text_is_refused_by_its_place_and_nothing_is_stored(
     (error,) = answer.json()["errors"]
     assert error["pointer"].startswith(pointer)
     assert detail in error["detail"]
+    assert "PATCH features" not in error["detail"]
     assert served.http.get(f"{path}/stats").json() == before
 
 

@@ -17,6 +17,7 @@ ANNA = "Anna saw \u00d6lo"
 WRONG: dict[str, tuple[Any, str]] = {
     "beyond the text": ([PER, LOC | {"end": 13}], "span 1 ends at 13, and the text has 12 char"),
     "overlapping": ([LOC, PER, PER | {"start": 3, "end": 5}], "spans 1 and 2 overlap"),
+    "twice": ([LOC, PER, PER], "spans 1 and 2 overlap"),
     "empty": ([PER | {"end": 0}], "span 0 goes from 0 to 0"),
     "before the text": ([PER | {"start": -1}], "span 0 goes from -1 to 4"),
     "a number that is none": ([PER | {"end": 4.0}], "span 0 has a start or an end that is no"),
