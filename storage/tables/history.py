@@ -16,12 +16,14 @@ _OF_JOBS = tuple(
     f"DELETE FROM {table} WHERE job_id IN (SELECT id FROM jobs WHERE finished_at < ?)"  # noqa: S608
     for table in ("curves", "metrics", "job_logs")
 )
-# A model's newest job tells when it was last trained. A job's checkpoints would be deleted with it,
+# A model's newest job tells when it was last trained, and the last that made a version which number
+# comes next. A job's checkpoints would be deleted with it,
 # so they keep it, as do its versions, its files, and triggers, forgettings and records of samples
 # that refer to it.
 _JOBS = """
 DELETE FROM jobs WHERE finished_at < ?
   AND id NOT IN (SELECT max(id) FROM jobs GROUP BY model_id)
+  AND id NOT IN (SELECT max(id) FROM jobs WHERE version IS NOT NULL GROUP BY model_id)
   AND NOT EXISTS (SELECT 1 FROM versions WHERE versions.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE checkpoints.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM forgettings WHERE forgettings.job_id = jobs.id)

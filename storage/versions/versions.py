@@ -28,7 +28,12 @@ INSERT INTO versions (
   reason, verdict, provenance, target
 )
 SELECT
-  :model_id, coalesce(max(version), 0) + 1,
+  :model_id,
+  1 + max(
+    coalesce(max(version), 0),
+    -- of those that are gone too, with an upgrade that was dropped for example
+    (SELECT coalesce(max(version), 0) FROM jobs WHERE model_id = :model_id)
+  ),
   (SELECT coalesce(base, 1) FROM jobs WHERE id = :job_id),  -- none if it does not run: see move_job
   :sha256, :created_at, :job_id, :checkpoint_id,
   :metrics, :baseline, :promoted, :reason, :verdict, :provenance,

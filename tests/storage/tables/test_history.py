@@ -104,8 +104,11 @@ def test_a_jobs_row_stays_while_a_file_or_an_erasure_needs_it(
     assert needless.id not in job_ids(store)
 
 
-def test_the_newest_job_of_a_model_stays(store, add_model, clock):
-    jobs = [failed_job(store, add_model(store, name)) for name in ("a", "b")]
+def test_the_newest_job_of_a_model_stays_and_that_of_its_last_number(store, add_model, clock):
+    made = start_job(store, add_model(store, "c").id)
+    store.jobs.move(made.id, JobState.RUNNING, JobState.SUCCEEDED, version=2)
+    jobs = [made, *(failed_job(store, add_model(store, name)) for name in ("a", "b"))]
+    jobs.append(failed_job(store, store.models.get("c")))
     clock[0] += AGE * 2
     store.history.prune(AGE)
     assert job_ids(store) == {job.id for job in jobs}

@@ -123,6 +123,8 @@ def test_an_upgrade_is_dropped_with_its_files_and_versions(store, model, begin, 
     assert store.checkpoints.list(model.id, 9) == []
     with pytest.raises(NotFound, match="no upgrade"):
         store.bases.drop(model.id)
+    # Its number is that of no other version, which apps may have by then.
+    assert publish(begin(b"another"), b"another").version == version.version + 1
 
 
 def test_an_upgrade_that_trains_or_has_an_alias_is_not_dropped(store, model, begin, publish):
