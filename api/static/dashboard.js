@@ -4264,6 +4264,7 @@ function classesView2(known) {
 // src/app/uploads.ts
 var FORM_FILES = 20;
 var MOST_FAULTS = 20;
+var MASKS = /(^|\/)masks\//;
 var ARCHIVE = "application/zip";
 var LISTS = { csv: "text/csv", json: "application/json", jsonl: "application/jsonl" };
 var ENDINGS = {
@@ -4294,25 +4295,25 @@ function uploadOf(app, name) {
 async function dropped(transfer) {
   const items = [...transfer.items].map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
   const found2 = items.map(async ({ entry, file }) => {
-    if (entry !== null) return await filesOf(entry, "");
-    return file === null ? [] : [{ file, folder: "" }];
+    if (entry !== null) return await filesOf(entry);
+    return file === null ? [] : [{ file, path: "" }];
   });
   return (await Promise.all(found2)).flat();
 }
 function chosen(files) {
-  return [...files].map((file) => ({ file, folder: file.webkitRelativePath.split("/").at(-2) ?? "" }));
+  return [...files].map((file) => ({ file, path: file.webkitRelativePath }));
 }
-async function filesOf(entry, folder) {
+async function filesOf(entry) {
   if (entry.isFile) {
     const file = await new Promise((resolve, reject) => entry.file(resolve, reject));
-    return [{ file, folder }];
+    return [{ file, path: entry.fullPath }];
   }
   const reader = entry.createReader();
   const found2 = [];
   for (; ; ) {
     const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
     if (some.length === 0) return found2;
-    found2.push(...(await Promise.all(some.map((each2) => filesOf(each2, entry.name)))).flat());
+    found2.push(...(await Promise.all(some.map(filesOf))).flat());
   }
 }
 async function send(app, model2, files) {
@@ -4321,11 +4322,13 @@ async function send(app, model2, files) {
   const stop = new AbortController();
   const types = [ARCHIVE, ...Object.values(ENDINGS[fileKind(model2) ?? "tensors"] ?? {})];
   const fits = files.filter(({ file }) => types.includes(typeOf(file)));
+  const [alone, paired] = takesMasks(model2) ? withMasks(fits) : [0, fits];
   const faults2 = files.length === fits.length ? [] : [unfit(model2, files.length - fits.length)];
-  Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults: faults2, stop });
+  if (alone > 0) faults2.push(`${plural(alone, "mask")} skipped: a mask below a folder masks has the place and name of a photo below images`);
+  Object.assign(upload, { total: paired.length, sent: 0, accepted: 0, duplicates: 0, faults: faults2, stop });
   app.draw();
   try {
-    for (const some of requests(model2, fits)) {
+    for (const some of requests(model2, paired)) {
       if (!stop.signal.aborted) await sendSome(app, model2, upload, some);
     }
     app.toast(told2(upload));
@@ -4334,6 +4337,12 @@ async function send(app, model2, files) {
     await app.resources.refresh(staleOf(model2));
     app.draw();
   }
+}
+function withMasks(files) {
+  const stem = (path) => path.replace(/\.\w+$/, "");
+  const masks = new Map(files.filter(({ path }) => MASKS.test(path)).map(({ file, path }) => [stem(path.replace(MASKS, "$1images/")), file]));
+  const photos = files.filter(({ path }) => !MASKS.test(path)).map((each2) => ({ ...each2, mask: masks.get(stem(each2.path)) }));
+  return [masks.size - photos.filter(({ mask: mask2 }) => mask2).length, photos];
 }
 function requests(model2, files) {
   const others2 = files.filter(({ file }) => !isAlone(model2, file));
@@ -4364,8 +4373,11 @@ async function accepted({ api }, model2, upload, files) {
 }
 function formOf2(model2, upload, files) {
   const form = new FormData();
-  for (const { file } of files) form.append("file", typed(file), file.name);
-  const about = files.map(({ folder }) => ({ label: labelOf(model2, upload, folder) }));
+  for (const { file, path, mask: mask2 } of files) {
+    form.append("file", typed(file), mask2 ? path : file.name);
+    if (mask2) form.append("mask", typed(mask2), path);
+  }
+  const about = files.map(({ path }) => ({ label: labelOf(model2, upload, path.split("/").at(-2) ?? "") }));
   form.append("samples", JSON.stringify(about));
   return form;
 }

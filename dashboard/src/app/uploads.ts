@@ -4,12 +4,14 @@ import { modelPath, Refused, Unreachable, withQuery } from "../daemon/api";
 import type { App } from "./app";
 import { plural } from "../page/format";
 import { namesOf } from "./labels";
+import { takesMasks } from "./masks";
 import { fileKind } from "./pictures";
 import { staleOf } from "./queries";
 import type { Accepted, Model } from "../daemon/types";
 
 const FORM_FILES = 20;
 const MOST_FAULTS = 20;
+const MASKS = /(^|\/)masks\//;
 const ARCHIVE = "application/zip";
 const LISTS = { csv: "text/csv", json: "application/json", jsonl: "application/jsonl" };
 /** Types by the ending of a file's name. */
@@ -29,10 +31,11 @@ const TAKES = {
   tensors: ".npz, .csv, .json and .jsonl files",
 };
 
-/** A file, and the name of its folder, which may be its label. */
+/** A file, its path, whose last folder may be its label, and its mask. */
 export interface Dropped {
   file: File;
-  folder: string;
+  path: string;
+  mask?: File | undefined;
 }
 
 /** `folder`: the class that the folder is named after. `none`: no label. Else a class name. */
@@ -65,21 +68,21 @@ export async function dropped(transfer: DataTransfer): Promise<Dropped[]> {
   // Both are available only during the event.
   const items = [...transfer.items].map((item) => ({ entry: item.webkitGetAsEntry(), file: item.getAsFile() }));
   const found = items.map(async ({ entry, file }) => {
-    if (entry !== null) return await filesOf(entry, "");
-    return file === null ? [] : [{ file, folder: "" }];
+    if (entry !== null) return await filesOf(entry);
+    return file === null ? [] : [{ file, path: "" }];
   });
   return (await Promise.all(found)).flat();
 }
 
 /** The files of a field; with `webkitdirectory` they have folders. */
 export function chosen(files: FileList): Dropped[] {
-  return [...files].map((file) => ({ file, folder: file.webkitRelativePath.split("/").at(-2) ?? "" }));
+  return [...files].map((file) => ({ file, path: file.webkitRelativePath }));
 }
 
-async function filesOf(entry: FileSystemEntry, folder: string): Promise<Dropped[]> {
+async function filesOf(entry: FileSystemEntry): Promise<Dropped[]> {
   if (entry.isFile) {
     const file = await new Promise<File>((resolve, reject) => (entry as FileSystemFileEntry).file(resolve, reject));
-    return [{ file, folder }];
+    return [{ file, path: entry.fullPath }];
   }
   const reader = (entry as FileSystemDirectoryEntry).createReader();
   const found: Dropped[] = [];
@@ -87,7 +90,7 @@ async function filesOf(entry: FileSystemEntry, folder: string): Promise<Dropped[
   for (;;) {
     const some = await new Promise<FileSystemEntry[]>((resolve, reject) => reader.readEntries(resolve, reject));
     if (some.length === 0) return found;
-    found.push(...(await Promise.all(some.map((each) => filesOf(each, entry.name)))).flat());
+    found.push(...(await Promise.all(some.map(filesOf))).flat());
   }
 }
 
@@ -98,11 +101,13 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
   const stop = new AbortController();
   const types = [ARCHIVE, ...Object.values(ENDINGS[fileKind(model) ?? "tensors"] ?? {})];
   const fits = files.filter(({ file }) => types.includes(typeOf(file)));
+  const [alone, paired] = takesMasks(model) ? withMasks(fits) : [0, fits];
   const faults = files.length === fits.length ? [] : [unfit(model, files.length - fits.length)];
-  Object.assign(upload, { total: fits.length, sent: 0, accepted: 0, duplicates: 0, faults, stop });
+  if (alone > 0) faults.push(`${plural(alone, "mask")} skipped: a mask below a folder masks has the place and name of a photo below images`);
+  Object.assign(upload, { total: paired.length, sent: 0, accepted: 0, duplicates: 0, faults, stop });
   app.draw();
   try {
-    for (const some of requests(model, fits)) {
+    for (const some of requests(model, paired)) {
       if (!stop.signal.aborted) await sendSome(app, model, upload, some);
     }
     app.toast(told(upload));
@@ -111,6 +116,14 @@ export async function send(app: App, model: Model, files: Dropped[]): Promise<vo
     await app.resources.refresh(staleOf(model));
     app.draw();
   }
+}
+
+/** How many masks have no photo, and the files with their masks: of `images/1.jpg` that is `masks/1.png`. */
+function withMasks(files: Dropped[]): [number, Dropped[]] {
+  const stem = (path: string): string => path.replace(/\.\w+$/, "");
+  const masks = new Map(files.filter(({ path }) => MASKS.test(path)).map(({ file, path }) => [stem(path.replace(MASKS, "$1images/")), file]));
+  const photos = files.filter(({ path }) => !MASKS.test(path)).map((each) => ({ ...each, mask: masks.get(stem(each.path)) }));
+  return [masks.size - photos.filter(({ mask }) => mask).length, photos];
 }
 
 /** The files of each request: images, recordings and texts together, others alone. */
@@ -146,8 +159,11 @@ async function accepted({ api }: App, model: Model, upload: Upload, files: Dropp
 
 function formOf(model: Model, upload: Upload, files: Dropped[]): FormData {
   const form = new FormData();
-  for (const { file } of files) form.append("file", typed(file), file.name);
-  const about = files.map(({ folder }) => ({ label: labelOf(model, upload, folder) }));
+  for (const { file, path, mask } of files) {
+    form.append("file", typed(file), mask ? path : file.name);
+    if (mask) form.append("mask", typed(mask), path);
+  }
+  const about = files.map(({ path }) => ({ label: labelOf(model, upload, path.split("/").at(-2) ?? "") }));
   form.append("samples", JSON.stringify(about));
   return form;
 }

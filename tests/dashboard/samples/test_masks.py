@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,24 @@ def test_masks_are_painted_over_their_photos(
         painted = photo * (1 - share) + colours[classes] * share
         wanted = np.where(classes[..., None] > 0, painted, photo)
         wait_until(partial(is_near, canvas, wanted), "the mask over the photo")
+
+
+def test_the_masks_of_a_folder_are_the_labels_of_its_photos(
+    tab: Callable[..., Tab], served: Served, masked: list[np.ndarray], tmp_path: Path
+) -> None:
+    photo, classes = scene(9, size=(SIDE, SIDE))
+    for place, picture in (("images", photo), ("masks", classes)):
+        (tmp_path / f"road/{place}/day").mkdir(parents=True)
+        (tmp_path / f"road/{place}/day/a.png").write_bytes(png(picture))
+    (tmp_path / "road/masks/alone.png").write_bytes(png(classes))
+    before = served.http.get("/v1/models/painted/samples").json()["items"]
+    page = tab(served).open("/models/painted/samples")
+    page.get_by_label("Choose a folder").set_input_files(tmp_path / "road")
+    page.get_by_text("1 sample added, 1 problem.").wait_for()
+    page.get_by_text("1 mask skipped").wait_for()
+    added = served.http.get("/v1/models/painted/samples").json()["items"][len(before) :]
+    assert [each["label"]["size"] for each in added] == [[SIDE, SIDE]]
+    served.http.delete(f"/v1/models/painted/samples/{added[0]['id']}").raise_for_status()
 
 
 def is_near(canvas: Any, wanted: np.ndarray) -> bool:
