@@ -215,6 +215,7 @@ def _signature(
 ) -> tuple[tuple[TensorSpec, ...], TargetSpec]:
     """The inputs that apps send, and the label. fed: all inputs. Raises GraphRefused."""
     if wanted.loss_output is None:
+        signature.check_length(graph, wanted.output, wanted.loss)
         return fed, signature.target_spec(wanted.loss, row, wanted.classes, fed)
     leading = own_loss.inputs_of(graph.proto, wanted.output)
     labels = [each for each in fed if each.name not in leading]
@@ -301,8 +302,7 @@ def _settle(graph: Graph, wanted: _Wanted, read: _Read) -> Graph:
     shapes: dict[str, list[str | int]] = {wanted.output: [batch_axis.BATCH, *read.row]}
     if wanted.loss_output is not None:
         shapes[wanted.loss_output] = [batch_axis.BATCH] if read.signature.loss_of_samples else []
-    known = graph.measured.get(wanted.output)
-    if graph.lengths is not None and known is not None:
+    if graph.lengths is not None and (known := graph.measured.get(wanted.output)) is not None:
         free = known.type.tensor_type.shape.dim
         shapes[wanted.output] = [each.dim_param or each.dim_value for each in free]
     for place, (name, shape) in enumerate(shapes.items()):

@@ -213,6 +213,20 @@ def measured_output_shape(graph: Graph, output: str) -> tuple[int, ...]:
     return tuple(value.shape[1:])
 
 
+def check_length(graph: Graph, output: str, loss: str) -> None:
+    """Raises GraphRefused if the output is as long as its text, and the loss takes one size."""
+    known = graph.measured.get(output)
+    axes = () if known is None else known.type.tensor_type.shape.dim
+    if not TASKS[loss].labels_tokens and any(axis.dim_param == TOKENS for axis in axes):
+        of_tokens = losses(lambda each: each.labels_tokens)
+        raise refuse(
+            "/spec/loss",
+            f'"{output}" has a row for each token of a text, and loss {loss} takes as many numbers '
+            "of every text; export the first token's or the mean, as Hugging Face's models "
+            f"ForSequenceClassification give, or choose {of_tokens}",
+        )
+
+
 def check_last_operator(graph: Graph, output: str, loss: str) -> None:
     """Raises GraphRefused if the loss would repeat the graph's last operator."""
     node = graph.producer(output)

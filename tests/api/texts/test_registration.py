@@ -9,7 +9,7 @@ import onnx
 import pytest
 from decoders import decoder as with_places
 from support import Served, mlp
-from texts import classifier, decoder, tokenizer
+from texts import classifier, decoder, labeller, tokenizer
 
 TEXTS = ["the cat sat on the mat", "a dog ran in the park"] * 5
 TOKENIZER = tokenizer(TEXTS)
@@ -176,6 +176,9 @@ def test_what_does_not_fit_texts_is_named(served: Served) -> None:
     assert pointers(several, preprocess={**TEXT, "attention_mask": "token_type_ids"}) == [
         "/spec/preprocess/token_type_ids"
     ]
+    for loss in ("cross_entropy", "mse", "one_class"):
+        refused = ask(served, labeller(64, 3), loss=loss)
+        assert "a row for each token" in refused.json()["errors"][0]["detail"]
     # As PyTorch exports (ids, ids).
     blind = onnx.load_from_string(classifier(64, 3))
     next(node for node in blind.graph.node if node.op_type == "Gather").input[1] = "attention_mask"
