@@ -170,7 +170,7 @@ def _open(file: IO[bytes], max_pixels: int) -> Image.Image:
     try:
         picture = Image.open(file, formats=("PNG", "JPEG", "WEBP"))
     except UnidentifiedImageError:
-        raise Unreadable(f"it is not an image; send {_TAKEN}") from None
+        raise Unreadable(f"it is no {_TAKEN}; convert it, or send another") from None
     except DECODE_ERRORS as error:
         raise Unreadable(f"its header cannot be read: {error}") from error
     if picture.format not in FORMATS:

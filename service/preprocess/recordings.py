@@ -50,7 +50,7 @@ def read_header(data: bytes) -> AudioHeader:
     elif data[:4] == b"fLaC":
         header = _flac(data)
     else:
-        raise Unreadable("it is not a recording; send WAV or FLAC")
+        raise Unreadable("it is no WAV or FLAC; convert it, or send another")
     if not LEAST_RATE <= header.rate <= MOST_RATE:
         limits = f"from {LEAST_RATE} to {MOST_RATE}"
         raise Unreadable(f"its sample rate is {header.rate} Hz; send one {limits}")

@@ -180,7 +180,7 @@ def test_wrong_images_are_named_and_nothing_is_stored(served: Served, model: str
         "/files/3",
         "/files/3/label",
     }
-    assert "b.png: it is not an image" in errors[0]["detail"]
+    assert "b.png: it is no PNG, JPEG or WebP" in errors[0]["detail"]
     assert any("said to be image/jpeg, but it is image/png" in e["detail"] for e in errors)
     assert any("'green' is not one of" in e["detail"] for e in errors)
     counts = served.http.get(f"/v1/models/{model}").json()["samples"]

@@ -98,7 +98,7 @@ BAD = {
     "low-flac": (sound("low", 1, kind="FLAC")[:-9], "send the whole file"),
     "low-brief": (written(np.zeros(50)), "less than a window of 0.025 s; send a longer one"),
     "low-lie": (wav_header(size=2**30), "send the whole file"),
-    "low-text": (b"tone", "it is not a recording; send WAV or FLAC"),
+    "low-text": (b"tone", "it is no WAV or FLAC; convert it"),
 }
 
 

@@ -109,10 +109,10 @@ def test_a_wide_picture_is_stretched_cut_or_padded(
 def test_what_is_no_image_is_refused(encode: Encode) -> None:
     whole = encode(np.arange(64 * 64 * 3, dtype=np.uint8).reshape(64, 64, 3), "JPEG")
     for data, words in (
-        (b"%PDF-1.7\n" + bytes(64), "not an image"),
-        (b"", "not an image"),
+        (b"%PDF-1.7\n" + bytes(64), "it is no PNG, JPEG or WebP"),
+        (b"", "it is no PNG, JPEG or WebP"),
         (whole[: len(whole) // 2], "cut short"),
-        (_gif(), "not an image"),
+        (_gif(), "it is no PNG, JPEG or WebP"),
     ):
         with pytest.raises(Unreadable, match=words):
             gray().decode(data)

@@ -45,8 +45,8 @@ def test_a_changed_last_frame_of_a_flac_is_found() -> None:
 @pytest.mark.parametrize(
     ("data", "reason"),
     [
-        (b"", "it is not a recording; send WAV or FLAC"),
-        (b"OggS" + bytes(100), "it is not a recording"),
+        (b"", "it is no WAV or FLAC; convert it"),
+        (b"OggS" + bytes(100), "it is no WAV or FLAC"),
         (written(np.zeros(0)), "it is empty"),
         (written(np.zeros(100))[:-50], "its header tells of 200 bytes, there are 150"),
         (wav_header(size=2**30), "its header tells of 1073741824 bytes, there are 100"),
