@@ -84,7 +84,8 @@ class Vocabulary:
             for token, name in special.items()
             if token != unknown and not NO_BEGINNING.search(name.lower())
         )[:1]
-        self.may_follow = np.arange(size) < tokenizer.get_vocab_size()
+        known = tokenizer.get_vocab(with_added_tokens=True).values()  # ids may be left out
+        self.may_follow = np.isin(np.arange(size), [*known])
         if unknown is not None:
             self.may_follow[unknown] = False
         self.texts = texts = self._texts(size)
@@ -150,16 +151,15 @@ class Vocabulary:
     def _texts(self, size: int) -> list[str]:
         tokenizer = self._tokenizer
         anchor = tokenizer.encode(ANCHOR, add_special_tokens=False).ids[-1:]
-        count = min(size, tokenizer.get_vocab_size())
         known = tokenizer.decode(anchor, skip_special_tokens=False)
         decoded = tokenizer.decode_batch(
-            [[*anchor, token] for token in range(count)], skip_special_tokens=False
+            [[*anchor, token] for token in range(size)], skip_special_tokens=False
         )
         texts = [
             text[len(known) :] if self._is_plain(token) and text.startswith(known) else ""
             for token, text in enumerate(decoded)
         ]
-        return ["" if UNFINISHED in text else text for text in texts] + [""] * (size - count)
+        return ["" if UNFINISHED in text else text for text in texts]
 
     def _is_plain(self, token: int) -> bool:
         return bool(self.may_follow[token]) and token not in self._special

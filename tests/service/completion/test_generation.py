@@ -116,6 +116,14 @@ def test_what_the_tokenizer_does_not_know_is_never_drawn(opened: Any) -> None:
     assert made.text == " you"
 
 
+def test_ids_that_the_tokenizer_leaves_out_are_never_drawn_and_those_above_are(opened: Any) -> None:
+    ids = {"see": 0, "[UNK]": 1, "you": 4}
+    tokenizer = Tokenizer(models.WordLevel(ids, unk_token="[UNK]"))
+    both = opened(tokenizer, bigrams({0: {2: 0.7, 4: 0.3}, 4: {4: 1.0}}, 6))
+    made, _ = whole(both, "see", Generate(2, LIKELIEST))
+    assert made.text == " you you"
+
+
 def test_draws_follow_the_shares() -> None:
     logits = np.log(np.array([0.5, 0.3, 0.15, 0.05]))
     drawn = Counter(draw(logits, Sampling(seed=3), place=place) for place in range(4000))
