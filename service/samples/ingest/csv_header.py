@@ -154,9 +154,7 @@ def _ignored(
     return {name.strip() for name in asked.split(",")}
 
 
-def _refuse_others(
-    rest: Mapping[str, int], known: Sequence[str], *, has_features: bool
-) -> None:
+def _refuse_others(rest: Mapping[str, int], known: Sequence[str], *, has_features: bool) -> None:
     """Raises InvalidInput for columns that are missing, or that the model does not know."""
     wanted = set(known)
     missing = [name for name in known if name not in rest]
