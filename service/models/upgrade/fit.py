@@ -151,7 +151,7 @@ def _input_problems(model: Model, new: Signature) -> Iterator[Problem]:
 def _target_problems(before: TargetSpec, new: TargetSpec) -> Iterator[Problem]:
     then, now = (each.box_classes or each.num_classes for each in (before, new))
     if then != now and before.shape == new.shape:
-        advice = "" if before.box_classes else "; name the file's in the spec's classes"
+        advice = "" if before.box_classes else f"; name all {now} in the spec's classes"
         detail = f"it tells apart {now} classes, and the model {then}{advice}"
         yield Problem("/model/graph/output", detail)
     elif (before.dtype, before.shape) != (new.dtype, new.shape) or (

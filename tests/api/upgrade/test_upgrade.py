@@ -145,6 +145,7 @@ def test_a_check_tells_all_that_does_not_fit_and_changes_nothing(
     assert fits.json()["trainable_parameters"] == 43
     wrong = put(served, mlp(7, 4, 5), check=True)
     assert pointers(wrong) == ["/model/graph/input/x", "/model/graph/output"]
+    assert "name all 5 in the spec's classes" in wrong.text  # also to who has named the model's 3
     named = put(served, mlp(6, 4, 3, inputs="pixels"), check=True)
     assert pointers(named) == ["/model/graph/input"]
     assert pointers(put(served, b"nothing")) == ["/model"]
