@@ -119,9 +119,16 @@ class CompletionsRequest(Generation):
     @model_validator(mode="before")
     @classmethod
     def _set(cls, given: Any) -> Any:
-        """Without what is null, which OpenAI's API takes for not set, as clients of it send it."""
-        is_object = isinstance(given, dict)
-        return {k: v for k, v in given.items() if v is not None} if is_object else given
+        """Without what is null, which OpenAI's API takes for not set, as clients of it send it.
+
+        Some send a prompt in a list.
+        """
+        if not isinstance(given, dict):
+            return given
+        told = {k: v for k, v in given.items() if v is not None}
+        if isinstance(prompt := told.get("prompt"), list) and len(prompt) == 1:
+            told["prompt"] = prompt[0]
+        return told
 
 
 class ChoiceBody(Body):

@@ -79,8 +79,8 @@ def test_openais_clients_get_their_form(served: Served, chain: str) -> None:
     assert (body["object"], body["model"]) == ("text_completion", chain)
     (choice,) = body["choices"]
     assert (choice["text"], choice["finish_reason"]) == (" you later see you", "length")
-    unset = dict.fromkeys(("top_p", "stop", "seed", "stream", "echo", "best_of", "user"))
-    again = served.http.post("/v1/completions", json={**asked, **unset, "n": None}).json()
+    unset = dict.fromkeys(("top_p", "stop", "seed", "stream", "echo", "best_of", "user", "n"))
+    again = served.http.post("/v1/completions", json={**asked, **unset, "prompt": ["see"]}).json()
     assert again["choices"] == body["choices"]
     assert body["usage"] == {"prompt_tokens": 1, "completion_tokens": 4, "total_tokens": 5}
     answer = served.http.post("/v1/completions", json={**asked, "stream": True})
