@@ -179,8 +179,9 @@ class Text(FileKind):
                 f"byte {error.start} is not UTF-8 (0x{data[error.start]:02x}); send UTF-8"
             ) from error
         first, second = self.parts(text)
-        if not first.strip() or (second is not None and not second.strip()):
-            raise Unreadable("it is empty; send at least one character that is no space")
+        for part, name in ((first, "it"), (second, "text_pair")):
+            if part is not None and not part.strip():
+                raise Unreadable(f"{name} is empty; send at least one character that is no space")
         return self.media_types[0]
 
     @property

@@ -84,6 +84,8 @@ def test_pairs_are_two_texts_in_json_lines_and_columns(served: Served, pairs: st
     assert alone["errors"] == [
         {"pointer": "/text_pair", "detail": "text_pair is missing, or no text"}
     ]
+    half = served.http.post(pairs, json={"text": "first", "text_pair": " "}).json()
+    assert half["errors"][0]["detail"].startswith("text_pair is empty")
 
 
 @pytest.mark.parametrize(
