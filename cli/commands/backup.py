@@ -16,6 +16,7 @@ from cli.errors import Failure
 from cli.options import output_file, with_client
 from cli.output import echo_json, echo_text, file_size, wants_json
 from cli.progress import bar
+from cli.signals import termination_as_interrupt
 from service.backup.contents import Contents, open_backup, read_contents
 from storage.disk.durable import create_private
 from storage.errors import counted
@@ -35,7 +36,8 @@ def backup(client: Client, *, output: Path | None) -> None:
     The file is written completely or not at all. Only its owner can read it: it holds samples.
     """
     output = output or Path(f"honed-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}.zip")
-    contents = download(client, output)
+    with termination_as_interrupt():
+        contents = download(client, output)
     size_bytes = output.stat().st_size
     if wants_json():
         told = {"output": str(output), "size_bytes": size_bytes, **_told(contents)}

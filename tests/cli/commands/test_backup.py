@@ -2,13 +2,17 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import stat
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import DEADLINE_S, wait_until
 
 from cli.client import Client
 from cli.demo.daemon import DaemonProcess, running
@@ -49,6 +53,19 @@ def test_a_backup_that_cannot_be_written_leaves_nothing(
     assert done.returncode == 1
     assert "cannot write" in done.stderr
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_a_backup_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        command = [sys.executable, "-m", "honed", "backup", "-o", str(tmp_path / "backup.zip")]
+        variables = {**os.environ, "HONED_URL": url, "HONED_TOKEN": "none"}
+        process = subprocess.Popen(command, env=variables, stderr=subprocess.PIPE)
+        wait_until(lambda: any(tmp_path.glob("*.partial")), "a part")
+        process.terminate()
+        process.communicate(timeout=DEADLINE_S)
+    assert not any(tmp_path.glob("*backup*"))
 
 
 def test_a_restored_folder_serves_what_was_backed_up(
