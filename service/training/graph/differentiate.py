@@ -11,7 +11,8 @@ from service.training.errors import refusal
 from service.training.graph.blocks import pool_rules, rules
 from service.training.graph.builder import Builder
 from service.training.graph.flow import flow_from, name_of
-from service.training.graph.node import Gradients, Node
+from service.training.graph.gates import gate_of
+from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import total
 from service.training.graph.rules import RULES
 from service.training.graph.tensor import NotDifferentiable, Tensor
@@ -38,15 +39,23 @@ def backward(
     gradients: dict[str, list[Tensor]] = defaultdict(list)
     for name, seed in seeds.items():
         gradients[name].append(seed)
+    makers = {name: node for node in nodes for name in node.output}
+
+    def fixed(name: str) -> Tensor | None:
+        return None if name in active else graph.tensor(name)
+
     problems: list[Problem] = []
     for proto in reversed(nodes):
         outputs = [_total(gradients, graph, name) for name in proto.output]
         if not any(outputs) or not active.intersection(proto.output):
             continue
-        wanted = tuple(name in active for name in proto.input)
+        gate = gate_of(proto, makers, fixed)
+        wanted = tuple(
+            name in active and (gate is None or gate.at == i) for i, name in enumerate(proto.input)
+        )
         node = _node(graph, proto, wanted)
         try:
-            found = _apply(node, outputs)
+            found = _apply(node, outputs, None if gate is None else gate.rule)
         except NotDifferentiable as error:
             problems.append(_problem(proto, str(error)))
             found = node.inputs  # A placeholder, so that earlier nodes' causes are found too.
@@ -58,9 +67,9 @@ def backward(
     return {name: _total(gradients, graph, name) or graph.tensor(name).zeros() for name in sources}
 
 
-def _apply(node: Node, outputs: list[Tensor | None]) -> Gradients:
-    """Runs the rule, and checks that it returned the wanted gradients."""
-    own = node.graph.rules.get(node.proto.output[0])
+def _apply(node: Node, outputs: list[Tensor | None], own: GradientRule | None = None) -> Gradients:
+    """Runs the rule, and checks that it returned the wanted gradients. own: the node's own."""
+    own = own or node.graph.rules.get(node.proto.output[0])
     name = name_of(node.proto)
     rule = own or RULES.get(name) or BLOCK_RULES.get(name)
     if rule is None:

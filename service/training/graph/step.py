@@ -13,6 +13,7 @@ from service.training.graph.blocks.rewriting import rewritten
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.flow import subgraphs
+from service.training.graph.gates import write_gelu
 from service.training.graph.passes.modes import RandomDraw, draw_dropout, use_batch_statistics
 from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.spatial_first import read_model
@@ -226,6 +227,7 @@ def _in_training(
     """With Dropout masks from inputs, and optionally BatchNormalization by batch statistics."""
     moved = (*parameters, *loss.label_tensors)
     model = prepare(model, None if loss.tensor else output, training=True, parameters=moved)
+    write_gelu(model, moved)
     users = tuple(v.name for v in model.graph.input if v.name != loss.target)
     model, draws = draw_dropout(model)
     updated: dict[str, str] = {}
@@ -233,8 +235,7 @@ def _in_training(
         model, updated = use_batch_statistics(model)
     if draws or updated:
         model = prepare(model, parameters=moved)
-    rest = (*(draw.name for draw in draws), *loss.label_tensors)
-    return _Form(model, users, draws, updated, rest)
+    return _Form(model, users, draws, updated, (*(d.name for d in draws), *loss.label_tensors))
 
 
 def build_evaluation(

@@ -94,9 +94,14 @@ def gelu(node: Node, g: Tensor) -> Gradients:
         t = ((x + x * x * x * 0.044715) * scale).op("Tanh")
         inner = (x * x * (3 * 0.044715) + 1) * scale
         return [g * ((t + 1) * 0.5 + x * (1 - t * t) * inner * 0.5)]
-    phi = ((x * math.sqrt(0.5)).op("Erf") + 1) * 0.5
-    density = (x * x * -0.5).exp() / math.sqrt(2 * math.pi)
-    return [g * (phi + x * density)]
+    u = x * math.sqrt(0.5)
+    phi = u.op("Erf").op("HardSigmoid", alpha=0.5, beta=0.5)
+    return [g * (phi + u * density(u))]
+
+
+def density(u: Tensor) -> Tensor:
+    """Half of the derivative of erf."""
+    return (-0.5 * math.log(math.pi) - u * u).exp()
 
 
 def clip(node: Node, g: Tensor) -> Gradients:
