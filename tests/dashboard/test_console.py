@@ -34,6 +34,8 @@ it => {
 """
 """Where, in the chart's own pixels."""
 AS_DRAWN = "it => Math.abs(it.getBoundingClientRect().width - it.getAttribute('width')) < 1"
+SAID_BY_COLOR = (".sign.holds", ".hour.on")
+BACKGROUND = "it => getComputedStyle(it).backgroundColor"
 WIDEST = "() => document.documentElement.scrollWidth"
 
 
@@ -64,6 +66,20 @@ def test_every_page_is_readable_on_a_phone_and_a_desk_by_day_and_by_night(
         for scheme, options in (("light", {}), ("dark", COLORS_OF_LINKS)):
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             assert page.evaluate(SERIOUS, options) == [], (width, scheme)
+
+
+def test_high_contrast_keeps_what_backgrounds_say(tab: Callable[..., Tab], filled: Served) -> None:
+    page = tab(filled).open("/device")
+    page.emulate_media(forced_colors="active")
+    page.get_by_role("button", name="Only at night").click()
+    page.locator(".hour.on").first.wait_for()
+
+    shown = [page.locator(each).first.evaluate(BACKGROUND) for each in (".card", *SAID_BY_COLOR)]
+    current = page.locator("nav [aria-current]").evaluate("it => getComputedStyle(it).outlineStyle")
+    page.emulate_media(forced_colors="null")
+
+    assert shown.count(shown[0]) == 1
+    assert current == "solid"
 
 
 def test_a_short_page_keeps_its_head_small_on_a_phone(
