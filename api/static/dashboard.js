@@ -3296,7 +3296,7 @@ function modelsPage(app) {
   const empty = found2.filter(isEmpty);
   return [
     heading("Models", searchField(app, search2), addLink()),
-    h("p", { class: "visually-hidden", role: "status" }, `${found2.length} models`),
+    h("p", { class: "visually-hidden", role: "status" }, plural(found2.length, "model")),
     rows.length > 0 ? table(app, rows, order, isDown) : null,
     found2.length === 0 ? h("p", { class: "quiet" }, `No model has a name with “${search2}” in it.`) : null,
     empty.length > 0 ? emptyView(empty, rows.length === 0) : null
@@ -4200,15 +4200,15 @@ function found(app, model2, before, after) {
   ];
 }
 function summary3({ samples, left_out: left, better, worse, by }) {
-  const [up, down] = by === "class" ? ["are now right", "are now wrong"] : ["improved", "got worse"];
-  const rest = left > 0 ? ` ${plural(left, "sample")} of classes that only one version knows are left out.` : "";
+  const said2 = (total2, side, change3) => by === "class" ? plural(total2, `is now ${side}`, `are now ${side}`) : `${count(total2)} ${change3}`;
+  const rest = left > 0 ? ` Left out: ${plural(left, "sample")} of classes that only one version knows.` : "";
   return h(
     "p",
     { class: "sides", "data-key": "summary", role: "status" },
     `Of the current ${plural(samples, "validation sample")}, `,
-    h("strong", { class: "good" }, `${count(better.total)} ${up}`),
+    h("strong", { class: "good" }, said2(better.total, "right", "improved")),
     ", ",
-    h("strong", { class: "bad" }, `${count(worse.total)} ${down}`),
+    h("strong", { class: "bad" }, said2(worse.total, "wrong", "got worse")),
     `.${rest}`
   );
 }
@@ -4989,7 +4989,7 @@ function progress(app, model2) {
     "div",
     { class: "sending", role: "status", "data-key": "sending" },
     h("progress", { max: total2, value: sent, "aria-label": "Files sent" }),
-    h("span", { class: "quiet number" }, `${count(sent)} of ${count(total2)} files sent`),
+    h("span", { class: "quiet number" }, `${count(sent)} of ${plural(total2, "file")} sent`),
     h("button", { type: "button", onclick: () => stop?.abort() }, "Stop")
   );
 }
@@ -5618,7 +5618,7 @@ function referenceView(app, model2) {
   );
 }
 function referenceFacts(set) {
-  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. While it learns from this device, the model forgets part of what it could do before, unless it has samples of its original task.");
+  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. The gate uses only the validation samples, which change as samples arrive.");
   return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
 }
 function askRemoveReference(app, model2) {
@@ -6719,7 +6719,7 @@ function modelPage(app, parts) {
 function head2(app, known) {
   const { name, parameters, target, latest_version: latest2 } = known;
   const [inputs] = [known.inputs.map(({ name: input, shape }) => `${input} ${shape.join("×") || "1"}`).join(", ")];
-  const classes = target.num_classes === null ? "" : `, ${count(target.num_classes)} classes`;
+  const classes = target.num_classes === null ? "" : `, ${plural(target.num_classes, "class", "classes")}`;
   return h(
     "div",
     { class: "heading", "data-key": "heading" },
@@ -7190,7 +7190,7 @@ function verified({ running, read_bytes: read2, total_bytes: total2, error, veri
   if (error !== null) return `The last verification failed: ${error}.`;
   if (damaged) {
     const samples = Object.values(damaged.samples).reduce((sum, each2) => sum + each2, 0);
-    return `Damaged and quarantined: ${samples} samples, ${Object.keys(damaged.files).length} files.`;
+    return `Damaged and quarantined: ${plural(samples, "sample")}, ${plural(Object.keys(damaged.files).length, "file")}.`;
   }
   return at === null ? "Not verified yet." : `No damage found, ${clock(at)}.`;
 }

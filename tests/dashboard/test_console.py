@@ -131,6 +131,7 @@ def test_models_are_sorted_searched_and_the_empty_ones_folded(
     page.get_by_label("Search models").fill("empty-03")
     page.get_by_role("link", name="empty-15").wait_for(state="hidden")
     assert page.url.endswith("/models?q=empty-03&sort=samples")
+    page.get_by_role("status").get_by_text("1 model", exact=True).wait_for()
     page.get_by_role("link", name="empty-03").click()
     page.get_by_role("heading", name="empty-03").wait_for()
 

@@ -51,7 +51,7 @@ def test_a_base_set_and_a_reference_set_are_made_and_removed(
     page.get_by_text(f"The reference set has {frozen} sample").wait_for()
     reference.get_by_role("button", name="Remove … the reference set").click()
     page.get_by_role("button", name="Remove the reference set").click()
-    reference.get_by_text("None.").wait_for()
+    reference.get_by_text("None. The gate uses only the validation samples").wait_for()
     assert shown(served, "reference")["frozen_at"] is None
     one.forgive("415")
 

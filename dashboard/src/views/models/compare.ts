@@ -83,15 +83,15 @@ function found(app: App, model: Model, before: number, after: number): Child {
 }
 
 function summary({ samples, left_out: left, better, worse, by }: Comparison): HTMLElement {
-  const [up, down] = by === "class" ? ["are now right", "are now wrong"] : ["improved", "got worse"];
-  const rest = left > 0 ? ` ${plural(left, "sample")} of classes that only one version knows are left out.` : "";
+  const said = (total: number, side: string, change: string): string => (by === "class" ? plural(total, `is now ${side}`, `are now ${side}`) : `${count(total)} ${change}`);
+  const rest = left > 0 ? ` Left out: ${plural(left, "sample")} of classes that only one version knows.` : "";
   return h(
     "p",
     { class: "sides", "data-key": "summary", role: "status" },
     `Of the current ${plural(samples, "validation sample")}, `,
-    h("strong", { class: "good" }, `${count(better.total)} ${up}`),
+    h("strong", { class: "good" }, said(better.total, "right", "improved")),
     ", ",
-    h("strong", { class: "bad" }, `${count(worse.total)} ${down}`),
+    h("strong", { class: "bad" }, said(worse.total, "wrong", "got worse")),
     `.${rest}`,
   );
 }

@@ -3,7 +3,7 @@
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
-import { bytes, count, decimal } from "../../page/format";
+import { bytes, count, decimal, plural } from "../../page/format";
 import { jobs, model, stats, versions } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Job, Model, SampleStats } from "../../daemon/types";
@@ -54,7 +54,7 @@ export function modelPage(app: App, parts: string[]): Child {
 function head(app: App, known: Model): HTMLElement {
   const { name, parameters, target, latest_version: latest } = known;
   const [inputs] = [known.inputs.map(({ name: input, shape }) => `${input} ${shape.join("×") || "1"}`).join(", ")];
-  const classes = target.num_classes === null ? "" : `, ${count(target.num_classes)} classes`;
+  const classes = target.num_classes === null ? "" : `, ${plural(target.num_classes, "class", "classes")}`;
   return h(
     "div",
     { class: "heading", "data-key": "heading" },

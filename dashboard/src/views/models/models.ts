@@ -3,7 +3,7 @@
 import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
-import { count, decimal, percent } from "../../page/format";
+import { count, decimal, percent, plural } from "../../page/format";
 import { latest, models, versions } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Model, Version } from "../../daemon/types";
@@ -50,7 +50,7 @@ export function modelsPage(app: App): Child[] {
   const empty = found.filter(isEmpty);
   return [
     heading("Models", searchField(app, search), addLink()),
-    h("p", { class: "visually-hidden", role: "status" }, `${found.length} models`),
+    h("p", { class: "visually-hidden", role: "status" }, plural(found.length, "model")),
     rows.length > 0 ? table(app, rows, order, isDown) : null,
     found.length === 0 ? h("p", { class: "quiet" }, `No model has a name with “${search}” in it.`) : null,
     empty.length > 0 ? emptyView(empty, rows.length === 0) : null,

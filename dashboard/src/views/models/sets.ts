@@ -100,7 +100,7 @@ export function referenceView(app: App, model: Model): HTMLElement {
 }
 
 function referenceFacts(set: ReferenceSet | null): Child {
-  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. While it learns from this device, the model forgets part of what it could do before, unless it has samples of its original task.");
+  if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. The gate uses only the validation samples, which change as samples arrive.");
   return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
 }
 

@@ -2,7 +2,7 @@
 
 import type { App } from "../../app/app";
 import { h } from "../../page/dom";
-import { count } from "../../page/format";
+import { count, plural } from "../../page/format";
 import { namesOf } from "../../app/labels";
 import { fileKind } from "../../app/pictures";
 import type { Model } from "../../daemon/types";
@@ -48,7 +48,7 @@ function progress(app: App, model: Model): HTMLElement {
     "div",
     { class: "sending", role: "status", "data-key": "sending" },
     h("progress", { max: total, value: sent, "aria-label": "Files sent" }),
-    h("span", { class: "quiet number" }, `${count(sent)} of ${count(total)} files sent`),
+    h("span", { class: "quiet number" }, `${count(sent)} of ${plural(total, "file")} sent`),
     h("button", { type: "button", onclick: () => stop?.abort() }, "Stop"),
   );
 }

@@ -4,7 +4,7 @@ import type { App } from "../../app/app";
 import { to } from "../../app/route";
 import type { Verification } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
-import { bytes, clock } from "../../page/format";
+import { bytes, clock, plural } from "../../page/format";
 import { heading, loading, press, section } from "../parts/parts";
 import { save } from "../parts/save";
 import { aboutView, backupsView, findingsView } from "./about";
@@ -80,7 +80,7 @@ function verified({ running, read_bytes: read, total_bytes: total, error, verifi
   if (error !== null) return `The last verification failed: ${error}.`;
   if (damaged) {
     const samples = Object.values(damaged.samples).reduce((sum, each) => sum + each, 0);
-    return `Damaged and quarantined: ${samples} samples, ${Object.keys(damaged.files).length} files.`;
+    return `Damaged and quarantined: ${plural(samples, "sample")}, ${plural(Object.keys(damaged.files).length, "file")}.`;
   }
   return at === null ? "Not verified yet." : `No damage found, ${clock(at)}.`;
 }
