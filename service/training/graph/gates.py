@@ -8,7 +8,6 @@ of eight for SiLU.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 
@@ -116,10 +115,10 @@ class _Reading:
         for node in graph.node:
             for name in reads(node):
                 self._readers[name].append(node)
-        self._numbers = {
+        self._numbers = {  # of more axes they could widen what they are multiplied with
             each.name: float(numpy_helper.to_array(each).reshape(()))
             for each in graph.initializer
-            if math.prod(each.dims) == 1 and each.name not in parameters
+            if list(each.dims) in ([], [1]) and each.name not in parameters
         }
 
     def only_reader(self, name: str) -> onnx.NodeProto | None:
