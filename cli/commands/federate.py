@@ -201,7 +201,10 @@ def _stored_token(client: Client, file: Path) -> dict[str, Any] | None:
     if not file.exists():
         return None
     token: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    if any(all(each[key] == token[key] for key in BY) for each in client.items("/v1/tokens")):
+    if any(
+        all(each[key] == token.get(key, each[key]) for key in BY)
+        for each in client.items("/v1/tokens")
+    ):
         return token
     raise Failure(
         f"this daemon does not know the token in {file}. If another daemon's model of that name "
