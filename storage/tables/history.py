@@ -17,9 +17,8 @@ _OF_JOBS = tuple(
     for table in ("curves", "metrics", "job_logs")
 )
 # A model's newest job tells when it was last trained, and the last that made a version which number
-# comes next. A job's checkpoints would be deleted with it,
-# so they keep it, as do its versions, its files, and triggers, forgettings and records of samples
-# that refer to it.
+# comes next. A job's checkpoints would be deleted with it, so they keep it, as do its versions, its
+# files, and triggers, forgettings and records of samples that refer to it.
 _JOBS = """
 DELETE FROM jobs WHERE finished_at < ?
   AND id NOT IN (SELECT max(id) FROM jobs GROUP BY model_id)
