@@ -301,10 +301,12 @@ def ranks(scores: NDArray[Any], truth: NDArray[Any]) -> NDArray[np.int64]:
 
     scores: (n, classes). truth: (n,). A score that is no number comes last.
     """
-    own, places = np.take_along_axis(scores, truth[:, None], axis=1), np.arange(scores.shape[1])
-    before = ~(scores <= own) | ((scores == own) & (places < truth[:, None]))
-    found: NDArray[np.int64] = before.sum(axis=1)
-    return found
+    own = np.take_along_axis(scores, truth[:, None], axis=1)
+    before: NDArray[np.int64] = scores.shape[1] - np.count_nonzero(scores <= own, axis=1)
+    equal = scores == own
+    for row in np.flatnonzero(np.count_nonzero(equal, axis=1) > 1):
+        before[row] += np.count_nonzero(equal[row, : truth[row]])
+    return before
 
 
 def likeliest(probabilities: Array, top: int) -> dict[str, Array]:
