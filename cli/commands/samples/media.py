@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ OTHERS = (
 """Of images and recordings that are not read: named, since nobody would miss them."""
 MASKS = "masks"
 """The folder whose files are labels of the photos of the same names in the folder `images`."""
+NO_MASKS = {*ENDINGS, *OTHERS} - {".png", *TEXTS}
 BATCH_FILES = 200
 BATCH_BYTES = 256 * 2**20
 """The files of one request; each is open while it is sent."""
@@ -107,6 +108,8 @@ def _with_labels(source: Path, classes: Sequence[str] | None) -> list[Media] | N
     One without waits for its label. Raises Failure.
     """
     if (source / PHOTOS).is_dir() and (source / MASKS).is_dir():
+        if wrong := _below(source / MASKS, NO_MASKS):
+            raise Failure(f"{wrong[0]}: a mask is a PNG, whose values are classes. Convert it")
         pairs = _pairs(source, MASKS, ".png")
         return [Media(photo, _size_of(photo, mask), mask=mask) for photo, mask in pairs]
     if files := coco.files_of(source):
@@ -170,7 +173,7 @@ def send(
         try:
             yield _send_batch(client, path, batch, params=params, advance=advance)
         except Failure as failure:
-            if len(files) == 1:
+            if first == 0:
                 raise
             raise failure.within(
                 f"files {first + 1} to {first + len(batch)} were refused, what stands before "
@@ -206,7 +209,7 @@ def _send_batch(
     return answer
 
 
-def _below(folder: Path, endings: Sequence[str]) -> list[Path]:
+def _below(folder: Path, endings: Collection[str]) -> list[Path]:
     """Files with one of these endings below a folder, by path; none that is hidden or in a hidden
     folder, such as `.ipynb_checkpoints`.
     """

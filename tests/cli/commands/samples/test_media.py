@@ -312,3 +312,7 @@ def test_the_folders_images_and_masks_are_photos_with_their_labels(
     refused = honed("samples", "add", name, tmp_path / "scenes")
     assert refused.returncode == 1
     assert "strange.png: no photo in" in refused.stderr
+
+    (tmp_path / "scenes/masks/day/2.bmp").write_bytes(b"BM")
+    refused = honed("samples", "add", name, tmp_path / "scenes")
+    assert "2.bmp: a mask is a PNG" in refused.stderr
