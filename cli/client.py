@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from cli.errors import Failure, Unreachable, from_response
 from cli.output import address
+from storage.database.codec import dump
 
 if TYPE_CHECKING:
     import ssl
@@ -36,6 +37,18 @@ def model_path(name: str, *parts: object) -> str:
         if part in ("", ".", ".."):
             raise Failure(f"{part!r} names nothing; give the name of what is meant")
     return "/".join(["/v1/models", *(quote(str(part), safe="") for part in (name, *parts))])
+
+
+def _written(options: dict[str, Any]) -> dict[str, Any]:
+    """A request's options with its JSON as text. Raises Failure for NaN and infinities."""
+    if (body := options.pop("json", None)) is None:
+        return options
+    try:
+        text = dump(body)
+    except ValueError as error:
+        raise Failure("a number is NaN or infinite; give a finite one") from error
+    headers = {"Content-Type": "application/json"}
+    return {**options, "content": text.encode(), "headers": headers}
 
 
 class Client:
@@ -115,13 +128,14 @@ class Client:
     def request(self, method: str, path: str, **options: Any) -> httpx.Response:
         """The answer with its body. Raises Failure for status 400 and above."""
         with self._reaching():
-            response = self._http.request(method, path, **options)
+            response = self._http.request(method, path, **_written(options))
         return self._checked(response)
 
     @contextmanager
     def stream(self, method: str, path: str, **options: Any) -> Iterator[httpx.Response]:
         """An answer whose body is read in pieces."""
-        with self._reaching(), self._http.stream(method, path, **options) as response:
+        asked = _written(options)
+        with self._reaching(), self._http.stream(method, path, **asked) as response:
             if response.is_error:
                 response.read()
             yield self._checked(response)

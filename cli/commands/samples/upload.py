@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import json
+import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
@@ -15,11 +16,12 @@ from cli.errors import Failure
 from cli.options import columns, given, model_argument, with_client
 from cli.output import echo_json, echo_text, wants_json
 from cli.progress import Advance, bar
-from service.samples.columns import ASKED
 
 CHUNK_BYTES = 256 * 1024
 BATCH_BYTES = 4 * 2**20
 """The lines of a .jsonl file that are sent in one request."""
+LINE = re.compile(r"(?<=^/)\d+|(?<=^line )\d+")
+"""Its number in a pointer, or in what is wrong with it."""
 
 
 allow_duplicates_option = click.option(
@@ -35,7 +37,7 @@ allow_duplicates_option = click.option(
 @click.option(
     "--split",
     type=click.Choice(["train", "validation"]),
-    help="Split of every sample. Default: derived from each sample's inputs.",
+    help="Split of samples that name none. Default: derived from each sample's inputs.",
 )
 @click.option(
     "--on-error",
@@ -196,11 +198,10 @@ def _send_whole(
 def _send_json(
     client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
 ) -> Iterator[dict[str, Any]]:
-    document = _parse(file.read(), "")
-    if isinstance(document, dict) and "samples" in document:
-        document = document["samples"]
-    batch = document if isinstance(document, list) else [document]
-    yield _send_batch(client, path, batch, params=params)
+    content = file.read().removeprefix(BOM_UTF8).lstrip()
+    if content.startswith(b"["):
+        content = b'{"samples": %b}' % content
+    yield _send(client, path, content, "application/json", params)
     advance(file.tell())
 
 
@@ -208,29 +209,32 @@ def _send_lines(
     client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
 ) -> Iterator[dict[str, Any]]:
     for first, lines in _batches(file):
-        batch = [_parse(line, f"line {first + row}: ") for row, line in enumerate(lines)]
         try:
-            yield _send_batch(client, path, batch, params=params)
+            answer = _send(client, path, b"".join(lines), "application/jsonl", params)
         except Failure as failure:
-            last = first + len(lines) - 1
+            if first == 1:
+                raise
             raise failure.within(
-                f"lines {first} to {last} were refused, what stands before them is stored: ",
-                f"\n  (/samples/0 is line {first})",
+                f"lines {first} to {first + len(lines) - 1} were refused, what stands before them "
+                "is stored: ",
+                f"\n  (line 1 of these is line {first})",
             ) from failure
+        answer["errors"] = [_renumbered(fault, by=first - 1) for fault in answer["errors"]]
+        yield answer
         advance(sum(map(len, lines)))
 
 
-def _send_batch(
-    client: Client, path: str, batch: list[Any], *, params: dict[str, str]
+def _send(
+    client: Client, path: str, content: bytes, kind: str, params: dict[str, str]
 ) -> dict[str, Any]:
-    if split := params.get("split"):
-        batch = [{**each, "split": split} if isinstance(each, dict) else each for each in batch]
-    names = ("on_error", "allow_duplicates", *ASKED)
-    query = given({name: params.get(name) for name in names})
-    answer: dict[str, Any] = client.request(
-        "POST", path, params=query, json={"samples": batch}
-    ).json()
-    return answer
+    headers = {"Content-Type": kind}
+    answer = client.request("POST", path, params=params, content=content, headers=headers)
+    return dict(answer.json())
+
+
+def _renumbered(fault: dict[str, str], *, by: int) -> dict[str, str]:
+    """A fault of a line, whose number is that in the whole file."""
+    return {name: LINE.sub(lambda n: str(int(n[0]) + by), fault[name]) for name in fault}
 
 
 COUNTS = ("accepted", "duplicates", "conflicts", "rejected", "evicted")
@@ -258,13 +262,6 @@ def _batches(file: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
     while lines := file.readlines(BATCH_BYTES):
         yield first, lines
         first += len(lines)
-
-
-def _parse(text: bytes, where: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError as error:
-        raise Failure(f"{where}not JSON: {error}") from error
 
 
 def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def test_bad_lines_are_skipped_and_named(
     done = honed("samples", "add", add_model(), lines([1, 12, 3]), "--on-error", "skip")
     assert done.returncode == 0, done.stderr
     assert done.stdout.endswith("2 accepted, 0 duplicates, 1 rejected\n")
-    assert "skipped /samples/1/label" in done.stderr
+    assert "skipped /2/label: line 2: label 12" in done.stderr
 
 
 @pytest.mark.parametrize("word", ["refuse", "fail"])
@@ -145,15 +145,33 @@ def test_a_refused_batch_of_lines_says_which_lines_it_held(
         samples.add_file(client, model_path(name, "samples"), path, params={})
     assert "lines 3 to 3 were refused, what stands before them is stored" in caught.value.message
     assert client.get(model_path(name))["samples"]["train"] >= 1
+    skipping = {"on_error": "skip"}
+    skipped = samples.add_file(client, model_path(name, "samples"), path, params=skipping)
+    (fault,) = skipped["errors"]
+    assert (fault["pointer"], fault["detail"][:8]) == ("/3/label", "line 3: ")
 
 
 def test_a_line_that_is_not_json_is_named(
     honed: Callable[..., Any], add_model: Callable[..., str], tmp_path: Path
 ) -> None:
-    (tmp_path / "broken.jsonl").write_text('{"inputs"\n')
+    (tmp_path / "broken.jsonl").write_text('\n{"inputs"\n')
     refused = honed("samples", "add", add_model(), tmp_path / "broken.jsonl")
     assert refused.returncode == 1
-    assert "line 1: not JSON" in refused.stderr
+    assert "/2: line 2 is not JSON" in refused.stderr
+
+
+@pytest.mark.parametrize("ending", [".json", ".jsonl"])
+def test_the_daemon_says_what_is_wrong_with_json(
+    ending: str, honed: Callable[..., Any], add_model: Callable[..., str], tmp_path: Path
+) -> None:
+    name, file = add_model(), tmp_path / f"one{ending}"
+    for text, told in (
+        (json.dumps({"inputs": {"image": [[[float("nan")] * 8] * 8]}}), "holds nan at [0, 0, 0]"),
+        ('{"inputs": 1, "inputs": 2}', 'the name "inputs" twice'),
+    ):
+        file.write_text(text + "\n\n")
+        assert told in honed("samples", "add", name, file).stderr
+    assert "give a finite one" in honed("train", name, "--learning-rate", "nan").stderr
 
 
 def test_another_kind_of_file_is_wrong_usage(honed: Callable[..., Any], tmp_path: Path) -> None:
