@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import os
-from collections.abc import Mapping
+import re
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -14,6 +18,9 @@ from cli.progress import Advance, bar
 
 if TYPE_CHECKING:
     import httpx
+
+LEFT_AFTER_S = 3600
+"""Without a write for this long nobody writes a file: the daemon and clients wait a minute."""
 
 
 def save(
@@ -30,8 +37,7 @@ def save(
     sha256: of the body; None to use its ETag, if there is one. show: whether to show a progress
     bar. Returns the number of bytes.
     """
-    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
-    try:
+    with unfinished(output) as partial:
         with partial.open("wb") as file, client.stream("GET", path, params=params) as response:
             total = int(response.headers.get("Content-Length", 0))
             with bar(total, output.name, show=show) as advance:
@@ -43,12 +49,27 @@ def save(
                 f"{path}: the body's SHA-256 is {digest}, it should be {wanted}; "
                 "nothing was written, fetch again"
             )
+    return size_bytes
+
+
+@contextmanager
+def unfinished(output: Path) -> Iterator[Path]:
+    """The path of a hidden file that becomes `output` when the block ends, and is removed if it
+    fails. Removes those of killed commands, an hour old, whose names differ in digits alone.
+    """
+    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
+    alike = re.sub(r"\d+", "*", glob.escape(output.name))
+    try:
+        for left in output.parent.glob(f".{alike}.*.partial"):
+            with suppress(OSError):
+                if left.stat().st_mtime < time.time() - LEFT_AFTER_S:
+                    left.unlink()
+        yield partial
         partial.replace(output)
     except OSError as error:
         raise Failure(f"cannot write {output}: {error.strerror}") from error
     finally:
         partial.unlink(missing_ok=True)
-    return size_bytes
 
 
 def _copy(response: httpx.Response, file: IO[bytes], advance: Advance) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import signal
 import sys
 from importlib import import_module
 from typing import Any
@@ -133,6 +134,7 @@ def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
 def main() -> None:
     """Entry point of the program."""
     _write_every_character()
+    _end_in_order()
     try:
         honed(prog_name="honed")
     except OSError as error:
@@ -140,6 +142,15 @@ def main() -> None:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what waits there is lost
         sys.exit(f"error: cannot write the output: {error.strerror}")
+
+
+def _end_in_order() -> None:
+    """SIGTERM, and SIGHUP unless `nohup` ignores it, end a command as Ctrl-C does: files that it
+    has begun are removed, and the daemon saves its job.
+    """
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
+        signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
 
 
 def _write_every_character() -> None:

@@ -10,7 +10,6 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from types import FrameType
 
 from service.processes.interpreter import own_interpreter
 
@@ -25,16 +24,6 @@ is_sent = (
 )
 sys.exit(not is_sent)
 """
-
-
-@contextmanager
-def termination_as_interrupt() -> Iterator[None]:
-    """SIGTERM ends the block as Ctrl-C does, so that cleanup runs."""
-    before = signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
@@ -91,7 +80,3 @@ def interrupts_deferred() -> Iterator[None]:
             signal.signal(number, handler)
         for arrived in waiting:
             signal.raise_signal(arrived)
-
-
-def _interrupt(_signal: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

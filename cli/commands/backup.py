@@ -12,11 +12,10 @@ import click
 from msgspec.structs import asdict
 
 from cli.client import Client
-from cli.errors import Failure
+from cli.download import unfinished
 from cli.options import output_file, with_client
 from cli.output import echo_json, echo_text, file_size, wants_json
 from cli.progress import bar
-from cli.signals import termination_as_interrupt
 from service.backup.contents import Contents, open_backup, read_contents
 from storage.disk.durable import create_private
 from storage.errors import counted
@@ -36,8 +35,7 @@ def backup(client: Client, *, output: Path | None) -> None:
     The file is written completely or not at all. Only its owner can read it: it holds samples.
     """
     output = output or Path(f"honed-{datetime.now(timezone.utc):%Y%m%dT%H%M%SZ}.zip")
-    with termination_as_interrupt():
-        contents = download(client, output)
+    contents = download(client, output)
     size_bytes = output.stat().st_size
     if wants_json():
         told = {"output": str(output), "size_bytes": size_bytes, **_told(contents)}
@@ -116,20 +114,13 @@ def _show(done: Restored, data_dir: Path) -> None:
 
 def download(client: Client, output: Path) -> Contents:
     """Write a backup to `output` atomically; returns its contents."""
-    partial = output.with_name(f".{output.name}.{os.getpid()}.partial")
-    try:
+    with unfinished(output) as partial:
         with create_private(partial) as file:
             _copy(client, file, output.name)
             file.flush()
             os.fsync(file.fileno())
         with closing(open_backup(partial)) as archive:
-            contents = read_contents(archive, archive_bytes=partial.stat().st_size)
-        partial.replace(output)
-    except OSError as error:
-        raise Failure(f"cannot write {output}: {error.strerror}") from error
-    finally:
-        partial.unlink(missing_ok=True)
-    return contents
+            return read_contents(archive, archive_bytes=partial.stat().st_size)
 
 
 def _copy(client: Client, file: IO[bytes], name: str) -> None:

@@ -6,13 +6,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from cli.output import echo_text
-from cli.signals import console_ends, termination_as_interrupt
+from cli.signals import console_ends
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -27,10 +28,7 @@ if TYPE_CHECKING:
     help="Folder of the daemon's data. Default: the setting data_dir.",
 )
 def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
-    """Run the daemon until it is stopped (Ctrl-C, SIGTERM)."""
-    from service.settings import load_settings
-
-    settings = load_settings(host=host, port=port, data_dir=data_dir)
+    """Run the daemon until it is stopped (Ctrl-C, SIGTERM, SIGHUP)."""
 
     def announce(addresses: list[str]) -> None:
         for each in addresses:
@@ -41,11 +39,13 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
         echo_text(f"the admin token is in {settings.data_dir / 'admin.token'}")
 
     asked_to_stop = threading.Event()
-    with termination_as_interrupt(), console_ends(asked_to_stop):
-        try:
-            exit_code = run_daemon(settings, on_listening=announce, asked_to_stop=asked_to_stop)
-        except KeyboardInterrupt:  # before there was anything to shut down
-            exit_code = 0
+    exit_code = 0
+    # Without an exit code of its own a signal came before there was anything to shut down.
+    with console_ends(asked_to_stop), suppress(KeyboardInterrupt):
+        from service.settings import load_settings
+
+        settings = load_settings(host=host, port=port, data_dir=data_dir)
+        exit_code = run_daemon(settings, on_listening=announce, asked_to_stop=asked_to_stop)
     sys.exit(exit_code)
 
 

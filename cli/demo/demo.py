@@ -18,7 +18,7 @@ from cli.demo import digits, story
 from cli.demo.daemon import DaemonProcess, start
 from cli.errors import Failure
 from cli.output import file_size
-from cli.signals import interrupts_deferred, termination_as_interrupt
+from cli.signals import interrupts_deferred
 from storage.database.codec import dump
 
 MODEL = "digits"
@@ -46,7 +46,7 @@ def demo(keep: bool) -> None:
     new version, and reads 397 held-out digits with plain ONNX Runtime.
     """
     story.title("A digit classifier adapts to the pictures of its own camera")
-    with termination_as_interrupt(), ExitStack() as cleanup:
+    with ExitStack() as cleanup:
         with interrupts_deferred():
             folder = Path(tempfile.mkdtemp(prefix="honed-demo-"))
             cleanup.callback(shutil.rmtree, folder)

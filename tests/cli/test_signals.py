@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from cli.signals import interrupts_deferred, termination_as_interrupt
+from cli.signals import interrupts_deferred
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -16,13 +16,15 @@ def test_a_signal_waits_for_the_end_of_the_block(number: signal.Signals) -> None
             signal.raise_signal(number)
             noted.append("made and noted")
 
-    with termination_as_interrupt(), pytest.raises(KeyboardInterrupt):
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with pytest.raises(KeyboardInterrupt):
         make_and_note()
+    signal.signal(signal.SIGTERM, before)
     assert noted == ["made and noted"]
 
 
 def test_the_handlers_from_before_are_back_afterwards() -> None:
     before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
-    with termination_as_interrupt(), interrupts_deferred():
+    with interrupts_deferred():
         pass
     assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before

@@ -170,7 +170,7 @@ def _run(
 ) -> None:
     from child_forks import fork_children
 
-    from cli.main import honed
+    from cli.main import main
 
     gc.freeze()
     os.environ.clear()
@@ -181,4 +181,5 @@ def _run(
         os.dup2(descriptor, standard.fileno())
     os.close(descriptor)
     fork_children(path_of_children, name=FORKS_CHILDREN)
-    honed(arguments, prog_name="honed")
+    sys.argv = ["honed", *arguments]
+    main()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import click
@@ -14,7 +14,6 @@ from cli.client import Client
 from cli.errors import Failure
 from cli.options import with_client
 from cli.output import echo_json, wants_json
-from cli.signals import termination_as_interrupt
 
 EVERY_S = 1.0
 LISTENING_S = 0.1
@@ -44,11 +43,8 @@ def top(client: Client) -> None:
     if not console.is_terminal:
         console.print(frame(watched.facts, console.size))
         return
-    with termination_as_interrupt():
-        try:
-            _show(watched, console)
-        except KeyboardInterrupt:
-            return
+    with suppress(KeyboardInterrupt):
+        _show(watched, console)
 
 
 class Watched:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import urlsplit
@@ -15,7 +16,6 @@ from msgspec import Struct
 from cli.client import Client
 from cli.errors import Failure
 from cli.output import echo_text
-from cli.signals import termination_as_interrupt
 
 POLL_S = 1.0
 MOVED_S = 5.0
@@ -38,15 +38,12 @@ def watch_input(client: Client) -> None:
 
     watch = Watch()
     told = Told()
-    with termination_as_interrupt():
-        try:
-            while True:
-                idle_s = _idle_s(last_input.seconds_since_input)
-                if watch.is_due(idle_s, time.monotonic()):
-                    told.note(_tell(client.url, idle_s))
-                time.sleep(POLL_S)
-        except KeyboardInterrupt:
-            return
+    with suppress(KeyboardInterrupt):
+        while True:
+            idle_s = _idle_s(last_input.seconds_since_input)
+            if watch.is_due(idle_s, time.monotonic()):
+                told.note(_tell(client.url, idle_s))
+            time.sleep(POLL_S)
 
 
 class Watch(Struct):

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import stat
 import subprocess
@@ -56,16 +57,33 @@ def test_a_backup_that_cannot_be_written_leaves_nothing(
 
 
 @pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
-def test_a_backup_that_is_terminated_leaves_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize("command", ["backup", "archive export m"])
+@pytest.mark.parametrize("how", ["SIGTERM", "SIGHUP"])
+def test_a_backup_or_export_that_is_ended_leaves_nothing(
+    tmp_path: Path, command: str, how: str
+) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         url = f"http://127.0.0.1:{silent.getsockname()[1]}"
-        command = [sys.executable, "-m", "honed", "backup", "-o", str(tmp_path / "backup.zip")]
+        output = str(tmp_path / "backup.zip")
+        words = [sys.executable, "-m", "honed", *command.split(), "-o", output]
         variables = {**os.environ, "HONED_URL": url, "HONED_TOKEN": "none"}
-        process = subprocess.Popen(command, env=variables, stderr=subprocess.PIPE)
+        process = subprocess.Popen(words, env=variables, stderr=subprocess.PIPE)
         wait_until(lambda: any(tmp_path.glob("*.partial")), "a part")
-        process.terminate()
+        process.send_signal(getattr(signal, how))
         process.communicate(timeout=DEADLINE_S)
     assert not any(tmp_path.glob("*backup*"))
+
+
+def test_a_backup_removes_what_killed_ones_of_other_days_have_left(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    for name in ("device-1231", "device-0102", "other"):
+        (tmp_path / f".{name}.zip.17.partial").touch()
+    for name in ("device-1231", "other"):
+        os.utime(tmp_path / f".{name}.zip.17.partial", (1, 1))
+    assert honed("backup", "-o", tmp_path / "device-0103.zip").returncode == 0
+    left = sorted(path.name for path in tmp_path.glob("*.zip*"))
+    assert left == [".device-0102.zip.17.partial", ".other.zip.17.partial", "device-0103.zip"]
 
 
 def test_a_restored_folder_serves_what_was_backed_up(

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support import DEADLINE_S
 
 from cli.demo.daemon import DaemonProcess, running
 
@@ -20,6 +22,26 @@ def test_where_it_listens_and_where_the_token_is_are_said_but_never_the_token(
     assert f"the dashboard is at {daemon.client.url}/dashboard" in log
     assert f"the admin token is in {daemon.token_file}" in log
     assert token not in log
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_the_end_of_its_terminal_stops_the_daemon_in_order(tmp_path: Path) -> None:
+    with running(tmp_path) as daemon:
+        daemon.process.send_signal(signal.SIGHUP)
+        assert daemon.process.wait(DEADLINE_S) == 0
+    assert "daemon.stopped" in (tmp_path / "daemon.log").read_text(encoding="utf-8")
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="Linux shows what is ignored")
+def test_under_nohup_the_daemon_outlives_its_terminal(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with running(tmp_path) as daemon:
+            status = Path(f"/proc/{daemon.process.pid}/status").read_text("ascii")
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    ignored = int(status.partition("SigIgn:")[2].split()[0], 16)
+    assert ignored & 1 << signal.SIGHUP - 1
 
 
 def test_a_port_in_use_is_said(daemon: DaemonProcess, program: Callable[..., Any]) -> None:
