@@ -106,8 +106,10 @@ def deletion(done: Deletion) -> DeletionBody:
 
 
 def job(row: Job) -> JobBody:
-    """A job."""
-    return JobBody.of(row, hyperparameters={**row.hyperparameters, "from": row.start})
+    """A job. One that has ended, such as by early stopping, has no time left."""
+    progress = row.progress if row.finished_at is None else {**row.progress, "eta_seconds": None}
+    asked = {**row.hyperparameters, "from": row.start}
+    return JobBody.of(row, progress=progress, hyperparameters=asked)
 
 
 def checkpoint(row: Checkpoint, of: Model) -> CheckpointBody:

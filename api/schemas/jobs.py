@@ -68,7 +68,9 @@ class BlockerBody(Body):
 
 
 class ProgressBody(Body):
-    """Progress of a job. total_steps and eta_seconds are null if the job is limited by time."""
+    """Progress of a job. total_steps and eta_seconds are null if the job is limited by time, and
+    eta_seconds once it has ended.
+    """
 
     step: int = 0
     total_steps: int | None = None

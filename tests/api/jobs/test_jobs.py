@@ -50,6 +50,14 @@ def test_a_job_learns_and_its_version_infers_outside_the_daemon(served: Served, 
     assert accuracy > 0.9
 
 
+def test_a_job_that_has_ended_has_no_time_left(served: Served, model: str) -> None:
+    asked = {"epochs": 10_000, "learning_rate": 0.5, "early_stopping_patience": 1}
+    job = served.train(model, **asked)
+
+    assert job["progress"]["step"] < job["progress"]["total_steps"]
+    assert job["progress"]["eta_seconds"] is None
+
+
 def test_the_loss_curve_falls(served: Served, model: str) -> None:
     job = served.train(model, epochs=5, seed=2, learning_rate=0.02, **{"from": "base"})
 
