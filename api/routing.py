@@ -14,7 +14,7 @@ from starlette.convertors import Convertor, register_url_convertor
 from starlette.types import Message
 
 from api.access.scopes import ScopedRoute
-from api.bodies.uploads import media_type, read_small, require_plain
+from api.bodies.uploads import media_type, read_small, require_media_type, require_plain
 from api.dependencies import daemon_of, known_model
 from api.protocol import PRINCIPAL, READS
 from service.errors import InvalidInput
@@ -27,12 +27,12 @@ from storage.records.models import Model
 
 MAX_JSON_BYTES, ANYBODYS_JSON_BYTES, VALUE_BYTES = 2**20, 2**14, 32
 """Of a body; of one that needs no token; and besides of each value of a label."""
-MASK_TYPE = "image/png"
+JSON, MASK_TYPE = "application/json", "image/png"
 
 
 class Route(ScopedRoute):
-    """Refuses unknown and repeated parameters, except in reads: a mistyped one of DELETE deletes
-    too much, and of a repeated one only the last value counts.
+    """Refuses repeated parameters, of which only the last value would count, and except in reads
+    unknown ones: a mistyped one of DELETE deletes too much.
     """
 
     too_large = "the JSON of this route has at most {max_bytes} bytes; send less"
@@ -44,11 +44,10 @@ class Route(ScopedRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """FastAPI's handler, after the checks."""
         handle = super().get_route_handler()
-        if not set(self.methods or ()) - set(READS):
-            return handle
+        reads = not set(self.methods or ()) - set(READS)
 
         async def checked(request: Request) -> Response:
-            _check_query(request, self.dependant)
+            _check_query(request, self.dependant, reads=reads)
             if self.body_field is not None:
                 request = await self._read(request)
             return await handle(request)
@@ -110,11 +109,12 @@ class LabelRoute(Route):
     async def _read(self, request: Request) -> Request:
         """With a mask as JSON says it, if the model's labels are masks."""
         read = await super()._read(request)
-        if media_type(request) != MASK_TYPE:
+        if media_type(request).endswith("json"):
             return read
         model = await _model_of(request)
-        if model is not None and not isinstance(label_reader(model), MaskReader):
+        if model is None or not isinstance(label_reader(model), MaskReader):
             return read
+        require_media_type(request, JSON, MASK_TYPE)
         label = {"png": b64encode(await read.body()).decode()}
         headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
         request.scope["headers"] = [*headers, (b"content-type", b"application/json")]
@@ -145,8 +145,8 @@ def _with_body(request: Request, content: bytes) -> Request:
     return _JsonRequest(request.scope, receive)
 
 
-def _check_query(request: Request, dependant: Dependant) -> None:
-    """Raises InvalidInput for parameters that the route does not have, or that are repeated."""
+def _check_query(request: Request, dependant: Dependant, *, reads: bool) -> None:
+    """Raises InvalidInput for parameters that are repeated, or that no route that reads lacks."""
     if not request.scope["query_string"]:
         return
     known = dict(_query_types(dependant))
@@ -154,9 +154,9 @@ def _check_query(request: Request, dependant: Dependant) -> None:
     problems = []
     for name, times in Counter(name for name, _ in request.query_params.multi_items()).items():
         place = pointer("query", name)
-        if name not in known:
+        if name not in known and not reads:
             problems.append(Problem(place, f"there is no such parameter; {there_are}"))
-        elif times > 1 and get_origin(known[name]) is not tuple:
+        elif times > 1 and name in known and get_origin(known[name]) is not tuple:
             problems.append(Problem(place, f"is given {times} times, and takes one value"))
     if problems:
         raise InvalidInput("the query is wrong; nothing was changed", problems=problems)

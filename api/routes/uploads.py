@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -32,9 +33,11 @@ from api.openapi import BINARY, body
 from api.routing import Route
 from api.schemas.samples import OrdinarySplit, SamplesAccepted
 from service.access.principal import Scope
+from service.errors import InvalidInput
 from service.samples.columns import ASKED
 from service.samples.ingest.intake import UploadOptions
 from service.samples.ingest.labels import SENT
+from storage.errors import Problem
 from storage.records.samples import Split
 
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=Route)
@@ -68,6 +71,7 @@ IgnoreColumns = Annotated[
 AllowDuplicates = Annotated[
     bool, Query(description="Store samples although the model has others with the same inputs.")
 ]
+Queries = Mapping[str, object]
 FEEDS = {JSON: add_json, JSONL: add_jsonl, NPZ: add_npz, CSV: add_csv}
 
 
@@ -183,6 +187,8 @@ async def add_samples(
     """
     media_type = require_media_type(request, JSON, NPZ, CSV, FORM, *files_of(model), JSONL)
     in_csv = {"label": label_column, **{name: columns[f"{name}_column"] for name in ASKED}}
+    about = {"label": label_of(model, label), "key": key}
+    _require_apt(media_type, about, in_csv, ignored=ignore_columns)
     options = UploadOptions(
         {"split": Split(split) if split else None, **{name: columns[name] for name in ASKED}},
         skip_bad=on_error == "skip",
@@ -195,10 +201,26 @@ async def add_samples(
     if media_type in FEEDS:
         result = await FEEDS[media_type](request, daemon, model, options)
     else:
-        about = {"label": label_of(model, label), "key": key}
         result = await add_files(request, daemon, model, media_type, options, about=about)
     if result.evicted:
         await threads.upload(request, daemon.store.eraser.erase_at_rest, model.id)
     if result.ids is not None:
         response.headers["Location"] = f"/v1/models/{model.name}/samples/{result.ids[0]}"
     return present.accepted(result, principal)
+
+
+def _require_apt(given: str, about: Queries, in_csv: Queries, *, ignored: str | None) -> None:
+    """Raises InvalidInput for parameters that a body of this media type makes nothing of.
+
+    about: of a file. in_csv: names of columns. ignored: those to leave out.
+    """
+    columns = {"ignore_columns": ignored, **{f"{name}_column": in_csv[name] for name in in_csv}}
+    wrong: dict[str, str] = {}
+    if given in FEEDS:
+        told = f"is for files; in {given} each sample has its own"
+        wrong |= {name: told for name, value in about.items() if value is not None}
+    if given != CSV:
+        wrong |= {name: f"is for {CSV}, not for {given}" for name in columns if columns[name]}
+    if wrong:
+        problems = [Problem(f"/query/{name}", detail) for name, detail in wrong.items()]
+        raise InvalidInput("the query does not fit the body", problems=problems)

@@ -13,11 +13,12 @@ from fastapi import APIRouter, Path, Query, Request
 from starlette.responses import Response
 
 from api import present
-from api.access.scopes import ScopedRoute, needs
+from api.access.scopes import needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
 from api.openapi import KNOWN, file_answers
 from api.routes.models.presenting import comparison_body
+from api.routing import Route
 from api.schemas.base import Page
 from api.schemas.versions import ComparisonBody, VersionBody
 from api.waiting import client_of
@@ -26,7 +27,7 @@ from service.daemon import Daemon
 from service.models.version_comparison import MOST_SAMPLES
 from storage.records.versions import VARIANTS, VariantName, Version
 
-router = APIRouter(prefix="/v1/models/{name}", tags=["versions"], route_class=ScopedRoute)
+router = APIRouter(prefix="/v1/models/{name}", tags=["versions"], route_class=Route)
 
 MEDIA_TYPE = "application/onnx"
 CONTENT: dict[str, Any] = {MEDIA_TYPE: {}} | {kind.media_type: {} for kind in VARIANTS.values()}

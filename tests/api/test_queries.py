@@ -88,8 +88,29 @@ def test_a_mistyped_split_stores_nothing(served: Served, url: str) -> None:
     assert stored(served, url) == before
 
 
+@pytest.mark.parametrize(
+    ("query", "kind"),
+    [("label", "application/json"), ("key", "application/jsonl"), ("ignore_columns", "image/png")],
+)
+def test_a_parameter_that_the_body_makes_nothing_of_stores_nothing(
+    query: str, kind: str, served: Served, url: str
+) -> None:
+    before = stored(served, url)
+
+    answer = served.http.post(
+        f"{url}/samples?{query}=1",
+        content=b'{"inputs": {"x": [1, 2, 3]}}',
+        headers={"Content-Type": kind},
+    )
+
+    assert kind in faults(answer)[f"/query/{query}"]
+    assert stored(served, url) == before
+
+
 def test_reading_and_inference_stay_tolerant(served: Served, url: str) -> None:
-    assert served.http.get(f"{url}/samples?foo=1").status_code == 200
+    assert served.http.get(f"{url}/samples?foo=1&foo=2").status_code == 200
+    twice = served.http.get(f"{url}/samples?label=0&label=1")
+    assert faults(twice) == {"/query/label": "is given 2 times, and takes one value"}
     tensor = {"name": "x", "shape": [1, 3], "datatype": "FP32", "data": [1, 2, 3]}
     answer = served.http.post("/v2/models/queried/infer?foo=1", json={"inputs": [tensor]})
     assert answer.status_code == 200, answer.text
