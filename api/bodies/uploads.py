@@ -33,7 +33,8 @@ MAX_PART_BYTES = 2**20
 """Of a form's part that holds JSON; Starlette bounds those that are no files by as much."""
 
 CHARSET = re.compile(
-    r"""^(?:text/|application/json).*;\s*charset\s*=\s*["']?([^\s;"']+)""", re.IGNORECASE
+    r"""^(?:text/|application/(?:x-)?(?:nd)?json).*;\s*charset\s*=\s*["']?([^\s;"']+)""",
+    re.IGNORECASE,
 )
 """Of a text, in its Content-Type."""
 UTF_8 = ("utf-8", "utf8", "us-ascii", "ascii")
@@ -43,6 +44,10 @@ SAME = {
     **dict.fromkeys(("image/jpg", "image/pjpeg"), "image/jpeg"),
     **dict.fromkeys(("audio/x-wav", "audio/wave", "audio/vnd.wave"), "audio/wav"),
     "audio/x-flac": "audio/flac",
+    **dict.fromkeys(
+        ("application/x-ndjson", "application/ndjson", "application/x-jsonlines"),
+        "application/jsonl",
+    ),
 }
 """Other names of media types."""
 

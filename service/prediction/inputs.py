@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -77,7 +78,8 @@ def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
 
 
 def read_text(texts: TextReader, body: bytes) -> list[bytes]:
-    """A text that is the body. Raises InvalidInput."""
+    """A text that is the body, without a byte order mark. Raises InvalidInput."""
+    body = body.removeprefix(BOM_UTF8)
     if complaint := texts.complaint(body):
         raise _wrong("", complaint)
     return [body]

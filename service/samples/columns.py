@@ -180,7 +180,7 @@ class WeightColumn(Column):
         "Factor on the losses of samples in training",
         {"ge": 0, "allow_inf_nan": False},
     )
-    meaning = "a weight is a finite number, 0 or more"
+    meaning = "a weight is a finite float32, 0 or more"
 
     def __init__(self, model: Model) -> None:
         # With Microsoft's artifacts the loss is one number for a batch, too.
@@ -193,7 +193,7 @@ class WeightColumn(Column):
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None, f"weight {str(value)[:100]!r} is no number; {self.meaning}"
         if not 0 <= value <= LARGEST_WEIGHT:
-            return None, f"weight {value} is none; {self.meaning}"
+            return None, f"weight {value} is out of range; {self.meaning}"
         if value != 1 and not self._are_taken:
             return None, f"weight: {NO_WEIGHTS}"
         return float(value), None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -108,10 +109,11 @@ class FileReader:
         return self._label.parse_file(png, photo)
 
     def _bytes(self, upload: FileUpload) -> tuple[bytes, str | None]:
+        """Of a text without its byte order mark; other files begin with none."""
         if upload.length > MAX_FILE_BYTES:
             return b"", f"a file has at most {MAX_FILE_BYTES} bytes"
         self._file.seek(upload.offset)
-        return self._file.read(upload.length), None
+        return self._file.read(upload.length).removeprefix(BOM_UTF8), None
 
 
 def read_about(

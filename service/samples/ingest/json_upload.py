@@ -87,6 +87,9 @@ class SampleParser:
     def __init__(self, model: Model, texts: TextReader | None = None) -> None:
         self._texts = texts
         content = ("inputs",) if texts is None else texts.fields
+        self._holds = (
+            f"a sample is an object with {' and '.join(content)}, and a label if it has one"
+        )
         self._target = model.signature.target
         named = {SPANS} if self._target.span_types else set()
         self._fields = frozenset({*content, *named, *(each.name for each in SENT)})
@@ -96,7 +99,7 @@ class SampleParser:
     def parse(self, sample: Any, *, at: str) -> tuple[ParsedSample | None, list[Problem]]:
         """The sample, or None and its errors. at: JSON pointer of the sample."""
         if not isinstance(sample, dict):
-            return None, [Problem(at, "a sample is an object with inputs and a label")]
+            return None, [Problem(at, self._holds)]
         problems = [
             Problem(
                 at + pointer(name), f"unknown field {name!r}; a sample has {sorted(self._fields)}"
@@ -144,6 +147,8 @@ class SampleParser:
 def _samples(parsed: Any) -> tuple[list[Any], str]:
     """The samples, and the JSON pointer of their list (empty for a single sample)."""
     if not isinstance(parsed, dict) or "samples" not in parsed:
+        if isinstance(parsed, list):
+            raise _wrong_body("", 'several samples are an object, {"samples": […]}')
         return [parsed], ""
     samples = parsed["samples"]
     if len(parsed) > 1:

@@ -103,6 +103,7 @@ def range_complaint(row: NDArray[Any], dtype: str) -> str:
             bad = (row < limits.min) | (row > limits.max)
     place = [int(axis) for axis in np.argwhere(bad)[0]]
     value = row[tuple(place)]
+    where = f" at {place}" if place else ""
     if np.dtype(dtype).kind == "f":
-        return f"holds {value} at {place}; every value must be a finite {dtype}"
-    return f"holds {value} at {place}, out of the range of {dtype}"
+        return f"holds {value}{where}; every value must be a finite {dtype}"
+    return f"holds {value}{where}, out of the range of {dtype}"

@@ -228,6 +228,12 @@ def test_a_body_of_another_type_is_refused(refused: Callable[..., dict[str, Any]
     assert "application/json or application/x-npz" in problem["detail"]
 
 
+def test_a_list_of_samples_is_told_its_form(refused: Callable[..., dict[str, Any]]) -> None:
+    problem = refused(b'[{"inputs": {"x": [1, 2, 3]}}]', "application/json")
+
+    assert '{"samples": [' in problem["errors"][0]["detail"]
+
+
 def test_a_mistyped_query_is_refused(refused: Callable[..., dict[str, Any]]) -> None:
     problem = refused(b"{}", "application/json", query="?split=test")
 

@@ -79,6 +79,8 @@ def test_a_mask_may_come_later_as_png_in_base64_or_as_run_lengths(served: Served
         served.http.patch(sample, json={"label": None}).raise_for_status()
         assert served.http.get(f"{sample}/mask").status_code == 404
     as_it_is = served.http.patch(sample, content=png(truth), headers={"Content-Type": "image/png"})
+    lossy = served.http.patch(sample, content=b"", headers={"Content-Type": "image/jpeg"})
+    assert "Content-Type to application/json or image/png" in lossy.json()["detail"]
     assert as_it_is.status_code == 200, as_it_is.text
     assert served.http.get(f"{sample}/mask").content == png(truth)
 

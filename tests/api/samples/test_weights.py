@@ -82,10 +82,10 @@ def test_archives_keep_weights(served: Served, model: str) -> None:
 @pytest.mark.parametrize(
     ("weight", "detail"),
     [
-        (-0.5, "weight -0.5 is none; a weight is a finite number, 0 or more"),
-        (1e39, "weight 1e+39 is none; a weight is a finite number, 0 or more"),
-        ("2", "weight '2' is no number; a weight is a finite number, 0 or more"),
-        (True, "weight 'True' is no number; a weight is a finite number, 0 or more"),
+        (-0.5, "weight -0.5 is out of range; a weight is a finite float32, 0 or more"),
+        (1e39, "weight 1e+39 is out of range; a weight is a finite float32, 0 or more"),
+        ("2", "weight '2' is no number; a weight is a finite float32, 0 or more"),
+        (True, "weight 'True' is no number; a weight is a finite float32, 0 or more"),
     ],
 )
 def test_what_is_no_weight_is_refused_by_its_place(

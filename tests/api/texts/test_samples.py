@@ -71,6 +71,10 @@ def test_each_form_brings_texts_as_they_were_written(served: Served, path: str) 
     files = [("file", (f"{n}.txt", f"file {n}".encode(), "text/plain")) for n in range(2)]
     form = served.http.post(path, files=files, data={"samples": '[{"label": 1}, {}]'})
     assert stored(served, path, form) == [("file 0", 1), ("file 1", None)]
+    line = post(served, path, '{"text": "of another name"}', "application/x-ndjson")
+    assert stored(served, path, line) == [("of another name", None)]
+    marked = post(served, path, b"\xef\xbb\xbfof an editor", PLAIN)
+    assert stored(served, path, marked) == [("of an editor", None)]
 
 
 def test_pairs_are_two_texts_in_json_lines_and_columns(served: Served, pairs: str) -> None:
