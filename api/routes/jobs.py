@@ -24,7 +24,6 @@ from api.schemas.jobs import (
 )
 from service.access.principal import Scope
 from service.jobs import enqueue
-from storage.records.jobs import JobState
 from storage.tables.job_rows import no_job
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
@@ -80,7 +79,7 @@ def list_jobs(
     daemon: TheDaemon,
     principal: ThePrincipal,
     model: Annotated[str | None, Query(description="Jobs of this model only.")] = None,
-    state: Annotated[State | None, Query(description="Jobs in this state only.")] = None,
+    state: Annotated[list[State] | None, Query(description="Jobs in these states only.")] = None,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Page[JobBody]:
@@ -90,7 +89,7 @@ def list_jobs(
     rows = store.jobs.list(
         model=model,
         models=principal.models,
-        state=JobState(state) if state else None,
+        states=state,
         limit=limit + 1,
         after=after_id(cursor),
     )

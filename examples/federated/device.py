@@ -123,7 +123,7 @@ class Device:
         subprocess.run(program, check=True, capture_output=True)
         return folder / "node.pub"
 
-    def jobs(self, **query: str) -> list[dict[str, Any]]:
+    def jobs(self, **query: str | tuple[str, ...]) -> list[dict[str, Any]]:
         """Its newest jobs, newest first."""
         items: list[dict[str, Any]] = self.http.get("/v1/jobs", params=query).json()["items"]
         return items
@@ -161,7 +161,7 @@ class Device:
     def left_over(self) -> int:
         """Rounds that have not ended."""
         states = ("queued", "running", "paused")
-        return sum(len(self.jobs(model=MODEL, state=state)) for state in states)
+        return len(self.jobs(model=MODEL, state=states))
 
     def model(self, name: str) -> bytes:
         """What apps on it get: the ONNX file of `latest`."""

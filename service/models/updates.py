@@ -44,9 +44,8 @@ def change_of(
 
 def require_no_job(store: Store, model: Model) -> None:
     """Raises InUse while a job is under way: it would continue on different samples."""
-    for state in UNDER_WAY:
-        for job in store.jobs.list(model=model.name, state=state, limit=1):
-            raise InUse(f"job {job.id} of {model.name!r} is {state.value}; let it end first")
+    for job in store.jobs.list(model=model.name, states=UNDER_WAY, limit=1):
+        raise InUse(f"job {job.id} of {model.name!r} is {job.state.value}; let it end first")
 
 
 def is_settled(store: Store, model: Model) -> bool:

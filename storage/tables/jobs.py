@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Collection, Iterable
 from datetime import datetime
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from storage.database.codec import dump, dump_time, load, load_time
@@ -52,25 +53,21 @@ class Jobs(Repository):
         *,
         model: str | None = None,
         models: Collection[str] | None = None,
-        state: JobState | None = None,
+        states: Collection[JobState] | None = None,
         limit: int,
         after: int | None = None,
     ) -> builtins.list[Job]:
         """Jobs, newest first; models: only of these. after: the last id of the previous page."""
-        condition, chosen = among("models.name", models)
-        where, parameters = [condition], builtins.list[Any](chosen)
-        for condition, value in (
-            ("models.name = ?", model),
-            ("jobs.state = ?", state and state.value),
-            ("jobs.id < ?", after),
-        ):
-            if value is not None:
-                where.append(condition)
-                parameters.append(value)
-        return self._fetch(
-            f"WHERE {' AND '.join(where)} ORDER BY jobs.id DESC LIMIT ?",
-            (*parameters, limit),
-        )
+        names = None if model is None else {model}
+        conditions = [
+            among("models.name", models),
+            among("models.name", names),
+            among("jobs.state", states),
+            ("1", ()) if after is None else ("jobs.id < ?", (after,)),
+        ]
+        where = " AND ".join(condition for condition, _ in conditions)
+        parameters = chain.from_iterable(chosen for _, chosen in conditions)
+        return self._fetch(f"WHERE {where} ORDER BY jobs.id DESC LIMIT ?", (*parameters, limit))
 
     def waiting(self) -> builtins.list[Job]:
         """Queued and paused jobs, oldest first."""

@@ -239,7 +239,7 @@ def test_jobs_and_versions_are_listed(model: Any, client: Any) -> None:
     model.add_all(rows(20), [0, 1] * 10, split="train")
     jobs = [model.train(wait=True, epochs=1, ignore_policy=True) for _ in range(2)]
     assert [job["state"] for job in jobs] == ["succeeded"] * 2
-    listed = list(client.jobs(model=model.name, state="succeeded"))
+    listed = list(client.jobs(model=model.name, state=["queued", "succeeded"]))
     assert [job["id"] for job in listed] == [job["id"] for job in reversed(jobs)]
     assert [version["version"] for version in model.versions()] == [3, 2, 1]
 

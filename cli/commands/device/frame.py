@@ -94,7 +94,8 @@ def _progress(job: dict[str, Any]) -> str:
     parts = [
         f"job {job['id']} of {job['model']} is {job['state']}",
         f"step {step}" + (f" of {total}" if total else ""),
-        progress["epochs"] and f"epoch {progress['epoch']} of {progress['epochs']}",
+        progress["epochs"]
+        and f"epoch {min(progress['epoch'] + 1, progress['epochs'])} of {progress['epochs']}",
         progress["samples_per_second"] and f"{progress['samples_per_second']:.0f} samples/s",
         progress["eta_seconds"] is not None and f"{progress['eta_seconds']:.0f} s left",
     ]

@@ -22,7 +22,8 @@ def status(client: Client) -> None:
     health = client.get("/readyz")
     device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
-    jobs = [job for state in WORKING for job in client.items("/v1/jobs", state=state)]
+    unfinished = client.items("/v1/jobs", state=WORKING)
+    jobs = sorted(unfinished, key=lambda job: WORKING.index(job["state"]))
     if wants_json():
         told = {"health": health, "device": device, "models": models, "jobs": jobs}
         echo_json({"url": client.endpoint, **told})

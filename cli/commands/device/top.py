@@ -57,7 +57,8 @@ class Watched:
     def look(self) -> None:
         """Poll once. Raises Failure."""
         get = self._client.get
-        jobs = [job for state in WORKING for job in get("/v1/jobs", state=state)["items"]]
+        unfinished = self._client.items("/v1/jobs", state=WORKING)
+        jobs = sorted(unfinished, key=lambda job: WORKING.index(job["state"]))
         shown = next(iter(jobs), None) or next(iter(get("/v1/jobs", limit=1)["items"]), None)
         before = self.facts.get("shown")
         is_same = before is not None and shown is not None and before["id"] == shown["id"]

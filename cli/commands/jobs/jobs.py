@@ -30,9 +30,14 @@ def jobs() -> None:
 
 @jobs.command("list")
 @click.option("--model", help="Only jobs of this model.", shell_complete=completion.models)
-@click.option("--state", type=click.Choice(STATES), help="Only jobs in this state.")
+@click.option(
+    "--state",
+    type=click.Choice(STATES),
+    multiple=True,
+    help="Only jobs in this state; may be repeated.",
+)
 @with_client
-def list_jobs(client: Client, *, model: str | None, state: str | None) -> None:
+def list_jobs(client: Client, *, model: str | None, state: tuple[str, ...]) -> None:
     """List the jobs."""
     columns: Columns = {
         "ID": "id",

@@ -70,7 +70,7 @@ export class Client {
   get<Answer = unknown>(path: string, params?: Params): Promise<Answer>;
   items<Item = unknown>(path: string, params?: Params): AsyncGenerator<Item>;
   models(): AsyncGenerator<ModelBody>;
-  jobs(conditions?: { model?: string; state?: string }): AsyncGenerator<JobBody>;
+  jobs(conditions?: { model?: string; state?: string | string[] }): AsyncGenerator<JobBody>;
   register(name: string, bytes: Uint8Array, spec: Omit<ModelSpecBody, "name">): Promise<Model>;
   policy(changes?: Partial<PolicyBody>): Promise<PolicyBody>;
 }

@@ -113,7 +113,9 @@ class AsyncClient:
         """As `Client.register`."""
         return self.model(await self.run(operations.register(name, model, spec)))
 
-    def jobs(self, *, model: str | None = None, state: str | None = None) -> AsyncIterator[Job]:
+    def jobs(
+        self, *, model: str | None = None, state: str | Sequence[str] | None = None
+    ) -> AsyncIterator[Job]:
         """As `Client.jobs`."""
         return self.items("/v1/jobs", model=model, state=state)
 

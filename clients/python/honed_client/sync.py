@@ -115,8 +115,10 @@ class Client:
         """
         return self.model(self.run(operations.register(name, model, spec)))
 
-    def jobs(self, *, model: str | None = None, state: str | None = None) -> Iterator[Job]:
-        """Jobs, newest first."""
+    def jobs(
+        self, *, model: str | None = None, state: str | Sequence[str] | None = None
+    ) -> Iterator[Job]:
+        """Jobs, newest first. state: one, or several."""
         return self.items("/v1/jobs", model=model, state=state)
 
     def policy(self, **changes: Any) -> dict[str, Any]:

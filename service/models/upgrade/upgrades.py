@@ -234,8 +234,7 @@ class Upgrades:
         jobs = [] if upgrade is None else [upgrade.job]
         if every:
             of_model = partial(self._store.jobs.list, model=model.name, limit=MOST_UNFINISHED)
-            for state in UNDER_WAY:
-                jobs += await asyncio.to_thread(of_model, state=state)
+            jobs += await asyncio.to_thread(of_model, states=UNDER_WAY)
         for job in jobs:
             with suppress(StateConflict, NotFound):  # it has ended
                 await self._scheduler.cancel(job.id)

@@ -113,7 +113,8 @@ def test_lists_are_newest_first_and_waiting_is_oldest_first(store, add_model):
     assert ids() == [4, 3, 2, 1]
     assert ids(model="one") == [4, 3, 1]
     assert ids(model="one", after=4) == [3, 1]
-    assert ids(state=JobState.QUEUED) == [4, 2]
+    assert ids(states=[JobState.QUEUED]) == [4, 2]
+    assert ids(states=[JobState.PAUSED, JobState.RUNNING], model="one") == [3, 1]
     assert [job.id for job in store.jobs.waiting()] == [1, 2, 4]
     assert [job.id for job in store.jobs.running()] == [3]
 
