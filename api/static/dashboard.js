@@ -150,8 +150,8 @@ var Resources = class {
   }
   /** What has gone wrong with what the page needs. */
   problems() {
-    const wrong = [...this.#entries.values()].filter((entry) => entry.isWanted && entry.problem);
-    return [...new Set(wrong.map((entry) => entry.problem?.message ?? ""))];
+    const wrong = [...this.#entries.values()].flatMap(({ isWanted, problem }) => isWanted && problem ? [problem] : []);
+    return [...new Set(wrong.flatMap(({ message, faults: faults2 }) => faults2.length > 0 ? faults2.map(({ pointer, detail: detail2 }) => `${pointer}: ${detail2}`) : [message]))];
   }
   /** Whether the daemon has refused to tell it, rather than having none. */
   isRefused(key) {
@@ -1203,8 +1203,8 @@ async function each(items, run) {
   const worker = async () => {
     for (let item = left.shift(); item !== void 0; item = left.shift()) await run(item);
   };
-  const ended = await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));
-  const failed = ended.find((one) => one.status === "rejected");
+  const ended2 = await Promise.allSettled(Array.from({ length: AT_ONCE }, worker));
+  const failed = ended2.find((one) => one.status === "rejected");
   if (failed) throw failed.reason;
 }
 function filterTo(app, name, change3) {
@@ -1298,6 +1298,165 @@ async function relabel(app, model2, path, changes) {
   return stored;
 }
 
+// src/app/queries.ts
+var CURVE_PAGE = 500;
+var HISTORY_MS = 55e3;
+var DRIFTS_READ = 100;
+var VERSIONS_SHOWN = 50;
+var ENDED = ["succeeded", "failed", "cancelled"];
+var JOBS_READ = 50;
+var UNFINISHED = `/v1/jobs?${inStates(["running", "queued", "paused"])}`;
+function device(app) {
+  return app.resources.read("/v1/device");
+}
+function deviceHistory(app) {
+  const load = async (api, before) => {
+    const kept2 = before;
+    if (kept2 && performance.now() - kept2.at < HISTORY_MS) return kept2;
+    return { at: performance.now(), body: await api.get("/v1/device/history") };
+  };
+  const kept = app.resources.read("/v1/device/history", load);
+  return kept && kept.body;
+}
+function forecast(app, changed2) {
+  const load = async (api) => {
+    try {
+      return { check: await api.post("/v1/policy/check", changed2), faults: [] };
+    } catch (error) {
+      if (error instanceof Refused && error.faults.length > 0) return { check: null, faults: error.faults };
+      throw error;
+    }
+  };
+  return app.resources.read(`/v1/device?policy=${JSON.stringify(changed2)}`, load);
+}
+function policy(app) {
+  return app.resources.read("/v1/policy");
+}
+function models(app) {
+  return app.resources.read("/v1/models?all", (api) => api.all("/v1/models"));
+}
+function staleOf({ name }) {
+  return ["/v1/models?", modelPath(name)];
+}
+function model(app, name) {
+  return app.resources.read(modelPath(name));
+}
+function versions(app, name) {
+  const path = withQuery(modelPath(name, "/versions"), { limit: VERSIONS_SHOWN });
+  return app.resources.read(path)?.items;
+}
+function latest(app, { name, latest_version: number2 }, list2) {
+  const listed = list2.find(({ version }) => version === number2);
+  if (listed !== void 0 || number2 === null) return listed ?? null;
+  return app.resources.read(modelPath(name, `/versions/${number2}`)) ?? null;
+}
+function comparison(app, name, before, after) {
+  const path = modelPath(name, `/versions/${before}/comparison/${after}`);
+  return app.resources.read(path, (api, _, signal) => api.patient(path, signal));
+}
+function sample(app, { name }, id) {
+  return app.resources.read(modelPath(name, `/samples/${id}`));
+}
+function prediction(app, { name, latest_version: latest2 }, id, version = null) {
+  const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: version === null ? latest2 : null, version });
+  const load = async (api, _, signal) => {
+    const content2 = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
+    const path = modelPath(name, "/predict");
+    try {
+      return await api.upload(withQuery(path, { version: version ?? latest2 }), content2, signal);
+    } catch (error) {
+      const standsIn = version === null && error instanceof Refused && error.code === "model_not_loadable";
+      if (!standsIn) throw error;
+      return await api.upload(path, content2, signal);
+    }
+  };
+  return app.resources.read(key, load, version !== null);
+}
+function triggers(app, name) {
+  const path = modelPath(name, "/triggers");
+  return app.resources.read(path, (api) => api.all(path));
+}
+function stats(app, name) {
+  return app.resources.read(modelPath(name, "/samples/stats"));
+}
+function unfinished(app) {
+  const all = app.resources.read(UNFINISHED, (api) => api.all(UNFINISHED));
+  if (all === void 0) return void 0;
+  const oldestFirst = [...all ?? []].reverse();
+  const isRunning = ({ state }) => state === "running";
+  return { running: oldestFirst.filter(isRunning), waiting: oldestFirst.filter((job2) => !isRunning(job2)) };
+}
+function endedPath(model2 = null) {
+  return withQuery(`/v1/jobs?${inStates(ENDED)}`, { model: model2 });
+}
+function ended(app, path) {
+  const { items, isWhole } = pagesOf(app, path, JOBS_READ);
+  return { items: items && [...items].sort((a, b) => (a.finished_at ?? "") < (b.finished_at ?? "") ? 1 : -1), isWhole };
+}
+function job(app, id) {
+  return app.resources.read(`/v1/jobs/${id}`);
+}
+function jobLog(app, id) {
+  return app.resources.read(`/v1/jobs/${id}/log`);
+}
+function drifts(app, all) {
+  const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
+  const told5 = app.resources.read("/v1/drifts", (api) => api.get(path))?.items ?? [];
+  return all.flatMap(({ name, latest_version: latest2 }) => {
+    const newest = told5.find(({ model: model2 }) => model2 === name);
+    return newest && newest.data.version === latest2 ? [newest] : [];
+  });
+}
+function drift(app, { name, latest_version: latest2 }) {
+  const key = withQuery(`/v1/drifts/${encodeURIComponent(name)}`, { latest: latest2 });
+  return app.resources.read(key, (api, _, signal) => api.patient(modelPath(name, "/drift"), signal));
+}
+function isOver(job2) {
+  return ENDED.includes(job2.state);
+}
+function curve(app, job2) {
+  const key = `/v1/jobs/${job2.id}/metrics`;
+  const load = (api, before) => loadCurve(api, job2, before);
+  const read2 = app.resources.read(key, load);
+  return read2 ? [...read2.complete, ...read2.tail] : void 0;
+}
+async function loadCurve(api, job2, before) {
+  const known = before?.restarts === job2.restarts ? before : null;
+  const complete2 = [...known?.complete ?? []];
+  let cursor = known?.tailCursor ?? null;
+  for (; ; ) {
+    const path = withQuery(`/v1/jobs/${job2.id}/metrics`, { limit: CURVE_PAGE, cursor });
+    const page = await api.get(path);
+    if (page.next === null) return { restarts: job2.restarts, complete: complete2, tail: page.items, tailCursor: cursor };
+    complete2.push(...page.items);
+    cursor = page.next;
+  }
+}
+function pagesOf(app, path, size) {
+  const { pages } = shownOf(app, path);
+  const load = async (api) => {
+    const items = [];
+    let cursor = null;
+    for (let number2 = 0; number2 < shownOf(app, path).pages; number2 += 1) {
+      const page = await api.get(withQuery(path, { limit: size, cursor }));
+      items.push(...page.items);
+      cursor = page.next;
+      if (cursor === null) break;
+    }
+    return { items, next: cursor };
+  };
+  const read2 = app.resources.read(withQuery(path, { pages }), load);
+  const before = pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0;
+  const known = read2 ?? before;
+  return { items: read2 === null ? [] : known?.items, isWhole: read2 === null || known?.next === null };
+}
+function shownOf(app, path) {
+  return app.draft(`pages:${path}`, () => ({ pages: 1 }));
+}
+function inStates(states) {
+  return states.map((state) => `state=${state}`).join("&");
+}
+
 // src/app/happenings.ts
 var EVERYTHING = ["/v1/"];
 var CHANGED = {
@@ -1330,7 +1489,7 @@ function applyProgress(resources, data) {
     }
     if (typeof data.train_loss === "number") job2.metrics.train_loss = data.train_loss;
   };
-  resources.update("/v1/jobs?state=running", (jobs2) => jobs2.forEach(take2));
+  resources.update(UNFINISHED, (jobs) => jobs.forEach(take2));
   resources.update(`/v1/jobs/${String(id)}`, take2);
   return isKnown;
 }
@@ -1378,7 +1537,7 @@ var Live = class {
     const { resources, api } = this.app;
     const hide = () => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs", "/v1/audit"]), LOOK_AGAIN_MS);
+    const again = setInterval(() => resources.mark(untold(this.app)), LOOK_AGAIN_MS);
     const watchdog = new Watchdog(SILENCE_MS, controller, this.#failures === 1 ? FIRST_RETRY_TIMEOUT_MS : TIMEOUT_MS);
     try {
       const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
@@ -1464,6 +1623,10 @@ var Live = class {
     draw();
   }
 };
+function untold({ route: { parts: [place, id] }, resources }) {
+  const job2 = place === "jobs" ? resources.peek(`/v1/jobs/${String(id)}`) : null;
+  return ["/v1/device", UNFINISHED, "/v1/audit", ...job2 && !isOver(job2) ? [`/v1/jobs/${job2.id}`] : []];
+}
 
 // src/app/registration.ts
 var NAME = "add-model";
@@ -1749,6 +1912,9 @@ function scrolled(label2, ...children) {
 }
 function heading(title, ...beside) {
   return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
+}
+function missing(what, href, name) {
+  return [heading(`${what} not found`), h("p", {}, h("a", { href }, name))];
 }
 function loading() {
   return h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
@@ -2200,142 +2366,6 @@ function told(signal, show) {
 }
 function timeOfDay(time) {
   return time.slice(11, 16);
-}
-
-// src/app/queries.ts
-var CURVE_PAGE = 500;
-var HISTORY_MS = 55e3;
-var DRIFTS_READ = 100;
-var VERSIONS_SHOWN = 50;
-var NEWEST_JOBS = 100;
-var ENDED = /* @__PURE__ */ new Set(["succeeded", "failed", "cancelled"]);
-function device(app) {
-  return app.resources.read("/v1/device");
-}
-function deviceHistory(app) {
-  const load = async (api, before) => {
-    const kept2 = before;
-    if (kept2 && performance.now() - kept2.at < HISTORY_MS) return kept2;
-    return { at: performance.now(), body: await api.get("/v1/device/history") };
-  };
-  const kept = app.resources.read("/v1/device/history", load);
-  return kept && kept.body;
-}
-function forecast(app, changed2) {
-  const load = async (api) => {
-    try {
-      return { check: await api.post("/v1/policy/check", changed2), faults: [] };
-    } catch (error) {
-      if (error instanceof Refused && error.faults.length > 0) return { check: null, faults: error.faults };
-      throw error;
-    }
-  };
-  return app.resources.read(`/v1/device?policy=${JSON.stringify(changed2)}`, load);
-}
-function policy(app) {
-  return app.resources.read("/v1/policy");
-}
-function models(app) {
-  return app.resources.read("/v1/models?all", (api) => api.all("/v1/models"));
-}
-function staleOf({ name }) {
-  return ["/v1/models?", modelPath(name)];
-}
-function model(app, name) {
-  return app.resources.read(modelPath(name));
-}
-function versions(app, name) {
-  const path = withQuery(modelPath(name, "/versions"), { limit: VERSIONS_SHOWN });
-  return app.resources.read(path)?.items;
-}
-function latest(app, { name, latest_version: number2 }, list2) {
-  const listed = list2.find(({ version }) => version === number2);
-  if (listed !== void 0 || number2 === null) return listed ?? null;
-  return app.resources.read(modelPath(name, `/versions/${number2}`)) ?? null;
-}
-function comparison(app, name, before, after) {
-  const path = modelPath(name, `/versions/${before}/comparison/${after}`);
-  return app.resources.read(path, (api, _, signal) => api.patient(path, signal));
-}
-function sample(app, { name }, id) {
-  return app.resources.read(modelPath(name, `/samples/${id}`));
-}
-function prediction(app, { name, latest_version: latest2 }, id, version = null) {
-  const key = withQuery(`/v1/predictions/${encodeURIComponent(name)}/${id}`, { latest: version === null ? latest2 : null, version });
-  const load = async (api, _, signal) => {
-    const content2 = await api.bytes(modelPath(name, `/samples/${id}/content`), signal);
-    const path = modelPath(name, "/predict");
-    try {
-      return await api.upload(withQuery(path, { version: version ?? latest2 }), content2, signal);
-    } catch (error) {
-      const standsIn = version === null && error instanceof Refused && error.code === "model_not_loadable";
-      if (!standsIn) throw error;
-      return await api.upload(path, content2, signal);
-    }
-  };
-  return app.resources.read(key, load, version !== null);
-}
-function triggers(app, name) {
-  const path = modelPath(name, "/triggers");
-  return app.resources.read(path, (api) => api.all(path));
-}
-function stats(app, name) {
-  return app.resources.read(modelPath(name, "/samples/stats"));
-}
-function jobs(app) {
-  const lists = ["running", "queued", "paused"].map(
-    (state) => app.resources.read(`/v1/jobs?state=${state}`, (api) => api.all(`/v1/jobs?state=${state}`))
-  );
-  const newest = app.resources.read(`/v1/jobs?limit=${NEWEST_JOBS}`);
-  if (lists.includes(void 0) || newest === void 0) return void 0;
-  const [running, queued, paused] = lists.map((list2) => list2 ?? []);
-  return {
-    running: running ?? [],
-    waiting: distinct([...queued ?? [], ...paused ?? []]).sort((a, b) => a.id - b.id),
-    ended: (newest?.items ?? []).filter((job2) => ENDED.has(job2.state)).sort((a, b) => (a.finished_at ?? "") < (b.finished_at ?? "") ? 1 : -1)
-  };
-}
-function job(app, id) {
-  return app.resources.read(`/v1/jobs/${id}`);
-}
-function jobLog(app, id) {
-  return app.resources.read(`/v1/jobs/${id}/log`);
-}
-function drifts(app, all) {
-  const path = withQuery("/v1/events/history", { type: "model.drifted", limit: DRIFTS_READ });
-  const told5 = app.resources.read("/v1/drifts", (api) => api.get(path))?.items ?? [];
-  return all.flatMap(({ name, latest_version: latest2 }) => {
-    const newest = told5.find(({ model: model2 }) => model2 === name);
-    return newest && newest.data.version === latest2 ? [newest] : [];
-  });
-}
-function drift(app, { name, latest_version: latest2 }) {
-  const key = withQuery(`/v1/drifts/${encodeURIComponent(name)}`, { latest: latest2 });
-  return app.resources.read(key, (api, _, signal) => api.patient(modelPath(name, "/drift"), signal));
-}
-function isOver(job2) {
-  return ENDED.has(job2.state);
-}
-function curve(app, job2) {
-  const key = `/v1/jobs/${job2.id}/metrics`;
-  const load = (api, before) => loadCurve(api, job2, before);
-  const read2 = app.resources.read(key, load);
-  return read2 ? [...read2.complete, ...read2.tail] : void 0;
-}
-async function loadCurve(api, job2, before) {
-  const known = before?.restarts === job2.restarts ? before : null;
-  const complete2 = [...known?.complete ?? []];
-  let cursor = known?.tailCursor ?? null;
-  for (; ; ) {
-    const path = withQuery(`/v1/jobs/${job2.id}/metrics`, { limit: CURVE_PAGE, cursor });
-    const page = await api.get(path);
-    if (page.next === null) return { restarts: job2.restarts, complete: complete2, tail: page.items, tailCursor: cursor };
-    complete2.push(...page.items);
-    cursor = page.next;
-  }
-}
-function distinct(jobs2) {
-  return [...new Map(jobs2.map((job2) => [job2.id, job2])).values()];
 }
 
 // src/page/scale.ts
@@ -3182,7 +3212,7 @@ function linesView(app, id) {
 
 // src/views/pinned.ts
 function pinnedView(app) {
-  const running = jobs(app)?.running ?? [];
+  const running = unfinished(app)?.running ?? [];
   if (running.length === 0) return null;
   return h(
     "section",
@@ -3215,7 +3245,8 @@ function progressText(job2) {
   const { step: step2, total_steps: total2, epoch, epochs, eta_seconds: eta } = job2.progress;
   if (step2 === 0 && total2 === null) return "starting";
   const steps = total2 === null ? `step ${count(step2)}` : `step ${count(step2)} of ${count(total2)}`;
-  const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
+  const current = step2 === total2 ? epoch : epoch + 1;
+  const turn = epochs === null ? `epoch ${count(current)}` : `epoch ${count(Math.min(current, epochs))} of ${count(epochs)}`;
   const left = eta !== null && job2.state === "running" ? `, about ${duration(eta)} left` : "";
   return `${steps}, ${turn}${left}`;
 }
@@ -3430,10 +3461,10 @@ function emptyView(empty, isOpen) {
 }
 
 // src/views/overview.ts
-var OUTCOMES_SHOWN = 8;
+var JOBS_SHOWN = 8;
 function overviewPage(app) {
-  const [now, rules, queue, all] = [device(app), policy(app), jobs(app), models(app)];
-  if (queue === void 0 || all === void 0) return [heading("Overview"), loading()];
+  const [now, rules, queue, all, { items: past }] = [device(app), policy(app), unfinished(app), models(app), ended(app, endedPath())];
+  if (queue === void 0 || past === void 0 || all === void 0) return [heading("Overview"), loading()];
   return [
     heading("Overview"),
     now ? verdictView(app, now) : null,
@@ -3444,8 +3475,8 @@ function overviewPage(app) {
       h(
         "div",
         { class: "stack" },
-        waitingView(app, queue),
-        all?.length === 0 ? addModelHint() : outcomesView(queue)
+        waitingView(app, queue.waiting),
+        all?.length === 0 ? addModelHint() : outcomesView(past)
       ),
       h(
         "div",
@@ -3465,11 +3496,13 @@ function driftsView(app, all) {
     )
   );
 }
-function waitingView(app, { waiting }) {
+function waitingView(app, waiting) {
+  const hidden = waiting.length - JOBS_SHOWN;
   return section(
     "Waiting",
     { id: "waiting" },
-    waiting.length === 0 ? h("p", { class: "quiet" }, "No jobs are waiting.") : h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))
+    waiting.length === 0 ? h("p", { class: "quiet" }, "No jobs are waiting.") : h("ul", { class: "rows" }, waiting.slice(0, JOBS_SHOWN).map((job2) => waitingRow(app, job2))),
+    hidden > 0 && h("p", { class: "quiet" }, "and ", h("a", { href: to(["jobs"]) }, plural(hidden, "more job")))
   );
 }
 function waitingRow(app, job2) {
@@ -3483,12 +3516,11 @@ function waitingRow(app, job2) {
 function jobLink(job2) {
   return h("p", {}, h("a", { href: to(["jobs", job2.id]) }, h("strong", {}, job2.model), ` job ${job2.id}`));
 }
-function outcomesView({ ended }) {
-  const shown2 = ended.filter(isOver).slice(0, OUTCOMES_SHOWN);
+function outcomesView(past) {
   return section(
     "Recent jobs",
     { id: "last-jobs" },
-    shown2.length === 0 ? h("p", { class: "quiet" }, "No jobs have finished yet.") : h("ul", { class: "rows" }, shown2.map(outcomeRow))
+    past.length === 0 ? h("p", { class: "quiet" }, "No jobs have finished yet.") : h("ul", { class: "rows" }, past.slice(0, JOBS_SHOWN).map(outcomeRow))
   );
 }
 function outcomeRow(job2) {
@@ -3538,9 +3570,7 @@ function jobPage(app, id) {
   const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
   if (known === void 0) return [heading(`Job ${id}`), loading()];
   if (app.resources.isRefused(`/v1/jobs/${id}`)) return [heading(`Job ${id}`)];
-  if (known === null) {
-    return [heading("Job not found"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
-  }
+  if (known === null) return missing("Job", to(["jobs"]), "All jobs");
   const points = curve(app, known) ?? [];
   const metric = metricOf(app, known, points);
   return [
@@ -3629,7 +3659,7 @@ function curvesView(app, known, points, metric) {
   );
 }
 function overlayField(app, known) {
-  const others2 = (jobs(app)?.ended ?? []).filter(({ model: model2, id }) => model2 === known.model && id !== known.id);
+  const others2 = (ended(app, endedPath(known.model)).items ?? []).filter(({ id }) => id !== known.id);
   if (others2.length === 0) return null;
   const now = app.route.query.get("with") ?? "";
   const choose = (event) => app.go(to(["jobs", known.id], { with: event.currentTarget.value }), { isSame: true });
@@ -3669,32 +3699,57 @@ function settingsView({ hyperparameters }) {
   );
 }
 
+// src/views/parts/filters.ts
+function moreButton(app, path, isWhole) {
+  if (isWhole) return null;
+  const more = () => {
+    shownOf(app, path).pages += 1;
+    app.draw();
+  };
+  return h("div", { class: "buttons" }, opener("more", "Show more", more));
+}
+function filters(...fields2) {
+  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
+}
+function choice(title, now, options, change3) {
+  const chosen3 = (event) => change3(event.currentTarget.value);
+  const asked = now && !options.some(([value]) => value === now) ? [[now, now]] : [];
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("select", { onchange: chosen3 }, [...options, ...asked].map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
+  );
+}
+function modelChoice(app, now, change3) {
+  return choice("Model", now, [["", "all"], ...(models(app) ?? []).map(({ name }) => [name, name])], change3);
+}
+function text(title, now, placeholder, change3) {
+  const typed2 = (event) => change3(event.currentTarget.value.trim());
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed2 })
+  );
+}
+
 // src/views/jobs/jobs.ts
 function jobsPage(app) {
-  const queue = jobs(app);
-  const title = heading("Jobs", filterField(app), h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
-  if (queue === void 0) return [heading("Jobs"), loading()];
-  const wanted = app.route.query.get("model") ?? "";
-  const chosen3 = (list2) => list2.filter(({ model: model2 }) => model2.includes(wanted));
-  const [running, waiting, ended] = [queue.running, queue.waiting, queue.ended].map(chosen3);
+  const wanted = app.route.query.get("model") || null;
+  const path = endedPath(wanted);
+  const [queue, { items: past, isWhole }] = [unfinished(app), ended(app, path)];
+  const title = heading("Jobs", h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
+  if (queue === void 0 || past === void 0) return [title, loading()];
+  const [running = [], waiting = []] = [queue.running, queue.waiting].map((list2) => list2.filter(({ model: model2 }) => wanted === null || model2 === wanted));
   return [
     title,
-    running && running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job2) => runningRow(app, job2)))) : null,
-    waiting && waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))) : null,
-    ended && ended.length > 0 ? section("Finished", { id: "ended" }, endedTable(ended)) : null,
-    [running, waiting, ended].every((list2) => list2?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null
+    filters(modelChoice(app, wanted, (model2) => app.go(to(["jobs"], { model: model2 }), { isSame: true }))),
+    running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job2) => runningRow(app, job2)))) : null,
+    waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job2) => waitingRow(app, job2)))) : null,
+    past.length > 0 ? section("Finished", { id: "ended" }, endedTable(past), moreButton(app, path, isWhole)) : null,
+    [running, waiting, past].every((list2) => list2.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null
   ];
-}
-function filterField(app) {
-  return h("input", {
-    type: "search",
-    "aria-label": "Filter by model",
-    placeholder: "Model",
-    value: app.route.query.get("model"),
-    oninput: (event) => {
-      app.go(to(["jobs"], { model: event.currentTarget.value }), { isSame: true });
-    }
-  });
 }
 function runningRow(app, job2) {
   return h(
@@ -3704,7 +3759,7 @@ function runningRow(app, job2) {
     h("p", { class: "quiet" }, progressText(job2))
   );
 }
-function endedTable(ended) {
+function endedTable(ended2) {
   const columns = ["Job", "Model", "Result", "Reason", "Duration", "Finished"];
   return scrolled(
     "Finished jobs",
@@ -3712,7 +3767,7 @@ function endedTable(ended) {
       "table",
       { class: "ended" },
       h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, ended.map(endedRow))
+      h("tbody", {}, ended2.map(endedRow))
     )
   );
 }
@@ -3904,9 +3959,9 @@ function valuesView(app, model2, id) {
 function tensorView(name, tensor) {
   const shape = tensor.shape.slice(1);
   if (rasterOf(shape) !== null) return canvasOf(pixelsOf(tensor, shape));
-  return tensor.values.length >= SERIES_FROM ? series(name, tensor) : text(tensor);
+  return tensor.values.length >= SERIES_FROM ? series(name, tensor) : text2(tensor);
 }
-function text({ values }) {
+function text2({ values }) {
   const shown2 = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
   return `${shown2}${values.length > VALUES_SHOWN ? " …" : ""}`;
 }
@@ -5010,7 +5065,7 @@ function samplesTab(app, model2) {
         if (event.dataTransfer) void dropped(event.dataTransfer).then((files) => send(app, model2, files));
       }
     },
-    filters(app, model2, (listed?.items.length ?? 0) > 0),
+    filters2(app, model2, (listed?.items.length ?? 0) > 0),
     uploadView(app, model2),
     toolbar(app, model2, listed?.items ?? []),
     labellingView(app, model2, listed),
@@ -5023,7 +5078,7 @@ function none(app) {
   if (showOf(app) === "suspect") return "The current version finds no doubtful labels.";
   return app.route.query.size === 0 ? "No samples yet. Drop files here to add some." : "No matching samples.";
 }
-function filters(app, model2, hasItems) {
+function filters2(app, model2, hasItems) {
   const canFilter = filterOf(app) !== null;
   const classes = classesOf(model2);
   const select = (name, title, options) => h(
@@ -5937,58 +5992,6 @@ async function submit(app, model2, name, event) {
   if (hasWorked) app.close();
 }
 
-// src/views/parts/filters.ts
-function pagesOf(app, path, size) {
-  const { pages } = shownOf(app, path);
-  const load = async (api) => {
-    const items = [];
-    let cursor = null;
-    for (let number2 = 0; number2 < shownOf(app, path).pages; number2 += 1) {
-      const page = await api.get(withQuery(path, { limit: size, cursor }));
-      items.push(...page.items);
-      cursor = page.next;
-      if (cursor === null) break;
-    }
-    return { items, next: cursor };
-  };
-  const read2 = app.resources.read(withQuery(path, { pages }), load);
-  const before = pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0;
-  const known = read2 ?? before;
-  return { items: read2 === null ? [] : known?.items, isWhole: read2 === null || known?.next === null };
-}
-function moreButton(app, path, isWhole) {
-  if (isWhole) return null;
-  const more = () => {
-    shownOf(app, path).pages += 1;
-    app.draw();
-  };
-  return h("div", { class: "buttons" }, opener("more", "Show more", more));
-}
-function filters2(...fields2) {
-  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
-}
-function choice(title, now, options, change3) {
-  const chosen3 = (event) => change3(event.currentTarget.value);
-  return h(
-    "label",
-    { "data-key": title },
-    h("span", {}, title),
-    h("select", { onchange: chosen3 }, options.map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
-  );
-}
-function text2(title, now, placeholder, change3) {
-  const typed2 = (event) => change3(event.currentTarget.value.trim());
-  return h(
-    "label",
-    { "data-key": title },
-    h("span", {}, title),
-    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed2 })
-  );
-}
-function shownOf(app, path) {
-  return app.draft(`pages:${path}`, () => ({ pages: 1 }));
-}
-
 // src/views/models/complete.ts
 var SUGGESTIONS = 3;
 var TOKENS = 40;
@@ -6260,7 +6263,7 @@ function storedView(app, model2, id) {
   return section(
     "Stored samples",
     { id: "stored" },
-    filters2(choice("Split", wanted.split, SPLITS, pick)),
+    filters(choice("Split", wanted.split, SPLITS, pick)),
     items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No samples.") : h("ul", { class: "picks", "aria-label": "Stored samples" }, items.map((each2) => storedItem(app, model2, each2, each2.id === id))),
     items === void 0 ? null : moreButton(app, path, isWhole)
   );
@@ -6694,7 +6697,7 @@ function bar(after, before) {
 }
 
 // src/views/models/model.ts
-var JOBS_SHOWN = 5;
+var JOBS_SHOWN2 = 5;
 var TABS = [
   { key: "", name: "Versions", view: versionsTab },
   { key: "samples", name: "Samples", view: samplesTab },
@@ -6708,12 +6711,7 @@ function modelPage(app, parts) {
   if (known === void 0) return [heading(name), loading()];
   if (app.resources.isRefused(modelPath(name))) return [heading(name)];
   const tab = TABS.find((each2) => each2.key === key);
-  if (known === null || tab === void 0) {
-    return [
-      heading(known === null ? `Model “${name}” not found` : "Page not found"),
-      h("p", {}, h("a", { href: to(["models"]) }, "All models"))
-    ];
-  }
+  if (known === null || tab === void 0) return missing(known === null ? `Model “${name}”` : "Page", to(["models"]), "All models");
   return [head2(app, known), tabs(known, tab), tab.view(app, known)];
 }
 function head2(app, known) {
@@ -6747,7 +6745,7 @@ function tabs({ name }, current) {
 }
 function versionsTab(app, known) {
   const list2 = versions(app, known.name);
-  const mine = (jobs(app)?.ended ?? []).filter((job2) => job2.model === known.name).slice(0, JOBS_SHOWN);
+  const mine = (ended(app, endedPath(known.name)).items ?? []).slice(0, JOBS_SHOWN2);
   const counted2 = stats(app, known.name);
   return h(
     "div",
@@ -6868,11 +6866,11 @@ function auditView(app) {
   return section(
     "Audit log",
     { id: "audit" },
-    filters2(
+    filters(
       choice("Entries", now.kind ?? null, KINDS3, (kind) => go({ kind })),
-      text2("Who", now.who ?? null, "admin, token 3, nobody", (who) => go({ who })),
-      text2("What", now.action ?? null, "delete_model", (action) => go({ action })),
-      text2("Model", now.model ?? null, "all", (model2) => go({ model: model2 }))
+      text("Who", now.who ?? null, "admin, token 3, nobody", (who) => go({ who })),
+      text("What", now.action ?? null, "delete_model", (action) => go({ action })),
+      text("Model", now.model ?? null, "all", (model2) => go({ model: model2 }))
     ),
     items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No matching entries.") : table3(items),
     items === void 0 ? null : moreButton(app, path, isWhole)
@@ -6923,13 +6921,12 @@ function eventsView(app) {
   const path = withQuery("/v1/events/history", { type: type || null, model: model2 || null });
   const { items, isWhole } = pagesOf(app, path, PAGE3);
   const go = (change3) => app.go(to(["system", "events"], { type, model: model2, ...change3 }), { isSame: true });
-  const names = (models(app) ?? []).map(({ name }) => [name, name]);
   return section(
     "Events",
     { id: "events" },
-    filters2(
+    filters(
       choice("Events of", type, [["", "everything"], ...FAMILIES], (value) => go({ type: value })),
-      choice("Model", model2, [["", "all"], ...names], (value) => go({ model: value }))
+      modelChoice(app, model2, (value) => go({ model: value }))
     ),
     items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No matching events.") : h("ol", { class: "happenings" }, items.map(eventRow)),
     items === void 0 ? null : moreButton(app, path, isWhole)
@@ -7135,7 +7132,7 @@ var TABS2 = [
 ];
 function systemPage(app, parts) {
   const tab = TABS2.find(({ key }) => key === parts[1]);
-  if (tab === void 0) return [heading("Page not found"), h("p", {}, h("a", { href: to(["system"]) }, "Installation"))];
+  if (tab === void 0) return missing("Page", to(["system"]), "Installation");
   return [heading("System"), tabs2(tab.name), tab.view(app)];
 }
 function tabs2(current) {
@@ -7208,21 +7205,25 @@ var CONNECTIONS = {
   lost: "not responding"
 };
 var PLACES = [
-  { key: "", name: "Overview", view: overviewPage },
-  { key: "models", name: "Models", view: (app, parts) => parts[1] ? modelPage(app, parts) : modelsPage(app) },
-  { key: "add", name: "Add a model", view: addPage, isHidden: true },
-  { key: "jobs", name: "Jobs", view: (app, parts) => parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app) },
-  { key: "device", name: "Device", view: deviceView },
-  { key: "system", name: "System", view: systemPage }
+  { key: "", name: "Overview", depth: 1, view: overviewPage },
+  { key: "models", name: "Models", depth: 3, view: (app, parts) => parts[1] ? modelPage(app, parts) : modelsPage(app) },
+  { key: "add", name: "Add a model", depth: 1, view: addPage, isHidden: true },
+  { key: "jobs", name: "Jobs", depth: 2, view: (app, parts) => parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app) },
+  { key: "device", name: "Device", depth: 1, view: deviceView },
+  { key: "system", name: "System", depth: 2, view: systemPage }
 ];
-function titleOf({ parts }) {
-  const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
-  return parts.length > 1 ? `${parts[1]} · ${place?.name ?? ""} · Hone` : `${place?.name ?? "Not found"} · Hone`;
+function placeOf2({ parts }) {
+  return PLACES.find(({ key, depth }) => key === (parts[0] ?? "") && parts.length <= depth);
+}
+function titleOf(route) {
+  const { parts } = route;
+  const place = placeOf2(route);
+  return place && parts.length > 1 ? `${parts[1]} · ${place.name} · Hone` : `${place?.name ?? "Not found"} · Hone`;
 }
 function pageView(app, forget2) {
   const { parts } = app.route;
-  const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
-  const [pinned, main] = [pinnedView(app), place ? place.view(app, parts) : missing()];
+  const place = placeOf2(app.route);
+  const [pinned, main] = [pinnedView(app), place ? place.view(app, parts) : missing("Page", HOME, "Overview")];
   return [
     navigation(app, place, forget2),
     h(
@@ -7292,12 +7293,6 @@ function toastsView(app) {
       )
     )
   );
-}
-function missing() {
-  return [
-    heading("Page not found"),
-    h("p", {}, h("a", { href: HOME }, "Go to the overview"), ".")
-  ];
 }
 
 // src/views/token.ts

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import type { Model } from "../src/daemon/types";
+import type { Job, Model } from "../src/daemon/types";
 import { ago, bytes, clock, count, decimal, duration } from "../src/page/format";
 import { latestMean, powers, smoothed, thinned, ticks } from "../src/page/scale";
 import { condition, judgedBy, measure, metricWords } from "../src/page/words";
+import { progressText } from "../src/views/pinned";
 
 test("ticks are round, and inside the range", () => {
   assert.deepEqual(ticks({ low: 0, high: 3.4 }, 4), [0, 1, 2, 3]);
@@ -38,6 +39,15 @@ test("a signal that is unknown is not said to be too low", () => {
   const detail = "battery_percent is unknown (no battery that tells its charge); unknown.battery is block";
   assert.equal(condition({ condition: "battery", detail }), "The battery level is unknown");
   assert.equal(condition({ condition: "battery", detail: "battery at 20 %" }), "The battery is low");
+});
+
+test("the epoch is the one under way", () => {
+  const at = (step: number, epoch: number, epochs: number | null): string =>
+    progressText({ state: "running", progress: { step, total_steps: 20, epoch, epochs, samples_per_second: null, eta_seconds: null } } as Job);
+  assert.equal(at(3, 0, 2), "step 3 of 20, epoch 1 of 2");
+  assert.equal(at(19, 1, 2), "step 19 of 20, epoch 2 of 2");
+  assert.equal(at(20, 2, 2), "step 20 of 20, epoch 2 of 2");
+  assert.equal(at(20, 5, null), "step 20 of 20, epoch 5");
 });
 
 test("quantities are short", () => {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -36,6 +37,12 @@ it => {
 AS_DRAWN = "it => Math.abs(it.getBoundingClientRect().width - it.getAttribute('width')) < 1"
 SAID_BY_COLOR = (".sign.holds", ".hour.on")
 BACKGROUND = "it => getComputedStyle(it).backgroundColor"
+UNFINISHED = ("running", "queued", "paused")
+ENDED = ("succeeded", "failed", "cancelled")
+OVERFLOWING = """
+() => [...document.querySelectorAll(".card")].filter((it) => it.scrollWidth > it.clientWidth + 1)
+  .map((it) => it.textContent)
+"""
 WIDEST = "() => document.documentElement.scrollWidth"
 
 
@@ -111,8 +118,52 @@ def test_an_address_leads_back_to_its_page_after_signing_in(
     page.get_by_role("heading", name="Device").wait_for()
     assert page.url.endswith("/dashboard/device")
     assert page.evaluate("document.activeElement.textContent") == "Device"
-    page.goto(f"{filled.url}/dashboard/nothing")
-    page.get_by_role("heading", name="Page not found").wait_for()
+    for place in ("nothing", "device/nothing", "jobs/1/nothing", "models/seen/samples/1"):
+        page.goto(f"{filled.url}/dashboard/{place}")
+        page.get_by_role("heading", name="Page not found").wait_for()
+        assert page.title() == "Not found · Hone"
+
+
+def test_old_jobs_are_found_and_no_list_is_fetched_for_another(
+    tab: Callable[..., Tab], filled: Served
+) -> None:
+    page = tab(filled).open("/jobs?model=seen")
+    asked: list[str] = []
+    page.on("request", lambda it: asked.append(it.url.partition("/v1/jobs?")[2]))
+    # As if fifty newer ones had ended.
+    page.route("**/v1/jobs?*limit=50", lambda it: it.continue_(url=it.request.url[:-2] + "1"))
+    page.reload()
+    page.get_by_role("link", name="job 2", exact=True).wait_for()
+    page.get_by_role("button", name="Show more").click()
+    page.get_by_role("link", name="job 1", exact=True).wait_for()
+    states = {tuple(re.findall(r"state=(\w+)", each)) for each in asked if each}
+    assert states == {UNFINISHED, ENDED}
+
+    page.get_by_label("Model").select_option("empty-00")
+    page.get_by_text("No jobs.").wait_for()
+    page.goto(f"{filled.url}/dashboard/jobs?model=nobody")
+    page.get_by_text("No jobs.").wait_for()
+    assert page.get_by_label("Model").input_value() == "nobody"
+
+
+def test_a_long_name_breaks_within_its_card(
+    tab: Callable[..., Tab], serve: Callable[..., Served]
+) -> None:
+    served = serve()
+    name = 64 * "m"
+    served.register(name, mlp(4, 3))
+    served.upload(name, **blobs(100, 4, 3))
+    done = served.train(name, epochs=1, ignore_policy=True)
+    served.http.post("/v1/pause").raise_for_status()
+    waiting = [served.ask_for_job(name)["id"] for _ in range(10)]
+    page = tab(served).open()
+    page.get_by_role("button", name=f"Cancel job {waiting[0]}").wait_for()
+    assert page.evaluate(OVERFLOWING) == []
+    page.get_by_role("link", name="2 more jobs").click()
+    row = page.get_by_role("row", name=re.compile(f"^job {done['id']} "))
+    row.wait_for()
+    assert page.evaluate(OVERFLOWING) == []
+    assert row.bounding_box()["height"] < 150
 
 
 def test_models_are_sorted_searched_and_the_empty_ones_folded(

@@ -150,7 +150,8 @@ def test_the_audit_log_is_filtered_and_read_page_by_page(
     for _ in range(101):
         body = {"hyperparameters": {"epochs": 2}}
         served.http.patch("/v1/models/audited", json=body).raise_for_status()
-    page = tab(served).open("/system/audit?model=audited")
+    one = tab(served)
+    page = one.open("/system/audit?model=audited")
     rows = page.locator("table.audit tbody tr")
     page.get_by_role("button", name="Show more").click()
     wait_until(lambda: rows.count() == 102, "the second page")
@@ -165,6 +166,10 @@ def test_the_audit_log_is_filtered_and_read_page_by_page(
     page.get_by_role("link", name="Audit log").click()
     wait_until(lambda: rows.count() == 100, "all entries")
     assert page.get_by_label("What").input_value() == ""
+    page.goto(f"{served.url}/dashboard/system/audit?kind=nothing")
+    page.get_by_text("/query/kind: Input should be 'samples', 'change'").wait_for()
+    assert page.get_by_label("Entries").input_value() == "nothing"
+    one.forgive("422")
 
 
 def test_every_scope_can_be_given() -> None:

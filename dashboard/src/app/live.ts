@@ -4,7 +4,9 @@ import { modelPath, Refused, TIMEOUT_MS, Unreachable } from "../daemon/api";
 import type { App } from "./app";
 import { EventParser, type Frame, readEvents } from "../daemon/events";
 import { countsOf, takeOver } from "./labelling";
+import { isOver, UNFINISHED } from "./queries";
 import { applyProgress, EVERYTHING, parse, staleAfter } from "./happenings";
+import type { Job } from "../daemon/types";
 import { pause, visible, Watchdog } from "../daemon/waiting";
 
 const POLL_MS = 2_000;
@@ -16,7 +18,7 @@ const RETRY_MS = 1_000;
 const SLOWEST_RETRY_MS = 5_000;
 /** The daemon sends a heartbeat at least every 15 s by default. */
 const SILENCE_MS = 60_000;
-/** The device's signals, and why a job waits, may change without an event. */
+/** How often that is read anew which changes without an event. */
 const LOOK_AGAIN_MS = 10_000;
 
 type Events = ReadableStream<Uint8Array> | null;
@@ -50,7 +52,7 @@ export class Live {
     const { resources, api } = this.app;
     const hide = (): void => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => resources.mark(["/v1/device", "/v1/jobs", "/v1/audit"]), LOOK_AGAIN_MS);
+    const again = setInterval(() => resources.mark(untold(this.app)), LOOK_AGAIN_MS);
     const watchdog = new Watchdog(SILENCE_MS, controller, this.#failures === 1 ? FIRST_RETRY_TIMEOUT_MS : TIMEOUT_MS);
     try {
       const headers: Record<string, string> = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};
@@ -141,4 +143,10 @@ export class Live {
     state.connection = this.#failures > 1 ? "lost" : "connecting";
     draw();
   }
+}
+
+/** The addresses that change without an event: the device's signals, why jobs wait, the shown job's log, refusals. */
+function untold({ route: { parts: [place, id] }, resources }: App): string[] {
+  const job = place === "jobs" ? resources.peek<Job>(`/v1/jobs/${String(id)}`) : null;
+  return ["/v1/device", UNFINISHED, "/v1/audit", ...(job && !isOver(job) ? [`/v1/jobs/${job.id}`] : [])];
 }

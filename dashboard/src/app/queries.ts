@@ -2,19 +2,28 @@
 
 import { type Api, modelPath, Refused, withQuery } from "../daemon/api";
 import type { App } from "./app";
-import type { Answer, Comparison, Device, DeviceHistory, Drift, Fault, Job, JobLog, Model, Page, Point, Policy, PolicyCheck, Sample, SampleStats, Told, Trigger, Version } from "../daemon/types";
+import type { Answer, Comparison, Device, DeviceHistory, Drift, Fault, Job, JobLog, JobState, Model, Page, Point, Policy, PolicyCheck, Sample, SampleStats, Told, Trigger, Version } from "../daemon/types";
 
 const CURVE_PAGE = 500;
 const HISTORY_MS = 55_000;
 const DRIFTS_READ = 100;
 export const VERSIONS_SHOWN = 50;
-const NEWEST_JOBS = 100;
-const ENDED = new Set(["succeeded", "failed", "cancelled"]);
+const ENDED: readonly JobState[] = ["succeeded", "failed", "cancelled"];
+const JOBS_READ = 50;
+/** The address of the jobs that have not ended. */
+export const UNFINISHED = `/v1/jobs?${inStates(["running", "queued", "paused"])}`;
 
-export interface Jobs {
+export interface Unfinished {
   running: Job[];
+  /** Oldest first. */
   waiting: Job[];
-  ended: Job[];
+}
+
+/** The first pages of a list. */
+export interface Pages<T> {
+  /** undefined until the first page is loaded. */
+  items: T[] | undefined;
+  isWhole: boolean;
 }
 
 export function device(app: App): Device | null | undefined {
@@ -122,21 +131,23 @@ export function stats(app: App, name: string): SampleStats | null | undefined {
   return app.resources.read<SampleStats>(modelPath(name, "/samples/stats"));
 }
 
-/** Newest first among those that ended. */
-export function jobs(app: App): Jobs | undefined {
-  const lists = (["running", "queued", "paused"] as const).map((state) =>
-    app.resources.read<Job[]>(`/v1/jobs?state=${state}`, (api) => api.all<Job>(`/v1/jobs?state=${state}`)),
-  );
-  const newest = app.resources.read<Page<Job>>(`/v1/jobs?limit=${NEWEST_JOBS}`);
-  if (lists.includes(undefined) || newest === undefined) return undefined;
-  const [running, queued, paused] = lists.map((list) => list ?? []);
-  return {
-    running: running ?? [],
-    waiting: distinct([...(queued ?? []), ...(paused ?? [])]).sort((a, b) => a.id - b.id),
-    ended: (newest?.items ?? [])
-      .filter((job) => ENDED.has(job.state))
-      .sort((a, b) => ((a.finished_at ?? "") < (b.finished_at ?? "") ? 1 : -1)),
-  };
+export function unfinished(app: App): Unfinished | undefined {
+  const all = app.resources.read<Job[]>(UNFINISHED, (api) => api.all<Job>(UNFINISHED));
+  if (all === undefined) return undefined;
+  const oldestFirst = [...(all ?? [])].reverse();
+  const isRunning = ({ state }: Job): boolean => state === "running";
+  return { running: oldestFirst.filter(isRunning), waiting: oldestFirst.filter((job) => !isRunning(job)) };
+}
+
+/** The address of the jobs that have ended, of all models or of one. */
+export function endedPath(model: string | null = null): string {
+  return withQuery(`/v1/jobs?${inStates(ENDED)}`, { model });
+}
+
+/** The first pages of those, the last to finish first. */
+export function ended(app: App, path: string): Pages<Job> {
+  const { items, isWhole } = pagesOf<Job>(app, path, JOBS_READ);
+  return { items: items && [...items].sort((a, b) => ((a.finished_at ?? "") < (b.finished_at ?? "") ? 1 : -1)), isWhole };
 }
 
 export function job(app: App, id: number): Job | null | undefined {
@@ -165,7 +176,7 @@ export function drift(app: App, { name, latest_version: latest }: Model): Drift 
 }
 
 export function isOver(job: Job): boolean {
-  return ENDED.has(job.state);
+  return ENDED.includes(job.state);
 }
 
 /** The points of a job's curves; only the last page of the list is reloaded. */
@@ -198,7 +209,31 @@ async function loadCurve(api: Api, job: Job, before: Curve | undefined): Promise
   }
 }
 
-/** A job that changed state between two requests is in both lists. */
-function distinct(jobs: Job[]): Job[] {
-  return [...new Map(jobs.map((job) => [job.id, job])).values()];
+/** The first pages of a list, as many as were requested. */
+export function pagesOf<T>(app: App, path: string, size: number): Pages<T> {
+  const { pages } = shownOf(app, path);
+  const load = async (api: Api): Promise<Page<T>> => {
+    const items: T[] = [];
+    let cursor: string | null = null;
+    for (let number = 0; number < shownOf(app, path).pages; number += 1) {
+      const page: Page<T> = await api.get(withQuery(path, { limit: size, cursor }));
+      items.push(...page.items);
+      cursor = page.next;
+      if (cursor === null) break;
+    }
+    return { items, next: cursor };
+  };
+  const read = app.resources.read<Page<T>>(withQuery(path, { pages }), load);
+  const before = pages > 1 ? app.resources.peek<Page<T>>(withQuery(path, { pages: pages - 1 })) : undefined;
+  const known = read ?? before;
+  return { items: read === null ? [] : known?.items, isWhole: read === null || known?.next === null };
+}
+
+/** How many pages of a list are shown. */
+export function shownOf(app: App, path: string): { pages: number } {
+  return app.draft(`pages:${path}`, () => ({ pages: 1 }));
+}
+
+function inStates(states: readonly JobState[]): string {
+  return states.map((state) => `state=${state}`).join("&");
 }

@@ -50,8 +50,8 @@ export class Resources {
 
   /** What has gone wrong with what the page needs. */
   problems(): string[] {
-    const wrong = [...this.#entries.values()].filter((entry) => entry.isWanted && entry.problem);
-    return [...new Set(wrong.map((entry) => entry.problem?.message ?? ""))];
+    const wrong = [...this.#entries.values()].flatMap(({ isWanted, problem }) => (isWanted && problem ? [problem] : []));
+    return [...new Set(wrong.flatMap(({ message, faults }) => (faults.length > 0 ? faults.map(({ pointer, detail }) => `${pointer}: ${detail}`) : [message])))];
   }
 
   /** Whether the daemon has refused to tell it, rather than having none. */

@@ -3,18 +3,18 @@
 import type { App } from "../app/app";
 import { type Child, h } from "../page/dom";
 import { bytes, count, plural } from "../page/format";
-import { type Jobs, device, drifts, isOver, jobs, models, policy, stats } from "../app/queries";
+import { device, drifts, ended, endedPath, models, policy, stats, unfinished } from "../app/queries";
 import { to } from "../app/route";
 import type { Job, Model } from "../daemon/types";
 import { conditionsView, verdictView } from "./device/device";
 import { addModelHint } from "./models/models";
 import { badge, blockers, heading, jobButtons, loading, section, when } from "./parts/parts";
 
-const OUTCOMES_SHOWN = 8;
+const JOBS_SHOWN = 8;
 
 export function overviewPage(app: App): Child[] {
-  const [now, rules, queue, all] = [device(app), policy(app), jobs(app), models(app)];
-  if (queue === undefined || all === undefined) return [heading("Overview"), loading()];
+  const [now, rules, queue, all, { items: past }] = [device(app), policy(app), unfinished(app), models(app), ended(app, endedPath())];
+  if (queue === undefined || past === undefined || all === undefined) return [heading("Overview"), loading()];
   return [
     heading("Overview"),
     now ? verdictView(app, now) : null,
@@ -25,8 +25,8 @@ export function overviewPage(app: App): Child[] {
       h(
         "div",
         { class: "stack" },
-        waitingView(app, queue),
-        all?.length === 0 ? addModelHint() : outcomesView(queue),
+        waitingView(app, queue.waiting),
+        all?.length === 0 ? addModelHint() : outcomesView(past),
       ),
       h(
         "div",
@@ -49,13 +49,15 @@ function driftsView(app: App, all: Model[]): HTMLElement[] {
   );
 }
 
-function waitingView(app: App, { waiting }: Jobs): HTMLElement {
+function waitingView(app: App, waiting: Job[]): HTMLElement {
+  const hidden = waiting.length - JOBS_SHOWN;
   return section(
     "Waiting",
     { id: "waiting" },
     waiting.length === 0
       ? h("p", { class: "quiet" }, "No jobs are waiting.")
-      : h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job))),
+      : h("ul", { class: "rows" }, waiting.slice(0, JOBS_SHOWN).map((job) => waitingRow(app, job))),
+    hidden > 0 && h("p", { class: "quiet" }, "and ", h("a", { href: to(["jobs"]) }, plural(hidden, "more job"))),
   );
 }
 
@@ -72,14 +74,13 @@ export function jobLink(job: Job): HTMLElement {
   return h("p", {}, h("a", { href: to(["jobs", job.id]) }, h("strong", {}, job.model), ` job ${job.id}`));
 }
 
-function outcomesView({ ended }: Jobs): HTMLElement {
-  const shown = ended.filter(isOver).slice(0, OUTCOMES_SHOWN);
+function outcomesView(past: Job[]): HTMLElement {
   return section(
     "Recent jobs",
     { id: "last-jobs" },
-    shown.length === 0
+    past.length === 0
       ? h("p", { class: "quiet" }, "No jobs have finished yet.")
-      : h("ul", { class: "rows" }, shown.map(outcomeRow)),
+      : h("ul", { class: "rows" }, past.slice(0, JOBS_SHOWN).map(outcomeRow)),
   );
 }
 

@@ -12,7 +12,7 @@ import { jobsPage } from "./jobs/jobs";
 import { modelPage } from "./models/model";
 import { modelsPage } from "./models/models";
 import { overviewPage } from "./overview";
-import { heading } from "./parts/parts";
+import { missing } from "./parts/parts";
 import { systemPage } from "./system/system";
 import { pinnedView } from "./pinned";
 
@@ -28,30 +28,37 @@ interface Place {
   key: string;
   name: string;
   view: (app: App, parts: string[]) => Child;
+  /** Parts of the longest address below it. */
+  depth: number;
   /** Reached by a button, not by the navigation. */
   isHidden?: boolean;
 }
 
 const PLACES: readonly Place[] = [
-  { key: "", name: "Overview", view: overviewPage },
-  { key: "models", name: "Models", view: (app, parts) => (parts[1] ? modelPage(app, parts) : modelsPage(app)) },
-  { key: "add", name: "Add a model", view: addPage, isHidden: true },
-  { key: "jobs", name: "Jobs", view: (app, parts) => (parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app)) },
-  { key: "device", name: "Device", view: deviceView },
-  { key: "system", name: "System", view: systemPage },
+  { key: "", name: "Overview", depth: 1, view: overviewPage },
+  { key: "models", name: "Models", depth: 3, view: (app, parts) => (parts[1] ? modelPage(app, parts) : modelsPage(app)) },
+  { key: "add", name: "Add a model", depth: 1, view: addPage, isHidden: true },
+  { key: "jobs", name: "Jobs", depth: 2, view: (app, parts) => (parts[1] ? jobPage(app, Number(parts[1])) : jobsPage(app)) },
+  { key: "device", name: "Device", depth: 1, view: deviceView },
+  { key: "system", name: "System", depth: 2, view: systemPage },
 ];
 
-export function titleOf({ parts }: Route): string {
-  const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
-  return parts.length > 1 ? `${parts[1]} · ${place?.name ?? ""} · Hone` : `${place?.name ?? "Not found"} · Hone`;
+function placeOf({ parts }: Route): Place | undefined {
+  return PLACES.find(({ key, depth }) => key === (parts[0] ?? "") && parts.length <= depth);
+}
+
+export function titleOf(route: Route): string {
+  const { parts } = route;
+  const place = placeOf(route);
+  return place && parts.length > 1 ? `${parts[1]} · ${place.name} · Hone` : `${place?.name ?? "Not found"} · Hone`;
 }
 
 /** forget: signs out. */
 export function pageView(app: App, forget: () => void): Child[] {
   const { parts } = app.route;
-  const place = PLACES.find(({ key }) => key === (parts[0] ?? ""));
+  const place = placeOf(app.route);
   // First: notices are about what these read.
-  const [pinned, main] = [pinnedView(app), place ? place.view(app, parts) : missing()];
+  const [pinned, main] = [pinnedView(app), place ? place.view(app, parts) : missing("Page", HOME, "Overview")];
   return [
     navigation(app, place, forget),
     h(
@@ -125,11 +132,4 @@ function toastsView(app: App): HTMLElement {
       ),
     ),
   );
-}
-
-function missing(): Child[] {
-  return [
-    heading("Page not found"),
-    h("p", {}, h("a", { href: HOME }, "Go to the overview"), "."),
-  ];
 }

@@ -3,13 +3,13 @@
 import type { App } from "../app/app";
 import { h } from "../page/dom";
 import { count, duration } from "../page/format";
-import { jobs } from "../app/queries";
+import { unfinished } from "../app/queries";
 import { to } from "../app/route";
 import type { Job } from "../daemon/types";
 import { jobButtons } from "./parts/parts";
 
 export function pinnedView(app: App): HTMLElement | null {
-  const running = jobs(app)?.running ?? [];
+  const running = unfinished(app)?.running ?? [];
   if (running.length === 0) return null;
   return h(
     "section",
@@ -45,7 +45,9 @@ export function progressText(job: Job): string {
   const { step, total_steps: total, epoch, epochs, eta_seconds: eta } = job.progress;
   if (step === 0 && total === null) return "starting";
   const steps = total === null ? `step ${count(step)}` : `step ${count(step)} of ${count(total)}`;
-  const turn = epochs === null ? `epoch ${count(epoch)}` : `epoch ${count(epoch)} of ${count(epochs)}`;
+  // The daemon counts those that are over.
+  const current = step === total ? epoch : epoch + 1;
+  const turn = epochs === null ? `epoch ${count(current)}` : `epoch ${count(Math.min(current, epochs))} of ${count(epochs)}`;
   const left = eta !== null && job.state === "running" ? `, about ${duration(eta)} left` : "";
   return `${steps}, ${turn}${left}`;
 }

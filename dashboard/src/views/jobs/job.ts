@@ -3,14 +3,14 @@
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent } from "../../page/format";
-import { curve, isOver, job, jobs, model } from "../../app/queries";
+import { curve, ended, endedPath, isOver, job, model } from "../../app/queries";
 import { to } from "../../app/route";
 import { latestMean } from "../../page/scale";
 import { isShare, judgedBy, metricWords } from "../../page/words";
 import type { Job, Point } from "../../daemon/types";
 import { chartView, seriesOf } from "./chart";
 import { logView } from "./log";
-import { badge, blockers, fact, heading, jobButtons, loading, section, when } from "../parts/parts";
+import { badge, blockers, fact, heading, jobButtons, loading, missing, section, when } from "../parts/parts";
 import { progressBar, progressText } from "../pinned";
 import { verdictBadge } from "../overview";
 
@@ -18,9 +18,7 @@ export function jobPage(app: App, id: number): Child[] {
   const known = Number.isInteger(id) && id > 0 ? job(app, id) : null;
   if (known === undefined) return [heading(`Job ${id}`), loading()];
   if (app.resources.isRefused(`/v1/jobs/${id}`)) return [heading(`Job ${id}`)];
-  if (known === null) {
-    return [heading("Job not found"), h("p", {}, h("a", { href: to(["jobs"]) }, "All jobs"))];
-  }
+  if (known === null) return missing("Job", to(["jobs"]), "All jobs");
   const points = curve(app, known) ?? [];
   const metric = metricOf(app, known, points);
   return [
@@ -122,7 +120,7 @@ function curvesView(app: App, known: Job, points: Point[], metric: string | null
 
 /** Chooses another job of the model to draw over this one. */
 function overlayField(app: App, known: Job): Child {
-  const others = (jobs(app)?.ended ?? []).filter(({ model, id }) => model === known.model && id !== known.id);
+  const others = (ended(app, endedPath(known.model)).items ?? []).filter(({ id }) => id !== known.id);
   if (others.length === 0) return null;
   const now = app.route.query.get("with") ?? "";
   const choose = (event: Event): void =>

@@ -3,39 +3,29 @@
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { duration } from "../../page/format";
-import { jobs } from "../../app/queries";
+import { ended, endedPath, unfinished } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Job } from "../../daemon/types";
 import { jobLink, verdictBadge, waitingRow } from "../overview";
+import { filters, modelChoice, moreButton } from "../parts/filters";
 import { badge, heading, jobButtons, loading, scrolled, section, when } from "../parts/parts";
 import { progressText } from "../pinned";
 
 export function jobsPage(app: App): Child[] {
-  const queue = jobs(app);
-  const title = heading("Jobs", filterField(app), h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
-  if (queue === undefined) return [heading("Jobs"), loading()];
-  const wanted = app.route.query.get("model") ?? "";
-  const chosen = (list: Job[]): Job[] => list.filter(({ model }) => model.includes(wanted));
-  const [running, waiting, ended] = [queue.running, queue.waiting, queue.ended].map(chosen);
+  const wanted = app.route.query.get("model") || null;
+  const path = endedPath(wanted);
+  const [queue, { items: past, isWhole }] = [unfinished(app), ended(app, path)];
+  const title = heading("Jobs", h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
+  if (queue === undefined || past === undefined) return [title, loading()];
+  const [running = [], waiting = []] = [queue.running, queue.waiting].map((list) => list.filter(({ model }) => wanted === null || model === wanted));
   return [
     title,
-    running && running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job) => runningRow(app, job)))) : null,
-    waiting && waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job)))) : null,
-    ended && ended.length > 0 ? section("Finished", { id: "ended" }, endedTable(ended)) : null,
-    [running, waiting, ended].every((list) => list?.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null,
+    filters(modelChoice(app, wanted, (model) => app.go(to(["jobs"], { model }), { isSame: true }))),
+    running.length > 0 ? section("Running", { id: "running" }, h("ul", { class: "rows" }, running.map((job) => runningRow(app, job)))) : null,
+    waiting.length > 0 ? section("Waiting", { id: "waiting" }, h("ul", { class: "rows" }, waiting.map((job) => waitingRow(app, job)))) : null,
+    past.length > 0 ? section("Finished", { id: "ended" }, endedTable(past), moreButton(app, path, isWhole)) : null,
+    [running, waiting, past].every((list) => list.length === 0) ? h("p", { class: "quiet" }, "No jobs.") : null,
   ];
-}
-
-function filterField(app: App): HTMLElement {
-  return h("input", {
-    type: "search",
-    "aria-label": "Filter by model",
-    placeholder: "Model",
-    value: app.route.query.get("model"),
-    oninput: (event: InputEvent) => {
-      app.go(to(["jobs"], { model: (event.currentTarget as HTMLInputElement).value }), { isSame: true });
-    },
-  });
 }
 
 function runningRow(app: App, job: Job): HTMLElement {

@@ -4,12 +4,12 @@ import { modelPath } from "../../daemon/api";
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { bytes, count, decimal, plural } from "../../page/format";
-import { jobs, model, stats, versions } from "../../app/queries";
+import { ended, endedPath, model, stats, versions } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Job, Model, SampleStats } from "../../daemon/types";
 import { compareTab } from "./compare";
 import { outcomeRow } from "../overview";
-import { fact, heading, loading, opener, section } from "../parts/parts";
+import { fact, heading, loading, missing, opener, section } from "../parts/parts";
 import { samplesTab } from "../samples/samples";
 import { settingsTab } from "./settings";
 import { openTraining } from "./train";
@@ -42,12 +42,7 @@ export function modelPage(app: App, parts: string[]): Child {
   if (known === undefined) return [heading(name), loading()];
   if (app.resources.isRefused(modelPath(name))) return [heading(name)];
   const tab = TABS.find((each) => each.key === key);
-  if (known === null || tab === undefined) {
-    return [
-      heading(known === null ? `Model “${name}” not found` : "Page not found"),
-      h("p", {}, h("a", { href: to(["models"]) }, "All models")),
-    ];
-  }
+  if (known === null || tab === undefined) return missing(known === null ? `Model “${name}”` : "Page", to(["models"]), "All models");
   return [head(app, known), tabs(known, tab), tab.view(app, known)];
 }
 
@@ -85,7 +80,7 @@ function tabs({ name }: Model, current: Tab): HTMLElement {
 
 function versionsTab(app: App, known: Model): HTMLElement {
   const list = versions(app, known.name);
-  const mine = (jobs(app)?.ended ?? []).filter((job) => job.model === known.name).slice(0, JOBS_SHOWN);
+  const mine = (ended(app, endedPath(known.name)).items ?? []).slice(0, JOBS_SHOWN);
   const counted = stats(app, known.name);
   return h(
     "div",

@@ -3,14 +3,14 @@
 import type { App } from "../../app/app";
 import { labelText, likelyClassesOf, severalOf } from "../../app/labels";
 import { fileKind } from "../../app/pictures";
-import { prediction, sample, staleOf } from "../../app/queries";
+import { pagesOf, prediction, sample, staleOf } from "../../app/queries";
 import { to } from "../../app/route";
 import { typed } from "../../app/uploads";
 import { modelPath, withQuery } from "../../daemon/api";
 import { taskOf } from "../../daemon/tasks";
 import type { Accepted, Answer, Model, Sample } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
-import { choice, filters, moreButton, pagesOf } from "../parts/filters";
+import { choice, filters, moreButton } from "../parts/filters";
 import { fileButton, loading, outcome, section } from "../parts/parts";
 import { sampleView } from "../samples/content";
 import { answerView, arrayView, predictedView, subjectOf, takeParts } from "./answer";

@@ -120,6 +120,11 @@ export function heading(title: Child, ...beside: Child[]): HTMLElement {
   return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
 }
 
+/** Instead of a page: what does not exist, and where to go on. */
+export function missing(what: string, href: string, name: string): Child[] {
+  return [heading(`${what} not found`), h("p", {}, h("a", { href }, name))];
+}
+
 export function loading(): HTMLElement {
   return h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
 }

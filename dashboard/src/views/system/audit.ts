@@ -1,12 +1,13 @@
 /** The audit log: who changed, exported or was refused what. */
 
 import type { App } from "../../app/app";
+import { pagesOf } from "../../app/queries";
 import { to } from "../../app/route";
 import { withQuery } from "../../daemon/api";
 import type { AuditEntry } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { clock, count } from "../../page/format";
-import { choice, filters, moreButton, pagesOf, text } from "../parts/filters";
+import { choice, filters, moreButton, text } from "../parts/filters";
 import { loading, scrolled, section } from "../parts/parts";
 
 const KINDS = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]] as const;

@@ -1,13 +1,13 @@
 /** Events, newest first and live, filtered by the type and model in the address. */
 
 import type { App } from "../../app/app";
-import { models } from "../../app/queries";
+import { pagesOf } from "../../app/queries";
 import { to } from "../../app/route";
 import { withQuery } from "../../daemon/api";
 import type { Told } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { clock } from "../../page/format";
-import { choice, filters, moreButton, pagesOf } from "../parts/filters";
+import { choice, filters, modelChoice, moreButton } from "../parts/filters";
 import { loading, section } from "../parts/parts";
 
 /** Prefixes of types with their subjects; docs/events.md lists the types. */
@@ -32,13 +32,12 @@ export function eventsView(app: App): Child {
   const { items, isWhole } = pagesOf<Told>(app, path, PAGE);
   const go = (change: Record<string, string>): void =>
     app.go(to(["system", "events"], { type, model, ...change }), { isSame: true });
-  const names = (models(app) ?? []).map(({ name }) => [name, name] as const);
   return section(
     "Events",
     { id: "events" },
     filters(
       choice("Events of", type, [["", "everything"], ...FAMILIES], (value) => go({ type: value })),
-      choice("Model", model, [["", "all"], ...names], (value) => go({ model: value })),
+      modelChoice(app, model, (value) => go({ model: value })),
     ),
     items === undefined
       ? loading()

@@ -5,7 +5,7 @@ import { to } from "../../app/route";
 import type { Verification } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { bytes, clock, plural } from "../../page/format";
-import { heading, loading, press, section } from "../parts/parts";
+import { heading, loading, missing, press, section } from "../parts/parts";
 import { save } from "../parts/save";
 import { aboutView, backupsView, findingsView } from "./about";
 import { auditView } from "./audit";
@@ -21,7 +21,7 @@ const TABS: readonly { key: string | undefined; name: string; view: (app: App) =
 
 export function systemPage(app: App, parts: string[]): Child[] {
   const tab = TABS.find(({ key }) => key === parts[1]);
-  if (tab === undefined) return [heading("Page not found"), h("p", {}, h("a", { href: to(["system"]) }, "Installation"))];
+  if (tab === undefined) return missing("Page", to(["system"]), "Installation");
   return [heading("System"), tabs(tab.name), tab.view(app)];
 }
 

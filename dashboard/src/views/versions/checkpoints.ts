@@ -1,13 +1,14 @@
 /** A model's checkpoints: trained from, downloaded, kept, deleted. */
 
 import type { App } from "../../app/app";
+import { pagesOf } from "../../app/queries";
 import { to } from "../../app/route";
 import { modelPath } from "../../daemon/api";
 import type { Checkpoint, Model } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { bytes, count } from "../../page/format";
 import { openTraining } from "../models/train";
-import { moreButton, pagesOf } from "../parts/filters";
+import { moreButton } from "../parts/filters";
 import { settingsForm } from "../parts/form";
 import { badge, confirm, opener, press, section, when } from "../parts/parts";
 import { save } from "../parts/save";
