@@ -204,6 +204,14 @@ def ints_attribute(node: onnx.NodeProto, name: str) -> list[int] | None:
     return None if value is None else [int(v) for v in value]  # type: ignore[attr-defined]
 
 
+def dtype_name(kind: int | None) -> str:
+    """NumPy's name, such as float32; `string`; `unknown` without a type."""
+    if not kind or kind not in onnx.TensorProto.DataType.values():
+        return "unknown"
+    name = str(onnx.TensorProto.DataType.Name(kind)).lower()
+    return {"float": "float32", "double": "float64"}.get(name, name)
+
+
 def is_default(node: onnx.NodeProto, *op_types: str) -> bool:
     """Is the node one of these operators of the default domain?"""
     return node.domain in STANDARD and node.op_type in op_types

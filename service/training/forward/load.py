@@ -121,6 +121,17 @@ def _external(where: str) -> Problem:
 
 
 def _check(model: onnx.ModelProto) -> None:
+    shapeless = [
+        Problem(
+            f"/model/graph/{side}" + pointer(value.name),
+            f'{side} "{value.name}" says no shape; onnx.helper.make_tensor_value_info gives it one',
+        )
+        for side, values in (("input", model.graph.input), ("output", model.graph.output))
+        for value in values
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape")
+    ]
+    if shapeless:
+        raise refusal(shapeless)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:

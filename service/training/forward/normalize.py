@@ -8,7 +8,7 @@ import onnx
 from onnx import inliner
 
 from service.training.errors import refusal
-from service.training.forward.graph import Graph, ints_attribute, is_default
+from service.training.forward.graph import Graph, dtype_name, ints_attribute, is_default
 from service.training.forward.origins import keep, recorded
 from service.training.forward.restore import restore
 from service.training.forward.weights import is_named_by_pytorch
@@ -23,6 +23,7 @@ from service.training.graph.passes.canonical import (
 )
 from service.training.graph.passes.folding import fold
 from service.training.graph.passes.simplify import keep_tensors
+from service.training.graph.tensor import FLOATS
 from storage.errors import Problem
 
 OLDEST, NEWEST = 13, 21
@@ -100,8 +101,9 @@ def _problems(graph: Graph, name: str, place: str, example: str) -> Iterator[Pro
         yield Problem(place, f'no node of the graph makes "{name}"; the outputs are: {names}')
     kind = graph.elem_type(name)
     if kind is not None and kind != onnx.TensorProto.FLOAT:
-        dtype = onnx.TensorProto.DataType.Name(kind).lower()
-        yield Problem(place, f'"{name}" is {dtype}; name a float32 tensor, {example}')
+        other = "export after model.float(), or " if kind in FLOATS else ""
+        detail = f'"{name}" is {dtype_name(kind)}; {other}name a float32 tensor, {example}'
+        yield Problem(place, detail)
 
 
 def keep_outputs(graph: Graph, outputs: Sequence[str], notes: list[str]) -> None:

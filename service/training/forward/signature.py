@@ -7,14 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import onnx
 from msgspec.structs import replace
 
 from service.preprocess.checks import WrongDescription
 from service.preprocess.text_inputs import DEFAULT_TOKENS, IDS, MOST_TOKENS, ids_of, roles_of
 from service.training.errors import GraphRefused, refusal, refuse
 from service.training.forward import trial
-from service.training.forward.graph import TOKENS, Graph, Lengths, is_default
+from service.training.forward.graph import TOKENS, Graph, Lengths, dtype_name, is_default
 from service.training.graph.flow import reads
 from service.training.tasks import TASKS, losses
 from storage.errors import Problem, pointer
@@ -136,20 +135,15 @@ def _spec(graph: Graph, name: str) -> TensorSpec:
     dims = graph.dims(name)
     assert dims is not None
     tokens = graph.lengths.tokens if graph.lengths else 0
-    return TensorSpec(name, _dtype(graph, name), tuple(size or tokens for size in dims[1:]))
-
-
-def _dtype(graph: Graph, name: str) -> str:
-    kind = graph.elem_type(name)
-    if not kind or kind not in onnx.TensorProto.DataType.values():
-        return "unknown"
-    return str(onnx.helper.tensor_dtype_to_np_dtype(kind))
+    return TensorSpec(
+        name, dtype_name(graph.elem_type(name)), tuple(size or tokens for size in dims[1:])
+    )
 
 
 def _input_problems(graph: Graph, name: str) -> list[Problem]:
     place = pointer("model", "graph", "input", name)
     dims = graph.dims(name)
-    dtype = _dtype(graph, name)
+    dtype = dtype_name(graph.elem_type(name))
     problems = []
     if dtype not in INPUT_DTYPES:
         known = ", ".join(sorted(INPUT_DTYPES))

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 
 from service.training.errors import GraphRefused
 from service.training.forward import head
-from service.training.forward.graph import FLOAT, Graph
+from service.training.forward.graph import FLOAT, Graph, dtype_name
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize, select_output
-from service.training.preparation.initializers import dtype_name, initializers
+from service.training.preparation.initializers import initializers
 from service.training.preparation.prepare import prepare
 from service.training.preparation.suggestion import suggest
 from service.training.protocol.messages.diagnosis import (

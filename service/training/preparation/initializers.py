@@ -9,14 +9,12 @@ import onnx
 
 from service.training.errors import GraphRefused
 from service.training.forward import refusals, trainable, untrained
-from service.training.forward.graph import FLOAT, Graph
+from service.training.forward.graph import FLOAT, Graph, dtype_name
 from service.training.forward.weights import is_mask, is_statistic, is_weight, other_precisions
 from service.training.graph.tensor import FLOATS
 from service.training.protocol.messages.diagnosis import Initializer, WhyNot
 from service.training.protocol.messages.preparation import Parameter, Prepare, Prepared
 
-SPELT = {"float": "float32", "double": "float64"}
-"""ONNX's names of types → NumPy's."""
 UNUSUAL = (
     "it stands where numbers of the program are as usual as weights; name it in trainable to "
     "train it"
@@ -108,13 +106,3 @@ def _by_type(graph: Graph, tensor: onnx.TensorProto) -> tuple[WhyNot, str] | Non
     if tensor.data_type in FLOATS or tensor.name in other_precisions(graph):
         return "precision", f"it is {dtype}; training needs float32: export after model.float()"
     return "integer", f"it is {dtype}, and has no gradient"
-
-
-def dtype_name(kind: int | None) -> str:
-    """NumPy's name, such as float32 or int8; `unknown` without a type."""
-    if not kind or kind not in onnx.TensorProto.DataType.values():
-        return "unknown"
-    if kind in FLOATS or kind in refusals.NARROW:
-        name = onnx.TensorProto.DataType.Name(kind).lower()
-        return SPELT.get(name, str(name))
-    return str(onnx.helper.tensor_dtype_to_np_dtype(kind))

@@ -32,6 +32,15 @@ def test_an_input_of_another_type_is_told_which_there_are(graphs: Any, refuse: R
     model = graphs.around(node("Cast", ["h"], ["g"], to=TensorProto.FLOAT))
     model.graph.input[0].type.tensor_type.elem_type = TensorProto.FLOAT16
     assert "inputs may be bool, float32, float64, int16" in refuse(model)["/model/graph/input/x"]
+    model.graph.input[0].type.tensor_type.elem_type = TensorProto.STRING
+    assert 'input "x" is string; inputs may be' in refuse(model)["/model/graph/input/x"]
+
+
+def test_inputs_and_outputs_without_a_shape_are_told(graphs: Any, refuse: Refuse) -> None:
+    model = graphs.around(node("Relu", ["h"], ["g"]))
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    model.graph.output[0].type.tensor_type.ClearField("shape")
+    assert set(refuse(model)) == {"/model/graph/input/x", "/model/graph/output/y"}
 
 
 def test_what_has_no_gradient_is_told_with_what_else_is_wrong(graphs: Any, refuse: Refuse) -> None:
@@ -196,6 +205,10 @@ def test_weights_of_other_precisions_are_refused(dtype: type, graphs: Any, refus
     ]
     problems = refuse(graphs.model(nodes, {"w": np.ones((6, 3), dtype)}))
     assert "training needs float32" in next(iter(problems.values()))
+    whole = [node("Gemm", ["x", "w"], ["d"]), node("Cast", ["d"], ["y"], to=kind)]
+    model = graphs.model(whole, {"w": np.ones((6, 3), np.float32)})
+    model.graph.output[0].type.tensor_type.elem_type = kind
+    assert f"{np.dtype(dtype)}; export after model.float(), or" in refuse(model)["/spec/output"]
 
 
 def test_a_graph_without_weights_is_refused(graphs: Any, refuse: Refuse) -> None:
