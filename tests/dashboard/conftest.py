@@ -12,7 +12,7 @@ from npm import Npm
 from support import Served
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Any]:
     pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:
@@ -34,9 +34,9 @@ def axe(npm: Npm) -> str:
     return (npm.folder / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def shared(chromium: Any) -> Iterator[list[Tab]]:
-    """The tab that the module's tests use one after the other, once the first has opened it."""
+    """The tab that tests use one after the other, once the first has opened it."""
     tabs: list[Tab] = []
     yield tabs
     for each in tabs:
@@ -45,7 +45,7 @@ def shared(chromium: Any) -> Iterator[list[Tab]]:
 
 @pytest.fixture
 def tab(chromium: Any, shared: list[Tab]) -> Iterator[Callable[..., Tab]]:
-    """Open the module's tab, or with further options one of its own; each must stay without a
+    """Open the shared tab, or with further options one of its own; each must stay without a
     complaint."""
     used: list[Tab] = []
 
