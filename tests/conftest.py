@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import gc
+import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from child_forks import children_forked
 from daemon_process import IMPORTED_BY_CHILDREN, SIGKILL, import_path
 from small_disks import keep_mounts_private
-from support import Served
+from support import Served, wait_until
 
 from storage.store import Store
 
@@ -92,6 +96,30 @@ def forked_children() -> Iterator[None]:
     """Fork children of this process as daemons' children are forked."""
     with children_forked(import_path(), preloaded=IMPORTED_BY_CHILDREN):
         yield
+
+
+@pytest.fixture(scope="session")
+def of_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the processes of a run share."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def description(of_run: Path) -> dict[str, Any]:
+    """What /openapi.json answers, made once a run: that takes 2.5 s of a processor."""
+    made = of_run / "openapi.json"
+    try:
+        of_run.joinpath("describes").mkdir()
+    except FileExistsError:
+        wait_until(made.exists, "another process to make the description")
+    else:
+        command = [sys.executable, "-m", "api.description"]
+        new = made.with_suffix(".new")
+        new.write_bytes(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        new.rename(made)
+    described: dict[str, Any] = json.loads(made.read_bytes())
+    return described
 
 
 @pytest.fixture(scope="session")

@@ -6,6 +6,7 @@ import gzip
 import re
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import httpx
 import pytest
@@ -23,12 +24,11 @@ def url(served: Served) -> str:
 
 
 @pytest.fixture(scope="module")
-def json_routes(served: Served) -> list[tuple[str, str]]:
+def json_routes(description: dict[str, Any]) -> list[tuple[str, str]]:
     """Method and path of every route that takes JSON and nothing else."""
-    paths = served.tokenless.get("/openapi.json").json()["paths"]
     return [
         (method.upper(), path)
-        for path, operations in paths.items()
+        for path, operations in description["paths"].items()
         for method, operation in operations.items()
         if list(operation.get("requestBody", {}).get("content", ())) == ["application/json"]
     ]

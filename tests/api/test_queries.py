@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import httpx
 import pytest
@@ -12,12 +13,11 @@ METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 
 
 @pytest.fixture(scope="module")
-def operations(served: Served) -> list[tuple[str, str]]:
+def operations(description: dict[str, Any]) -> list[tuple[str, str]]:
     """Method and path of every route that is described, with values that name nothing."""
-    paths = served.tokenless.get("/openapi.json").json()["paths"]
     return [
         (method.upper(), re.sub(r"\{(\w+)\}", value_of, path))
-        for path, methods in paths.items()
+        for path, methods in description["paths"].items()
         for method in methods
     ]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,10 +22,9 @@ def chromium() -> Iterator[Any]:
 
 
 @pytest.fixture(scope="session")
-def npm(tmp_path_factory: pytest.TempPathFactory) -> Npm:
-    """Installed once a run: the folders of a run's processes are beside each other."""
-    own = tmp_path_factory.getbasetemp()
-    return Npm((own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "npm")
+def npm(of_run: Path) -> Npm:
+    """Installed once a run."""
+    return Npm(of_run / "npm")
 
 
 @pytest.fixture(scope="session")

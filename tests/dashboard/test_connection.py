@@ -209,15 +209,16 @@ def test_a_daemon_that_takes_connections_and_says_nothing_counts_as_lost(
 
 
 def test_the_documentation_works_under_its_policy_and_keeps_no_token(
-    tab: Callable[..., Tab], served: Served
+    tab: Callable[..., Tab], served: Served, description: dict[str, Any]
 ) -> None:
-    described = served.http.get("/openapi.json").json()
     path = "/v1/models"
     shown = tab(served)
     # One path: the others are drawn for most of the time, and hold no token.
     shown.page.route(
         "**/openapi.json",
-        lambda route: route.fulfill(json={**described, "paths": {path: described["paths"][path]}}),
+        lambda route: route.fulfill(
+            json={**description, "paths": {path: description["paths"][path]}}
+        ),
     )
     answer = shown.page.goto(f"{served.url}/docs")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
