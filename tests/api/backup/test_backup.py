@@ -70,7 +70,7 @@ def test_a_restored_daemon_goes_on_where_the_other_was(
     first.register("m", mlp(32, 64, 4))
     first.upload("m", **blobs(500, 32, 4))
     first.train("m", epochs=1)
-    recipe = {"max_steps": 10_000, "batch_size": 16, "seed": 5}
+    recipe = {"max_steps": 6_000, "batch_size": 16, "seed": 5}
     job = first.ask_for_job("m", **recipe)["id"]
     wait_until(lambda: first.job(job)["progress"]["step"] > 0, "the job to step")
     checkpoints = "/v1/models/m/checkpoints"
@@ -85,6 +85,7 @@ def test_a_restored_daemon_goes_on_where_the_other_was(
     second = serve(put_back(archive, tmp_path / "second"))
 
     assert second.wait_for_job(job)["state"] == "succeeded"
+    assert "job.succeeded" in second.said(), "the backup was made before the job's end"
     assert second.http.get("/v1/models/m/versions/3/model.onnx").content == undisturbed
     assert samples(second, "m") == samples(first, "m")
     one, two = (each.http.get("/v1/models/m/versions/2").json() for each in (first, second))
