@@ -15,7 +15,7 @@ from service.training.hyperparameters import ABOUT, FIXED, LENGTHS, Hyperparamet
 from service.training.optimizer.options import loss_problems, problems
 from service.training.tasks import TASKS, losses
 from storage.errors import Problem
-from storage.records.models import NewModel
+from storage.records.models import Model, NewModel
 
 DEFAULT_EPOCHS = 5
 OF_TASKS = frozenset().union(*(task.options for task in TASKS.values()))
@@ -43,7 +43,7 @@ def requested() -> type[Struct]:
     return defstruct("Requested", kinds, forbid_unknown_fields=True)
 
 
-def merge(model: NewModel, request: dict[str, Any], *, seed: int) -> dict[str, Any]:
+def merge(model: Model | NewModel, request: dict[str, Any], *, seed: int) -> dict[str, Any]:
     """The hyperparameters that a job uses. seed: used if the request has none.
 
     A length in the request overrides every length limit of the model, and another optimizer drops
@@ -66,7 +66,7 @@ def merge(model: NewModel, request: dict[str, Any], *, seed: int) -> dict[str, A
     return {name: value for name, value in asdict(whole).items() if name not in left_out}
 
 
-def _inherited(model: NewModel, asked: Mapping[str, Any]) -> dict[str, Any]:
+def _inherited(model: Model | NewModel, asked: Mapping[str, Any]) -> dict[str, Any]:
     """The model's own hyperparameters that stay beside those asked for."""
     own = {"optimizer": model.optimizer, **model.hyperparameters}
     replaced = set(LENGTHS) if any(name in asked for name in LENGTHS) else set()
@@ -77,7 +77,7 @@ def _inherited(model: NewModel, asked: Mapping[str, Any]) -> dict[str, Any]:
     return {name: own[name] for name in own if name in ABOUT and name not in replaced}
 
 
-def _foreign(model: NewModel, optimizer: str) -> Iterator[str]:
+def _foreign(model: Model | NewModel, optimizer: str) -> Iterator[str]:
     """Hyperparameters that do not apply to the model's jobs with this optimizer."""
     yield from OF_TASKS - TASKS[model.loss].options
     if model.engine == "ort_training":
@@ -105,7 +105,9 @@ def _idle(head: Any, given: Mapping[str, Any]) -> list[str]:
     return [name for name in sorted(given) if kind in ALL_HEADS and kind not in ABOUT[name].heads]
 
 
-def check_hyperparameters(model: NewModel, asked: Mapping[str, Any], *, at: str = "") -> None:
+def check_hyperparameters(
+    model: Model | NewModel, asked: Mapping[str, Any], *, at: str = ""
+) -> None:
     """Raises InvalidInput if the model's engine cannot train with these hyperparameters.
 
     asked: completed by the model's own. at: the JSON pointer of their object.
@@ -121,7 +123,7 @@ def check_hyperparameters(model: NewModel, asked: Mapping[str, Any], *, at: str 
         raise InvalidInput("the model cannot train so", problems=placed)
 
 
-def _wrong_head(model: NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
+def _wrong_head(model: Model | NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
     """Errors in the head that is asked for, and what has no meaning beside it."""
     head, is_fixed = given.get("head"), model.engine == "ort_training"
     if head is None or not (is_fixed or "head" in TASKS[model.loss].options):
@@ -133,7 +135,7 @@ def _wrong_head(model: NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
         yield Problem(f"/{name}", why.format(kind=head["kind"], name=name))
 
 
-def _for_one_class(model: NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
+def _for_one_class(model: Model | NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
     """Options that need one class a sample, for a model without."""
     options, shape = TASKS[model.loss].options, model.signature.target.shape
     for name, about in ABOUT.items():
@@ -146,7 +148,7 @@ def _for_one_class(model: NewModel, given: Mapping[str, Any]) -> Iterator[Proble
             yield Problem(f"/{name}", f"{what} needs one class a sample, {why}; leave it out")
 
 
-def _of_other_tasks(model: NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
+def _of_other_tasks(model: Model | NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
     task = TASKS[model.loss]
     for name in given:
         if name in OF_TASKS - task.options and ABOUT[name].one_class is None:
@@ -155,7 +157,7 @@ def _of_other_tasks(model: NewModel, given: Mapping[str, Any]) -> Iterator[Probl
             yield Problem(f"/{name}", detail)
 
 
-def _wrong_options(model: NewModel, given: dict[str, Any]) -> Iterator[Problem]:
+def _wrong_options(model: Model | NewModel, given: dict[str, Any]) -> Iterator[Problem]:
     """Errors in the options of optimizer and loss."""
     if is_computed(given.get("head")):
         return

@@ -45,15 +45,9 @@ class Quota(Struct, frozen=True):
 
 
 class NewModel(Struct, frozen=True):
-    """A model to be registered.
-
-    loss: of the task, see service/training/tasks/. engine: the one that it was prepared for.
-    trainable: names of the initializers that train. trainable_parameters, frozen_parameters: counts
-    of scalars. files: role (`training_model`, …) → published file. notes: changes to the graph that
-    make it trainable. gate, retention: differences from the defaults. keeps_duplicates: whether
-    samples with equal inputs are stored. features: the names of CSV columns, in the order of the
-    inputs, None while they are not known. loss_output: the tensor that is the loss, if loss is
-    `output`. sha256: of the file as it came. shapes: a hash of the names and shapes of what trains.
+    """A model to be registered; files: role (`training_model`, …) → published file. loss: of the
+    task, see service/training/tasks/. sha256: of the file as it came. shapes: a hash of the names
+    and shapes of what trains.
     """
 
     name: str
@@ -78,29 +72,53 @@ class NewModel(Struct, frozen=True):
     shapes: str = ""
 
 
-class Model(NewModel, frozen=True, kw_only=True):
+class Model(Struct, frozen=True, kw_only=True):
     """A registered model, at one of its bases, which is the one of `latest` unless another was
-    asked for.
+    asked for. engine: the one that it was prepared for.
 
-    held_since: since when jobs must not move `latest`, None while they may. reference_frozen_at:
-    when the reference set was frozen, None without one. base_set_at: when samples were last added
-    to the base set, None before. federation: read by service/federation/consent.py.
+    trainable: names of the initializers that train. trainable_parameters, frozen_parameters: counts
+    of scalars. files: role → file. notes: changes to the graph that make it trainable. gate,
+    retention: differences from the defaults. held_since: since when jobs must not move `latest`,
+    None while they may. reference_frozen_at: when the reference set was frozen, None without one.
+    base_set_at: when samples were last added to the base set, None before.
+    keeps_duplicates: whether samples with equal inputs are stored. features: the names of CSV
+    columns, in the order of the inputs, None while they are not known. loss_output: the tensor that
+    is the loss, if loss is `output`. federation: read by service/federation/consent.py.
     """
 
     id: int
+    name: str
     created_at: datetime
     base: int
+    signature: Signature
+    loss: str
+    loss_output: str | None = None
+    optimizer: OptimizerName
+    engine: Engine
+    output: str
+    trainable: tuple[str, ...]
+    trainable_parameters: int
+    frozen_parameters: int
+    hyperparameters: dict[str, Any]
+    files: dict[str, FileRecord]
     samples: SampleCounts
     latest_version: int | None
+    gate: dict[str, Any]
+    retention: dict[str, Any]
     held_since: datetime | None
     reference_frozen_at: datetime | None
     base_set_at: datetime | None
+    notes: tuple[str, ...]
+    preprocess: tuple[dict[str, Any], ...] = ()
     quota: Quota = Quota()
+    keeps_duplicates: bool = False
+    features: tuple[str, ...] | None = None
     federation: dict[str, Any] = field(default_factory=dict)
 
 
 class Base(Struct, frozen=True, kw_only=True):
-    """A forward file that versions of a model descend from. sha256: of the file as it came.
+    """A forward file that versions of a model descend from. sha256: of the file as it came. shapes:
+    a hash of the names and shapes of what trains.
 
     adopted_at: when a version of it first became `latest`; None for an upgrade that waits, of which
     request is what its jobs are asked for, job_id the newest of them, and labelled the number of
@@ -110,6 +128,7 @@ class Base(Struct, frozen=True, kw_only=True):
     model_id: int
     base: int
     sha256: str
+    shapes: str
     arrived_at: datetime
     adopted_at: datetime | None
     request: dict[str, Any]

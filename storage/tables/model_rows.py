@@ -13,8 +13,8 @@ from storage.errors import AlreadyExists, NotFound
 from storage.records.models import FileRecord, Model, NewModel
 
 _SELECT = """
-SELECT models.*, bases.base, sha256, shapes, engine, output, loss_output, inputs, loss_of_samples,
-  trainable, trainable_parameters, frozen_parameters, notes, preprocess,
+SELECT models.*, bases.base, engine, output, loss_output, inputs, loss_of_samples, trainable,
+  trainable_parameters, frozen_parameters, notes, preprocess,
   (SELECT json_group_object(role, json_array(base_files.sha256, size_bytes))
    FROM base_files JOIN files ON files.sha256 = base_files.sha256
    WHERE base_files.model_id = models.id AND base_files.base = bases.base) AS files,

@@ -118,7 +118,8 @@ def on_base(model: Model, new: NewModel) -> Model:
     """The model as it is on the new base."""
     names = NewModel.__struct_fields__
     kept = ("name", "gate", "retention", "hyperparameters", "keeps_duplicates", "features")
-    return replace(model, **{name: getattr(new, name) for name in names if name not in kept})
+    taken = {name: getattr(new, name) for name in names if hasattr(model, name)}
+    return replace(model, **{name: value for name, value in taken.items() if name not in kept})
 
 
 def _input_problems(model: Model, new: Signature) -> Iterator[Problem]:

@@ -221,7 +221,8 @@ class Upgrades:
         return Ready(prepared, replace(new, shapes=shapes_digest(prepared)), job)
 
     def _fitting(self, model: Model, new: NewModel) -> Fitting:
-        return Fitting(new, consent_of(model).allowed and model.shapes != new.shapes)
+        (now,) = (each for each in self._store.bases.list(model.id) if each.base == model.base)
+        return Fitting(new, consent_of(model).allowed and now.shapes != new.shapes)
 
     def _store_base(self, ready: Ready, spec: UpgradeSpec, made_of: Path) -> Job:
         with self._store.files.adopting() as adopt:
