@@ -141,7 +141,12 @@ class Guard:
         headers = Headers(scope=scope)
         hosts = self._allowed(scope)
         if headers.get("host", "").lower() not in hosts:
-            return problem("wrong_host", "the Host header is not one that this daemon answers to")
+            port = "" if PEER_UID in scope["extensions"] else f":{scope['server'][1]}"
+            return problem(
+                "wrong_host",
+                f"the Host header is not one that this daemon answers to: localhost{port}, or what "
+                "HONED_ALLOWED_HOSTS names",
+            )
         if page is None and (refusal := _foreign(scope, headers, hosts)) is not None:
             return refusal
         scope[PRINCIPAL] = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -13,7 +13,7 @@ import msgspec
 import platformdirs
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from service.access.principal import Scope, page_origin
+from service.access.principal import Scope, host_name, page_origin
 from service.errors import BadSetting
 from service.training.engines.provider_setting import Provider, read_providers
 
@@ -56,7 +56,7 @@ def _of_variable(value: Any) -> Any:
     try:
         return json.loads(value) if isinstance(value, str) else value
     except ValueError as error:
-        raise ValueError(f"a variable holds it as JSON ({error})") from error
+        raise ValueError(f'write a list as ["a"], a table as {{"a": ["b"]}} ({error})') from error
 
 
 def _of_line(value: Any) -> Any:
@@ -76,6 +76,8 @@ def _expanded(value: Any) -> Any:
 
 
 SettingPath = Annotated[Path, BeforeValidator(_expanded)]
+HostName = Annotated[str, AfterValidator(host_name)]
+PageOrigin = Annotated[str, AfterValidator(page_origin)]
 
 
 class Settings(BaseModel):
@@ -95,8 +97,8 @@ class Settings(BaseModel):
     )
     socket_users: Annotated[dict[str, tuple[Scope | Literal["*"], ...]], OfVariable] = Field(
         default_factory=dict,
-        description="What users may do on the Unix socket without a token: name or uid, and "
-        'scopes, or `"*"` for all. The daemon\'s own user and root may do all unless they are '
+        description="What users may do on the Unix socket without a token: name or uid, and a list "
+        'of scopes, `["*"]` for all. The daemon\'s own user and root may do all unless they are '
         "named.",
     )
     tls_certificate: SettingPath | None = Field(
@@ -110,14 +112,12 @@ class Settings(BaseModel):
         description="Whether an address that other machines reach may be listened on without TLS. "
         "Tokens and samples then cross the network in the clear.",
     )
-    allowed_hosts: Annotated[tuple[str, ...], OfVariable] = Field(
+    allowed_hosts: Annotated[tuple[HostName, ...], OfVariable] = Field(
         (),
         description="Host names accepted in the Host header besides localhost, 127.0.0.1, [::1] "
         "and the address listened on.",
     )
-    allowed_origins: Annotated[
-        tuple[Annotated[str, AfterValidator(page_origin)], ...], OfVariable
-    ] = Field(
+    allowed_origins: Annotated[tuple[PageOrigin, ...], OfVariable] = Field(
         (),
         description="Origins of web apps that may make requests, with a narrow token; never `*`.",
     )
@@ -167,9 +167,7 @@ class Settings(BaseModel):
         None, ge=0, le=19, description="Default of the policy's `nice`."
     )
     training_memory_bytes: int | None = Field(
-        None,
-        ge=128 * 2**20,
-        description="Default of the policy's `memory_limit_bytes`.",
+        None, ge=128 * 2**20, description="Default of the policy's `memory_limit_bytes`."
     )
     training_providers: Annotated[
         tuple[Provider, ...], BeforeValidator(read_providers), OfVariable
@@ -271,10 +269,11 @@ def load_settings(**overrides: Any) -> Settings:
     Raises BadSetting that names the field.
     """
     given = {name: value for name, value in overrides.items() if value is not None}
+    in_file, over_it = _from_file(), _from_environment() | given
     try:
-        return Settings(**{**_from_file(), **_from_environment(), **given})
+        return Settings(**{**in_file, **over_it})
     except ValidationError as error:
-        raise BadSetting(_explain(error)) from error
+        raise BadSetting(_explain(error, in_file.keys() - over_it.keys())) from error
 
 
 def _from_file() -> dict[str, Any]:
@@ -310,10 +309,12 @@ def _refuse_unknown(names: Iterable[str], known: set[str], where: str = "") -> N
         raise BadSetting(f"{where}{name} is not a setting; {hint}")
 
 
-def _explain(error: ValidationError) -> str:
+def _explain(error: ValidationError, of_file: Set[str]) -> str:
     lines = []
     for fault in error.errors():
-        field = ".".join(str(part) for part in fault["loc"])
-        variable = PREFIX + str(fault["loc"][0]).upper()
-        lines.append(f"setting {field} ({variable}): {fault['msg']}, got {fault['input']!r}")
+        name = fault["loc"][0]
+        where = config_file() if name in of_file else f"{PREFIX}{name}".upper()
+        field = ".".join(str(part) for part in fault["loc"] if "[" not in str(part))  # of a union
+        wrong = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
+        lines.append(f"setting {field} ({where}): {wrong}, got {fault['input']!r}")
     return "; ".join(lines)

@@ -69,6 +69,13 @@ def page_origin(text: str) -> str:
     return text.lower()
 
 
+def host_name(text: str) -> str:
+    """The text. Raises ValueError for what is no host, such as an address with a scheme."""
+    if re.search(r"[/\s]", text):
+        raise ValueError(f"{text!r} is no name of a host, such as honed.local or honed.local:443")
+    return text
+
+
 class Principal(Struct, frozen=True):
     """Who makes a request: the admin token, an app's token, or a user of this device.
 

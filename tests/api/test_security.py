@@ -103,6 +103,7 @@ def test_another_host_name_is_refused(served: Served, host: str) -> None:
         answer = ask(served, path, Host=host.format(port=port))
         assert answer.status_code == 421
         assert answer.json()["code"] == "wrong_host"
+        assert "localhost:" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
