@@ -1,14 +1,19 @@
+import com.sun.net.httpserver.HttpServer;
 import honed.client.Client;
 import honed.client.HonedException;
 import honed.client.Model;
 import honed.client.Watch;
 import java.net.ConnectException;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.Map;
 import java.util.Objects;
+import java.util.concurrent.Executors;
+import java.util.concurrent.TimeUnit;
 
 /** Against the daemon of HONED_URL and HONED_TOKEN, which has the model bell; tests/clients/test_java.py runs it. */
 public class ClientTest {
@@ -23,6 +28,7 @@ public class ClientTest {
         tellsWhatIsRefused();
         fetchesOnlyWhatIsNewer(Path.of(arguments[0]));
         swapsTheSession();
+        waitsForADaemonThatIsAway();
         System.out.println("passed");
     }
 
@@ -95,6 +101,29 @@ public class ClientTest {
             check(live.awaitChange(known, Duration.ofSeconds(60)), live.trouble());
             check(live.session() != before, known);
         }
+    }
+
+    static void waitsForADaemonThatIsAway() throws Exception {
+        int port;
+        try (ServerSocket free = new ServerSocket(0)) {
+            port = free.getLocalPort();
+        }
+        var timer = Executors.newSingleThreadScheduledExecutor();
+        var later = timer.schedule(() -> {
+            HttpServer back = HttpServer.create(new InetSocketAddress("127.0.0.1", port), 0);
+            byte[] told = "{\"id\": 1, \"state\": \"failed\"}".getBytes();
+            back.createContext("/v1/jobs/1", asked -> {
+                asked.sendResponseHeaders(200, told.length);
+                asked.getResponseBody().write(told);
+                asked.close();
+            });
+            back.start();
+            return back;
+        }, 2, TimeUnit.SECONDS);
+        Model away = new Client("http://127.0.0.1:" + port, null).model("away");
+        check(away.await(new Model.Job(1, "running", null)).state().equals("failed"), port);
+        later.get().stop(0);
+        timer.shutdown();
     }
 
     static int promoteAnother() throws Exception {

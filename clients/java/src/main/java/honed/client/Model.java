@@ -25,6 +25,8 @@ import java.util.function.Function;
 public final class Model {
     private static final Set<String> ENDED = Set.of("succeeded", "failed", "cancelled");
     private static final Duration POLL = Duration.ofMillis(500);
+    /** How long the daemon of a job that is waited for may be away: it goes on with the job. */
+    private static final Duration RESTART = Duration.ofSeconds(60);
 
     private final Client client;
     private final String path;
@@ -34,12 +36,13 @@ public final class Model {
      * What a version says of one instance; docs/prediction.md.
      *
      * @param label a class's name or number; JSON's null for regression
+     * @param spans of a text, and boxes of a photo: lists, of models that find these
      * @param score of a model that tells anomalies, whose threshold is null before a job has set one
      * @param id of the sample, if it was kept
      */
     public record Prediction(
         JsonElement label, Double probability, JsonElement probabilities, JsonElement embedding, JsonElement values,
-        Double score, Double threshold, Boolean anomaly, int version, Long id) {}
+        JsonElement spans, JsonElement boxes, Double score, Double threshold, Boolean anomaly, int version, Long id) {}
 
     /** A stored sample, without its content. */
     public record Sample(long id, String key, String split, JsonElement label) {}
@@ -87,7 +90,7 @@ public final class Model {
         Long id = found.ids() == null ? null : found.ids().get(0);
         return new Prediction(
             first.label(), first.probability(), first.probabilities(), first.embedding(), first.values(),
-            first.score(), first.threshold(), first.anomaly(), found.version(), id);
+            first.spans(), first.boxes(), first.score(), first.threshold(), first.anomaly(), found.version(), id);
     }
 
     /**
@@ -118,12 +121,19 @@ public final class Model {
         return client.ask("POST", path + "/jobs", hyperparameters, Job.class);
     }
 
-    /** Wait until a job has ended, however it ends. */
+    /** Wait until a job has ended, however it ends; the daemon may restart meanwhile. */
     public Job await(Job job) throws IOException, InterruptedException {
         Job now = job;
+        long seen = System.nanoTime();
         while (!ENDED.contains(now.state())) {
             Thread.sleep(POLL.toMillis());
-            now = client.ask("GET", "/v1/jobs/" + job.id(), null, Job.class);
+            try {
+                now = client.ask("GET", "/v1/jobs/" + job.id(), null, Job.class);
+                seen = System.nanoTime();
+            } catch (IOException away) {
+                boolean isLost = System.nanoTime() - seen > RESTART.toNanos();
+                if (isLost || away instanceof HonedException) throw away;
+            }
         }
         return now;
     }
