@@ -6,7 +6,7 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from math import prod
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
@@ -156,10 +156,15 @@ def _check_query(request: Request, dependant: Dependant, *, reads: bool) -> None
         place = pointer("query", name)
         if name not in known and not reads:
             problems.append(Problem(place, f"there is no such parameter; {there_are}"))
-        elif times > 1 and name in known and get_origin(known[name]) is not tuple:
+        elif times > 1 and name in known and not _takes_several(known[name]):
             problems.append(Problem(place, f"is given {times} times, and takes one value"))
     if problems:
         raise InvalidInput("the query is wrong; nothing was changed", problems=problems)
+
+
+def _takes_several(kind: object) -> bool:
+    """Whether a type is of lists or tuples, or either is among its alternatives."""
+    return any(get_origin(each) in (list, tuple) for each in (kind, *get_args(kind)))
 
 
 def _query_types(dependant: Dependant) -> Iterator[tuple[str, object]]:
