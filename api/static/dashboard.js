@@ -535,6 +535,7 @@ function patchAttributes(present, wanted) {
 var MINUTE_S = 60;
 var HOUR_S = 3600;
 var DAY_S = 86400;
+var MOST_DIGITS = 9;
 var MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 function count(value) {
   return grouped(Math.round(value));
@@ -544,16 +545,17 @@ function grouped(value) {
   const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ",");
   return fraction === void 0 ? thousands : `${thousands}.${fraction}`;
 }
-function significant(value) {
-  return grouped(Number(value.toPrecision(3)));
-}
-function decimal(value) {
+function decimal(value, more = 0) {
   const size = Math.abs(value);
-  if (size !== 0 && (size < 1e-3 || size >= 1e5)) return Number(value.toPrecision(3)).toExponential();
-  return significant(value);
+  const rounded = Number(value.toPrecision(3 + more));
+  return size !== 0 && (size < 1e-3 || size >= 1e5) ? rounded.toExponential() : grouped(rounded);
 }
-function percent(share) {
-  return `${(share * 100).toFixed(1)} %`;
+function percent(share, more = 0) {
+  return `${(share * 100).toFixed(1 + more)} %`;
+}
+function distinct(values, show, more = 0) {
+  const texts2 = values.map((value) => show(value, more));
+  return more === MOST_DIGITS || new Set(texts2).size === values.length ? texts2 : distinct(values, show, more + 1);
 }
 function duration(seconds) {
   const total2 = Math.max(0, Math.round(seconds));
@@ -587,7 +589,7 @@ function plural(value, one, many = `${one}s`) {
 var UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 function bytes(value) {
   const power2 = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
-  return `${significant(value / 1024 ** power2)} ${UNITS[power2]}`;
+  return `${decimal(value / 1024 ** power2)} ${UNITS[power2]}`;
 }
 
 // src/daemon/events.ts
@@ -1087,7 +1089,7 @@ function arrayText(model2, numbers) {
   const several = severalOf(model2);
   if (several !== null) return several.filter((_, index) => (numbers[index] ?? 0) >= LEAST_YES).join(", ") || "none";
   if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
-  return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
+  return numbers.length <= NUMBERS_SHOWN ? numbers.map((each2) => decimal(each2)).join("  ") : `${target.shape.join("×")} numbers`;
 }
 function sharesOf(indices) {
   const counts = /* @__PURE__ */ new Map();
@@ -3048,12 +3050,13 @@ function yRange(low, high, most) {
 function grid({ width, x, y, steps, xName, show, yTicks, yName }) {
   const bottom = HEIGHT2 - MARGIN.bottom;
   const right = width - MARGIN.right;
+  const labels = distinct(yTicks, show);
   return s(
     "g",
     { class: "grid" },
-    yTicks.map((value) => [
+    yTicks.map((value, at) => [
       s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
-      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, show(value))
+      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, labels[at] ?? null)
     ]),
     ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step2) => {
       const anchor = x(step2) > width - EDGE2 ? "end" : "middle";
@@ -3962,7 +3965,7 @@ function tensorView(name, tensor) {
   return tensor.values.length >= SERIES_FROM ? series(name, tensor) : text2(tensor);
 }
 function text2({ values }) {
-  const shown2 = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
+  const shown2 = values.slice(0, VALUES_SHOWN).map((each2) => decimal(each2)).join("  ");
   return `${shown2}${values.length > VALUES_SHOWN ? " …" : ""}`;
 }
 function series(name, { shape, values }) {
@@ -4045,7 +4048,7 @@ function arrayView(name, nested, classes) {
     { class: "tried", "data-key": name },
     h("figcaption", { class: "quiet" }, name),
     (isPicture || values.length >= LINE_FROM) && tensorView(name, shown2),
-    !isPicture && h("p", { class: "number" }, values.slice(0, NUMBERS_SHOWN2).map(decimal).join("  "), values.length > NUMBERS_SHOWN2 && " …")
+    !isPicture && h("p", { class: "number" }, values.slice(0, NUMBERS_SHOWN2).map((each2) => decimal(each2)).join("  "), values.length > NUMBERS_SHOWN2 && " …")
   );
 }
 function barsView(app, meaning, bars, choice2) {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import type { Job, Model } from "../src/daemon/types";
-import { ago, bytes, clock, count, decimal, duration } from "../src/page/format";
+import { ago, bytes, clock, count, decimal, distinct, duration, percent } from "../src/page/format";
 import { latestMean, powers, smoothed, thinned, ticks } from "../src/page/scale";
 import { condition, judgedBy, measure, metricWords } from "../src/page/words";
 import { progressText } from "../src/views/pinned";
@@ -64,6 +64,8 @@ test("quantities are short", () => {
   assert.equal(clock(new Date(2020, 1, 3, 4, 5)), "3 Feb, 04:05");
   assert.equal(duration(3725), "1 h 2 min");
   assert.equal(duration(59.6), "1 min 0 s");
+  assert.deepEqual(distinct([0.984, 0.9842, 0.9844], percent), ["98.40 %", "98.42 %", "98.44 %"]);
+  assert.deepEqual(distinct([1000, 1000.5, 1001], decimal), ["1,000", "1,000.5", "1,001"]);
   const now = new Date("2026-01-31T12:00:00Z");
   assert.equal(ago(new Date("2026-01-31T11:57:00Z"), now), "3 min ago");
 });

@@ -71,7 +71,7 @@ function arrayText(model: Model, numbers: number[]): string {
   const several = severalOf(model);
   if (several !== null) return several.filter((_, index) => (numbers[index] ?? 0) >= LEAST_YES).join(", ") || "none";
   if (target.num_classes !== null) return sharesOf(numbers).map(([index]) => target.classes?.[index] ?? String(index)).join(", ");
-  return numbers.length <= NUMBERS_SHOWN ? numbers.map(decimal).join("  ") : `${target.shape.join("×")} numbers`;
+  return numbers.length <= NUMBERS_SHOWN ? numbers.map((each) => decimal(each)).join("  ") : `${target.shape.join("×")} numbers`;
 }
 
 /** Class indices with the share of positions that have them, the most frequent first. */

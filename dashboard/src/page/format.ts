@@ -8,6 +8,9 @@ const MINUTE_S = 60;
 const HOUR_S = 3600;
 const DAY_S = 86_400;
 
+/** That a number has beyond the usual ones. */
+const MOST_DIGITS = 9;
+
 const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 
 export function count(value: number): string {
@@ -20,20 +23,22 @@ function grouped(value: number): string {
   return fraction === undefined ? thousands : `${thousands}.${fraction}`;
 }
 
-function significant(value: number): string {
-  return grouped(Number(value.toPrecision(3)));
-}
-
-/** Three significant digits, as a loss or an error is read. */
-export function decimal(value: number): string {
+/** Three significant digits, as a loss or an error is read; more: beyond these. */
+export function decimal(value: number, more = 0): string {
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.001 || size >= 100_000)) return Number(value.toPrecision(3)).toExponential();
-  return significant(value);
+  const rounded = Number(value.toPrecision(3 + more));
+  return size !== 0 && (size < 0.001 || size >= 100_000) ? rounded.toExponential() : grouped(rounded);
 }
 
-/** A fraction as a percentage. */
-export function percent(share: number): string {
-  return `${(share * 100).toFixed(1)} %`;
+/** A fraction as a percentage; more: digits beyond the first after the point. */
+export function percent(share: number, more = 0): string {
+  return `${(share * 100).toFixed(1 + more)} %`;
+}
+
+/** Values with as many digits as tell them apart. */
+export function distinct(values: number[], show: (value: number, more?: number) => string, more = 0): string[] {
+  const texts = values.map((value) => show(value, more));
+  return more === MOST_DIGITS || new Set(texts).size === values.length ? texts : distinct(values, show, more + 1);
 }
 
 export function duration(seconds: number): string {
@@ -79,5 +84,5 @@ const UNITS = ["B", "KiB", "MiB", "GiB", "TiB"];
 /** Bytes with three significant digits. */
 export function bytes(value: number): string {
   const power = value < 1 ? 0 : Math.min(Math.floor(Math.log2(value) / 10), UNITS.length - 1);
-  return `${significant(value / 1024 ** power)} ${UNITS[power]}`;
+  return `${decimal(value / 1024 ** power)} ${UNITS[power]}`;
 }

@@ -121,7 +121,7 @@ export function arrayView(name: string, nested: unknown[], classes: number | nul
     { class: "tried", "data-key": name },
     h("figcaption", { class: "quiet" }, name),
     (isPicture || values.length >= LINE_FROM) && tensorView(name, shown),
-    !isPicture && h("p", { class: "number" }, values.slice(0, NUMBERS_SHOWN).map(decimal).join("  "), values.length > NUMBERS_SHOWN && " …"),
+    !isPicture && h("p", { class: "number" }, values.slice(0, NUMBERS_SHOWN).map((each) => decimal(each)).join("  "), values.length > NUMBERS_SHOWN && " …"),
   );
 }
 

@@ -1,7 +1,7 @@
 /** The axes of a chart. */
 
 import { s } from "../../page/dom";
-import { count } from "../../page/format";
+import { count, distinct } from "../../page/format";
 import { type Dot, linear, logarithmic, powers, type Range, ticks } from "../../page/scale";
 
 export const HEIGHT = 240;
@@ -16,7 +16,7 @@ export interface Axes {
   most: number;
   xName: string;
   first: number;
-  show: (value: number) => string;
+  show: (value: number, more?: number) => string;
 }
 
 export interface Frame extends Pick<Axes, "xName" | "show"> {
@@ -57,12 +57,13 @@ function yRange(low: number, high: number, most: number): Range {
 export function grid({ width, x, y, steps, xName, show, yTicks, yName }: Frame): SVGElement {
   const bottom = HEIGHT - MARGIN.bottom;
   const right = width - MARGIN.right;
+  const labels = distinct(yTicks, show);
   return s(
     "g",
     { class: "grid" },
-    yTicks.map((value) => [
+    yTicks.map((value, at) => [
       s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
-      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, show(value)),
+      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, labels[at] ?? null),
     ]),
     ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110)))
       .filter(Number.isInteger)

@@ -118,7 +118,7 @@ export function tensorView(name: string, tensor: Tensor): Child {
 }
 
 function text({ values }: Tensor): Child {
-  const shown = values.slice(0, VALUES_SHOWN).map(decimal).join("  ");
+  const shown = values.slice(0, VALUES_SHOWN).map((each) => decimal(each)).join("  ");
   return `${shown}${values.length > VALUES_SHOWN ? " …" : ""}`;
 }
 
