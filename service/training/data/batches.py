@@ -48,10 +48,11 @@ class Batches(ABC):
     batches. teacher: (samples, …), the targets of distillation, if any. with_inputs: makes targets
     of labels and inputs, for a loss that compares these.
     lengths: (samples,), if batches are only as long as their longest sample. most_rows: of a batch
-    in measuring, for the memory of its predictions.
+    in measuring, for the memory of its predictions. warnings: for people.
     """
 
     lengths: Indices | None = None
+    warnings: tuple[str, ...] = ()
     most_rows: int = 1 << 20
 
     def __init__(

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 ENCODED_AT_ONCE = 512
 MEASURED = 0
 """The seed of what is drawn for measuring: the same for all versions."""
+REMEDY = "send long texts in parts, or register the model with more max_tokens"
 MOST_LOGITS = 1 << 24
 """Maximum of the numbers that a batch's predictions of all tokens have, in measuring: 64 MB."""
 
@@ -52,6 +53,9 @@ class LabelledTexts(Batches):
         task: LearningTask,
     ) -> None:
         check_labels(index.ids, index.labels, signature.target)
+        if cut := int((counts >= kind.most_ids).sum()):
+            told = f"training texts that are cut off after {kind.most_ids} tokens, or just fit"
+            self.warnings = (f"{told}: {cut:,} of {len(counts):,}; {REMEDY}",)
         windows = kind.windows(counts)
         text = np.repeat(np.arange(len(counts)), windows)
         number = np.arange(len(text)) - np.repeat(np.cumsum(windows) - windows, windows)

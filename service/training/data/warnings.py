@@ -32,7 +32,7 @@ def training_warnings(
         return ()
     classes = () if of_one_class else _of_classes(samples, signature)
     numbers = () if scales_labels else _of_numbers(samples)
-    return (*classes, *numbers, *_of_inputs(samples, signature))
+    return (*samples.warnings, *classes, *numbers, *_of_inputs(samples, signature))
 
 
 def _of_classes(samples: Batches, signature: Signature) -> Iterator[str]:

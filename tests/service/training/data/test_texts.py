@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import re
 from pathlib import Path
@@ -16,6 +17,7 @@ from service.preprocess.kind import Unreadable
 from service.preprocess.text import HEADER, Text
 from service.training.data.sampler import Sampler
 from service.training.data.texts import LabelledTexts, encode_all
+from service.training.data.warnings import training_warnings
 from service.training.tasks import TASKS
 from storage.blobs.row_cache import RowCache
 from storage.database.codec import dump
@@ -63,6 +65,13 @@ def opened(
     outcome, counts = encode_all(index, kind, cache, threads=1, tick=lambda: None)
     assert not outcome.unreadable
     return LabelledTexts(index, SIGNATURE, kind, cache, counts=counts, task=TASKS["causal_lm"])
+
+
+def test_texts_that_are_cut_off_are_told(tmp_path: Path, kind: Text) -> None:
+    assert opened(tmp_path, kind, ["the cat"] * 40).warnings == ()
+    data = opened(tmp_path, dataclasses.replace(kind, max_tokens=12))
+    (told,) = training_warnings(data, SIGNATURE)
+    assert told.startswith("training texts that are cut off after 12 tokens, or just fit: 18 of 40")
 
 
 def test_a_batch_is_as_long_as_its_longest_text(tmp_path: Path, kind: Text) -> None:
