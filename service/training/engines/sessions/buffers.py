@@ -81,8 +81,8 @@ class Buffers:
             self._clear(each)
         self._has_earlier = True
 
-    def average_gradients(self, batches: int) -> None:
-        """Average the gradients of the step's batches, if any were put by."""
+    def average_gradients(self, batches: float) -> None:
+        """Divide the gradients of the step's batches by their number, if any were put by."""
         if not self._has_earlier:
             return
         self.put_gradients_by()

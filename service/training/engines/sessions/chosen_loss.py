@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
@@ -52,6 +54,11 @@ class ChosenLoss:
         """The factor on the sum of a batch's losses that makes it their mean."""
         return _scale(self._trained, target)
 
+    def counted(self, target: Array) -> float:
+        """How much a batch counts beside others: texts by tokens, as batches differ in length."""
+        positions = target.shape[1] if target.ndim == 2 else 1
+        return TASKS[self._trained.name].weight(self._trained, target) * positions
+
     def plain_scale(self, target: Array) -> float:
         """The same in evaluation, which knows no options."""
         return _scale(self._plain, target)
@@ -72,6 +79,11 @@ class ChosenLoss:
             return {TEACHER: np.zeros(shape, np.float32)}
         counted = np.float32(TASKS[self._trained.name].weight(self._trained, target) / len(target))
         return {TEACHER: np.asarray(teacher * counted)}
+
+
+def as_first(counted: float, earlier: Sequence[float]) -> float:
+    """As a multiple of the first batch of a step that counts; 1 for none, which adds 0."""
+    return counted / next(filter(None, earlier), counted or 1.0) or 1.0
 
 
 def _scale(loss: Loss, target: Array) -> float:

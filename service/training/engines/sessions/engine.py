@@ -17,7 +17,7 @@ from service.training.engines.names import RECORDED
 from service.training.engines.provider_setting import Provider, label
 from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import foreign_errors, onnxruntime
-from service.training.engines.sessions.chosen_loss import PLAIN, ChosenLoss
+from service.training.engines.sessions.chosen_loss import PLAIN, ChosenLoss, as_first
 from service.training.engines.sessions.crew import Crew
 from service.training.engines.sessions.model_sessions import ModelSessions
 from service.training.engines.sessions.optimizer import Optimizer
@@ -59,7 +59,7 @@ class SessionsEngine:
         self._state.restore(checkpoint or files.checkpoint)
         self._loss = ChosenLoss(files, self._manifest, loss_options)
         self._seed = 0
-        self._batches = 0
+        self._counted: list[float] = []  # what the batches of the next step count
         self._provider: Provider | None = None
         self._crew = Crew()
         self._series: StepSeries | None = None
@@ -148,12 +148,14 @@ class SessionsEngine:
                 "the model's loss is one number for a batch, so samples have no weights; give all"
                 " of them the weight 1, or register the model anew"
             )
-        if self._batches:
+        if self._counted:
             self._state.buffers.put_gradients_by()
-        loss = self._gradients(inputs, target, weights, teacher)
+        counted = self._loss.counted(target)
+        share = as_first(counted, self._counted)
+        loss = self._gradients(inputs, target, weights, teacher, share=share) / share
         for old, new in zip(self._state.updated.values(), self._updated.values(), strict=True):
             old[...] = new
-        self._batches += 1
+        self._counted.append(counted)
         return loss
 
     def _gradients(
@@ -163,18 +165,20 @@ class SessionsEngine:
         weights: Array | None = None,
         teacher: Array | None = None,
         *,
+        share: float = 1.0,
         runs: Shares | None = None,
     ) -> float:
         """The loss; gradients and new statistics go into their buffers.
 
-        runs: of the step, by default those that train. Others are not made smaller.
+        share: a factor on both. runs: of the step, by default those that train. Others are not
+        made smaller.
         """
-        rows = len(target)
+        rows, batch = len(target), len(self._counted)
         feeds = self._feeds(inputs, target)
         if self._manifest.draws:
-            feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=self._batches, rows=rows)
+            feeds |= draw_all(self._manifest.draws, seed=self._seed, batch=batch, rows=rows)
         feeds |= self._loss.feeds(target, teacher)
-        scale, loss, done = self._loss.scale(target), 0.0, 0
+        scale, loss, done = share * self._loss.scale(target), 0.0, 0
 
         def run() -> tuple[float, int]:
             taken = runs or self._training
@@ -216,8 +220,8 @@ class SessionsEngine:
                 vars(self).pop(name, None)
 
     def step(self, learning_rate: float) -> None:
-        self._state.buffers.average_gradients(self._batches)
-        self._batches = 0
+        self._state.buffers.average_gradients(as_first(sum(self._counted), self._counted))
+        self._counted.clear()
         with np.errstate(all="ignore"):  # Values that are not finite show in the next loss.
             self._update(learning_rate)
 
