@@ -64,7 +64,10 @@ class SecureGrid:
 
 
 class _Workflow(SecAggPlusWorkflow):
-    """As Flower's, but after the key agreement it sends the strategy's messages, with names."""
+    """As Flower's, but after the key agreement it sends the strategy's messages, with names, and
+    knows only the devices that have shared their keys: Flower's gives the round up for one that
+    left before, of which no other has a share.
+    """
 
     def __init__(self, asked: dict[int, Message], **options: Any) -> None:
         self._asked = asked
@@ -74,7 +77,13 @@ class _Workflow(SecAggPlusWorkflow):
         state.nid_to_fitins = {
             node: RecordDict(dict(message.content)) for node, message in self._asked.items()
         }
-        return super().share_keys_stage(grid, context, state)
+        goes_on: bool = super().share_keys_stage(grid, context, state)
+        state.sampled_node_ids = state.active_node_ids
+        state.nid_to_neighbours = {
+            node: state.nid_to_neighbours[node] & state.active_node_ids
+            for node in state.active_node_ids
+        }
+        return goes_on
 
 
 class _Mean:

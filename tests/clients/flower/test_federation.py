@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from copy import copy
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -271,3 +273,24 @@ def test_a_daemon_that_was_killed_goes_on_with_its_round(
     assert superlink.finish(run) == "finished:completed"
     told = "\n\n".join(each.node.said()[-1500:] for each in devices if each.node)
     assert [each.rounds_sent() for each in devices] == [each + 1 for each in before], told
+
+
+def in_memory(flower: Path, *what: str) -> Any:
+    """What in_memory.py says of the server's side."""
+    program = [str(flower / "bin" / "python"), str(Path(__file__).with_name("in_memory.py"))]
+    ended = subprocess.run([*program, *what], capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    "leaving", [{1: 0}, {2: 1}, {3: 2}, {4: 3}, {1: 0, 2: 1, 3: 2}, {1: 1, 2: 2, 3: 3}]
+)
+def test_devices_may_leave_at_any_stage_of_secure_aggregation(
+    flower: Path, leaving: dict[int, int]
+) -> None:
+    found = in_memory(flower, "sums", json.dumps(leaving))
+    there = [node for node in range(1, 6) if leaving.get(node, 4) > 2]
+    mean = sum(10 * node * node / 10 for node in there) / sum(10 * node for node in there)
+    np.testing.assert_allclose(found["b"], [0.25 + mean], atol=1e-3)
+    np.testing.assert_allclose(found["a"], np.add([[1, -2], [3, 0.5]], mean), atol=1e-3)
