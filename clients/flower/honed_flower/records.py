@@ -32,4 +32,7 @@ def unpack(arrays: ArrayRecord) -> bytes:
     """The bytes of an update. Raises BadUpdate."""
     if list(arrays) != [UPDATE]:
         raise BadUpdate(f"the reply has {', '.join(arrays) or 'nothing'}, not one {UPDATE!r}")
-    return arrays[UPDATE].numpy().astype(np.uint8).tobytes()
+    try:
+        return arrays[UPDATE].numpy().astype(np.uint8).tobytes()
+    except Exception as error:  # whatever an untrusted array makes the reader raise
+        raise BadUpdate(f"the update cannot be read: {type(error).__name__}: {error}") from error

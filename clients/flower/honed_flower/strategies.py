@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from logging import WARNING
+from math import isfinite
 from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedMedian, FedProx, Krum
 from flwr.supercore import log
 
-from honed_flower.records import UPDATE, to_arrays, to_tensors, unpack
+from honed_flower.records import to_arrays, to_tensors, unpack
 from honed_flower.terms import Terms
 from honed_flower.updates import BadUpdate, Tensors, norm, read_update
 
@@ -23,17 +24,20 @@ KINDS: dict[str, type[FedAvg]] = {
     "krum": Krum,
 }
 METRICS, EXAMPLES = "metrics", "num-examples"
+FIGURES = {"loss", "accuracy"}
 
 
 class OfUpdates(FedAvg):
     """Mixed into a strategy: adds each update to the parameters that were sent.
 
-    Replies without a valid update are left out. clip_norm: the maximum norm of an update, enforced
-    whatever its device claims; None for any. max_samples: the largest weight.
+    Replies without a valid update are left out, and of others nothing else is taken. clip_norm: the
+    maximum norm of an update, enforced whatever its device claims; None for any. max_samples: the
+    largest weight. takes_means: replies are the mean of a round by secure aggregation.
     """
 
     clip_norm: float | None = None
     max_samples: int = 1000
+    takes_means = False
     _sent: Tensors
 
     def configure_train(
@@ -47,37 +51,63 @@ class OfUpdates(FedAvg):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """As the strategy, with only the usable updates."""
-        usable = [each for each in list(replies) if self._is_usable(each)]
-        return super().aggregate_train(server_round, usable)
+        if not self.takes_means:
+            replies = [each for each in replies if self._is_usable(each, self._whole)]
+        return super().aggregate_train(server_round, replies)
 
-    def _is_usable(self, reply: Message) -> bool:
-        """Replace the update by whole parameters; False if it is invalid."""
-        if reply.has_error() or UPDATE not in reply.content.array_records[self.arrayrecord_key]:
-            return True  # the strategy reports errors; secure aggregation sends whole ones
+    def aggregate_evaluate(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> MetricRecord | None:
+        """As the strategy, with only the figures that all usable replies have."""
+        usable = [each for each in replies if self._is_usable(each, self._measured)]
+        found = [each.content[METRICS] for each in usable if not each.has_error()]
+        for name in FIGURES.difference(FIGURES.intersection(*found)):
+            for each in found:
+                each.pop(name, None)
+        return super().aggregate_evaluate(server_round, usable)
+
+    def _is_usable(self, reply: Message, read: Callable[[RecordDict], RecordDict]) -> bool:
+        """Replace the content by what is read of it; False if that is invalid."""
+        if reply.has_error():
+            return True  # the strategy reports it
         try:
-            whole = self._whole(reply)
+            reply.content = read(reply.content)
         except BadUpdate as error:
             log(WARNING, "node %s: left out: %s", reply.metadata.src_node_id, error)
             return False
-        reply.content.array_records[self.arrayrecord_key] = to_arrays(whole)
         return True
 
-    def _whole(self, reply: Message) -> Tensors:
-        samples = reply.content.metric_records[METRICS].get(EXAMPLES)
-        if type(samples) is not int or samples < 1:
-            raise BadUpdate(f"it says that it comes from {samples!r} samples")
-        reply.content.metric_records[METRICS][EXAMPLES] = min(samples, self.max_samples)
+    def _whole(self, content: RecordDict) -> RecordDict:
+        """Whole parameters in place of the update."""
+        samples = self._samples(content)
         shapes = {name: each.shape for name, each in self._sent.items()}
-        content = unpack(reply.content.array_records[self.arrayrecord_key])
-        update = read_update(content, shapes)
+        file = unpack(content.array_records.get(self.arrayrecord_key, ArrayRecord()))
+        update = read_update(file, shapes)
         length = norm(update)
         scale = 1.0
         if self.clip_norm is not None and length > self.clip_norm:
             scale = self.clip_norm / length
-        return {
+        whole = {
             name: (values + scale * update[name]).astype(values.dtype)
             for name, values in self._sent.items()
         }
+        metrics = MetricRecord({EXAMPLES: samples, "bytes": len(file)})
+        return RecordDict({self.arrayrecord_key: to_arrays(whole), METRICS: metrics})
+
+    def _measured(self, content: RecordDict) -> RecordDict:
+        metrics = content.metric_records.get(METRICS, {})
+        figures = {name: metrics[name] for name in FIGURES & set(metrics)}
+        for name, value in figures.items():
+            if isinstance(value, list) or not isfinite(value):
+                raise BadUpdate(f"its {name} is {value!r}, no finite number")
+        return RecordDict({METRICS: MetricRecord({**figures, EXAMPLES: self._samples(content)})})
+
+    def _samples(self, content: RecordDict) -> int:
+        """The weight of a reply."""
+        samples = content.metric_records.get(METRICS, {}).get(EXAMPLES)
+        if type(samples) is not int or samples < 1:
+            raise BadUpdate(f"it says that it comes from {samples!r} samples")
+        return min(samples, self.max_samples)
 
 
 def make_strategy(terms: Terms) -> FedAvg:
@@ -100,4 +130,5 @@ def make_strategy(terms: Terms) -> FedAvg:
     assert isinstance(strategy, OfUpdates)
     strategy.clip_norm = terms.server_clip_norm or None
     strategy.max_samples = terms.max_samples
+    strategy.takes_means = terms.secure_aggregation
     return strategy

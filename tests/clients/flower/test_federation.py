@@ -294,3 +294,9 @@ def test_devices_may_leave_at_any_stage_of_secure_aggregation(
     mean = sum(10 * node * node / 10 for node in there) / sum(10 * node for node in there)
     np.testing.assert_allclose(found["b"], [0.25 + mean], atol=1e-3)
     np.testing.assert_allclose(found["a"], np.add([[1, -2], [3, 0.5]], mean), atol=1e-3)
+
+
+def test_a_reply_of_any_other_form_is_left_out(flower: Path) -> None:
+    found = in_memory(flower, "replies")
+    assert found["arrays"] == {"a": [[2, -1], [4, 1.5]], "b": [1.25]}
+    assert found["figures"] == {"loss": 1.0}
