@@ -25,6 +25,7 @@ KINDS: dict[str, type[FedAvg]] = {
 }
 METRICS, EXAMPLES = "metrics", "num-examples"
 FIGURES = {"loss", "accuracy"}
+SERVER_RATE = 0.01
 
 
 class OfUpdates(FedAvg):
@@ -123,7 +124,7 @@ def make_strategy(terms: Terms) -> FedAvg:
     if terms.strategy == "fedprox":
         options["proximal_mu"] = terms.proximal_mu
     if terms.strategy == "fedadam":
-        options |= {"eta": terms.server_learning_rate, "beta_1": 0.9, "beta_2": 0.99}
+        options |= {"eta": terms.server_learning_rate or SERVER_RATE, "beta_1": 0.9, "beta_2": 0.99}
     if terms.strategy == "krum":
         options["num_malicious_nodes"] = terms.malicious_nodes
     strategy: FedAvg = type(f"{kind.__name__}OfUpdates", (OfUpdates, kind), {})(**options)

@@ -15,7 +15,8 @@ CHOICES = {
     "on-deadline": ("", "update", "none"),
     "compression": ("none", "int8", "top_k"),
 }
-POSITIVE = ("rounds", "nodes", "fraction", "round-timeout", "server-learning-rate", "max-samples")
+POSITIVE = ("rounds", "nodes", "fraction", "round-timeout", "max-samples")
+OF_STRATEGY = {"server-learning-rate": "fedadam", "malicious-nodes": "krum"}
 LEAST_NODES = {"krum": 3}
 TOKENIZER = "tokenizer-sha256"
 SENT = (
@@ -107,7 +108,7 @@ def _wrong(config: Mapping[str, Any]) -> list[str]:
     problems += [f"{name} must be above 0" for name in POSITIVE if config[name] <= 0]
     problems += [
         f"{name} must not be below 0"
-        for name in (*SENT, "server-clip-norm", "malicious-nodes")
+        for name in (*SENT, *OF_STRATEGY, "server-clip-norm")
         if isinstance(config[name], int | float) and config[name] < 0
     ]
     problems += [f"{name} is missing" for name in ("model", "output") if not config[name]]
@@ -116,6 +117,13 @@ def _wrong(config: Mapping[str, Any]) -> list[str]:
     least = LEAST_NODES.get(config["strategy"], 1)
     if config["nodes"] < least:
         problems.append(f"{config['strategy']} needs at least {least} nodes")
+    problems += [
+        f"only {strategy} takes {name}"
+        for name, strategy in OF_STRATEGY.items()
+        if config[name] and config["strategy"] != strategy
+    ]
+    if config["trainable"] and config["parameters"]:
+        problems.append("trainable and parameters both say what trains: give one")
     if config["noise-multiplier"] and not config["clip-norm"]:
         problems.append("noise is in proportion to clip-norm: give it too")
     if config["on-deadline"] and not config["deadline-seconds"]:

@@ -26,7 +26,11 @@ def config(**changes: Any) -> dict[str, Any]:
 
 def test_the_defaults_of_the_app_are_settings() -> None:
     sent = read_terms(config()).sent()
-    assert sent == {"epochs": 1, "deadline-seconds": 600.0, "compression": "none"}
+    assert sent == {"deadline-seconds": 600.0, "compression": "none"}
+
+
+def test_a_number_of_steps_alone_is_sent_without_epochs_that_would_end_it() -> None:
+    assert "epochs" not in read_terms(config(max_steps=500)).sent()
 
 
 def test_a_whole_number_stands_for_a_decimal_one() -> None:
@@ -44,6 +48,9 @@ def test_a_whole_number_stands_for_a_decimal_one() -> None:
         ({"deadline_seconds": 0.0, "on_deadline": "none"}, "on-deadline is about deadline-seconds"),
         ({"compression": "int8", "share": 0.5}, "only top_k keeps a share"),
         ({"speed": 3}, "speed is no setting"),
+        ({"malicious_nodes": 1}, "only krum takes malicious-nodes"),
+        ({"server_learning_rate": 0.1}, "only fedadam takes server-learning-rate"),
+        ({"trainable": "head.*", "parameters": "p"}, "trainable and parameters both say"),
         ({"strategy": "krum"}, "krum needs at least 3 nodes"),
         ({"learning_rate": -1.0, "share": -1.0}, "learning-rate must not be below 0; share"),
     ],
