@@ -15,6 +15,7 @@ from service.logs import visible
 
 Advance = Callable[[int], None]
 LINE_INTERVAL_S = 10.0
+CHUNK_BYTES = 64 * 1024
 
 
 class MeteredFile:
@@ -24,6 +25,10 @@ class MeteredFile:
         self._file = file
         self._advance = advance
         self.fileno = file.fileno
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Its chunks: httpx sends what it can iterate, by `read`."""
+        return iter(lambda: self.read(CHUNK_BYTES), b"")
 
     def read(self, size: int = -1) -> bytes:
         """Like the file's method."""

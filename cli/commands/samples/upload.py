@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -15,13 +15,14 @@ from cli.commands.samples import media
 from cli.errors import Failure
 from cli.options import columns, given, model_argument, with_client
 from cli.output import echo_json, echo_text, wants_json
-from cli.progress import Advance, bar
+from cli.progress import Advance, MeteredFile, bar
 
-CHUNK_BYTES = 256 * 1024
 BATCH_BYTES = 4 * 2**20
 """The lines of a .jsonl file that are sent in one request."""
 LINE = re.compile(r"(?<=^/)\d+|(?<=^line )\d+")
 """Its number in a pointer, or in what is wrong with it."""
+Post = Callable[[bytes | MeteredFile, str], dict[str, Any]]
+"""Sends a body of this media type, and returns the answer."""
 
 
 allow_duplicates_option = click.option(
@@ -112,10 +113,15 @@ def add_file(
     if send is None:
         kinds = ", ".join([*senders, *media.ENDINGS])
         raise click.UsageError(f"{file}: samples are {kinds} files, or folders of such")
-    size_bytes = file.stat().st_size
-    with file.open("rb") as opened, bar(size_bytes, file.name) as advance:
+
+    def post(content: bytes | MeteredFile, kind: str) -> dict[str, Any]:
+        headers = {"Content-Type": kind}
+        answer = client.request("POST", path, params=params, content=content, headers=headers)
+        return dict(answer.json())
+
+    with file.open("rb") as opened, bar(file.stat().st_size, file.name) as advance:
         try:
-            return _total(send(client, path, opened, params=params, advance=advance))
+            return _total(send(post, opened, advance))
         except Failure as failure:
             raise failure.within(f"{file}: ") from failure
 
@@ -180,37 +186,22 @@ def _query(
     )
 
 
-def _send_whole(
-    client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
-) -> Iterator[dict[str, Any]]:
-    kind = WHOLE[Path(file.name).suffix.lower()]
-    size_bytes = file.seek(0, 2)
-    file.seek(0)
-    yield client.request(
-        "POST",
-        path,
-        params=params,
-        content=_chunks(file, advance),
-        headers={"Content-Type": kind, "Content-Length": str(size_bytes)},
-    ).json()
+def _send_whole(post: Post, file: IO[bytes], advance: Advance) -> Iterator[dict[str, Any]]:
+    yield post(MeteredFile(file, advance), WHOLE[Path(file.name).suffix.lower()])
 
 
-def _send_json(
-    client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
-) -> Iterator[dict[str, Any]]:
+def _send_json(post: Post, file: IO[bytes], advance: Advance) -> Iterator[dict[str, Any]]:
     content = file.read().removeprefix(BOM_UTF8).lstrip()
     if content.startswith(b"["):
         content = b'{"samples": %b}' % content
-    yield _send(client, path, content, "application/json", params)
+    yield post(content, "application/json")
     advance(file.tell())
 
 
-def _send_lines(
-    client: Client, path: str, file: IO[bytes], *, params: dict[str, str], advance: Advance
-) -> Iterator[dict[str, Any]]:
+def _send_lines(post: Post, file: IO[bytes], advance: Advance) -> Iterator[dict[str, Any]]:
     for first, lines in _batches(file):
         try:
-            answer = _send(client, path, b"".join(lines), "application/jsonl", params)
+            answer = post(b"".join(lines), "application/jsonl")
         except Failure as failure:
             if first == 1:
                 raise
@@ -222,14 +213,6 @@ def _send_lines(
         answer["errors"] = [_renumbered(fault, by=first - 1) for fault in answer["errors"]]
         yield answer
         advance(sum(map(len, lines)))
-
-
-def _send(
-    client: Client, path: str, content: bytes, kind: str, params: dict[str, str]
-) -> dict[str, Any]:
-    headers = {"Content-Type": kind}
-    answer = client.request("POST", path, params=params, content=content, headers=headers)
-    return dict(answer.json())
 
 
 def _renumbered(fault: dict[str, str], *, by: int) -> dict[str, str]:
@@ -248,12 +231,6 @@ SENDERS = {
     ".json": _send_json,
     ".jsonl": _send_lines,
 }
-
-
-def _chunks(file: IO[bytes], advance: Advance) -> Iterator[bytes]:
-    while chunk := file.read(CHUNK_BYTES):
-        yield chunk
-        advance(len(chunk))
 
 
 def _batches(file: IO[bytes]) -> Iterator[tuple[int, list[bytes]]]:
