@@ -78,6 +78,16 @@ def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:
     return {status: _response(found) for status, found in by_status.items()}
 
 
+def closed(required: str, **fields: Any) -> dict[str, Any]:
+    """The schema of an object of these fields alone, one of which it must have."""
+    return {
+        "type": "object",
+        "required": [required],
+        "additionalProperties": False,
+        "properties": fields,
+    }
+
+
 def body(content: Mapping[str, Any]) -> dict[str, Any]:
     """`openapi_extra` for a body that a route reads by itself; content: by media type."""
     return {"requestBody": {"required": True, "content": content}}

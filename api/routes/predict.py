@@ -17,7 +17,7 @@ from api.bodies.samples import CSV, FILES, JSON, NPZ, TEXT, files_of
 from api.bodies.uploads import require_media_type, require_room_for
 from api.dependencies import TheDaemon
 from api.inference import NOT_LOADED, accepted, near, not_loaded, read_body
-from api.openapi import BINARY, PREDICTION_FAULTS, body
+from api.openapi import BINARY, PREDICTION_FAULTS, body, closed
 from api.routing import MASK_TYPE, Route
 from api.schemas.versions import PredictionsBody
 from service.access.principal import Scope
@@ -38,18 +38,10 @@ from storage.records.versions import Version
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["prediction"], route_class=Route)
 
-ONE_INSTANCE = {
-    "type": "object",
-    "required": ["inputs"],
-    "additionalProperties": False,
-    "properties": {"inputs": {"type": "object", "description": "Nested lists by input name."}},
-}
-ONE_TEXT = {
-    "type": "object",
-    "required": ["text"],
-    "additionalProperties": False,
-    "properties": {"text": {"type": "string"}, "text_pair": {"type": "string"}},
-}
+ONE_INSTANCE = closed(
+    "inputs", inputs={"type": "object", "description": "Nested lists by input name."}
+)
+ONE_TEXT = closed("text", text={"type": "string"}, text_pair={"type": "string"})
 INPUTS = body(
     {
         JSON: {

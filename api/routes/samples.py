@@ -41,7 +41,6 @@ from storage.records.models import Model
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
 
-"""Error codes of a change that names a class."""
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
 OR_MASK = {"requestBody": {"content": {MASK_TYPE: BINARY}}}

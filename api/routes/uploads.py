@@ -29,7 +29,7 @@ from api.bodies.samples import (
 )
 from api.bodies.uploads import require_media_type
 from api.dependencies import TheDaemon
-from api.openapi import BINARY, body
+from api.openapi import BINARY, body, closed
 from api.routing import Route
 from api.schemas.samples import OrdinarySplit, SamplesAccepted
 from service.access.principal import Scope
@@ -75,34 +75,25 @@ Queries = Mapping[str, object]
 FEEDS = {JSON: add_json, JSONL: add_jsonl, NPZ: add_npz, CSV: add_csv}
 
 
-def _one(required: str, **content: Any) -> dict[str, Any]:
-    return {
-        "type": "object",
-        "required": [required],
-        "additionalProperties": False,
-        "properties": {**content, **{each.name: each.schema for each in SENT}},
-    }
-
-
-ONE_SAMPLE = _one("inputs", inputs={"type": "object", "description": "Nested lists by input name."})
-ONE_TEXT = _one(
+COLUMNS = {each.name: each.schema for each in SENT}
+ONE_SAMPLE = closed(
+    "inputs", inputs={"type": "object", "description": "Nested lists by input name."}, **COLUMNS
+)
+ONE_TEXT = closed(
     "text",
     text={"type": "string", "description": "For a model of texts."},
     text_pair={"type": "string", "description": "The second text, for a model of pairs."},
     spans={"type": ["array", "null"], "description": "A label that is spans, in place of label."},
+    **COLUMNS,
 )
-RECORDING = {
-    "type": "object",
-    "required": ["recording"],
-    "additionalProperties": False,
-    "properties": {
-        "recording": {
-            "type": "array",
-            "items": {"type": "array"},
-            "description": "Rows of numbers, for a model with preprocess of kind windows.",
-        }
+RECORDING = closed(
+    "recording",
+    recording={
+        "type": "array",
+        "items": {"type": "array"},
+        "description": "Rows of numbers, for a model with preprocess of kind windows.",
     },
-}
+)
 UPLOAD = body(
     {
         JSON: {
