@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from service.training.graph.tensor import FLOATS, Dim, Tensor
 
 
-def unbroadcast(gradient: Tensor, result: Tensor, source: Tensor) -> Tensor:
+def unbroadcast(
+    gradient: Tensor, result: Tensor, source: Tensor, others: Sequence[Tensor | None] = ()
+) -> Tensor:
     """The gradient, of the result's shape, summed to the shape of the broadcast operand.
 
-    The summed axes follow from the shapes if known, else they are computed at run time.
+    others: all operands, if the result's shape is theirs. The summed axes follow from the shapes if
+    known, else they are computed at run time.
     """
     if source.shape == () and result.shape == ():
         return gradient
@@ -18,7 +23,11 @@ def unbroadcast(gradient: Tensor, result: Tensor, source: Tensor) -> Tensor:
         return _when_it_runs(gradient, source)
     lead = len(result.shape) - len(source.shape)
     pairs = list(zip(source.shape, result.shape[lead:], strict=True))
-    if not all(_is_told(own, other) for own, other in pairs):
+    repeating = [each for each in others if each is not None and each.name != source.name]
+    if not all(
+        _is_told(own, other) or (others and _repeat_nothing(repeating, len(pairs) - axis))
+        for axis, (own, other) in enumerate(pairs)
+    ):
         return _when_it_runs(gradient, source)
     if not lead and all(own != 1 or other == 1 for own, other in pairs):
         return gradient
@@ -47,6 +56,14 @@ def _ones(matrix: Tensor) -> Tensor:
 def _is_told(own: Dim, other: Dim) -> bool:
     """Do the sizes determine whether this axis was repeated?"""
     return isinstance(own, int) or (own is not None and own == other)
+
+
+def _repeat_nothing(others: Sequence[Tensor], axis: int) -> bool:
+    """Has each of them one number along an axis, counted from the last, which is 1?"""
+    return all(
+        each.shape is not None and (len(each.shape) < axis or each.shape[-axis] == 1)
+        for each in others
+    )
 
 
 def _when_it_runs(gradient: Tensor, source: Tensor) -> Tensor:

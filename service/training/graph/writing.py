@@ -16,7 +16,7 @@ from service.training.graph.passes.branches import rename
 from service.training.graph.passes.canonical import stamp
 from service.training.graph.passes.simplify import prune
 from service.training.graph.passes.weights_first import put_weights_first, unpack_late
-from service.training.graph.running_sums import before_reshapes
+from service.training.graph.running_sums import SAME_NUMBERS, before_reshapes
 from service.training.graph.tensor import Tensor
 
 
@@ -70,11 +70,29 @@ def write(
 def _copies(
     graph: Builder, inputs: Container[str], read_as: Mapping[str, str]
 ) -> list[onnx.NodeProto]:
-    """Of the nodes that make no input, in order."""
+    """Of the nodes that make no input, in order; what is reshaped was not reshaped before."""
     copies = [duplicate(node) for node in graph.nodes if node.output[0] not in inputs]
     for node in copies if read_as else ():
         rename(node, read_as)
-    return in_order(copies)
+    copies = in_order(copies)
+    _join_reshapes(graph, copies)
+    return copies
+
+
+def _join_reshapes(graph: Builder, nodes: Iterable[onnx.NodeProto]) -> None:
+    """Reshape what was reshaped before: the runtime keeps some kilobytes for each node."""
+    before: dict[str, onnx.NodeProto] = {}
+    for node in nodes:
+        if node.op_type not in SAME_NUMBERS:
+            continue
+        first, shape = before.get(node.input[0]), graph.tensor(node.output[0]).shape or (None, None)
+        sizes = [size if isinstance(size, int) else -1 for size in shape]
+        if first is not None and 0 not in sizes and sizes.count(-1) < 2:
+            joined = helper.make_node(
+                "Reshape", [first.input[0], graph.ints(sizes).name], node.output, node.name
+            )
+            node.CopyFrom(joined)
+        before[node.output[0]] = node
 
 
 def _named(nodes: list[onnx.NodeProto], outputs: dict[str, Tensor]) -> dict[str, str]:

@@ -86,9 +86,8 @@ def _beside(to: Rewriting, small: Tensor, whole: Tensor) -> Tensor | None:
         return None
     block, (batch, channels, rows, columns) = to.new.layout.block, sizes(to.moved[whole.name])
     gate = to.moved.get(small.name) or _padded(to.plain(small.name), channels)
-    count = to.moved[whole.name].size(0) * (channels // block)
     each = gate.reshape(-1, 1, block)
-    spread = each.op("Expand", to.new.vector(count, rows * columns, block))
+    spread = each.op("Expand", to.new.ints([1, rows * columns, 1]))
     return spread.reshape(batch, channels, rows, columns)
 
 

@@ -111,7 +111,7 @@ def as_rows(to: Rewriting, node: Node, weight: Tensor, bias: Tensor | None, last
     if any(node.attribute("pads") or ()):
         return False
     outs, ins, *_ = weight.whole
-    rows = to.plain(node.x.name).reshape(-1, ins)
+    rows = to.plain(node.x.name).reshape(-1, ins).known(batch, ins)
     result = rows.op("Gemm", weight.reshape(outs, ins), bias, transB=1)
     to.rename(result.reshape(-1, outs, *places).known(batch, outs, *places), last)
     return True

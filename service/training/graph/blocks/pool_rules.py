@@ -38,8 +38,8 @@ def global_average_pool(node: Node, g: Tensor) -> Gradients:
     batch, channels, rows, columns = sizes(node.x)
     block = g.graph.layout.block
     share = g.reshape(-1, 1, block) * (1 / (rows * columns))
-    whole = g.graph.vector(node.x.size(0) * (channels // block), rows * columns, block)
-    return [share.op("Expand", whole).reshape(batch, channels, rows, columns)]
+    whole = share.op("Expand", g.graph.ints([1, rows * columns, 1]))
+    return [whole.reshape(batch, channels, rows, columns)]
 
 
 def max_pool(node: Node, g: Tensor) -> Gradients:

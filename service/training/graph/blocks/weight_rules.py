@@ -163,9 +163,10 @@ def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups
     parts = []
     for each in shifted(bordered(blocks, windows, first=2), windows, (rows, columns), first=2):
         left = each.reshape(count, 1, deep, -1, block)
-        parts.append((left.swap(-1, -2) @ right).unsqueeze(0))
-    joined = _stacked(parts, axis=0)  # places, groups, ways, deep, ins, outs
+        parts.append(left.swap(-1, -2) @ right)
+    joined = _stacked(parts, axis=0)
     if not merges:
+        joined = joined.reshape(places, count, ways, deep, block, block)
         return joined.transpose(1, 2, 5, 3, 4, 0).reshape_like(weight)
     times = block // ins
     pairs = joined.reshape(places, count, times, ins, times, ins)

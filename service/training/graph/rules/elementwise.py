@@ -56,7 +56,7 @@ def rule_of(parts: tuple[Part, ...]) -> GradientRule:
 
     def rule(node: Node, g: Tensor) -> Gradients:
         return [
-            unbroadcast(part(g, node.y, *node.inputs), node.y, node.given(i))
+            unbroadcast(part(g, node.y, *node.inputs), node.y, node.given(i), node.inputs)
             if part is not None and node.wants(i)
             else None
             for i, part in enumerate(parts)
@@ -83,7 +83,7 @@ def power(node: Node, g: Tensor) -> Gradients:
 
 def total(node: Node, g: Tensor) -> Gradients:
     """Sum of many."""
-    return [unbroadcast(g, node.y, x) for x in node.inputs if x is not None]
+    return [unbroadcast(g, node.y, x, node.inputs) for x in node.inputs if x is not None]
 
 
 def mean(node: Node, g: Tensor) -> Gradients:
@@ -98,7 +98,7 @@ def extreme(node: Node, g: Tensor) -> Gradients:
     masks = [node.given(i).equal(node.y).cast_like(g) for i in range(len(node.inputs))]
     share = g / sum(masks[1:], masks[0])
     return [
-        unbroadcast(share * mask, node.y, node.given(i)) if node.wants(i) else None
+        unbroadcast(share * mask, node.y, node.given(i), node.inputs) if node.wants(i) else None
         for i, mask in enumerate(masks)
     ]
 

@@ -60,10 +60,10 @@ def _by_each(
 ) -> tuple[Tensor | None, Tensor | None]:
     by_a = by_b = None
     if node.wants(0):
-        by_a = _summed(g @ unpacked_late(b, g).swap(-1, -2), a, y)
+        by_a = _summed(g @ unpacked_late(b, g).swap(-1, -2), a, b, y)
     if node.wants(1):
         flat = b.rank == 2
-        by_b = _by_weight(a, g, b) if flat else _summed(a.swap(-1, -2) @ g, b, y)
+        by_b = _by_weight(a, g, b) if flat else _summed(a.swap(-1, -2) @ g, b, a, y)
     return by_a, by_b
 
 
@@ -78,9 +78,9 @@ def _rows(x: Tensor, b: Tensor, axis: int) -> Tensor:
     return x.reshape(-1, columns if isinstance(columns, int) else b.size(axis))
 
 
-def _summed(gradient: Tensor, source: Tensor, y: Tensor) -> Tensor:
-    """Summed over the leading axes along which the source was broadcast."""
-    if source.shape is None or y.shape is None or gradient.rank == 2:
+def _summed(gradient: Tensor, source: Tensor, other: Tensor, y: Tensor) -> Tensor:
+    """Summed over the leading axes along which the source was broadcast: to those of the other."""
+    if source.shape is None or y.shape is None or other.rank == 2:
         return gradient.known_like(source)
     broadcast = gradient.known(*y.shape[:-2], *source.shape[-2:])
     return unbroadcast(broadcast, broadcast, source)

@@ -28,7 +28,9 @@ def transpose(node: Node, g: Tensor) -> Gradients:
 
 def expand(node: Node, g: Tensor) -> Gradients:
     """The sum over copies."""
-    return [unbroadcast(g, node.y, node.x), None]
+    x, to = node.x, node.given(1)
+    whole = Tensor(to.graph, to.name, x.dtype, None if to.value is None else (*to.value.tolist(),))
+    return [unbroadcast(g, node.y, x, [x, whole]), None]
 
 
 def concat(node: Node, g: Tensor) -> Gradients:
