@@ -72,9 +72,11 @@ def remedy(node: onnx.NodeProto) -> str:
     """Why a node cannot train, and what to do about it."""
     if is_quantized(node):
         return (
-            "is quantized and cannot train; export the unfused float model, or name as trainable"
-            " what lies above it"
+            "is quantized and cannot train; export the unfused float model, train adapters (lora), "
+            "or name as trainable what lies above it"
         )
+    if node.domain == "ai.onnx.ml":
+        return "is an operator of ai.onnx.ml, which has no gradient; train a neural network instead"
     if node.domain not in STANDARD:
         return (
             f"is an operator of {node.domain}, which has no gradient; "

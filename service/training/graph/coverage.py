@@ -55,7 +55,7 @@ REASONS = {
     "EyeLike": "a constant",
     "Hardmax": "constant wherever it has a derivative; use Softmax",
     "If": CONTROL,
-    "Loop": "control flow; export it unrolled; that of EmbeddingBag is written out",
+    "Loop": "control flow; export it unrolled; that of TorchScript's EmbeddingBag is written out",
     "MaxRoiPool": "of detectors, whose losses are not here",
     "OneHot": "exporters write its values as constants",
     "Range": "counted",
