@@ -58,7 +58,7 @@ def make_update(
     if not np.isfinite(norm):
         raise LossNotFinite("the parameters are not finite any more; try a lower learning_rate")
     noised = with_noise(clipped(difference, norm, terms.clip_norm), terms)
-    owed = _owed(terms, noised)
+    owed = with_residual(noised, terms)
     path = folder / f"update-{secrets.token_hex(4)}.safetensors"
     sent = write_update(
         path, owed, terms.compression, share=terms.share, facts={"samples": samples}
@@ -107,6 +107,21 @@ def with_noise(tensors: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[str
     }
 
 
+def with_residual(update: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[str, Floats]:
+    """With the last compression's residual, unless the parameters have changed since; without
+    noise clipped again, as the residual may be long.
+    """
+    if terms.compression == "none" or terms.residual is None:
+        return update
+    left = checkpoint.read_all(Path(terms.residual))
+    if {name: each.shape for name, each in left.items()} != {
+        name: each.shape for name, each in update.items()
+    }:
+        return update
+    whole = {name: each + left[name] for name, each in update.items()}
+    return whole if terms.noise_multiplier else clipped(whole, norm_of(whole), terms.clip_norm)
+
+
 def samples_behind(task: Train, dataset: Batches, sampler: Sampler, state: LoopState) -> int:
     """How many different samples the steps have used: equal ones count once, of weight 0 none."""
     wanted = task.hyperparameters
@@ -137,18 +152,6 @@ def _difference(engine: Engine, terms: UpdateTerms, folder: Path) -> dict[str, F
     names = checkpoint.measured_names(path, given)
     trained = checkpoint.read(path, names.values())
     return {name: now - given[name] for name, now in zip(names, trained, strict=True)}
-
-
-def _owed(terms: UpdateTerms, update: Mapping[str, Floats]) -> Mapping[str, Floats]:
-    """With the last compression's residual, unless the parameters have changed since."""
-    if terms.compression == "none" or terms.residual is None:
-        return update
-    left = checkpoint.read_all(Path(terms.residual))
-    if {name: each.shape for name, each in left.items()} != {
-        name: each.shape for name, each in update.items()
-    }:
-        return update
-    return {name: each + left[name] for name, each in update.items()}
 
 
 def _keep_residual(

@@ -2,11 +2,18 @@
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from service.training.errors import DeadlinePassed, TooFewSamples
 from service.training.protocol.messages.training import LoopState, UpdateTerms
 from service.training.updates.compression import read_update, write_update
-from service.training.updates.update import clipped, norm_of, require_enough, with_noise
+from service.training.updates.update import (
+    clipped,
+    norm_of,
+    require_enough,
+    with_noise,
+    with_residual,
+)
 
 
 def update(seed=0):
@@ -32,6 +39,17 @@ def test_a_short_update_stays_as_it_is():
     given = update()
     assert clipped(given, norm_of(given), 1000.0) is given
     assert clipped(given, norm_of(given), None) is given
+
+
+@pytest.mark.parametrize("noise", [0.0, 2.0])
+def test_what_was_left_out_makes_no_update_too_long_but_one_with_noise(tmp_path, noise):
+    save_file(update(1), tmp_path / "left")  # as of a round with much noise
+    left = str(tmp_path / "left")
+    terms = UpdateTerms(
+        given="", clip_norm=1.5, noise_multiplier=noise, compression="top_k", residual=left
+    )
+    norm = norm_of(with_residual(clipped(update(), norm_of(update()), 1.5), terms))
+    assert norm > 80 if noise else 1.499 < norm <= 1.5
 
 
 def test_noise_has_the_deviation_that_was_promised_and_never_comes_again():
