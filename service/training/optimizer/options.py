@@ -205,14 +205,11 @@ def loss_problems(options: LossOptions, *, classes: int) -> list[Problem]:
 def problems(
     options: OptimizerOptions, given: Collection[str] = (), *, parameters: Sequence[str] = ()
 ) -> list[Problem]:
-    """Every error in a options.
+    """Every error in options, each within its own bounds.
 
     given: names of the requested options, which the optimizer must have even if they equal its
     defaults. parameters: the model's, to check globs against.
     """
-    if options.optimizer not in get_args(OptimizerName):
-        known = ", ".join(get_args(OptimizerName))
-        return [Problem("/optimizer", f"there is no optimizer {options.optimizer!r}; take {known}")]
     return [
         *_foreign_options(options, given),
         *_out_of_bounds(options),
@@ -234,32 +231,17 @@ def _foreign_options(options: OptimizerOptions, given: Collection[str]) -> Itera
 
 
 def _out_of_bounds(options: OptimizerOptions) -> Iterator[Problem]:
+    """Of what `About.bounds` does not say: options that hold several numbers."""
     betas = options.betas or ()
     if options.betas is not None and len(betas) != 2:
         yield Problem("/betas", f"betas are two numbers, not {len(betas)}")
-    shares = [("momentum", options.momentum), ("alpha", options.alpha)]
-    shares += [(f"betas/{place}", beta) for place, beta in enumerate(betas)]
-    if options.ema_decay is not None:
-        shares.append(("ema_decay", options.ema_decay))
-    for name, share in shares:
-        if not 0 <= share < 1:
-            yield Problem(f"/{name}", f"{name} is {share}; it must be at least 0 and below 1")
-    positive = {
-        "epsilon": options.epsilon,
-        "max_grad_norm": options.max_grad_norm,
-        "max_grad_value": options.max_grad_value,
-    }
-    for name, value in positive.items():
-        if value is not None and not (value > 0 and isfinite(value)):
-            yield Problem(f"/{name}", f"{name} is {value}; it must be finite and above 0")
-    factors = {f"rate_factors/{glob}": each for glob, each in (options.rate_factors or {}).items()}
-    for name, value in {
-        "weight_decay": options.weight_decay,
-        "l2_sp": options.l2_sp,
-        **factors,
-    }.items():
-        if not (value >= 0 and isfinite(value)):
-            yield Problem(f"/{name}", f"{name} is {value}; it must be finite and at least 0")
+    for place, beta in enumerate(betas):
+        if not 0 <= beta < 1:
+            yield Problem(f"/betas/{place}", f"it is {beta}; it must be at least 0 and below 1")
+    for glob, factor in (options.rate_factors or {}).items():
+        if not (factor >= 0 and isfinite(factor)):
+            detail = f"it is {factor}; it must be finite and at least 0"
+            yield Problem(f"/rate_factors/{glob}", detail)
 
 
 def _unmatched_globs(options: OptimizerOptions, parameters: Sequence[str]) -> Iterator[Problem]:
