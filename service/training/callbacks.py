@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,8 +20,6 @@ from service.training.protocol.pipe import Interrupted, Pipe
 from service.training.reporting import Reporter
 from service.training.schedule import Plan, Steps
 from service.training.tasks import TASKS
-
-logger = logging.getLogger(__name__)
 
 HELD_HEARTBEAT_S = 1.0
 """Interval of heartbeats while a child waits in memory."""
@@ -174,10 +171,7 @@ class JobCallbacks:
         self.reporter.steps_go_on(state)
 
     def _early_stopping(self, task: Train, validation_set: Batches) -> BestCheckpoint | None:
-        if task.hyperparameters.early_stopping_patience is None:
-            return None
-        if len(validation_set) == 0:
-            logger.warning("early_stopping_off reason=no_validation_samples")
+        if task.hyperparameters.early_stopping_patience is None or not len(validation_set):
             return None
         return BestCheckpoint(self.saver, best_so_far(task.start))
 

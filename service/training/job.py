@@ -172,6 +172,8 @@ def warnings_of(task: Train, datasets: Datasets, sampler: Sampler) -> Iterator[s
     """Warnings about the samples, before training on them."""
     if task.hyperparameters.replay and not len(sampler.base):
         yield "the base set is gone since the job was queued: nothing is replayed"
+    if task.hyperparameters.early_stopping_patience and not len(datasets.validation):
+        yield "there are no validation samples, so early_stopping_patience does not end the job"
     yield from training_warnings(
         datasets.samples[0],
         task.signature,

@@ -281,9 +281,10 @@ def test_a_job_tells_what_may_keep_it_from_learning(served: Served) -> None:
     x[:, 1] = 9
     answer = served.upload("job-warnings", split="train", x=x, label=np.zeros(40, np.int64))
 
-    job = served.train("job-warnings", epochs=1)
+    job = served.train("job-warnings", epochs=1, early_stopping_patience=1)
 
     assert len(answer.json()["warnings"]) == 3, answer.text
     told = job["metrics"]["warnings"]
     assert any("of class 'cat'" in each for each in told)
     assert any("feature 1" in each for each in told)
+    assert any("no validation samples, so early_stopping_patience" in each for each in told)
