@@ -178,6 +178,8 @@ def test_photos_are_added_and_predicted_by_their_paths_and_bytes(
     ]
     found = pets.predict_all(paths, top=1)
     assert found[0] == pets.predict(paths[0].read_bytes(), top=1)
+    shares = [pets.predict(each)["probabilities"] for each in paths]
+    assert pets.predict_array(paths) == pytest.approx(np.array(shares))
     assert pets.predict(paths[1], keep=True)["id"] == added["ids"][0] + 1
     with pytest.raises(ValueError, match="file 3, key 1"):
         pets.add_all(paths, keys=["a"])

@@ -68,17 +68,18 @@ class ModelOperations:
     def predict_all(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[list[Prediction]]:
+        found: list[Prediction] = []
+        for body in (yield from self._bodies(x)):
+            found += yield from self._predict(body, keep=keep, top=top, output=output)
+        return found
+
+    def _bodies(self, x: Any) -> Operation[list[dict[str, Any]]]:
+        """Of requests for the predictions of many: one for each file, else one."""
         if (files := values.each_of(values.file, x)) is not None:
-            found = []
-            for each in files:
-                found += yield from self._predict(each.body, keep=keep, top=top, output=output)
-            return found
-        texts = values.each_of(values.text, x)
-        if texts is not None:
-            body: dict[str, Any] = {"json": {"instances": texts}}
-        else:
-            body = values.instances_body((yield from self._inputs(x)))
-        return (yield from self._predict(body, keep=keep, top=top, output=output))
+            return [each.body for each in files]
+        if (texts := values.each_of(values.text, x)) is not None:
+            return [{"json": {"instances": texts}}]
+        return [values.instances_body((yield from self._inputs(x)))]
 
     def suggest(self, text: str, count: int) -> Operation[list[Suggestion]]:
         body = {"text": text, "suggestions": count}
@@ -97,13 +98,15 @@ class ModelOperations:
     def predict_array(self, x: Any, *, output: str | None) -> Operation[Any]:
         import numpy as np  # late: only who wants an array needs it
 
-        body = values.instances_body((yield from self._inputs(x)))
-        headers = {**body.pop("headers", {}), "Accept": "application/octet-stream"}
-        params = {"output": output}
-        answer = yield Call("POST", self.path("predict"), params=params, headers=headers, **body)
-        dtype = np.dtype(answer.headers["Honed-Dtype"]).newbyteorder("<")
-        shape = [int(size) for size in answer.headers["Honed-Shape"].split(",")]
-        return np.frombuffer(answer.content, dtype).reshape(shape)
+        arrays = []
+        for body in (yield from self._bodies(x)):
+            headers = {**body.pop("headers", {}), "Accept": "application/octet-stream"}
+            asked = {"params": {"output": output}, "headers": headers, **body}
+            answer = yield Call("POST", self.path("predict"), **asked)
+            dtype = np.dtype(answer.headers["Honed-Dtype"]).newbyteorder("<")
+            shape = [int(size) for size in answer.headers["Honed-Shape"].split(",")]
+            arrays.append(np.frombuffer(answer.content, dtype).reshape(shape))
+        return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)
 
     def _predict(
         self, body: Mapping[str, Any], *, keep: bool, top: int | None, output: Sequence[str]
