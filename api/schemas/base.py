@@ -26,6 +26,7 @@ from pydantic.warnings import UnsupportedFieldAttributeWarning
 from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
+from service.backup.verification import VerificationProgress
 from service.logs import hidden_in
 from storage.database.transaction import Event
 from storage.records.models import FileRecord
@@ -200,19 +201,18 @@ class DamageBody(Body):
     files: dict[str, list[str]]
 
 
+@shows(
+    VerificationProgress,
+    error=str | None,
+    verified_at=datetime | None,
+    damaged=DamageBody | None,
+)
 class VerificationBody(Body):
     """How far all that is kept was read. total_bytes: null until that is known.
 
     error: what ended the last reading too early. verified_at: when all was read last. damaged: what
     is known to be.
     """
-
-    running: bool
-    read_bytes: int
-    total_bytes: int | None
-    error: str | None
-    verified_at: datetime | None
-    damaged: DamageBody | None
 
 
 @shows(Event)

@@ -9,6 +9,7 @@ from pydantic import ConfigDict, Field, JsonValue
 
 from api.schemas.base import Body, Name, Request, Text, Time, shows, with_fields
 from api.schemas.jobs import BlockerBody, JobHyperparameters, Priority
+from service.device.reading import Reading
 from service.installation.checks import Check
 from service.policy.judge import LONGEST_SNOOZE
 from service.policy.policy import Policy
@@ -19,14 +20,9 @@ EXAMPLE_POLICY: dict[str, JsonValue] = {"require_idle": True, "max_minutes_per_d
 EXAMPLE_TRIGGER: dict[str, JsonValue] = {"new_samples": 500, "at_most_every_hours": 6}
 
 
+@shows(Reading, without=("name", "read_at"), value=Any, source=str, age_seconds=float)
 class SignalBody(Body):
     """One signal. value: null for unknown, and detail then says why."""
-
-    value: Any
-    unit: str
-    source: str
-    age_seconds: float
-    detail: str
 
 
 class VerdictBody(Body):

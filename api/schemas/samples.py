@@ -11,6 +11,7 @@ from api.bodies.columns import IN_PATCH
 from api.schemas.base import Body, FaultBody, Request, shows, with_fields
 from api.schemas.jobs import JobBody
 from api.schemas.models import SampleCountsBody
+from service.training.protocol.messages.comparison import FeatureDrift
 from storage.records.samples import Sample
 
 OrdinarySplit = Literal["train", "validation"]
@@ -126,17 +127,10 @@ class DuplicatesBody(Body):
     ids: list[int]
 
 
+@shows(FeatureDrift, without=("figure",), feature=int, name=str | None)
 class FeatureDriftBody(Body):
     """A feature of an input. name: of its CSV column, or for an input of many numbers the figure of
     each sample that was compared. psi: population stability index; it has drifted above limit."""
-
-    input: str
-    feature: int
-    name: str | None
-    psi: float
-    limit: float
-    training_mean: float
-    recent_mean: float
 
 
 class DriftBody(Body):

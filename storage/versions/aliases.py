@@ -7,10 +7,10 @@ import builtins
 from storage.database.codec import dump_time
 from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.errors import InUse, NotFound, StateConflict
+from storage.errors import InUse, StateConflict
 from storage.records.versions import Version
 from storage.versions.promotions import LATEST, move_alias, point, undo_promotion
-from storage.versions.version_rows import find_version
+from storage.versions.version_rows import find_version, named_version
 
 _LIST = "SELECT alias, version FROM aliases WHERE model_id = ? AND alias > ? ORDER BY alias LIMIT ?"
 
@@ -32,7 +32,7 @@ class Aliases(Repository):
             raise InUse("latest is what apps fetch; move it to another version instead")
 
         def remove(transaction: Transaction) -> None:
-            version = _named(transaction, model_id, alias)
+            version = named_version(transaction.connection, model_id, alias)
             transaction.execute(
                 "DELETE FROM aliases WHERE model_id = ? AND alias = ?", (model_id, alias)
             )
@@ -52,7 +52,7 @@ class Aliases(Repository):
 
         Raises NotFound, and StateConflict if it has named nothing else.
         """
-        current = _named(transaction, model_id, LATEST)
+        current = named_version(transaction.connection, model_id, LATEST)
         previous = undo_promotion(transaction, model_id, current=current.version)
         if previous is None:
             raise StateConflict(
@@ -70,19 +70,10 @@ class Aliases(Repository):
     @writes
     def release(self, transaction: Transaction, model_id: int) -> None:
         """Let the next job's version become `latest` again. Raises NotFound."""
-        version = _named(transaction, model_id, LATEST)
+        version = named_version(transaction.connection, model_id, LATEST)
         freed = transaction.execute(
             "UPDATE models SET held_since = NULL WHERE id = ? AND held_since IS NOT NULL",
             (model_id,),
         ).rowcount
         if freed:
             transaction.event("version.released", version.model, {"version": version.version})
-
-
-def _named(transaction: Transaction, model_id: int, alias: str) -> Version:
-    row = transaction.execute(
-        "SELECT version FROM aliases WHERE model_id = ? AND alias = ?", (model_id, alias)
-    ).fetchone()
-    if row is None:
-        raise NotFound(f"this model has no alias {alias!r}")
-    return find_version(transaction.connection, model_id, row["version"])

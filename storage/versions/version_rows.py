@@ -27,6 +27,7 @@ SELECT versions.*, files.size_bytes, coalesce((
    WHERE variants.model_id = versions.model_id AND variants.version = versions.version) AS variants
 FROM versions JOIN files USING (sha256) JOIN models ON models.id = versions.model_id
 """
+_NAMED = "SELECT version FROM aliases WHERE model_id = ? AND alias = ?"
 
 
 def find_version(connection: sqlite3.Connection, model_id: int, number: int) -> Version:
@@ -35,6 +36,14 @@ def find_version(connection: sqlite3.Connection, model_id: int, number: int) -> 
     if not found:
         raise NotFound(f"this model has no version {number}")
     return found[0]
+
+
+def named_version(connection: sqlite3.Connection, model_id: int, alias: str) -> Version:
+    """The version that an alias names. Raises NotFound."""
+    found = connection.execute(_NAMED, (model_id, alias)).fetchone()
+    if found is None:
+        raise NotFound(f"this model has no alias {alias!r}")
+    return find_version(connection, model_id, found["version"])
 
 
 def fetch_versions(

@@ -15,12 +15,11 @@ from storage.database.rows import columns
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.unlearned_versions import carry_out_requests
-from storage.errors import NotFound
 from storage.records.jobs import JobState
 from storage.records.versions import NewVersion, Version
 from storage.tables.job_rows import move_job
 from storage.versions.promotions import LATEST, move_alias
-from storage.versions.version_rows import fetch_versions, find_version
+from storage.versions.version_rows import fetch_versions, find_version, named_version
 
 _INSERT = """
 INSERT INTO versions (
@@ -133,13 +132,7 @@ class Versions(Repository):
 
     def by_alias(self, model_id: int, alias: str) -> Version:
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            row = connection.execute(
-                "SELECT version FROM aliases WHERE model_id = ? AND alias = ?", (model_id, alias)
-            ).fetchone()
-            if row is None:
-                raise NotFound(f"this model has no alias {alias!r}")
-            return find_version(connection, model_id, row["version"])
+        return self._readers.read(named_version, model_id, alias)
 
 
 def _unless_held(transaction: Transaction, new: NewVersion, *, latest: int) -> NewVersion:
