@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from child_forks import children_forked
 from daemon_process import IMPORTED_BY_CHILDREN, SIGKILL, import_path
+from hypothesis import settings
 from small_disks import keep_mounts_private
 from support import Served, wait_until
 
@@ -41,6 +42,10 @@ LONGEST = (
     "tests/test_architecture.py",
 )
 """Files that take more than five seconds and come late in the alphabet."""
+
+# A busy machine is no failure of a property.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 
 def pytest_configure() -> None:

@@ -18,7 +18,7 @@ from service.training.graph.step import LOSS as STEP_LOSS
 from service.training.graph.step import differentiate, gradient_of
 
 Array = NDArray[Any]
-FEW = {"deadline": None, "phases": (Phase.explicit, Phase.generate)}
+FEW = {"phases": (Phase.explicit, Phase.generate)}
 """Settings of hypothesis: no time for a smaller example."""
 OPSET = 18
 LOSS = "loss"

@@ -7,15 +7,10 @@ from datetime import datetime, timezone
 from typing import Any
 
 import pytest
-from hypothesis import settings
 from policies import strict_laptop
 
 from service.device.reading import DeviceSnapshot, Moment, Reading
 from service.policy.judge import Judge
-
-# A machine under load is no failure of the property.
-settings.register_profile("policy", deadline=None)
-settings.load_profile("policy")
 
 CALM: dict[str, Any] = {
     "on_ac_power": True,

@@ -233,6 +233,5 @@ TestSamples = SamplesMachine.TestCase
 TestSamples.settings = settings(
     max_examples=40,
     stateful_step_count=20,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )
