@@ -66,11 +66,12 @@ def ask_for_backup(url: str, token: str) -> socket.socket:
 def test_a_restored_daemon_goes_on_where_the_other_was(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:
-    first = serve(tmp_path / "first", checkpoint_interval_s=0.1)
+    # Beside other tests a nice job takes long, and checkpoints for all of it.
+    first = serve(tmp_path / "first", checkpoint_interval_s=0.1, training_nice=0)
     first.register("m", mlp(32, 64, 4))
     first.upload("m", **blobs(500, 32, 4))
     first.train("m", epochs=1)
-    recipe = {"max_steps": 6_000, "batch_size": 16, "seed": 5}
+    recipe = {"max_steps": 5_000, "batch_size": 16, "seed": 5}
     job = first.ask_for_job("m", **recipe)["id"]
     wait_until(lambda: first.job(job)["progress"]["step"] > 0, "the job to step")
     checkpoints = "/v1/models/m/checkpoints"
@@ -82,7 +83,7 @@ def test_a_restored_daemon_goes_on_where_the_other_was(
     assert first.wait_for_job(job)["state"] == "succeeded"
     undisturbed = first.http.get("/v1/models/m/versions/3/model.onnx").content
 
-    second = serve(put_back(archive, tmp_path / "second"))
+    second = serve(put_back(archive, tmp_path / "second"), training_nice=0)
 
     assert second.wait_for_job(job)["state"] == "succeeded"
     assert "job.succeeded" in second.said(), "the backup was made before the job's end"
