@@ -1383,8 +1383,8 @@ function stats(app, name) {
 }
 function unfinished(app) {
   const all = app.resources.read(UNFINISHED, (api) => api.all(UNFINISHED));
-  if (all === void 0) return void 0;
-  const oldestFirst = [...all ?? []].reverse();
+  if (!all) return all;
+  const oldestFirst = [...all].reverse();
   const isRunning = ({ state }) => state === "running";
   return { running: oldestFirst.filter(isRunning), waiting: oldestFirst.filter((job2) => !isRunning(job2)) };
 }
@@ -1447,10 +1447,11 @@ function pagesOf(app, path, size) {
     }
     return { items, next: cursor };
   };
-  const read2 = app.resources.read(withQuery(path, { pages }), load);
-  const before = pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0;
-  const known = read2 ?? before;
-  return { items: read2 === null ? [] : known?.items, isWhole: read2 === null || known?.next === null };
+  const key = withQuery(path, { pages });
+  const read2 = app.resources.read(key, load);
+  if (read2 === null) return { items: app.resources.isRefused(key) ? null : [], isWhole: true };
+  const known = read2 ?? (pages > 1 ? app.resources.peek(withQuery(path, { pages: pages - 1 })) : void 0);
+  return { items: known?.items, isWhole: known?.next === null };
 }
 function shownOf(app, path) {
   return app.draft(`pages:${path}`, () => ({ pages: 1 }));
@@ -1918,8 +1919,8 @@ function heading(title, ...beside) {
 function missing(what, href, name) {
   return [heading(`${what} not found`), h("p", {}, h("a", { href }, name))];
 }
-function loading() {
-  return h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
+function loading(known) {
+  return known === null ? null : h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
 }
 var JOBS = ["/v1/jobs", "/v1/device"];
 function jobButtons(app, job2) {
@@ -2434,7 +2435,7 @@ var TICK_HOURS = 6;
 var EDGE = 32;
 function historyView(app, rules) {
   const told5 = deviceHistory(app);
-  return section("The last 24 hours", { id: "history" }, told5 ? filled2(app, told5, rules) : told5 === null ? null : loading());
+  return section("The last 24 hours", { id: "history" }, told5 ? filled2(app, told5, rules) : loading(told5));
 }
 function filled2(app, told5, rules) {
   const count2 = told5.eligible.length;
@@ -3478,14 +3479,14 @@ function overviewPage(app) {
       h(
         "div",
         { class: "stack" },
-        waitingView(app, queue.waiting),
-        all?.length === 0 ? addModelHint() : outcomesView(past)
+        queue && waitingView(app, queue.waiting),
+        all?.length === 0 ? addModelHint() : past && outcomesView(past)
       ),
       h(
         "div",
         { class: "stack" },
         now && rules ? section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: true })) : null,
-        storageView(app, all ?? [])
+        all && storageView(app, all)
       )
     )
   ];
@@ -3547,8 +3548,8 @@ function verdictBadge(job2) {
 }
 function storageView(app, all) {
   const full = all.filter(({ samples }) => samples.train + samples.validation + samples.unlabelled + samples.base > 0);
-  const sizes = full.map((model2) => ({ model: model2, size: stats(app, model2.name)?.size_bytes ?? 0 })).sort((a, b) => b.size - a.size).slice(0, 6);
-  const largest = Math.max(1, ...sizes.map(({ size }) => size));
+  const sizes = full.map((model2) => ({ model: model2, size: stats(app, model2.name)?.size_bytes ?? null })).sort((a, b) => (b.size ?? 0) - (a.size ?? 0)).slice(0, 6);
+  const largest = Math.max(1, ...sizes.map(({ size }) => size ?? 0));
   return section(
     "Samples",
     { id: "storage" },
@@ -3563,8 +3564,8 @@ function storageRow({ name, samples, quota }, size, largest) {
     "li",
     { "data-key": name },
     h("a", { href: to(["models", name]) }, name),
-    h("span", { class: "quiet number" }, `${count(total2)} · ${bytes(size)}${limit2 === null ? "" : ` of ${bytes(limit2)}`}`),
-    h("meter", { min: 0, max: limit2 ?? largest, value: size, "aria-label": `Storage used by ${name}` })
+    h("span", { class: "quiet number" }, count(total2), size !== null && ` · ${bytes(size)}${limit2 === null ? "" : ` of ${bytes(limit2)}`}`),
+    size !== null && h("meter", { min: 0, max: limit2 ?? largest, value: size, "aria-label": `Storage used by ${name}` })
   );
 }
 
@@ -3703,6 +3704,10 @@ function settingsView({ hyperparameters }) {
 }
 
 // src/views/parts/filters.ts
+function pagesView(app, path, { items, isWhole }, empty, show) {
+  if (!items) return loading(items);
+  return [items.length === 0 ? h("p", { class: "quiet" }, empty) : show(items), moreButton(app, path, isWhole)];
+}
 function moreButton(app, path, isWhole) {
   if (isWhole) return null;
   const more = () => {
@@ -3744,6 +3749,7 @@ function jobsPage(app) {
   const [queue, { items: past, isWhole }] = [unfinished(app), ended(app, path)];
   const title = heading("Jobs", h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
   if (queue === void 0 || past === void 0) return [title, loading()];
+  if (queue === null || past === null) return [title];
   const [running = [], waiting = []] = [queue.running, queue.waiting].map((list2) => list2.filter(({ model: model2 }) => wanted === null || model2 === wanted));
   return [
     title,
@@ -4199,7 +4205,7 @@ var OTHER_FIGURES = ["macro_f1", "top_5_accuracy", "calibration_error", "r2"];
 var OTHER_SHARES = /* @__PURE__ */ new Set(["top_5_accuracy", "calibration_error"]);
 function compareTab(app, model2) {
   const list2 = versions(app, model2.name);
-  if (!list2) return loading();
+  if (!list2) return loading(list2);
   if (list2.length < 2) return h("p", { class: "quiet", "data-key": "one" }, "This model has only one version. Train it to compare the next one with it.");
   const { query } = app.route;
   const [newest, second] = list2.map(({ version }) => version);
@@ -5074,7 +5080,7 @@ function samplesTab(app, model2) {
     labellingView(app, model2, listed),
     brushView(app, model2, listed),
     boxesView(app, model2, listed),
-    listed === void 0 ? loading() : listed === null || listed.items.length === 0 ? h("p", { class: "quiet", "data-key": "none" }, none(app)) : gridView(app, model2, listed)
+    !listed ? loading(listed) : listed.items.length === 0 ? h("p", { class: "quiet", "data-key": "none" }, none(app)) : gridView(app, model2, listed)
   );
 }
 function none(app) {
@@ -5245,7 +5251,7 @@ function baseView(app, model2) {
     "Base",
     { id: "base" },
     h("p", { class: "quiet" }, "The file that versions descend from. A better one, of any architecture, is trained on the device’s samples, and serves once the gate finds it no worse."),
-    base ? facts2(base) : loading(),
+    base ? facts2(base) : loading(base),
     base?.upgrade != null && upgradeView(app, model2, base.upgrade),
     h("div", { class: "buttons", "data-key": "file" }, fileButton("Upgrade to a file", send2, { accept: ".onnx", disabled: app.state.pending.has(act) }), outcome(app, act))
   );
@@ -5302,7 +5308,7 @@ function classesView3(app, model2) {
   if (!taskOf(loss)?.hasClasses || target.num_classes === null) return null;
   if (target.classes === null) return section("Classes", { id: "classes" }, namesForm(app, model2));
   const known = app.resources.read(withQuery(modelPath(name, "/classes"), { limit: MOST_READ2 }));
-  return section("Classes", { id: "classes" }, known ? classList(app, model2, known) : loading(), addForm(app, model2));
+  return section("Classes", { id: "classes" }, known ? classList(app, model2, known) : loading(known), addForm(app, model2));
 }
 function namesForm(app, model2) {
   const { name, target } = model2;
@@ -5433,7 +5439,7 @@ function federationView(app, { name }) {
     "Federation",
     { id: "federation" },
     h("p", { class: "quiet" }, "The federation sends parameters; this device trains them on the model’s samples, which never leave it, and returns an update. Without a budget, the federation decides whether updates are noised."),
-    known ? spentView(known) : loading(),
+    known ? spentView(known) : loading(known),
     known != null && settingsForm(app, {
       name: `federation:${name}`,
       groups: [{ title: "Federation", settings: SETTINGS }],
@@ -5600,7 +5606,7 @@ function baseSetView(app, model2) {
     "Base set",
     { id: "base-set" },
     h("p", { class: "quiet" }, "Samples of the original task. Jobs replay a share of them; the gate judges versions on the held-out part, which no job trains on."),
-    set ? baseFacts(set) : loading(),
+    set ? baseFacts(set) : loading(set),
     h("details", { "data-key": "add" }, h("summary", {}, "Add samples"), h("div", { class: "form" }, additions(app, model2))),
     set != null && set.samples > 0 && h("div", { class: "buttons" }, opener(`ask-remove-base:${name}`, "Remove …", () => askRemoveBase(app, model2), "the base set", "danger"))
   );
@@ -6258,7 +6264,6 @@ function storedAnswer(app, model2, id) {
 function storedView(app, model2, id) {
   const wanted = app.draft(`stored:${model2.name}`, () => ({ split: model2.samples.validation > 0 ? "validation" : "" }));
   const path = withQuery(modelPath(model2.name, "/samples"), { split: wanted.split || null });
-  const { items, isWhole } = pagesOf(app, path, STORED_SHOWN);
   const pick = (split) => {
     wanted.split = split;
     app.draw();
@@ -6267,8 +6272,13 @@ function storedView(app, model2, id) {
     "Stored samples",
     { id: "stored" },
     filters(choice("Split", wanted.split, SPLITS, pick)),
-    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No samples.") : h("ul", { class: "picks", "aria-label": "Stored samples" }, items.map((each2) => storedItem(app, model2, each2, each2.id === id))),
-    items === void 0 ? null : moreButton(app, path, isWhole)
+    pagesView(
+      app,
+      path,
+      pagesOf(app, path, STORED_SHOWN),
+      "No samples.",
+      (items) => h("ul", { class: "picks", "aria-label": "Stored samples" }, items.map((each2) => storedItem(app, model2, each2, each2.id === id)))
+    )
   );
 }
 function storedItem(app, model2, each2, isChosen) {
@@ -6346,8 +6356,8 @@ function setForm(app, model2, list2) {
 var PAGE = 5;
 function checkpointsView(app, model2) {
   const path = modelPath(model2.name, "/checkpoints");
-  const { items = [], isWhole } = pagesOf(app, path, PAGE);
-  if (items.length === 0) return null;
+  const { items, isWhole } = pagesOf(app, path, PAGE);
+  if (!items?.length) return null;
   return section(
     "Checkpoints",
     { id: "checkpoints" },
@@ -6753,7 +6763,7 @@ function versionsTab(app, known) {
   return h(
     "div",
     { class: "columns wide", "data-key": "columns" },
-    list2 ? timeline(app, known, list2) : loading(),
+    list2 ? timeline(app, known, list2) : loading(list2),
     h(
       "div",
       { class: "stack" },
@@ -6864,7 +6874,6 @@ var PAGE2 = 100;
 function auditView(app) {
   const now = Object.fromEntries(FIELDS3.map((name) => [name, app.route.query.get(name) || null]));
   const path = withQuery("/v1/audit", now);
-  const { items, isWhole } = pagesOf(app, path, PAGE2);
   const go = (change3) => app.go(to(["system", "audit"], { ...now, ...change3 }), { isSame: true });
   return section(
     "Audit log",
@@ -6875,8 +6884,7 @@ function auditView(app) {
       text("What", now.action ?? null, "delete_model", (action) => go({ action })),
       text("Model", now.model ?? null, "all", (model2) => go({ model: model2 }))
     ),
-    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No matching entries.") : table3(items),
-    items === void 0 ? null : moreButton(app, path, isWhole)
+    pagesView(app, path, pagesOf(app, path, PAGE2), "No matching entries.", table3)
   );
 }
 function table3(items) {
@@ -6922,7 +6930,6 @@ function eventsView(app) {
   const { query } = app.route;
   const [type, model2] = [query.get("type"), query.get("model")];
   const path = withQuery("/v1/events/history", { type: type || null, model: model2 || null });
-  const { items, isWhole } = pagesOf(app, path, PAGE3);
   const go = (change3) => app.go(to(["system", "events"], { type, model: model2, ...change3 }), { isSame: true });
   return section(
     "Events",
@@ -6931,8 +6938,7 @@ function eventsView(app) {
       choice("Events of", type, [["", "everything"], ...FAMILIES], (value) => go({ type: value })),
       modelChoice(app, model2, (value) => go({ model: value }))
     ),
-    items === void 0 ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No matching events.") : h("ol", { class: "happenings" }, items.map(eventRow)),
-    items === void 0 ? null : moreButton(app, path, isWhole)
+    pagesView(app, path, pagesOf(app, path, PAGE3), "No matching events.", (items) => h("ol", { class: "happenings" }, items.map(eventRow)))
   );
 }
 function eventRow({ id, type, model: model2, created_at: at, data }) {
@@ -7160,7 +7166,7 @@ function dataView(app) {
     { id: "data" },
     restoredView(app),
     backupsView(app),
-    state ? h("p", { class: state.damaged || state.error ? "problem" : "quiet", role: "status" }, verified(state)) : loading(),
+    state ? h("p", { class: state.damaged || state.error ? "problem" : "quiet", role: "status" }, verified(state)) : loading(state),
     h(
       "div",
       { class: "buttons" },

@@ -16,6 +16,8 @@ from support import Served, mlp
 
 from cli.commands.dashboard import REDIRECTING
 
+NO_SIGNS = str.maketrans(":/", "--")
+"""Of names of tokens."""
 SET_HIDDEN = """(hidden) => {
   Object.defineProperty(document, "hidden", { get: () => hidden, configurable: true });
   document.dispatchEvent(new Event("visibilitychange"));
@@ -55,13 +57,18 @@ def test_a_token_of_fewer_scopes_is_told_what_it_may_not_read(
     for scope, lacking, place in (
         ("samples:read", "models:read", "models/kept"),
         ("models:read", "device:policy", "device"),
+        ("models:read", "samples:read", "models/kept/samples"),
+        ("train", "models:read", "jobs"),
+        ("predict", "models:read", ""),
+        ("predict", "backup", "system"),
     ):
-        body = {"name": scope.replace(":", "-"), "scopes": [scope]}
+        body = {"name": f"{scope}.{place}".translate(NO_SIGNS), "scopes": [scope]}
         page.goto(f"{served.url}/dashboard/{place}")
         one.give(served.http.post("/v1/tokens", json=body).json()["secret"])
         page.get_by_text(f"this needs the scope {lacking}; token").wait_for()
         page.locator(".connection", has_text="live").wait_for()
-        assert page.get_by_text(re.compile("not found|Loading|not responding")).count() == 0
+        untrue = re.compile("not found|Loading|not responding|No jobs|No samples|No matching")
+        assert page.get_by_text(untrue).count() == 0
         page.get_by_role("button", name="Sign out").click()
         page.get_by_label("Token", exact=True).wait_for()
     one.forgive("403")

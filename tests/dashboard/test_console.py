@@ -164,6 +164,10 @@ def test_a_long_name_breaks_within_its_card(
     row.wait_for()
     assert page.evaluate(OVERFLOWING) == []
     assert row.bounding_box()["height"] < 150
+    row.get_by_role("link", name=f"job {done['id']}").click()
+    page.get_by_role("heading", name=f"Job {done['id']}", exact=True).wait_for()
+    page.set_viewport_size({"width": 320, "height": 640})
+    assert page.evaluate(WIDEST) <= 320
 
 
 def test_models_are_sorted_searched_and_the_empty_ones_folded(

@@ -21,8 +21,8 @@ export interface Unfinished {
 
 /** The first pages of a list. */
 export interface Pages<T> {
-  /** undefined until the first page is loaded. */
-  items: T[] | undefined;
+  /** undefined until the first page is loaded, null if the daemon refuses to tell. */
+  items: T[] | null | undefined;
   isWhole: boolean;
 }
 
@@ -131,10 +131,10 @@ export function stats(app: App, name: string): SampleStats | null | undefined {
   return app.resources.read<SampleStats>(modelPath(name, "/samples/stats"));
 }
 
-export function unfinished(app: App): Unfinished | undefined {
+export function unfinished(app: App): Unfinished | null | undefined {
   const all = app.resources.read<Job[]>(UNFINISHED, (api) => api.all<Job>(UNFINISHED));
-  if (all === undefined) return undefined;
-  const oldestFirst = [...(all ?? [])].reverse();
+  if (!all) return all;
+  const oldestFirst = [...all].reverse();
   const isRunning = ({ state }: Job): boolean => state === "running";
   return { running: oldestFirst.filter(isRunning), waiting: oldestFirst.filter((job) => !isRunning(job)) };
 }
@@ -223,10 +223,11 @@ export function pagesOf<T>(app: App, path: string, size: number): Pages<T> {
     }
     return { items, next: cursor };
   };
-  const read = app.resources.read<Page<T>>(withQuery(path, { pages }), load);
-  const before = pages > 1 ? app.resources.peek<Page<T>>(withQuery(path, { pages: pages - 1 })) : undefined;
-  const known = read ?? before;
-  return { items: read === null ? [] : known?.items, isWhole: read === null || known?.next === null };
+  const key = withQuery(path, { pages });
+  const read = app.resources.read<Page<T>>(key, load);
+  if (read === null) return { items: app.resources.isRefused(key) ? null : [], isWhole: true };
+  const known = read ?? (pages > 1 ? app.resources.peek<Page<T>>(withQuery(path, { pages: pages - 1 })) : undefined);
+  return { items: known?.items, isWhole: known?.next === null };
 }
 
 /** How many pages of a list are shown. */

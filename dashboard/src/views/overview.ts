@@ -25,14 +25,14 @@ export function overviewPage(app: App): Child[] {
       h(
         "div",
         { class: "stack" },
-        waitingView(app, queue.waiting),
-        all?.length === 0 ? addModelHint() : outcomesView(past),
+        queue && waitingView(app, queue.waiting),
+        all?.length === 0 ? addModelHint() : past && outcomesView(past),
       ),
       h(
         "div",
         { class: "stack" },
         now && rules ? section("Conditions", { id: "conditions" }, conditionsView(now, rules, { isShort: true })) : null,
-        storageView(app, all ?? []),
+        all && storageView(app, all),
       ),
     ),
   ];
@@ -110,10 +110,10 @@ export function verdictBadge(job: Job): HTMLElement {
 function storageView(app: App, all: Model[]): HTMLElement {
   const full = all.filter(({ samples }) => samples.train + samples.validation + samples.unlabelled + samples.base > 0);
   const sizes = full
-    .map((model) => ({ model, size: stats(app, model.name)?.size_bytes ?? 0 }))
-    .sort((a, b) => b.size - a.size)
+    .map((model) => ({ model, size: stats(app, model.name)?.size_bytes ?? null }))
+    .sort((a, b) => (b.size ?? 0) - (a.size ?? 0))
     .slice(0, 6);
-  const largest = Math.max(1, ...sizes.map(({ size }) => size));
+  const largest = Math.max(1, ...sizes.map(({ size }) => size ?? 0));
   return section(
     "Samples",
     { id: "storage" },
@@ -124,14 +124,14 @@ function storageView(app: App, all: Model[]): HTMLElement {
   );
 }
 
-function storageRow({ name, samples, quota }: Model, size: number, largest: number): HTMLElement {
+function storageRow({ name, samples, quota }: Model, size: number | null, largest: number): HTMLElement {
   const total = samples.train + samples.validation + samples.unlabelled + samples.base;
   const limit = quota.max_bytes;
   return h(
     "li",
     { "data-key": name },
     h("a", { href: to(["models", name]) }, name),
-    h("span", { class: "quiet number" }, `${count(total)} · ${bytes(size)}${limit === null ? "" : ` of ${bytes(limit)}`}`),
-    h("meter", { min: 0, max: limit ?? largest, value: size, "aria-label": `Storage used by ${name}` }),
+    h("span", { class: "quiet number" }, count(total), size !== null && ` · ${bytes(size)}${limit === null ? "" : ` of ${bytes(limit)}`}`),
+    size !== null && h("meter", { min: 0, max: limit ?? largest, value: size, "aria-label": `Storage used by ${name}` }),
   );
 }

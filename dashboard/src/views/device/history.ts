@@ -31,7 +31,7 @@ interface Frame {
 
 export function historyView(app: App, rules: Policy): HTMLElement {
   const told = deviceHistory(app);
-  return section("The last 24 hours", { id: "history" }, told ? filled(app, told, rules) : told === null ? null : loading());
+  return section("The last 24 hours", { id: "history" }, told ? filled(app, told, rules) : loading(told));
 }
 
 function filled(app: App, told: DeviceHistory, rules: Policy): Child {

@@ -17,6 +17,7 @@ export function jobsPage(app: App): Child[] {
   const [queue, { items: past, isWhole }] = [unfinished(app), ended(app, path)];
   const title = heading("Jobs", h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
   if (queue === undefined || past === undefined) return [title, loading()];
+  if (queue === null || past === null) return [title];
   const [running = [], waiting = []] = [queue.running, queue.waiting].map((list) => list.filter(({ model }) => wanted === null || model === wanted));
   return [
     title,

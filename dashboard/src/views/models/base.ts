@@ -22,7 +22,7 @@ export function baseView(app: App, model: Model): HTMLElement {
     "Base",
     { id: "base" },
     h("p", { class: "quiet" }, "The file that versions descend from. A better one, of any architecture, is trained on the device’s samples, and serves once the gate finds it no worse."),
-    base ? facts(base) : loading(),
+    base ? facts(base) : loading(base),
     base?.upgrade != null && upgradeView(app, model, base.upgrade),
     h("div", { class: "buttons", "data-key": "file" }, fileButton("Upgrade to a file", send, { accept: ".onnx", disabled: app.state.pending.has(act) }), outcome(app, act)),
   );

@@ -21,7 +21,7 @@ export function classesView(app: App, model: Model): HTMLElement | null {
   if (!taskOf(loss)?.hasClasses || target.num_classes === null) return null;
   if (target.classes === null) return section("Classes", { id: "classes" }, namesForm(app, model));
   const known = app.resources.read<Page<ModelClass>>(withQuery(modelPath(name, "/classes"), { limit: MOST_READ }));
-  return section("Classes", { id: "classes" }, known ? classList(app, model, known) : loading(), addForm(app, model));
+  return section("Classes", { id: "classes" }, known ? classList(app, model, known) : loading(known), addForm(app, model));
 }
 
 function namesForm(app: App, model: Model): Child[] {

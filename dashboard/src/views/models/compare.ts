@@ -15,9 +15,9 @@ import { matrixView } from "./confusion";
 const OTHER_FIGURES = ["macro_f1", "top_5_accuracy", "calibration_error", "r2"];
 const OTHER_SHARES = new Set(["top_5_accuracy", "calibration_error"]);
 
-export function compareTab(app: App, model: Model): HTMLElement {
+export function compareTab(app: App, model: Model): HTMLElement | null {
   const list = versions(app, model.name);
-  if (!list) return loading();
+  if (!list) return loading(list);
   if (list.length < 2) return h("p", { class: "quiet", "data-key": "one" }, "This model has only one version. Train it to compare the next one with it.");
   const { query } = app.route;
   const [newest, second] = list.map(({ version }) => version);

@@ -29,7 +29,7 @@ export function federationView(app: App, { name }: Model): HTMLElement {
     "Federation",
     { id: "federation" },
     h("p", { class: "quiet" }, "The federation sends parameters; this device trains them on the model’s samples, which never leave it, and returns an update. Without a budget, the federation decides whether updates are noised."),
-    known ? spentView(known) : loading(),
+    known ? spentView(known) : loading(known),
     known != null &&
       settingsForm(app, {
         name: `federation:${name}`,

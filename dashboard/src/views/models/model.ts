@@ -85,7 +85,7 @@ function versionsTab(app: App, known: Model): HTMLElement {
   return h(
     "div",
     { class: "columns wide", "data-key": "columns" },
-    list ? timeline(app, known, list) : loading(),
+    list ? timeline(app, known, list) : loading(list),
     h(
       "div",
       { class: "stack" },

@@ -18,7 +18,7 @@ export function baseSetView(app: App, model: Model): HTMLElement {
     "Base set",
     { id: "base-set" },
     h("p", { class: "quiet" }, "Samples of the original task. Jobs replay a share of them; the gate judges versions on the held-out part, which no job trains on."),
-    set ? baseFacts(set) : loading(),
+    set ? baseFacts(set) : loading(set),
     h("details", { "data-key": "add" }, h("summary", {}, "Add samples"), h("div", { class: "form" }, additions(app, model))),
     set != null && set.samples > 0 && h("div", { class: "buttons" }, opener(`ask-remove-base:${name}`, "Remove …", () => askRemoveBase(app, model), "the base set", "danger")),
   );

@@ -10,7 +10,7 @@ import { modelPath, withQuery } from "../../daemon/api";
 import { taskOf } from "../../daemon/tasks";
 import type { Accepted, Answer, Model, Sample } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
-import { choice, filters, moreButton } from "../parts/filters";
+import { choice, filters, pagesView } from "../parts/filters";
 import { fileButton, loading, outcome, section } from "../parts/parts";
 import { sampleView } from "../samples/content";
 import { answerView, arrayView, predictedView, subjectOf, takeParts } from "./answer";
@@ -217,7 +217,6 @@ function storedAnswer(app: App, model: Model, id: number): HTMLElement {
 function storedView(app: App, model: Model, id: number): HTMLElement {
   const wanted = app.draft(`stored:${model.name}`, () => ({ split: model.samples.validation > 0 ? "validation" : "" }));
   const path = withQuery(modelPath(model.name, "/samples"), { split: wanted.split || null });
-  const { items, isWhole } = pagesOf<Sample>(app, path, STORED_SHOWN);
   const pick = (split: string): void => {
     wanted.split = split;
     app.draw();
@@ -226,12 +225,9 @@ function storedView(app: App, model: Model, id: number): HTMLElement {
     "Stored samples",
     { id: "stored" },
     filters(choice("Split", wanted.split, SPLITS, pick)),
-    items === undefined
-      ? loading()
-      : items.length === 0
-        ? h("p", { class: "quiet" }, "No samples.")
-        : h("ul", { class: "picks", "aria-label": "Stored samples" }, items.map((each) => storedItem(app, model, each, each.id === id))),
-    items === undefined ? null : moreButton(app, path, isWhole),
+    pagesView(app, path, pagesOf<Sample>(app, path, STORED_SHOWN), "No samples.", (items) =>
+      h("ul", { class: "picks", "aria-label": "Stored samples" }, items.map((each) => storedItem(app, model, each, each.id === id))),
+    ),
   );
 }
 

@@ -1,9 +1,15 @@
 /** The controls of lists that are filtered and read page by page: events, and the audit log. */
 
 import type { App } from "../../app/app";
-import { models, shownOf } from "../../app/queries";
+import { models, type Pages, shownOf } from "../../app/queries";
 import { type Child, h } from "../../page/dom";
-import { opener } from "./parts";
+import { loading, opener } from "./parts";
+
+/** A list's first pages, or that it is empty. */
+export function pagesView<T>(app: App, path: string, { items, isWhole }: Pages<T>, empty: string, show: (items: T[]) => Child): Child {
+  if (!items) return loading(items);
+  return [items.length === 0 ? h("p", { class: "quiet" }, empty) : show(items), moreButton(app, path, isWhole)];
+}
 
 export function moreButton(app: App, path: string, isWhole: boolean): Child {
   if (isWhole) return null;

@@ -125,8 +125,9 @@ export function missing(what: string, href: string, name: string): Child[] {
   return [heading(`${what} not found`), h("p", {}, h("a", { href }, name))];
 }
 
-export function loading(): HTMLElement {
-  return h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
+/** Until something is loaded; of what the daemon does not tell there is nothing. */
+export function loading(known?: null): HTMLElement | null {
+  return known === null ? null : h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
 }
 
 const JOBS = ["/v1/jobs", "/v1/device"];

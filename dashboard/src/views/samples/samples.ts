@@ -44,9 +44,9 @@ export function samplesTab(app: App, model: Model): HTMLElement {
     labellingView(app, model, listed),
     brushView(app, model, listed),
     boxesView(app, model, listed),
-    listed === undefined
-      ? loading()
-      : listed === null || listed.items.length === 0
+    !listed
+      ? loading(listed)
+      : listed.items.length === 0
         ? h("p", { class: "quiet", "data-key": "none" }, none(app))
         : gridView(app, model, listed),
   );

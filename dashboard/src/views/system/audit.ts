@@ -7,8 +7,8 @@ import { withQuery } from "../../daemon/api";
 import type { AuditEntry } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { clock, count } from "../../page/format";
-import { choice, filters, moreButton, text } from "../parts/filters";
-import { loading, scrolled, section } from "../parts/parts";
+import { choice, filters, pagesView, text } from "../parts/filters";
+import { scrolled, section } from "../parts/parts";
 
 const KINDS = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]] as const;
 const FIELDS = ["kind", "who", "action", "model"] as const;
@@ -17,7 +17,6 @@ const PAGE = 100;
 export function auditView(app: App): Child {
   const now = Object.fromEntries(FIELDS.map((name) => [name, app.route.query.get(name) || null]));
   const path = withQuery("/v1/audit", now);
-  const { items, isWhole } = pagesOf<AuditEntry>(app, path, PAGE);
   const go = (change: Record<string, string>): void =>
     app.go(to(["system", "audit"], { ...now, ...change }), { isSame: true });
   return section(
@@ -29,8 +28,7 @@ export function auditView(app: App): Child {
       text("What", now.action ?? null, "delete_model", (action) => go({ action })),
       text("Model", now.model ?? null, "all", (model) => go({ model })),
     ),
-    items === undefined ? loading() : items.length === 0 ? h("p", { class: "quiet" }, "No matching entries.") : table(items),
-    items === undefined ? null : moreButton(app, path, isWhole),
+    pagesView(app, path, pagesOf<AuditEntry>(app, path, PAGE), "No matching entries.", table),
   );
 }
 

@@ -7,8 +7,8 @@ import { withQuery } from "../../daemon/api";
 import type { Told } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { clock } from "../../page/format";
-import { choice, filters, modelChoice, moreButton } from "../parts/filters";
-import { loading, section } from "../parts/parts";
+import { choice, filters, modelChoice, pagesView } from "../parts/filters";
+import { section } from "../parts/parts";
 
 /** Prefixes of types with their subjects; docs/events.md lists the types. */
 const FAMILIES: readonly (readonly [string, string])[] = [
@@ -29,7 +29,6 @@ export function eventsView(app: App): Child {
   const { query } = app.route;
   const [type, model] = [query.get("type"), query.get("model")];
   const path = withQuery("/v1/events/history", { type: type || null, model: model || null });
-  const { items, isWhole } = pagesOf<Told>(app, path, PAGE);
   const go = (change: Record<string, string>): void =>
     app.go(to(["system", "events"], { type, model, ...change }), { isSame: true });
   return section(
@@ -39,12 +38,7 @@ export function eventsView(app: App): Child {
       choice("Events of", type, [["", "everything"], ...FAMILIES], (value) => go({ type: value })),
       modelChoice(app, model, (value) => go({ model: value })),
     ),
-    items === undefined
-      ? loading()
-      : items.length === 0
-        ? h("p", { class: "quiet" }, "No matching events.")
-        : h("ol", { class: "happenings" }, items.map(eventRow)),
-    items === undefined ? null : moreButton(app, path, isWhole),
+    pagesView(app, path, pagesOf<Told>(app, path, PAGE), "No matching events.", (items) => h("ol", { class: "happenings" }, items.map(eventRow))),
   );
 }
 

@@ -49,7 +49,7 @@ function dataView(app: App): HTMLElement {
     { id: "data" },
     restoredView(app),
     backupsView(app),
-    state ? h("p", { class: state.damaged || state.error ? "problem" : "quiet", role: "status" }, verified(state)) : loading(),
+    state ? h("p", { class: state.damaged || state.error ? "problem" : "quiet", role: "status" }, verified(state)) : loading(state),
     h(
       "div",
       { class: "buttons" },

@@ -18,8 +18,8 @@ const PAGE = 5;
 /** null while there are none. */
 export function checkpointsView(app: App, model: Model): HTMLElement | null {
   const path = modelPath(model.name, "/checkpoints");
-  const { items = [], isWhole } = pagesOf<Checkpoint>(app, path, PAGE);
-  if (items.length === 0) return null;
+  const { items, isWhole } = pagesOf<Checkpoint>(app, path, PAGE);
+  if (!items?.length) return null;
   return section(
     "Checkpoints",
     { id: "checkpoints" },
