@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec.structs import asdict
 
-from api.schemas.access import AuditBody, NewTokenBody, TokenBody
+from api.schemas.access import AuditBody
 from api.schemas.base import DamageBody
 from api.schemas.jobs import CheckpointBody, JobBody
 from api.schemas.models import ModelBody
@@ -30,7 +30,7 @@ from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
 from storage.erasure.unlearning import Deletion
 from storage.integrity import Damage
-from storage.records.access import AuditEntry, Token
+from storage.records.access import AuditEntry
 from storage.records.jobs import Job
 from storage.records.models import Model
 from storage.records.samples import Sample
@@ -132,16 +132,6 @@ def alias(named: tuple[str, int]) -> AliasBody:
     """An alias and the number of its version."""
     name, version_number = named
     return AliasBody(alias=name, version=version_number)
-
-
-def token(row: Token) -> TokenBody:
-    """A token."""
-    return TokenBody.of(row)
-
-
-def new_token(row: Token, secret: str) -> NewTokenBody:
-    """A token and its secret."""
-    return NewTokenBody.of(row, secret=secret)
 
 
 def audit_entry(row: AuditEntry) -> AuditBody:

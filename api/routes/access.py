@@ -54,7 +54,7 @@ def make_token(
         expires_at=request.expires_at,
     )
     response.headers.update({"Location": f"/v1/tokens/{token.id}", **NO_STORE})
-    return present.new_token(token, secret)
+    return NewTokenBody.of(token, secret=secret)
 
 
 @router.get("/tokens", summary="List tokens")
@@ -65,14 +65,14 @@ def list_tokens(
     """Oldest first, revoked and expired ones too. The admin token is a file, and not listed."""
     rows = store.tokens.list(limit=limit + 1, after=after_id(cursor) or 0)
     shown = daemon.usages.shown
-    return page(rows, limit, cursor=lambda row: row.id, show=lambda row: present.token(shown(row)))
+    return page(rows, limit, cursor=lambda row: row.id, show=lambda row: TokenBody.of(shown(row)))
 
 
 @router.get("/tokens/{token_id}", summary="Show a token")
 @needs(Scope.TOKENS_ADMIN)
 def show_token(token_id: TokenId, store: TheStore, daemon: TheDaemon) -> TokenBody:
     """Scopes, models, limits; when it was used last."""
-    return present.token(daemon.usages.shown(store.tokens.get(token_id)))
+    return TokenBody.of(daemon.usages.shown(store.tokens.get(token_id)))
 
 
 @router.patch("/tokens/{token_id}", summary="Change a token")
@@ -94,7 +94,7 @@ def change_token(
         limits=replace(known.limits, **limits),
         expires_at=patch.expires_at if "expires_at" in changes else known.expires_at,
     )
-    return present.token(daemon.usages.shown(changed))
+    return TokenBody.of(daemon.usages.shown(changed))
 
 
 @router.delete("/tokens/{token_id}", summary="Revoke a token")
@@ -117,7 +117,7 @@ def rotate_token(
     """
     token, secret = daemon.tokens.rotate(principal, token_id)
     response.headers.update(NO_STORE)
-    return present.new_token(token, secret)
+    return NewTokenBody.of(token, secret=secret)
 
 
 @router.post("/sign-in/codes", status_code=201, summary="Make a code")
@@ -145,7 +145,7 @@ async def sign_in(
     with recorded_change(request.scope, "change"):
         token, secret = await asyncio.to_thread(daemon.sign_in.token, asker)
     response.headers.update(NO_STORE)
-    return present.new_token(token, secret)
+    return NewTokenBody.of(token, secret=secret)
 
 
 @router.get("/audit", summary="Read the audit log")
