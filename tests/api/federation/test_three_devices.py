@@ -16,7 +16,7 @@ from service.training.updates.compression import read_update
 
 DIGITS = Path(__file__).parents[3] / "examples" / "digits" / "digits.csv.gz"
 SIZES = (64, 64, 10)
-ROUNDS, EPOCHS, RATE = 4, 4, 0.006
+ROUNDS, EPOCHS, RATE = 3, 5, 0.006
 KEPT_BACK = 397
 OWN_SHARE = 0.9
 """Of a digit's pictures, those that the device gets which sees it mostly."""
