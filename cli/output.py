@@ -103,13 +103,3 @@ def plain(value: Any) -> str:
     if isinstance(value, list):
         return ", ".join(plain(item) for item in value) or "-"
     return visible(str(value))
-
-
-def file_size(size_bytes: int) -> str:
-    """`40.0 KiB`."""
-    size = float(size_bytes)
-    for unit in ("bytes", "KiB", "MiB"):
-        if size < 1024:
-            return f"{size:.0f} {unit}" if unit == "bytes" else f"{size:.1f} {unit}"
-        size /= 1024
-    return f"{size:.1f} GiB"

@@ -14,11 +14,11 @@ from msgspec.structs import asdict
 from cli.client import Client
 from cli.download import unfinished
 from cli.options import output_file, with_client
-from cli.output import echo_json, echo_text, file_size, wants_json
+from cli.output import echo_json, echo_text, wants_json
 from cli.progress import bar
 from service.backup.contents import Contents, open_backup, read_contents
 from storage.disk.durable import create_private
-from storage.errors import counted
+from storage.errors import counted, file_size
 
 if TYPE_CHECKING:
     from service.backup.restore import Restored

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.output import echo_text
-from cli.signals import console_ends
 
 if TYPE_CHECKING:
     from service.settings import Settings
@@ -40,12 +39,13 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
 
     asked_to_stop = threading.Event()
     exit_code = 0
-    # Without an exit code of its own a signal came before there was anything to shut down.
-    with console_ends(asked_to_stop), suppress(KeyboardInterrupt):
+    with suppress(KeyboardInterrupt):  # before there was anything to shut down
+        from cli.signals import console_ends
         from service.settings import load_settings
 
         settings = load_settings(host=host, port=port, data_dir=data_dir)
-        exit_code = run_daemon(settings, on_listening=announce, asked_to_stop=asked_to_stop)
+        with console_ends(asked_to_stop):
+            exit_code = run_daemon(settings, on_listening=announce, asked_to_stop=asked_to_stop)
     sys.exit(exit_code)
 
 

@@ -17,9 +17,9 @@ from cli.commands.versions.fetch import download
 from cli.demo import digits, story
 from cli.demo.daemon import DaemonProcess, start
 from cli.errors import Failure
-from cli.output import file_size
 from cli.signals import interrupts_deferred
 from storage.database.codec import dump
+from storage.errors import file_size
 
 MODEL = "digits"
 SPEC = {"name": MODEL, "loss": "cross_entropy", "output": "logits"}

@@ -12,10 +12,10 @@ from msgspec.structs import asdict
 
 from cli.client import Client
 from cli.commands.device.status import damage_line
-from cli.output import echo_text, file_size
+from cli.output import echo_text
 from cli.progress import bar
 from service.installation.checks import Check
-from storage.errors import counted
+from storage.errors import counted, file_size
 
 if TYPE_CHECKING:
     from storage.integrity import Damage

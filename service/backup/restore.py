@@ -27,7 +27,7 @@ from storage.database.schema import KNOWN
 from storage.disk.durable import create_private, file_faults, make_folder, sync_file, sync_folder
 from storage.disk.lock import DataDirLock
 from storage.disk.permissions import require_own
-from storage.errors import AlreadyExists, StorageFull, UnknownSchema
+from storage.errors import AlreadyExists, StorageFull, UnknownSchema, file_size
 from storage.records.jobs import JobState
 from storage.store import Store
 
@@ -108,8 +108,8 @@ def _require_room(data_dir: Path, contents: Contents) -> None:
         free = shutil.disk_usage(data_dir).free
     if free < contents.size_bytes:
         raise StorageFull(
-            f"the backup unpacks to {contents.size_bytes} bytes; the disk of {data_dir} has {free} "
-            "bytes free"
+            f"the backup unpacks to {file_size(contents.size_bytes)}; the disk of {data_dir} has "
+            f"{file_size(free)} free: make room, or choose another --data-dir"
         )
 
 

@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from storage.disk.durable import file_faults
-from storage.errors import StorageFull
+from storage.errors import StorageFull, file_size
 
 
 def require_room(folder: Path, *, reserve_bytes: int, incoming_bytes: int = 0) -> None:
@@ -14,7 +14,8 @@ def require_room(folder: Path, *, reserve_bytes: int, incoming_bytes: int = 0) -
     with file_faults("cannot ask the disk for its free space"):
         free = shutil.disk_usage(folder).free
     if free - incoming_bytes < reserve_bytes:
+        more = f", and this takes {file_size(incoming_bytes)}" if free > reserve_bytes else ""
         raise StorageFull(
-            f"the disk has {free} bytes free and keeps {reserve_bytes} in reserve "
-            "(HONED_DISK_RESERVE_BYTES); delete samples or make room"
+            f"the disk has {file_size(free)} free and keeps {file_size(reserve_bytes)} in reserve "
+            f"(HONED_DISK_RESERVE_BYTES){more}; delete samples or make room"
         )

@@ -19,7 +19,7 @@ from storage.database.connection import Readers, sqlite3, translate
 from storage.database.transaction import Transaction
 from storage.disk.durable import file_faults, sync_file
 from storage.erasure.sample_rows import delete_samples, follow_places, places_of
-from storage.errors import DatabaseDamaged, StorageFull
+from storage.errors import DatabaseDamaged, StorageFull, file_size
 
 _logger = logging.getLogger(__name__)
 
@@ -104,7 +104,8 @@ def require_room_for_copy(database: Path) -> None:
         free = shutil.disk_usage(database.parent).free
     if free < needed:
         raise StorageFull(
-            f"a copy of the database wants {needed} bytes free, the disk has {free}; make room"
+            f"a copy of the database wants {file_size(needed)} free, the disk has "
+            f"{file_size(free)}; make room"
         )
 
 

@@ -8,6 +8,7 @@ from sources import ROOT, sources
 
 from cli import output
 from cli.errors import Failure
+from storage.errors import file_size
 
 
 @pytest.mark.parametrize(
@@ -31,7 +32,7 @@ def test_values_are_plain_text(value: object, text: str) -> None:
     [(0, "0 bytes"), (1023, "1023 bytes"), (40333, "39.4 KiB"), (5 * 2**30, "5.0 GiB")],
 )
 def test_file_sizes_have_a_unit(size_bytes: int, text: str) -> None:
-    assert output.file_size(size_bytes) == text
+    assert file_size(size_bytes) == text
 
 
 def test_columns_are_as_wide_as_their_widest_cell(capsys: pytest.CaptureFixture[str]) -> None:

@@ -9,8 +9,8 @@ import click
 from cli.client import Client
 from cli.commands.jobs.jobs import in_spite
 from cli.options import with_client
-from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, file_size, wants_json
-from storage.errors import counted
+from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, wants_json
+from storage.errors import counted, file_size
 
 WORKING = ("running", "queued", "paused")
 

@@ -15,14 +15,8 @@ from cli.commands.models.registration import add, check
 from cli.commands.models.upgrade import drop_upgrade, show_base, upgrade
 from cli.download import save
 from cli.options import Group, model_argument, output_file, with_client, yes_option
-from cli.output import (
-    Columns,
-    echo,
-    echo_done,
-    echo_fields,
-    echo_records,
-    file_size,
-)
+from cli.output import Columns, echo, echo_done, echo_fields, echo_records
+from storage.errors import file_size
 
 
 @click.group(cls=Group)

@@ -12,7 +12,8 @@ from cli.client import Client, model_path
 from cli.commands.samples.upload import add_file, allow_duplicates_option, echo_result
 from cli.download import save
 from cli.options import Group, model_argument, output_file, with_client
-from cli.output import echo, echo_done, file_size, wants_json
+from cli.output import echo, echo_done, wants_json
+from storage.errors import file_size
 
 
 @click.group(cls=Group)

@@ -29,11 +29,11 @@ from cli.output import (
     echo_records,
     echo_table,
     echo_text,
-    file_size,
     plain,
     wants_json,
 )
 from service.samples.columns import ASKED
+from storage.errors import file_size
 
 COLUMNS = ("id", "split", "label", "key", *ASKED, "pinned", "quarantine", "created_at")
 PAGE = 1000

@@ -11,7 +11,8 @@ from cli import completion
 from cli.client import Client, model_path
 from cli.download import save
 from cli.options import Group, model_argument, output_file, with_client
-from cli.output import Columns, echo, echo_done, echo_fields, echo_records, file_size
+from cli.output import Columns, echo, echo_done, echo_fields, echo_records
+from storage.errors import file_size
 
 COLUMNS = ("id", "job_id", "role", "step", "epoch", "engine", "size", "pinned", "note")
 checkpoint_argument = click.argument(

@@ -12,8 +12,9 @@ from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
 from cli.download import save
 from cli.options import model_argument, output_file, with_client
-from cli.output import echo_json, echo_text, file_size, wants_json
+from cli.output import echo_json, echo_text, wants_json
 from storage.disk.digest import sha256_of
+from storage.errors import file_size
 from storage.records.versions import VariantName
 
 LONGEST_WAIT_S = 300

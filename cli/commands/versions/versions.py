@@ -9,14 +9,8 @@ import click
 from cli import completion
 from cli.client import Client, model_path
 from cli.options import Group, model_argument, version_argument, with_client
-from cli.output import (
-    Columns,
-    echo,
-    echo_fields,
-    echo_records,
-    file_size,
-    plain,
-)
+from cli.output import Columns, echo, echo_fields, echo_records, plain
+from storage.errors import file_size
 
 
 @click.group(cls=Group)

@@ -115,6 +115,12 @@ def battery_percent(batteries: Sequence[Supply]) -> float | None:
     return total / sum(weights)
 
 
+def why_unknown(batteries: Sequence[Supply]) -> str:
+    """Why their charge is."""
+    silent = ", ".join(supply.path for supply in batteries if supply.percent is None)
+    return f"{silent} does not tell its charge" if silent else "no battery"
+
+
 def state(supplies: Sequence[Supply]) -> str | None:
     """The most important state: discharging before charging."""
     if not supplies:
@@ -172,7 +178,7 @@ class LinuxPower:
             details={
                 "on_ac_power": unlisted,
                 "battery_present": unlisted,
-                "battery_percent": VANISHED if vanished else "no battery that tells its charge",
+                "battery_percent": VANISHED if vanished else why_unknown(batteries),
                 "battery_state": "no battery that tells its state" if batteries else unlisted,
                 "battery_saver": "no ACPI platform profile",
                 "ups_state": ups.detail,

@@ -292,4 +292,4 @@ def test_a_disk_without_room_takes_no_uploads(serve: Callable[..., Served], tmp_
         served.http.post("/v1/models/m/rounds", **round_of),
     ):
         assert (answer.status_code, answer.json()["code"]) == (507, "storage_full"), answer.text
-        assert "HONED_DISK_RESERVE_BYTES" in answer.json()["detail"]
+        assert "1073741824.0 GiB in reserve (HONED_DISK_RESERVE_BYTES)" in answer.json()["detail"]

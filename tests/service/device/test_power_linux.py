@@ -112,8 +112,15 @@ def test_a_battery_without_status_is_taken_to_discharge(power):
     readings = power({"BAT0/type": "Battery"})
     assert readings["on_ac_power"].value is False
     assert readings["battery_percent"].value is None
-    assert readings["battery_percent"].detail == "no battery that tells its charge"
+    assert readings["battery_percent"].detail.endswith("/BAT0 does not tell its charge")
     assert readings["battery_state"].value is None
+
+
+def test_the_one_of_two_batteries_that_does_not_tell_its_charge_is_named(power):
+    readings = power(MAINS, battery(capacity="80"), {"BAT1/type": "Battery"})
+    assert readings["battery_percent"].value is None
+    assert readings["battery_percent"].detail.endswith("/BAT1 does not tell its charge")
+    assert "BAT0" not in readings["battery_percent"].detail
 
 
 def test_two_batteries_are_weighted_by_their_size(power):
