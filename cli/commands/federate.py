@@ -34,6 +34,12 @@ NO_SERVICE = (
 )
 
 
+OTHERS = (
+    "the service honed-federate-{model} is of another daemon's model of that name: leave with that "
+    "one first, by HONED_DATA_DIR, or join without --service"
+)
+
+
 @click.group(cls=Group)
 def federate() -> None:
     """Take part in a federation of Flower, and show how that goes; docs/federated.md."""
@@ -64,6 +70,8 @@ def join(
         raise Failure(NO_SERVICE)
     _require_consent(client, model, superlink)
     folder = _folder(client)
+    if service is not None and not service.is_of(folder / model):
+        raise Failure(OTHERS.format(model=model))
     program = _installed(folder / "environment")
     command = [str(program), "join", superlink, "--model", model, "--folder", str(folder / model)]
     if root_certificates is not None:
@@ -85,8 +93,9 @@ def leave(client: Client, model: str) -> None:
     file = _folder(client) / model / "token.json"
     token = _stored_token(client, file)
     service = bridge_service(model)
-    for step in () if service is None else service.uninstall():
-        echo_text(step)
+    if service is not None and service.is_of(file.parent):
+        for step in service.uninstall():
+            echo_text(step)
     if token is not None:
         client.request("DELETE", f"/v1/tokens/{token['id']}")
         file.unlink()
@@ -145,7 +154,8 @@ def _require_consent(client: Client, model: str, superlink: str) -> None:
 
 def _folder(client: Client) -> Path:
     """The folder next to the data folder with environment, keys and states."""
-    return client.settings.data_dir.parent / f"{client.settings.data_dir.name}-federate"
+    data_dir = client.settings.data_dir.absolute()
+    return data_dir.with_name(f"{data_dir.name}-federate")
 
 
 def _installed(environment: Path) -> Path:

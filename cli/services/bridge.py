@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import plistlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -37,6 +38,7 @@ WantedBy=default.target
 
 
 RESTART_S, STOP_S = 60, 30
+FOLDER = "WorkingDirectory"
 
 
 class BridgeService(Protocol):
@@ -52,6 +54,9 @@ class BridgeService(Protocol):
 
     def uninstall(self) -> Iterator[str]:
         """Stop and remove it, if there is one. Raises Failure."""
+
+    def is_of(self, folder: Path) -> bool:
+        """Whether there is none of another daemon's node, whose model has the same name."""
 
 
 def bridge_service(model: str) -> BridgeService | None:
@@ -75,7 +80,7 @@ class BridgeAgent:
             {
                 "ProgramArguments": [*command],
                 "EnvironmentVariables": {**variables, "FLWR_TELEMETRY_ENABLED": "0"},
-                "WorkingDirectory": str(folder),
+                FOLDER: str(folder),
                 "KeepAlive": True,
                 "ThrottleInterval": RESTART_S,
                 "ExitTimeOut": STOP_S,
@@ -86,6 +91,10 @@ class BridgeAgent:
     def uninstall(self) -> Iterator[str]:
         if self._agent.path.exists():
             yield from self._agent.stop()
+
+    def is_of(self, folder: Path) -> bool:
+        path = self._agent.path
+        return not path.exists() or plistlib.loads(path.read_bytes())[FOLDER] == str(folder)
 
 
 class Unit:
@@ -132,6 +141,10 @@ class Unit:
         self._user.systemctl("disable", *(["--now"] if self._user.is_running else []), self._name)
         self.path.unlink(missing_ok=True)
         yield f"removed {self.path}"
+
+    def is_of(self, folder: Path) -> bool:
+        own = f"\nEnvironmentFile={_escaped(folder / 'environment')}\n"
+        return not self.path.exists() or own in self.path.read_text("utf-8")
 
 
 def _escaped(part: object) -> str:

@@ -41,6 +41,8 @@ def test_a_service_is_enabled_and_gone_afterwards(home: Path) -> None:
     assert '"100%% mine"' in unit
     wanted = service.path.parent / "default.target.wants" / service.path.name
     assert wanted.is_symlink()
+    assert service.is_of(home)
+    assert not service.is_of(home / "other")
     list(service.uninstall())
     assert not wanted.is_symlink()
     assert not service.path.exists()
@@ -76,6 +78,8 @@ def test_an_agent_keeps_its_variables_to_the_user_and_replaces_the_one_before(
     definition = plistlib.loads(path.read_bytes())
     assert definition["ProgramArguments"] == ["/bin/echo", "join"]
     assert definition["EnvironmentVariables"]["HONED_TOKEN"] == "second"
+    assert agent.is_of(tmp_path)
+    assert not agent.is_of(tmp_path / "other")
     list(agent.uninstall())
     assert not path.exists()
     domain = f"gui/{os.getuid()}"

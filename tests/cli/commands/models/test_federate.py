@@ -113,3 +113,19 @@ def test_who_has_no_kind_of_service_can_leave_and_is_told_what_to_do_instead(
     (states / model).mkdir()
     (states / model / "token.json").write_text(made.stdout)
     assert "revoked its token" in honed("federate", "leave", model).stdout
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the unit is of systemd")
+def test_the_service_of_another_daemons_node_is_left_alone(
+    honed: Callable[..., Any], model: str, states: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(states))
+    unit = states / f"systemd/user/honed-federate-{model}.service"
+    unit.parent.mkdir(parents=True)
+    unit.write_text(f"[Service]\nEnvironmentFile=/elsewhere/data-federate/{model}/environment\n")
+    honed("federation", "set", model, "allowed=true", "superlink=fl.example:9092")
+    done = honed(*JOIN, model, "--service")
+    assert (done.returncode, "is of another daemon's model" in done.stderr) == (1, True)
+    assert not (states / "environment").exists()
+    assert honed("federate", "leave", model).returncode == 0
+    assert unit.exists()
