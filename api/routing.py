@@ -146,7 +146,7 @@ def _with_body(request: Request, content: bytes) -> Request:
 
 
 def _check_query(request: Request, dependant: Dependant, *, reads: bool) -> None:
-    """Raises InvalidInput for parameters that are repeated, or that no route that reads lacks."""
+    """Raises InvalidInput for repeated parameters; unless the route reads, for unknown ones too."""
     if not request.scope["query_string"]:
         return
     known = dict(_query_types(dependant))
@@ -159,7 +159,8 @@ def _check_query(request: Request, dependant: Dependant, *, reads: bool) -> None
         elif times > 1 and name in known and not _takes_several(known[name]):
             problems.append(Problem(place, f"is given {times} times, and takes one value"))
     if problems:
-        raise InvalidInput("the query is wrong; nothing was changed", problems=problems)
+        told = "the query is wrong" if reads else "the query is wrong; nothing was changed"
+        raise InvalidInput(told, problems=problems)
 
 
 def _takes_several(kind: object) -> bool:
