@@ -155,7 +155,8 @@ var Resources = class {
   }
   /** Whether the daemon has refused to tell it, rather than having none. */
   isRefused(key) {
-    return this.#entries.get(key)?.problem != null;
+    const { problem, value } = this.#entries.get(key) ?? {};
+    return problem != null && value == null;
   }
   /** What is known, without asking. */
   peek(key) {
@@ -200,6 +201,11 @@ var Resources = class {
       await entry.loading;
       if (entry.isStale) await this.#load(entry);
     }));
+  }
+  /** What failed for a reason that may pass is loaded again. */
+  retry() {
+    for (const entry of this.#entries.values()) entry.isStale ||= isPassing(entry.problem);
+    this.#kick();
   }
   /** What is known of the addresses at or below this one, even if it was never to change. */
   forget(place) {
@@ -272,13 +278,16 @@ var Resources = class {
         this.#fail?.(error);
         return;
       }
-      entry.value = null;
       entry.problem = error.status === 404 ? null : error;
+      entry.value = isPassing(error) ? entry.value ?? null : null;
     }
     entry.loadedAt = performance.now();
     this.onLoaded();
   }
 };
+function isPassing(problem) {
+  return problem !== null && (problem.status >= 500 || problem.status === 429);
+}
 function isBelow(key, place) {
   return `${key}?` === place || key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
 }
@@ -1540,7 +1549,10 @@ var Live = class {
     const { resources, api } = this.app;
     const hide = () => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => resources.mark(untold(this.app)), LOOK_AGAIN_MS);
+    const again = setInterval(() => {
+      resources.retry();
+      resources.mark(untold(this.app));
+    }, LOOK_AGAIN_MS);
     const watchdog = new Watchdog(SILENCE_MS, controller, this.#failures === 1 ? FIRST_RETRY_TIMEOUT_MS : TIMEOUT_MS);
     try {
       const headers = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};

@@ -74,6 +74,26 @@ def test_a_token_of_fewer_scopes_is_told_what_it_may_not_read(
     one.forgive("403")
 
 
+def test_what_the_daemon_failed_to_tell_is_asked_for_again(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    one = tab(served)
+    page = one.open("/device")
+    page.get_by_role("heading", name="Policy").wait_for()
+    failure = {"status": 500, "json": {"code": "internal", "detail": "the disk failed"}}
+    page.route("**/v1/policy", lambda it: it.fulfill(**failure))
+    one.forgive("500")
+    served.http.put("/v1/policy", json={"nice": 7}).raise_for_status()
+    page.get_by_text("the disk failed").wait_for()
+    assert page.get_by_role("heading", name="Policy").count() == 1
+    page.reload()
+    page.get_by_text("the disk failed").wait_for()
+    page.unroute_all()
+    page.get_by_role("heading", name="Policy").wait_for()
+    assert page.get_by_text("the disk failed").count() == 0
+    served.http.delete("/v1/policy").raise_for_status()
+
+
 def test_a_code_signs_in_and_leaves_the_address(tab: Callable[..., Tab], served: Served) -> None:
     code = served.http.post("/v1/sign-in/codes").json()["code"]
     one = tab(served)

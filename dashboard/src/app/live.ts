@@ -52,7 +52,10 @@ export class Live {
     const { resources, api } = this.app;
     const hide = (): void => controller.abort();
     document.addEventListener("visibilitychange", hide, { once: true });
-    const again = setInterval(() => resources.mark(untold(this.app)), LOOK_AGAIN_MS);
+    const again = setInterval(() => {
+      resources.retry();
+      resources.mark(untold(this.app));
+    }, LOOK_AGAIN_MS);
     const watchdog = new Watchdog(SILENCE_MS, controller, this.#failures === 1 ? FIRST_RETRY_TIMEOUT_MS : TIMEOUT_MS);
     try {
       const headers: Record<string, string> = this.#lastId ? { "Last-Event-ID": this.#lastId } : {};

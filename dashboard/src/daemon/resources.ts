@@ -56,7 +56,8 @@ export class Resources {
 
   /** Whether the daemon has refused to tell it, rather than having none. */
   isRefused(key: string): boolean {
-    return this.#entries.get(key)?.problem != null;
+    const { problem, value } = this.#entries.get(key) ?? {};
+    return problem != null && value == null;
   }
 
   /** What is known, without asking. */
@@ -108,6 +109,12 @@ export class Resources {
       await entry.loading;
       if (entry.isStale) await this.#load(entry);
     }));
+  }
+
+  /** What failed for a reason that may pass is loaded again. */
+  retry(): void {
+    for (const entry of this.#entries.values()) entry.isStale ||= isPassing(entry.problem);
+    this.#kick();
   }
 
   /** What is known of the addresses at or below this one, even if it was never to change. */
@@ -187,12 +194,17 @@ export class Resources {
         this.#fail?.(error);
         return;
       }
-      entry.value = null;
       entry.problem = error.status === 404 ? null : error;
+      entry.value = isPassing(error) ? (entry.value ?? null) : null;
     }
     entry.loadedAt = performance.now();
     this.onLoaded();
   }
+}
+
+/** The daemon has failed or is busy. */
+function isPassing(problem: Refused | null): boolean {
+  return problem !== null && (problem.status >= 500 || problem.status === 429);
 }
 
 /** Whether an address is this place or below it; a place that ends with `?` is the address alone, with any query. */
