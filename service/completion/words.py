@@ -105,9 +105,10 @@ class _Search:
 
     def _count_word(self, begun: _Begun, shares: Array) -> None:
         """What is begun as a word, if it may end here."""
-        if begun.word and not begun.rest:
+        word = begun.word.rstrip(MARKS)
+        if word and not begun.rest:
             ends = 1 - float(shares[self._vocabulary.continues].sum())
-            self.words[begun.word.rstrip(MARKS)] += begun.share * max(ends, 0.0)
+            self.words[word] += begun.share * max(ends, 0.0)
 
     def _longer(self, begun: _Begun, shares: Array, least: float) -> Iterator[_Begun]:
         """With each likely piece more. least: of the share."""

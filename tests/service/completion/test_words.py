@@ -92,6 +92,11 @@ def test_what_ends_a_text_and_what_is_unknown_are_no_words(told: Any) -> None:
     assert told(word_tokenizer(WORDS), model, "see ") == {"you": 0.1}
 
 
+def test_a_mark_alone_is_no_word(told: Any) -> None:
+    model = bigrams({2: {3: 0.4, 4: 0.6}}, 5)
+    assert told(word_tokenizer(("see", "you", "-")), model, "see ") == {"you": 0.4}
+
+
 def test_an_empty_text_begins_as_documents_do(told: Any) -> None:
     model = bigrams({END: {SEE: 0.7, YOU: 0.2, DOT: 0.1}}, 8)
     assert told(word_tokenizer(WORDS), model, "") == {"see": 0.7, "you": 0.2}
