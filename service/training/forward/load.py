@@ -16,6 +16,10 @@ from storage.errors import Problem, pointer
 
 MAX_MODEL_BYTES = 1 << 30
 """Protobuf is limited to 2 GiB, and the training model repeats the forward graph."""
+EXTERNAL = (
+    "the tensor's data lies outside of the file; save the model as one file "
+    "(onnx.save(…, save_as_external_data=False), torch.onnx.export(…, external_data=False))"
+)
 
 
 def load(path: Path) -> onnx.ModelProto:
@@ -61,7 +65,7 @@ def refuse_external(model: onnx.ModelProto, root: str = "/model") -> None:
     except UnicodeDecodeError as error:
         raise refuse(root, f"a name is not UTF-8: {error}; export the model again") from None
     if places:
-        raise refusal([_external(root + place.removeprefix("/model")) for place in places])
+        raise refusal([Problem(root + place.removeprefix("/model"), EXTERNAL) for place in places])
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[str]:
@@ -112,14 +116,6 @@ def _in_tensor(tensor: onnx.TensorProto, where: str) -> Iterator[str]:
         yield where
 
 
-def _external(where: str) -> Problem:
-    return Problem(
-        where,
-        "the tensor's data lies outside of the file; save the model as one file "
-        "(onnx.save(…, save_as_external_data=False), torch.onnx.export(…, external_data=False))",
-    )
-
-
 def _check(model: onnx.ModelProto) -> None:
     shapeless = [
         Problem(
@@ -135,8 +131,5 @@ def _check(model: onnx.ModelProto) -> None:
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:
-        raise refuse("/model/graph", f"the ONNX checker says: {_first_lines(error)}") from None
-
-
-def _first_lines(error: Exception) -> str:
-    return " ".join(str(error).split())[:400]
+        said = " ".join(str(error).split())[:400]
+        raise refuse("/model/graph", f"the ONNX checker says: {said}") from None
