@@ -3003,7 +3003,7 @@ function verdict(now) {
 function conditionsView(now, rules, { isShort }) {
   const shown2 = conditionsOf(now, rules).filter(({ limit: limit2, isBlocking }) => !isShort || limit2 !== null || isBlocking);
   return scrolled(
-    "Conditions",
+    "Table of conditions",
     h(
       "table",
       { class: "conditions" },
@@ -3215,7 +3215,7 @@ function linesView(app, id) {
   const lines = log?.lines ?? [];
   if (lines.length === 0) return h("p", { class: "quiet" }, "No output.");
   return scrolled(
-    "Log",
+    "Lines of the log",
     h(
       "ol",
       { class: "log" },
@@ -4290,7 +4290,7 @@ function summary3({ samples, left_out: left, better, worse, by }) {
 }
 function metricsTable(model2, { before, after, versions: pair }) {
   const rows = [.../* @__PURE__ */ new Set([...judgedBy(model2), ...OTHER_FIGURES])].filter((key) => typeof (before[key] ?? after[key]) === "number").map((key) => [metricWords(key), before[key], after[key], isShare(key) || OTHER_SHARES.has(key)]);
-  return figures("Metrics", pair, [...rows, ...quantiles(before, after)]);
+  return figures("Table of metrics", pair, [...rows, ...quantiles(before, after)]);
 }
 function quantiles(before, after) {
   const [then, now] = [before, after].map(({ error_quantiles: each2 }) => each2 ?? {});
@@ -4334,7 +4334,7 @@ function classesView2(known) {
     const isOfOne = metric === key || isShare(metric);
     return then.map((value, index) => [`${metricWords(metric)} of ${known.classes?.[index] ?? index}`, value, now?.[index], isOfOne]);
   });
-  return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("By class", known.versions, rows));
+  return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("Table by class", known.versions, rows));
 }
 
 // src/app/uploads.ts
@@ -6902,7 +6902,7 @@ function auditView(app) {
 function table3(items) {
   const columns = ["When", "Who", "What", "Model", "Path", "From"];
   return scrolled(
-    "Audit log",
+    "Entries of the audit log",
     h(
       "table",
       { class: "audit" },
@@ -7012,7 +7012,7 @@ function tokensView(app) {
 function tokenTable(app, shown2) {
   if (shown2.length === 0) return h("p", { class: "quiet" }, "No tokens besides the one in admin.token.");
   return scrolled(
-    "Tokens",
+    "Table of tokens",
     h(
       "table",
       {},

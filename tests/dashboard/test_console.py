@@ -73,6 +73,10 @@ def test_every_page_is_readable_on_a_phone_and_a_desk_by_day_and_by_night(
         for scheme, options in (("light", {}), ("dark", COLORS_OF_LINKS)):
             page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
             assert page.evaluate(SERIOUS, options) == [], (width, scheme)
+    regions = page.get_by_role("region")
+    names = regions.evaluate_all("them => them.map((it) => [it.tagName, it.ariaLabel])")
+    headings = page.get_by_role("heading", level=2).all_text_contents()
+    assert not [name for tag, name in names if tag == "DIV" and name in headings]
 
 
 def test_high_contrast_keeps_what_backgrounds_say(tab: Callable[..., Tab], filled: Served) -> None:

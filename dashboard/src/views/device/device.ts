@@ -70,7 +70,7 @@ function verdict(now: Device): string {
 export function conditionsView(now: Device, rules: Policy, { isShort }: { isShort: boolean }): HTMLElement {
   const shown = conditionsOf(now, rules).filter(({ limit, isBlocking }) => !isShort || limit !== null || isBlocking);
   return scrolled(
-    "Conditions",
+    "Table of conditions",
     h(
       "table",
       { class: "conditions" },

@@ -26,7 +26,7 @@ function linesView(app: App, id: number): Child {
   const lines = log?.lines ?? [];
   if (lines.length === 0) return h("p", { class: "quiet" }, "No output.");
   return scrolled(
-    "Log",
+    "Lines of the log",
     h(
       "ol",
       { class: "log" },

@@ -100,7 +100,7 @@ function metricsTable(model: Model, { before, after, versions: pair }: Compariso
   const rows = [...new Set([...judgedBy(model), ...OTHER_FIGURES])]
     .filter((key) => typeof (before[key] ?? after[key]) === "number")
     .map((key): [string, unknown, unknown, boolean] => [metricWords(key), before[key], after[key], isShare(key) || OTHER_SHARES.has(key)]);
-  return figures("Metrics", pair, [...rows, ...quantiles(before, after)]);
+  return figures("Table of metrics", pair, [...rows, ...quantiles(before, after)]);
 }
 
 function quantiles(before: Metrics, after: Metrics): [string, unknown, unknown, boolean][] {
@@ -150,5 +150,5 @@ function classesView(known: Comparison): Child {
     const isOfOne = metric === key || isShare(metric);
     return then.map((value: unknown, index): [string, unknown, unknown, boolean] => [`${metricWords(metric)} of ${known.classes?.[index] ?? index}`, value, now?.[index], isOfOne]);
   });
-  return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("By class", known.versions, rows));
+  return rows.length === 0 ? null : section("By class", { id: "each-class" }, figures("Table by class", known.versions, rows));
 }

@@ -48,7 +48,7 @@ export function tokensView(app: App): HTMLElement {
 function tokenTable(app: App, shown: Token[]): HTMLElement {
   if (shown.length === 0) return h("p", { class: "quiet" }, "No tokens besides the one in admin.token.");
   return scrolled(
-    "Tokens",
+    "Table of tokens",
     h(
       "table",
       {},
