@@ -7,6 +7,8 @@ import io
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -134,9 +136,9 @@ def honed(ctx: click.Context, url: str | None, token: str | None) -> None:
 def main() -> None:
     """Entry point of the program."""
     _write_every_character()
-    _end_in_order()
     try:
-        honed(prog_name="honed")
+        with _ended_in_order():
+            honed(prog_name="honed")
     except OSError as error:
         if error.errno not in _OUTPUT_FAULTS or error.filename is not None:
             raise
@@ -144,13 +146,28 @@ def main() -> None:
         sys.exit(f"error: cannot write the output: {error.strerror}")
 
 
-def _end_in_order() -> None:
+@contextmanager
+def _ended_in_order() -> Iterator[None]:
     """SIGTERM, and SIGHUP unless `nohup` ignores it, end a command as Ctrl-C does: files that it
-    has begun are removed, and the daemon saves its job.
+    has begun are removed, and the daemon saves its job. What it cut short then dies of the signal,
+    which systemd counts as no failure.
     """
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    came: list[int] = []
+
+    def interrupt(number: int, _frame: object) -> None:
+        came.append(number)
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, interrupt)
     if sys.platform != "win32" and signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
         signal.signal(signal.SIGHUP, lambda *_: signal.raise_signal(signal.SIGTERM))
+    try:
+        yield
+    except SystemExit as end:
+        if end.code and came:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            signal.raise_signal(signal.SIGTERM)
+        raise
 
 
 def _write_every_character() -> None:

@@ -72,6 +72,7 @@ def test_a_backup_or_export_that_is_ended_leaves_nothing(
         process.send_signal(getattr(signal, how))
         process.communicate(timeout=DEADLINE_S)
     assert not any(tmp_path.glob("*backup*"))
+    assert process.returncode == -signal.SIGTERM  # which systemd counts as no failure
 
 
 def test_a_backup_removes_what_killed_ones_of_other_days_have_left(
