@@ -75,7 +75,7 @@ def make_room(connections: Collection[Connection]) -> None:
     """
     if len(connections) <= max_connections():
         return
-    counts = Counter(each.holder for each in connections)
+    counts = Counter(connection.holder for connection in connections)
     counts.subtract({each.holder: RESERVED for each in connections if each.is_reserved})
     greediest, _ = counts.most_common(1)[0]
     min((each for each in connections if each.holder == greediest), key=_since).abort()
@@ -87,11 +87,11 @@ def _since(connection: Connection) -> float:
 
 def close_overdue(connections: Iterable[Connection], *, now: float) -> None:
     """Close connections that have waited or stalled for too long."""
-    for each in list(connections):
-        since = each.waiting_since
-        waits = since is not None and now - since > MAX_WAIT_S and not each.is_sending
-        if each.stalled_s(now) > MAX_STALL_S or waits:
-            each.abort()
+    for connection in list(connections):
+        since = connection.waiting_since
+        waits = since is not None and now - since > MAX_WAIT_S and not connection.is_sending
+        if connection.stalled_s(now) > MAX_STALL_S or waits:
+            connection.abort()
 
 
 def raise_descriptor_limit() -> None:

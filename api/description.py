@@ -62,7 +62,7 @@ def _scheme() -> dict[str, str]:
 
 def _scopes(app: FastAPI) -> dict[str, str]:
     """The scope of each operation that needs one, by its id."""
-    routes = (each.original_route for each in iter_route_contexts(app.routes))
+    routes = (context.original_route for context in iter_route_contexts(app.routes))
     needs = {route.name: need_of(route) for route in routes if isinstance(route, APIRoute)}
     return {name: need.scope.value for name, need in needs.items() if need is not None}
 

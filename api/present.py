@@ -124,7 +124,7 @@ def damage(known: Damage) -> DamageBody | None:
 
 def version(row: Version) -> VersionBody:
     """A version."""
-    variants = [VariantBody.of(each, variant=each.name) for each in row.variants]
+    variants = [VariantBody.of(variant, variant=variant.name) for variant in row.variants]
     return VersionBody.of(row, classes=row.target.classes, variants=variants)
 
 
@@ -149,7 +149,7 @@ def drift(report: DriftReport, model: Model) -> DriftBody:
         recent_samples=0 if figures is None else figures.recent_samples,
         compared=0 if figures is None else figures.compared,
         features=[
-            FeatureDriftBody(**asdict(each), name=report.name_of(each, model))
-            for each in (() if figures is None else figures.features)
+            FeatureDriftBody(**asdict(feature), name=report.name_of(feature, model))
+            for feature in (() if figures is None else figures.features)
         ],
     )

@@ -169,6 +169,6 @@ def _takes_several(kind: object) -> bool:
 
 
 def _query_types(dependant: Dependant) -> Iterator[tuple[str, object]]:
-    yield from ((each.alias, each.field_info.annotation) for each in dependant.query_params)
+    yield from ((param.alias, param.field_info.annotation) for param in dependant.query_params)
     for below in dependant.dependencies:
         yield from _query_types(below)

@@ -59,14 +59,14 @@ def preflight(scope: Scope) -> Response | None:
 
 def refusal_of(principal: Principal) -> Response | None:
     """The refusal of a page's token with scopes beyond those of apps, in case it is stolen."""
-    more = sorted(each.value for each in principal.scopes - OF_PAGES)
+    more = sorted(scope.value for scope in principal.scopes - OF_PAGES)
     if not more:
         return None
     return problem(
         "foreign_origin",
         "a web page uses this daemon with a narrow token only: this one may also do "
         f"{', '.join(more)}; make one by `honed tokens create`, with scopes of "
-        f"{', '.join(sorted(each.value for each in OF_PAGES))}",
+        f"{', '.join(sorted(page.value for page in OF_PAGES))}",
     )
 
 

@@ -80,9 +80,9 @@ def run(
         listeners = [each for each in passed if each.family != UNIX]
         if settings.tcp and not listeners:
             listeners.append(listen_on_tcp(settings))
-        for each in listeners:
-            open_sockets.enter_context(each)
-            require_private(each, settings)
+        for listener in listeners:
+            open_sockets.enter_context(listener)
+            require_private(listener, settings)
         with suppress(KeyboardInterrupt):  # uvicorn has shut down, and raises its signal again
             server.run(sockets=listeners)
     if daemon.storage_is_broken:
@@ -149,7 +149,7 @@ class Server(uvicorn.Server):
         tempfile.tempdir = str(self._daemon.store.tmp_dir)
         self._daemon.supervisor.ready()
         if self._on_listening is not None:
-            self._on_listening([self._address(each) for each in listeners])
+            self._on_listening([self._address(listener) for listener in listeners])
 
     def _made(self) -> list[socket.socket]:
         made = self._local.listen()

@@ -43,7 +43,7 @@ def walk(path: str, command: click.Command) -> Iterator[tuple[str, click.Command
 
 def _section(path: str, command: click.Command) -> str:
     lines = [f"## {path}", "", f"`{usage(path, command)}`", "", description(command), ""]
-    options = [each for each in command.params if isinstance(each, click.Option)]
+    options = [param for param in command.params if isinstance(param, click.Option)]
     if options:
         lines += ["| option | meaning |", "| --- | --- |", *map(_row, options), ""]
     return "\n".join(lines)

@@ -38,7 +38,7 @@ def register(
     classes: Iterable[str] = (),
 ) -> None:
     """Register a model; options: more of `honed models add`."""
-    named = [part for each in classes for part in ("--class", each)]
+    named = [part for one_class in classes for part in ("--class", one_class)]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.onnx"
         file.write_bytes(model)

@@ -43,7 +43,7 @@ class HoneError(Exception):
 
 def in_full(error: HoneError) -> str:
     """An error's message with its problems, in one line."""
-    places = [f"{each.pointer}: {each.detail}" for each in error.problems]
+    places = [f"{problem.pointer}: {problem.detail}" for problem in error.problems]
     return "; ".join([error.detail, *places])
 
 

@@ -219,7 +219,7 @@ class _Device:
         """Names of threads, once anyio has one that is idle: a request ends those of 10 s ago."""
         self._daemon.http.get(_M)
         tasks = Path(f"/proc/{self._daemon.process.pid}/task").glob("*/comm")
-        names = Counter(each.read_text().strip() for each in tasks)
+        names = Counter(task.read_text().strip() for task in tasks)
         return names if names[IDLE_WORKER] == 1 else None
 
     def _items(self, path: str) -> list[Row]:
@@ -300,7 +300,7 @@ class _Device:
         assert (ended["state"], ended["restarts"]) == ("succeeded", 1), ended
 
     def _compare(self) -> None:
-        newest = max(each["version"] for each in self._items("versions"))
+        newest = max(version["version"] for version in self._items("versions"))
         if newest > 1:
             self._daemon.http.get(f"{_M}/versions/1/comparison/{newest}")
 

@@ -83,7 +83,7 @@ def make_devices(folder: Path, count: int) -> None:
 def start(folder: Path) -> dict[str, NDArray[np.float32]]:
     """The weights that all begin with, by name."""
     made = onnx.load(folder / "model.onnx")
-    return {each.name: numpy_helper.to_array(each) for each in made.graph.initializer}
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in made.graph.initializer}
 
 
 @dataclass(frozen=True)

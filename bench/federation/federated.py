@@ -54,9 +54,9 @@ def _rows(count: int) -> list[Row]:
         make_devices(folder, count)
         costs, kept = _simulate(folder, count), kept_back()
         files = [folder / "run" / f"round-{number:04}.onnx" for number in range(1, ROUNDS + 1)]
-        ours = [accuracy(each.read_bytes(), kept) for each in files]
+        ours = [accuracy(file.read_bytes(), kept) for file in files]
         outcomes = [outcome_of(folder, device) for device in range(count)]
-        costs["KB up a device"] = max(each.update_bytes for each in outcomes) / 1e3
+        costs["KB up a device"] = max(outcome.update_bytes for outcome in outcomes) / 1e3
         costs["gate let in"] = f"{sum(each.promoted for each in outcomes)} of {count}"
         return [
             {"devices": count, "by": "honed", **_by_round(ours), **costs},

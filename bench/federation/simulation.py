@@ -43,7 +43,7 @@ class Measured(server_app.Run):
                 "s": time.monotonic(),
                 "cpu_s": time.thread_time(),
                 "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-                "parameter_bytes": sum(each.numpy().nbytes for each in arrays.values()),
+                "parameter_bytes": sum(array.numpy().nbytes for array in arrays.values()),
             }
         )
         return found

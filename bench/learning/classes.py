@@ -103,12 +103,12 @@ def _nine() -> bytes:
     """The demo's model without its tenth row."""
     model = onnx.load_model_from_string(digits_cnn())
     last = model.graph.node[-1]
-    for each in model.graph.initializer:
-        if each.name in last.input:
-            values: NDArray[Any] = onnx.numpy_helper.to_array(each)
+    for tensor in model.graph.initializer:
+        if tensor.name in last.input:
+            values: NDArray[Any] = onnx.numpy_helper.to_array(tensor)
             axis = values.shape.index(NEW + 1)
             kept = np.ascontiguousarray(values.take(range(NEW), axis=axis))
-            each.CopyFrom(onnx.numpy_helper.from_array(kept, each.name))
+            tensor.CopyFrom(onnx.numpy_helper.from_array(kept, tensor.name))
     model.graph.output[0].type.tensor_type.shape.dim[1].dim_value = NEW
     return model.SerializeToString()
 

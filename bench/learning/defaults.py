@@ -68,7 +68,7 @@ def _digits(daemon: Served, task: Task) -> Row:
             found[name].append(trained(daemon, task, seed=seed, **recipe))
     row: Row = {"task": task.name}
     for name, results in found.items():
-        row |= {f"{name} {what}": median(each[what] for each in results) for what in results[0]}
+        row |= {f"{name} {what}": median(result[what] for result in results) for what in results[0]}
     return row
 
 

@@ -97,7 +97,7 @@ def _rows(
         replayed = _trained(daemon, model, seed=seed, **ASKED["defaults"])
         found.setdefault("base set", []).append(_accuracies(replayed, judges))
     for way, accuracies in found.items():
-        means = {judge: 100 * mean(each[judge] for each in accuracies) for judge in judges}
+        means = {judge: 100 * mean(accuracy[judge] for accuracy in accuracies) for judge in judges}
         yield {"camera that": name, "way": way, **means}
 
 

@@ -108,7 +108,7 @@ def _accuracies(daemon: Served, task: Task) -> Row:
 
 
 def _told(kinds: list[str]) -> str:
-    return ", ".join(f"{kinds.count(each)} {each}" for each in dict.fromkeys(kinds))
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
 
 
 def _trained(

@@ -22,7 +22,7 @@ SMALLEST = {"SEEDS": (0,), "RECIPES": {"1 epoch": {"epochs": 1}}}
 
 def run() -> list[Row]:
     """One row per recipe."""
-    (task,) = (each for each in digits() if each.name == "skewed")
+    (task,) = (digit for digit in digits() if digit.name == "skewed")
     rows: list[Row] = []
     with served() as daemon:
         for name, recipe in RECIPES.items():

@@ -62,7 +62,7 @@ def _trained(texts: list[str], tokenizer: bytes) -> Matrices:
         job = train(daemon, "m", **BASE, seed=1)
         path = f"/v1/models/m/versions/{job['version']}/model.onnx"
         model = onnx.load_from_string(daemon.http.get(path).content)
-    held = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    held = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     return {name: held[name] for name in drawn}
 
 
@@ -93,7 +93,7 @@ def _register(
     spec["preprocess"] = {"kind": "text", "max_tokens": LONGEST}
     files = {"model": ("m.onnx", model), "tokenizer": ("tokenizer.json", tokenizer)}
     daemon.http.post("/v1/models", data={"spec": json.dumps(spec)}, files=files)
-    lines = "\n".join(json.dumps({"text": each}) for each in texts)
+    lines = "\n".join(json.dumps({"text": text}) for text in texts)
     headers = {"Content-Type": "application/jsonl"}
     daemon.http.post("/v1/models/m/samples", content=lines, headers=headers)
 
@@ -137,7 +137,7 @@ class _Llama(Graph):
         absent = self.add("Equal", "attention_mask", self._number(0))
         absent = self.add("Unsqueeze", absent, self.ints(1, 2))
         hidden = self.add("Or", absent, self.add("Greater", *ends))
-        turns = [self.add("Gather", each, there) for each in self._angles()]
+        turns = [self.add("Gather", angle, there) for angle in self._angles()]
         for layer in range(LAYERS):
             x = self._layer(f"layer.{layer}", x, hidden, turns)
         self.add("MatMul", self._norm(x, "norm"), self._weight("head"), name="logits")

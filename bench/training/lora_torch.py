@@ -101,13 +101,13 @@ def export(path: Path) -> dict[str, Any]:
         opset_version=17,
         dynamo=False,
     )
-    return {"parameters": sum(each.numel() for each in model.parameters())}
+    return {"parameters": sum(parameter.numel() for parameter in model.parameters())}
 
 
 def train(how: str, steps: int, threads: int) -> dict[str, Any]:
     torch.set_num_threads(threads)
     model = with_lora(Transformer()) if how == "lora" else Transformer()
-    moved = [each for each in model.parameters() if each.requires_grad]
+    moved = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(moved, lr=LEARNING_RATE, weight_decay=0.0)
     generator = torch.Generator().manual_seed(0)
     begin = time.process_time()

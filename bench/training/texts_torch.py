@@ -111,7 +111,7 @@ def batches(
 ) -> list[np.ndarray]:
     shuffled = generator.permutation(len(texts))
     if order == "by_length":
-        lengths = np.array([len(each) for each in texts])
+        lengths = np.array([len(text) for text in texts])
         pools = np.array_split(shuffled, max(1, len(texts) // (size * POOL_BATCHES)))
         shuffled = np.concatenate([pool[np.argsort(lengths[pool])] for pool in pools])
     made = [shuffled[at : at + size] for at in range(0, len(shuffled), size)]
@@ -121,7 +121,7 @@ def batches(
 def step(
     net: Net, optimizer: torch.optim.Optimizer, texts: list[np.ndarray], labels: np.ndarray
 ) -> None:
-    lengths = torch.tensor([len(each) for each in texts])
+    lengths = torch.tensor([len(text) for text in texts])
     rows = nn.utils.rnn.pad_sequence([torch.tensor(each) for each in texts], batch_first=True)
     mask = (torch.arange(rows.shape[1]) < lengths[:, None]).long()
     logits = net(rows, mask)

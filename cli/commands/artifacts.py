@@ -36,8 +36,8 @@ def show_explanation(prepared: Prepared) -> None:
         echo_json(
             {
                 "parameters": [
-                    {**asdict(each), "count": prod(each.shape), "place": place(each)}
-                    for each in prepared.parameters
+                    {**asdict(parameter), "count": prod(parameter.shape), "place": place(parameter)}
+                    for parameter in prepared.parameters
                 ],
                 "trainable": prepared.trainable_parameters,
                 "frozen": prepared.frozen_parameters,

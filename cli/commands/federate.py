@@ -163,7 +163,7 @@ def _installed(environment: Path) -> Path:
     scripts = environment / ("Scripts" if os.name == "nt" else "bin")
     done = environment / ".installed"
     if not done.exists():
-        packages = [str(APPLICATION / each) for each in PACKAGES]
+        packages = [str(APPLICATION / package) for package in PACKAGES]
         if not all(Path(each).is_dir() for each in packages):
             raise Failure(
                 f"this installation has no {' and '.join(PACKAGES)} beside it; run `honed federate`"

@@ -30,8 +30,8 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     """Run the daemon until it is stopped (Ctrl-C, SIGTERM, SIGHUP)."""
 
     def announce(addresses: list[str]) -> None:
-        for each in addresses:
-            echo_text(f"honed listens on {each}")
+        for address in addresses:
+            echo_text(f"honed listens on {address}")
         for each in addresses:
             if not each.startswith("unix:"):
                 echo_text(f"the dashboard is at {each}/dashboard")

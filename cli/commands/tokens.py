@@ -56,7 +56,7 @@ def tokens() -> None:
     "scopes",
     multiple=True,
     required=True,
-    type=click.Choice([each.value for each in SCOPES]),
+    type=click.Choice([scope.value for scope in SCOPES]),
     help="What it may do; may be repeated.",
 )
 @click.option(
@@ -82,7 +82,7 @@ def create(client: Client, /, name: str, **options: Any) -> None:
 @with_client
 def list_tokens(client: Client, *, everything: bool) -> None:
     """List tokens: what they may do, and when they were used last."""
-    found = [each for each in client.items("/v1/tokens") if everything or not each["revoked_at"]]
+    found = [token for token in client.items("/v1/tokens") if everything or not token["revoked_at"]]
     columns: Columns = {
         "ID": "id",
         "NAME": "name",

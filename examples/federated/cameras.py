@@ -96,7 +96,7 @@ def seen_by(device: int, learned: Pictures, count: int) -> Pictures:
 def joined(parts: list[Pictures]) -> Pictures:
     """All of them in one place."""
     return Pictures(
-        np.concatenate([each.images for each in parts]),
+        np.concatenate([part.images for part in parts]),
         np.concatenate([each.labels for each in parts]),
     )
 

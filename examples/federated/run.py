@@ -152,7 +152,7 @@ class Example:
     def survive(self) -> None:
         """Two long rounds: in the first one device is unplugged, and another one killed."""
         unplugged, killed = self.devices[UNPLUGGED_ONE], self.devices[KILLED_ONE]
-        spent = [each.rounds_sent() for each in self.devices]
+        spent = [device.rounds_sent() for device in self.devices]
         output = self._folder / "runs" / "trouble"
         run = self.superlink.submit(
             model=str(self._start),
@@ -184,12 +184,12 @@ class Example:
 
     def epsilon(self) -> float:
         """The most that a device has spent."""
-        return max(each.federation()["spent"]["epsilon"] for each in self.devices)
+        return max(device.federation()["spent"]["epsilon"] for device in self.devices)
 
     def stop(self) -> None:
         """All machines."""
-        for each in self.devices:
-            each.stop()
+        for device in self.devices:
+            device.stop()
         self.superlink.program.stop()
 
     def _on_all(self, model: bytes) -> float:

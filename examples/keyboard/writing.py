@@ -42,7 +42,7 @@ def divided(sentences: list[str]) -> tuple[list[str], list[str]]:
     """Those to learn from, and those that are kept back."""
     kept_back = [each for each in sentences if sha256(each.encode()).digest()[0] % HELD_BACK == 0]
     taken = set(kept_back)
-    return [each for each in sentences if each not in taken], kept_back
+    return [sentence for sentence in sentences if sentence not in taken], kept_back
 
 
 def prose(page: Path) -> str:

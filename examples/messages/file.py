@@ -24,7 +24,7 @@ def accuracy(judged: Texts) -> float:
     """The share of messages that the version in use files under their topic."""
     instances = {"instances": [{"text": text} for text, _ in judged]}
     answer = ask("POST", f"{NAME}/predict", json=instances).json()
-    said = [each["label"] for each in answer["predictions"]]
+    said = [prediction["label"] for prediction in answer["predictions"]]
     return sum(a == b for a, (_, b) in zip(said, judged, strict=True)) / len(judged)
 
 

@@ -101,7 +101,7 @@ def learned(texts: Texts, tokenizer: Path, folder: Path) -> Weights:
         recipe |= {"seed": 1}
         print(train(NAME, *(f"--{name}={value}" for name, value in recipe.items())))
         trained = onnx.load_from_string(ask("GET", f"{NAME}/latest/model.onnx").content)
-    return {each.name: numpy_helper.to_array(each) for each in trained.graph.initializer}
+    return {tensor.name: numpy_helper.to_array(tensor) for tensor in trained.graph.initializer}
 
 
 def main(folder: Path) -> None:

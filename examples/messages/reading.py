@@ -47,7 +47,7 @@ def rooms() -> Texts:
             found.setdefault(room, []).extend(_said(ast.parse(path.read_text("utf-8"))))
     by_room = {room: sentences(texts) for room, texts in found.items()}
     return [
-        (each, room) for room, texts in by_room.items() if len(texts) >= FEWEST for each in texts
+        (text, room) for room, texts in by_room.items() if len(texts) >= FEWEST for text in texts
     ]
 
 

@@ -92,10 +92,10 @@ def drawn(scene: Scene, boxes: Boxes) -> Image.Image:
     """The photo, twice as large, with boxes in the colours of their classes."""
     made = Image.open(io.BytesIO(scene.photo)).convert("RGB").resize((2 * SIZE[0], 2 * SIZE[1]))
     pen = ImageDraw.Draw(made)
-    for each in boxes:
-        if each.get("probability", 1) >= SHOWN_FROM:
-            x, y, width, height = (2 * side for side in each["box"])
-            colour = COLOURS[CLASSES.index(each["label"])]
+    for box in boxes:
+        if box.get("probability", 1) >= SHOWN_FROM:
+            x, y, width, height = (2 * side for side in box["box"])
+            colour = COLOURS[CLASSES.index(box["label"])]
             pen.rectangle((x, y, x + width, y + height), outline=colour, width=2)
     return made
 

@@ -43,7 +43,7 @@ def main() -> None:
     """The whole story, told as it goes."""
     heard = texts("device")
     commands = sorted({each["command"] for each in heard})
-    classes = [part for each in commands for part in ("--class", each)]
+    classes = [part for command in commands for part in ("--class", command)]
     trains = ["--trainable", "head.*", "--lora", "attn.*", "--lora", "ffn.*"]
     rank = ["--lora-rank", str(RANK)]
     honed(

@@ -36,7 +36,7 @@ class TokenRegistry:
         self._store = store
         self._now = now
         self._changing = threading.Lock()
-        self._known = {each.sha256: _known(each) for each in store.tokens.list()}
+        self._known = {token.sha256: _known(token) for token in store.tokens.list()}
         self._listeners: tuple[Listener, ...] = ()
 
     def listen(self, listener: Listener) -> None:
@@ -170,7 +170,7 @@ class TokenRegistry:
 
     def _adopt(self, tokens: Sequence[Token]) -> Token:
         """Update tokens in memory to what is stored; returns the first."""
-        ids = {each.id for each in tokens}
+        ids = {token.id for token in tokens}
         others = {key: each for key, each in self._known.items() if each.token.id not in ids}
         self._known = others | {each.sha256: _known(each) for each in tokens}
         return tokens[0]

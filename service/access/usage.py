@@ -142,7 +142,7 @@ class Usages:
     def __init__(self, store: Store, tokens: TokenRegistry) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
-        self._stored = {each.principal: each for each in store.tokens.list()}
+        self._stored = {token.principal: token for token in store.tokens.list()}
         self._usages: dict[str, Usage] = {}
         tokens.listen(self._hand_over)
 

@@ -181,12 +181,12 @@ def _count(folder: Path, contents: Contents, now: datetime) -> Restored:
             models += len(page)
             counts = [model.samples for model in page]
             samples += sum(
-                each.train + each.validation + each.base + each.unlabelled for each in counts
+                count.train + count.validation + count.base + count.unlabelled for count in counts
             )
         interrupted = store.jobs.counts().get(JobState.RUNNING, 0)
         tokens = sum(
-            each.revoked_at is None and (each.expires_at is None or each.expires_at > now)
-            for each in store.tokens.list()
+            token.revoked_at is None and (token.expires_at is None or token.expires_at > now)
+            for token in store.tokens.list()
         )
     finally:
         store.close()

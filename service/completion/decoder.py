@@ -58,7 +58,7 @@ class Decoder:
         self._session = session
         self._form = form
         self._feeds = [*form.feeds.items()]
-        self._inputs = {each.name: each for each in session.get_inputs()}
+        self._inputs = {value.name: value for value in session.get_inputs()}
         self._cached = {name: m[1] for name in self._inputs if (m := PAST.fullmatch(name))}
         if strange := self._inputs.keys() - {form.ids, *form.feeds.values(), *self._cached}:
             raise PredictionFailed(

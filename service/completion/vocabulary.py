@@ -42,7 +42,7 @@ class AddedText:
         self._decode = tokenizer.decode
         first = max(len(before) - CONTEXT, 0)
         contexts = (list(before[max(first - n, 0) :]) for n in range(OF_CHARACTER))
-        whole = (each for each in contexts if UNFINISHED not in self._decode(each))
+        whole = (context for context in contexts if UNFINISHED not in self._decode(context))
         self._context = next(whole, list(before[first:]))
         self._known = self._decode(self._context)
         self._whole, self._begun = "", list[int]()

@@ -34,7 +34,7 @@ class Parameters(Struct, frozen=True):
     @property
     def size_bytes(self) -> int:
         """Size of the whole file."""
-        return len(self.header) + sum(each.end - each.start for each in self.entries)
+        return len(self.header) + sum(entry.end - entry.start for entry in self.entries)
 
     def pieces(self) -> Iterator[bytes]:
         """The file in pieces."""
@@ -101,7 +101,7 @@ def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
         key=f"{file.sha256}-{version.version}",
         header=header_of(shapes, metadata),
         path=path,
-        entries=tuple(entries[names[each]] for each in shapes),
+        entries=tuple(entries[names[shape]] for shape in shapes),
     )
 
 

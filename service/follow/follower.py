@@ -166,7 +166,7 @@ class Follower:
 
     def _tidy(self, follows: list[Follow]) -> None:
         """Remove downloads of models that follow nothing any more."""
-        wanted = {str(each.model_id) for each in follows}
+        wanted = {str(follow.model_id) for follow in follows}
         if not self.folder.is_dir():
             return
         with file_faults("cannot remove downloads"):

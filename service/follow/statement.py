@@ -110,7 +110,7 @@ def verified(text: bytes, keys: Iterable[str]) -> Statement:
         raise SignatureRefused(f"the statement is no DSSE envelope: {error}") from error
     signed = authenticated(envelope.payloadType, payload)
     publics = [public_key_bytes(pem) for pem in keys]
-    if not any(_holds(public, each, signed) for each in signatures for public in publics):
+    if not any(_holds(public, signature, signed) for signature in signatures for public in publics):
         pinned = ", ".join(map(key_id, publics))
         raise SignatureRefused(f"none of the pinned keys ({pinned}) has signed the statement")
     if envelope.payloadType != TYPE:

@@ -59,7 +59,7 @@ class Inspector:
         if process.returncode:
             return _not_looked(describe_exit(process.returncode), errors)
         told = json.loads(printed)
-        return Installation(told["versions"], tuple(Check(**each) for each in told["checks"]))
+        return Installation(told["versions"], tuple(Check(**check) for check in told["checks"]))
 
     def _own_checks(self) -> Iterator[Check]:
         restored, damage = self._store.restoration, self._store.integrity.known()

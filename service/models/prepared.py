@@ -77,7 +77,7 @@ def shapes_digest(prepared: Prepared) -> str:
     if prepared.artifacts.manifest is None:
         return ""
     made = read_manifest(Path(prepared.artifacts.manifest))
-    shapes = sorted((each.name, each.shape) for each in made.parameters)
+    shapes = sorted((parameter.name, parameter.shape) for parameter in made.parameters)
     return hashlib.sha256(dump(shapes).encode()).hexdigest()
 
 

@@ -158,7 +158,7 @@ def _kill_tree(pid: int) -> None:
 
     try:
         command = psutil.Process(pid)
-        for each in (*command.children(recursive=True), command):
-            each.kill()
+        for child in (*command.children(recursive=True), command):
+            child.kill()
     except psutil.NoSuchProcess:
         return

@@ -212,4 +212,4 @@ def _refuse_too_few(model: Model, name: VariantName) -> None:
 
 
 def _find(version: Version, name: VariantName) -> Variant | None:
-    return next((each for each in version.variants if each.name == name), None)
+    return next((variant for variant in version.variants if variant.name == name), None)

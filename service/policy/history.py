@@ -116,9 +116,9 @@ def intervals(
     """Means over each interval from `since` to `until`."""
     count = max(1, -((since - until) // length))
     by_interval: list[list[DeviceMinute]] = [[] for _ in range(count)]
-    for each in minutes:
-        if since <= each.at < since + count * length:
-            by_interval[(each.at - since) // length].append(each)
+    for minute in minutes:
+        if since <= minute.at < since + count * length:
+            by_interval[(minute.at - since) // length].append(minute)
     names = dict.fromkeys(name for some in by_interval for each in some for name in each.signals)
     return Intervals(
         since,
@@ -129,7 +129,7 @@ def intervals(
 
 
 def _mean(minutes: Sequence[DeviceMinute], name: str) -> float | None:
-    known = [each.signals[name] for each in minutes if name in each.signals]
+    known = [minute.signals[name] for minute in minutes if name in minute.signals]
     return _short(sum(known) / len(known)) if known else None
 
 

@@ -98,7 +98,7 @@ def _faults(error: ValidationError, data: Mapping[str, Any]) -> dict[Place, str]
 
 
 def _no_such_setting(kind: type[Policy] | type[Unknown]) -> str:
-    return f"there is no such setting; there are {', '.join(each.name for each in fields(kind))}"
+    return f"there is no such setting; there are {', '.join(field.name for field in fields(kind))}"
 
 
 def _settled(place: Place) -> Place:

@@ -227,4 +227,4 @@ def _file(question: Frame) -> str:
 
 
 def _size_bytes(question: Frame) -> int:
-    return sum(each.nbytes for each in question.tensors.values())
+    return sum(tensor.nbytes for tensor in question.tensors.values())

@@ -95,7 +95,7 @@ class LoadedModels:
 
 def _fixed_batch(session: Any) -> int | None:
     """The size of axis 0 of every input, None if it is free."""
-    sizes = {each.shape[0] if each.shape else None for each in session.get_inputs()}
+    sizes = {value.shape[0] if value.shape else None for value in session.get_inputs()}
     size = sizes.pop() if len(sizes) == 1 else None
     return size if isinstance(size, int) and size > 0 else None
 

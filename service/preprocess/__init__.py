@@ -52,7 +52,7 @@ class Pipeline(Struct, frozen=True):
     @property
     def files(self) -> FileKind | None:
         """The preprocessing of a model that takes files; None for others."""
-        return next((each for each in self.kinds.values() if isinstance(each, FileKind)), None)
+        return next((kind for kind in self.kinds.values() if isinstance(kind, FileKind)), None)
 
     @property
     def key(self) -> str:
@@ -63,7 +63,7 @@ class Pipeline(Struct, frozen=True):
     @property
     def views(self) -> int:
         """The number of views of a sample if their features are cached."""
-        found = [each.augment for each in self.kinds.values() if each.augment]
+        found = [kind.augment for kind in self.kinds.values() if kind.augment]
         return max((each.views for each in found if each.changes_samples), default=1)
 
     @property

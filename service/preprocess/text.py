@@ -210,7 +210,7 @@ class Text(FileKind):
     def rows(self, texts: Sequence[bytes]) -> NDArray[np.uint8]:
         """(n, row_bytes): the rows of several texts. Raises Unreadable if one cannot be read."""
         table = np.zeros((len(texts), self.row_numbers), self.row_dtype)
-        given = [self.parts(each.decode()) for each in texts]
+        given = [self.parts(text.decode()) for text in texts]
         encoded = self.encoder.encode(given, with_words=self.tells_words)
         for row, (ids, second, words) in zip(table, encoded, strict=True):
             if not ids:

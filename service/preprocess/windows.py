@@ -90,10 +90,10 @@ class ForecastLabels(Struct, frozen=True):
     def places(self, features: Sequence[str] | None) -> list[int]:
         """The indices of the channels. features: the names of all. Raises WrongDescription."""
         names = list(features or ())
-        for each in self.channels:
-            if isinstance(each, str) and each not in names:
+        for channel in self.channels:
+            if isinstance(channel, str) and channel not in names:
                 known = f"there are {names[:20]}" if names else "the model has no features yet"
-                detail = f"there is no channel {each[:100]!r}; {known}"
+                detail = f"there is no channel {channel[:100]!r}; {known}"
                 raise WrongDescription("/forecast/channel", detail)
         return [each if isinstance(each, int) else names.index(each) for each in self.channels]
 

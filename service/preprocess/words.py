@@ -29,7 +29,7 @@ CODES = 0x10000
 def word_pattern() -> re.Pattern[str]:
     """One word. Python's \\w lacks the marks that Hindi or Thai words are written with."""
     codes = range(CODES)
-    marks = {each for each in codes if category(chr(each))[0] == "M"} | {*map(ord, JOINERS)}
+    marks = {code for code in codes if category(chr(code))[0] == "M"} | {*map(ord, JOINERS)}
     letters = {each for each in codes if chr(each).isalnum()} | {ord("_")}
     letters -= {each for first, last in ALONE for each in range(first, last + 1)}
     inside = _in_brackets(letters | marks)
@@ -39,7 +39,7 @@ def word_pattern() -> re.Pattern[str]:
 
 def _in_brackets(codes: set[int]) -> str:
     """A regular expression of one of these characters, by ranges, which are read faster."""
-    firsts = sorted(each for each in codes if each - 1 not in codes)
+    firsts = sorted(code for code in codes if code - 1 not in codes)
     lasts = sorted(each for each in codes if each + 1 not in codes)
     return "[" + "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(firsts, lasts, strict=True)) + "]"
 

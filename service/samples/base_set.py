@@ -36,7 +36,7 @@ def read_base_set(store: Store, model: Model) -> BaseSet:
     """What the base set holds, apart from the model's counts."""
     counts = store.sample_stats.label_counts(model.id)
     return BaseSet(
-        store.base_sets.held_out(model.id), [each for each in counts if each[0] is Split.BASE]
+        store.base_sets.held_out(model.id), [count for count in counts if count[0] is Split.BASE]
     )
 
 

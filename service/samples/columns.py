@@ -214,5 +214,5 @@ class WeightColumn(Column):
 
 COLUMNS: tuple[type[Column], ...] = (KeyColumn, SplitColumn, PinnedColumn, WeightColumn)
 """All but the label, which service/samples/ingest/labels.py reads, in the order of errors."""
-ASKED: dict[str, Asked] = {each.name: each.asked for each in COLUMNS if each.asked}
+ASKED: dict[str, Asked] = {column.name: column.asked for column in COLUMNS if column.asked}
 """Columns that requests and commands derive their parameters from."""

@@ -66,4 +66,4 @@ def as_label(numbers: NDArray[Any]) -> Label:
 
 def or_none(numbers: NDArray[Any]) -> list[Any]:
     """The numbers in the fewest digits that give them back, None for one that is not known."""
-    return [None if np.isnan(each) else float(str(each)) for each in numbers]
+    return [None if np.isnan(number) else float(str(number)) for number in numbers]

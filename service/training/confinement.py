@@ -40,8 +40,8 @@ def readable(task: Task) -> Iterator[str]:
     """Models, checkpoints, the model's packs, and the database with its log."""
     for part in _parts(task):
         yield from (getattr(part, name) for name in ONE_FILE if hasattr(part, name))
-    for each in (task, *_measurements(task)):
-        if (tokenizer := getattr(each, "tokenizer", None)) is not None:
+    for measurement in (task, *_measurements(task)):
+        if (tokenizer := getattr(measurement, "tokenizer", None)) is not None:
             yield tokenizer
     if _trains(task):
         yield from artifacts(task.artifacts)

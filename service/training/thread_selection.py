@@ -90,7 +90,7 @@ def worthwhile_threads(manifest: Manifest, *, rows: int, most: int) -> int:
     """
     work = manifest.work
     of_row = work.multiplications / MULTIPLICATIONS_PER_NS + work.elements / ELEMENTS_PER_NS
-    parameters = sum(each.size for each in manifest.parameters)
+    parameters = sum(parameter.size for parameter in manifest.parameters)
     shared_ns = rows * of_row + parameters * OPTIMIZER_NS
     return max(1, min(most, isqrt(int(shared_ns / WAKING_NS))))
 

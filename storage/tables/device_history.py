@@ -22,8 +22,8 @@ class DeviceHistory(Repository):
     def add(self, minutes: Iterable[DeviceMinute]) -> None:
         """Store minutes, and delete those older than `KEPT`."""
         rows = [
-            (dump_time(each.at), each.eligible, each.trained_s, dump(each.signals))
-            for each in minutes
+            (dump_time(minute.at), minute.eligible, minute.trained_s, dump(minute.signals))
+            for minute in minutes
         ]
 
         def insert(transaction: Transaction) -> None:

@@ -45,5 +45,5 @@ class History:
         """Delete rows of what ended longer ago than `age`; returns how many."""
         before = dump_time(transaction.now - age)
         gone = transaction.execute(_EVENTS, (before, events_kept)).rowcount
-        gone += sum(transaction.execute(each, (before,)).rowcount for each in _OF_JOBS)
+        gone += sum(transaction.execute(job, (before,)).rowcount for job in _OF_JOBS)
         return gone + transaction.execute(_JOBS, (before,)).rowcount

@@ -119,7 +119,7 @@ class Jobs(Repository):
 
     def set_log(self, id: int, lines: Iterable[LogLine]) -> None:  # noqa: A002
         """Replace the stored lines. Raises NotFound."""
-        text = dump([(dump_time(each.at), each.source, each.text) for each in lines])
+        text = dump([(dump_time(line.at), line.source, line.text) for line in lines])
         self._writer.write(
             lambda transaction: transaction.execute(
                 "INSERT OR REPLACE INTO job_logs VALUES (?, ?)", (id, text)

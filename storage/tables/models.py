@@ -186,7 +186,7 @@ class Models(Repository):
         old = find_model(transaction.connection, "id", new.id, base=new.base)
         self._files.reference(transaction, new.files.values())
         renew_base(transaction, new)
-        self._files.release(transaction, [each.sha256 for each in old.files.values()])
+        self._files.release(transaction, [file.sha256 for file in old.files.values()])
 
     @writes
     def change_classes(

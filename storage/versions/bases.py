@@ -113,8 +113,8 @@ class Bases(Repository):
         names a version of it, StateConflict if the model's classes have changed.
         """
         name = model_name(transaction, job.model_id)
-        for each in _upgrades(transaction.connection, job.model_id):
-            self._drop(transaction, each)
+        for upgrade in _upgrades(transaction.connection, job.model_id):
+            self._drop(transaction, upgrade)
         self._files.reference(transaction, new.files.values())
         row = transaction.execute(_NEXT, {"model_id": job.model_id}).fetchone()
         base = int(row["base"])
@@ -137,8 +137,8 @@ class Bases(Repository):
         upgrades = _upgrades(transaction.connection, model_id)
         if not upgrades:
             raise NotFound("no upgrade of this model waits")
-        for each in upgrades:
-            self._drop(transaction, each)
+        for upgrade in upgrades:
+            self._drop(transaction, upgrade)
 
     def drop_unused(self, transaction: Transaction, model_id: int) -> None:
         """Drop the former bases of which no version or checkpoint is left."""

@@ -104,7 +104,7 @@ class Retention:
         hashes += [each["sha256"] for each in transaction.execute(_VARIANT_FILES, key)]
         transaction.execute("DELETE FROM versions WHERE model_id = ? AND version = ?", key)
         checkpoints = transaction.execute(_CHECKPOINTS, {"job_id": row["job_id"]}).fetchall()
-        hashes += [each["sha256"] for each in checkpoints]
+        hashes += [checkpoint["sha256"] for checkpoint in checkpoints]
         transaction.executemany(
             "DELETE FROM checkpoints WHERE id = ?", [(each["id"],) for each in checkpoints]
         )

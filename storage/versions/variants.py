@@ -72,4 +72,4 @@ class Variants:
             # Another request created it first: this file may differ and is unused.
             self._files.release(transaction, [file.sha256])
         variants = find_version(transaction.connection, model_id, version).variants
-        return next(each for each in variants if each.name == name)
+        return next(variant for variant in variants if variant.name == name)

@@ -37,7 +37,7 @@ def _parameters(found: Diagnosed) -> ParametersFound:
     else:
         trainable = sum(each.count for each in found.initializers if each.trains)
         frozen = sum(each.count for each in found.initializers if not each.trains)
-    items = [InitializerBody.of(each) for each in found.initializers]
+    items = [InitializerBody.of(initializer) for initializer in found.initializers]
     return ParametersFound(trainable=trainable, frozen=frozen, items=items)
 
 
@@ -52,7 +52,7 @@ def comparison_body(model: Model, compared: SideBySide, limit: int) -> Compariso
 
     def changed(total: int, samples: tuple[ChangedSample, ...]) -> ChangedSamples:
         return ChangedSamples(
-            total=total, items=[ChangedSampleBody.of(each) for each in samples[:limit]]
+            total=total, items=[ChangedSampleBody.of(sample) for sample in samples[:limit]]
         )
 
     return ComparisonBody.of(

@@ -46,7 +46,7 @@ def follow(
             raise click.UsageError("name the SOURCE that these options are for")
         echo(client.get(path), _echo)
         return
-    body = {"source": source, "keys": [_public(each) for each in keys], **given(others)}
+    body = {"source": source, "keys": [_public(key) for key in keys], **given(others)}
     echo(client.request("PUT", path, json=body).json(), _echo)
 
 
@@ -74,7 +74,7 @@ def _echo(following: dict[str, Any]) -> None:
     echo_fields(
         [
             ("source", following["source"]),
-            ("keys", ", ".join(key_id(public_key_bytes(each)) for each in following["keys"])),
+            ("keys", ", ".join(key_id(public_key_bytes(key)) for key in following["keys"])),
             ("every", f"{following['every_hours']:g} h"),
             ("asked", following["asked_at"] or "never"),
             ("next", following["next_at"] or "now"),

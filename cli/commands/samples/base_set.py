@@ -85,8 +85,8 @@ def remove(client: Client, model: str) -> None:
 
 def _echo(base_set: dict[str, Any]) -> None:
     labels = {
-        each["label"] if each["name"] is None else each["name"]: each["count"]
-        for each in base_set["labels"]
+        label["label"] if label["name"] is None else label["name"]: label["count"]
+        for label in base_set["labels"]
     }
     echo_fields(
         [

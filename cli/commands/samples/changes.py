@@ -112,7 +112,7 @@ def delete(
         return
     jobs = [_delete(client, f"{path}/{each}", asked) for each in ids]
     told = f"{len(ids):,} deleted" + (f"; job {jobs[-1]} trains again" if retrain else "")
-    echo_done(told, deleted=list(ids), jobs=[each for each in jobs if each])
+    echo_done(told, deleted=list(ids), jobs=[job for job in jobs if job])
 
 
 def _delete(client: Client, path: str, asked: dict[str, bool]) -> int | None:
@@ -151,7 +151,7 @@ def shown_label(label: Any) -> Any:
     """Of boxes, how many there are of each class."""
     if (boxes := boxes_of(label)) is None:
         return label
-    counts = Counter(str(each["label"]) for each in boxes)
+    counts = Counter(str(box["label"]) for box in boxes)
     return [f"{count} {name}" for name, count in counts.items()] or "no box"
 
 

@@ -65,9 +65,9 @@ def read(file: Path, folder: Path) -> dict[Path, Boxes]:
         document = msgspec.json.decode(file.read_bytes(), type=_Document)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Failure(f"{file}: not as COCO writes it: {error}") from error
-    names = {each.id: each.name for each in document.categories}
+    names = {category.id: category.name for category in document.categories}
     places = (file.parent, folder / PHOTOS, folder / file.stem.removeprefix("instances_"))
-    photos = {each.id: each for each in document.images}
+    photos = {image.id: image for image in document.images}
     paths = {each.id: _path(each.file_name, places, file) for each in document.images}
     boxes: dict[Path, Boxes] = {path: [] for path in paths.values()}
     for at, each in enumerate(document.annotations):

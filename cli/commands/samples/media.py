@@ -77,7 +77,7 @@ def find(
         return [Media(source, _size_of(source))], []
     if (labelled := _with_labels(source, of_boxes)) is not None:
         return labelled, []
-    endings = TEXTS if of_texts else [each for each in ENDINGS if each not in TEXTS]
+    endings = TEXTS if of_texts else [ending for ending in ENDINGS if ending not in TEXTS]
     paths = _below(source, endings if of_texts else (*endings, *OTHERS))
     if not paths:
         what = "text" if of_texts else "image or recording"
@@ -129,12 +129,12 @@ def _with_boxes(
     """classes: that there may be; None for numbers. Raises Failure."""
     labelled = []
     for photo, boxes in sorted(found, key=lambda each: each[0]):
-        for each in boxes or ():
-            if classes is None and each["label"].isdecimal():
-                each["label"] = int(each["label"])
-            elif classes is not None and each["label"] not in classes:
+        for box in boxes or ():
+            if classes is None and box["label"].isdecimal():
+                box["label"] = int(box["label"])
+            elif classes is not None and box["label"] not in classes:
                 known = ", ".join(classes)
-                told = f"a box of {each['label']!r:.100}; the model's classes are {known}"
+                told = f"a box of {box['label']!r:.100}; the model's classes are {known}"
                 raise Failure(f"{photo}: {told}")
         label = None if boxes is None else {"boxes": boxes}
         labelled.append(Media(photo, _size_of(photo), label))
@@ -142,7 +142,7 @@ def _with_boxes(
 
 
 def _size_of(*files: Path | None) -> int:
-    return sum(each.stat().st_size for each in files if each is not None)
+    return sum(file.stat().st_size for file in files if file is not None)
 
 
 def _pairs(source: Path, folder: str, ending: str) -> list[tuple[Path, Path | None]]:
@@ -219,7 +219,7 @@ def _below(folder: Path, endings: Collection[str]) -> list[Path]:
 
 
 def _is_hidden(path: Path) -> bool:
-    return any(each.startswith(".") for each in path.parts)
+    return any(part.startswith(".") for part in path.parts)
 
 
 def _is_unsorted(paths: Sequence[Path], source: Path, classes: Sequence[str]) -> bool:

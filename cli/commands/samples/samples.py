@@ -145,7 +145,7 @@ def _with_names(client: Client, model: str, found: list[dict[str, Any]]) -> list
     if wants_json() or not any(isinstance(each["label"], int) for each in found):
         return found
     counts = client.get(model_path(model, "samples", "stats"))["labels"]
-    names = {each["label"]: each["name"] for each in counts if each["name"] is not None}
+    names = {count["label"]: count["name"] for count in counts if count["name"] is not None}
     fields = ("label", "predicted")
     return [{**each, **{of: names.get(each[of], each[of]) for of in fields}} for each in found]
 

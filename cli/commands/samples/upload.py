@@ -249,7 +249,7 @@ def _total(answers: Iterable[dict[str, Any]]) -> dict[str, Any]:
     for answer in answers:
         for name in COUNTS:
             counts[name] += answer[name]
-        warnings += [each for each in answer["warnings"] if each not in warnings]
+        warnings += [warning for warning in answer["warnings"] if warning not in warnings]
         ids += answer["ids"] or []
         errors += answer["errors"]
     span = [ids[0], ids[-1]] if ids else None

@@ -29,7 +29,7 @@ _ENTRY = re.compile(
 
 def names_of(folder: Path) -> dict[int, str]:
     """The classes' names by number. Raises Failure if no file has any."""
-    for file in (folder / YAML, *(folder / each for each in NAMES)):
+    for file in (folder / YAML, *(folder / name for name in NAMES)):
         if file.is_file():
             text = file.read_text(encoding="utf-8-sig", errors="replace")
             lines = filter(None, map(str.strip, text.splitlines()))
@@ -120,10 +120,10 @@ def write(
         file = (folder / LABELS / place).with_suffix(".txt")
         file.parent.mkdir(parents=True, exist_ok=True)
         lines = []
-        for each in boxes:
-            x, y, wide, high = each["box"]
+        for box in boxes:
+            x, y, wide, high = box["box"]
             shares = ((x + wide / 2) / width, (y + high / 2) / height, wide / width, high / height)
-            lines.append(" ".join([str(numbers[each["label"]]), *(f"{of:.8f}" for of in shares)]))
+            lines.append(" ".join([str(numbers[box["label"]]), *(f"{of:.8f}" for of in shares)]))
         file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     splits = (f"train: {PHOTOS}/train", f"val: {PHOTOS}/validation", "names:")
     listed = (f"  {at}: {dump(str(name))}" for name, at in numbers.items())

@@ -52,7 +52,7 @@ def complete(client: Client, /, model: str, text: str, **asked: Any) -> None:
 
 
 def _echo_suggestions(found: dict[str, Any]) -> None:
-    rows = [(each["text"], each["probability"]) for each in found["suggestions"]]
+    rows = [(suggestion["text"], suggestion["probability"]) for suggestion in found["suggestions"]]
     echo_table(("WORD", "PROBABILITY"), rows)
 
 

@@ -96,7 +96,7 @@ def _rows(prediction: dict[str, Any]) -> list[tuple[str, float | None]]:
     """The answer and its probability; of a photo one for each box, then what was asked for."""
     if (boxes := prediction.get("boxes")) is None:
         return [(_answer(prediction), prediction.get("probability"))]
-    rows = [(f"{each['label']} {plain(each['box'])}", each["probability"]) for each in boxes]
+    rows = [(f"{box['label']} {plain(box['box'])}", box["probability"]) for box in boxes]
     outputs = prediction.get("outputs")
     return (rows or [("no box", None)]) + ([] if outputs is None else [(plain(outputs), None)])
 
@@ -108,7 +108,7 @@ def _answer(prediction: dict[str, Any]) -> str:
         ranked = zip(top["label"], top["probability"], strict=True)
         told["label"] = [f"{plain(label)} {plain(probability)}" for label, probability in ranked]
     if (spans := told.get("spans")) is not None:
-        told["label"] = [_span(each) for each in spans]
+        told["label"] = [_span(span) for span in spans]
     if (score := told.get("score")) is not None:
         said = {True: "anomaly, score", False: "normal, score", None: "score"}[told["anomaly"]]
         told["label"] = f"{said} {plain(score)}"

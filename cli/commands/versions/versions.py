@@ -88,7 +88,7 @@ def _echo_version(version: dict[str, Any]) -> None:
             ("base set", on_base_set(version)),
             ("job", version["job_id"]),
             ("classes", version["classes"] and plain(version["classes"])),
-            ("variants", plain([each["variant"] for each in version["variants"]])),
+            ("variants", plain([variant["variant"] for variant in version["variants"]])),
             ("size", file_size(version["size_bytes"])),
             ("sha-256", version["sha256"]),
             ("created", version["created_at"]),

@@ -30,7 +30,7 @@ class Model:
     def __init__(self, path: Path, *, trainable: list[str], parameters: Path | None) -> None:
         self._path = path
         self._model = self._read()
-        self._initializers = {each.name: each for each in self._model.graph.initializer}
+        self._initializers = {tensor.name: tensor for tensor in self._model.graph.initializer}
         self.parameters = self._chosen(trainable) if parameters is None else self._given(parameters)
 
     def save(self, parameters: Tensors, path: Path) -> None:

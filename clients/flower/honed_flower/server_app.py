@@ -82,8 +82,8 @@ class Run:
             for node in self._grid.get_node_ids()
         ]
         replies = list(self._grid.send_and_receive(messages, timeout=DELIVERY_TIMEOUT_S))
-        for each in replies:
-            if each.has_error():
-                log(WARNING, "node %s: %s", each.metadata.src_node_id, each.error.reason)
+        for reply in replies:
+            if reply.has_error():
+                log(WARNING, "node %s: %s", reply.metadata.src_node_id, reply.error.reason)
         received = sum(not each.has_error() for each in replies)
         log(INFO, "delivered the global model to %s of %s devices", received, len(messages))

@@ -53,14 +53,14 @@ class OfUpdates(FedAvg):
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """As the strategy, with only the usable updates."""
         if not self.takes_means:
-            replies = [each for each in replies if self._is_usable(each, self._whole)]
+            replies = [reply for reply in replies if self._is_usable(reply, self._whole)]
         return super().aggregate_train(server_round, replies)
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
     ) -> MetricRecord | None:
         """As the strategy, with only the figures that all usable replies have."""
-        usable = [each for each in replies if self._is_usable(each, self._measured)]
+        usable = [reply for reply in replies if self._is_usable(reply, self._measured)]
         found = [each.content[METRICS] for each in usable if not each.has_error()]
         for name in FIGURES.difference(FIGURES.intersection(*found)):
             for each in found:

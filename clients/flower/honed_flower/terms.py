@@ -75,7 +75,7 @@ class Terms:
 def read_terms(config: Mapping[str, Any]) -> Terms:
     """Raises ValueError that lists everything wrong."""
     config = {name: _number(name, value) for name, value in config.items()}
-    known = [each.name.replace("_", "-") for each in fields(Terms)]
+    known = [field.name.replace("_", "-") for field in fields(Terms)]
     problems = [f"{name} is missing" for name in known if name not in config]
     problems += [f"{name} is no setting" for name in config if name not in known]
     if not problems:
@@ -87,7 +87,7 @@ def read_terms(config: Mapping[str, Any]) -> Terms:
 
 def _number(name: str, value: Any) -> Any:
     """Convert a number: `clip-norm=1` is a float although it is written without a point."""
-    kinds = {each.name.replace("_", "-"): each.type for each in fields(Terms)}
+    kinds = {field.name.replace("_", "-"): field.type for field in fields(Terms)}
     return float(value) if kinds.get(name) == "float" and type(value) is int else value
 
 

@@ -33,7 +33,7 @@ class HonedError(Exception):
         self.code: str = document.get("code", "")
         self.detail: str = document.get("detail") or document.get("title") or f"HTTP {status}"
         self.errors: list[dict[str, str]] = document.get("errors") or []
-        faults = "".join(f"; {each['pointer']}: {each['detail']}" for each in self.errors[:5])
+        faults = "".join(f"; {error['pointer']}: {error['detail']}" for error in self.errors[:5])
         super().__init__(self.detail + faults)
 
 

@@ -76,7 +76,7 @@ class ModelOperations:
     def _bodies(self, x: Any) -> Operation[list[dict[str, Any]]]:
         """Of requests for the predictions of many: one for each file, else one."""
         if (files := values.each_of(values.file, x)) is not None:
-            return [each.body for each in files]
+            return [file.body for file in files]
         if (texts := values.each_of(values.text, x)) is not None:
             return [{"json": {"instances": texts}}]
         return [values.instances_body((yield from self._inputs(x)))]

@@ -155,7 +155,7 @@ class Upgrades:
 
     def of(self, model: Model) -> Upgrade | None:
         """The upgrade of a model that is not decided, if there is one. Blocking."""
-        found = [each for each in self._store.bases.list(model.id) if each.adopted_at is None]
+        found = [base for base in self._store.bases.list(model.id) if base.adopted_at is None]
         return self._seen(found[0]) if found else None
 
     def try_again(self) -> None:
@@ -221,7 +221,7 @@ class Upgrades:
         return Ready(prepared, replace(new, shapes=shapes_digest(prepared)), job)
 
     def _fitting(self, model: Model, new: NewModel) -> Fitting:
-        (now,) = (each for each in self._store.bases.list(model.id) if each.base == model.base)
+        (now,) = (base for base in self._store.bases.list(model.id) if base.base == model.base)
         return Fitting(new, consent_of(model).allowed and now.shapes != new.shapes)
 
     def _store_base(self, ready: Ready, spec: UpgradeSpec, made_of: Path) -> Job:

@@ -274,7 +274,7 @@ def _picture(planes: Pixels) -> Picture:
     """planes: (1 or 3, h, w)."""
     from PIL import Image
 
-    bands = [Image.fromarray(np.ascontiguousarray(each)) for each in planes]
+    bands = [Image.fromarray(np.ascontiguousarray(plane)) for plane in planes]
     return bands[0] if len(bands) == 1 else Image.merge("RGB", bands)
 
 

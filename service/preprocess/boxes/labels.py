@@ -46,4 +46,4 @@ def shown_boxes(label: bytes, target: TargetSpec) -> dict[str, Any]:
 
 def named(boxes: Sequence[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
     """Boxes with the names of their classes in place of indices."""
-    return [{**each, "label": names[each["label"]]} for each in boxes]
+    return [{**box, "label": names[box["label"]]} for box in boxes]

@@ -78,8 +78,8 @@ def _painted(
 ) -> Pixels:
     """Class 0, and over it each run's class where it is set, in their order."""
     values = np.zeros(size, np.uint8)
-    for each in runs:
-        values[decode(each, size)] = _class(each.get("label"), classes, names)
+    for run in runs:
+        values[decode(run, size)] = _class(run.get("label"), classes, names)
     return values
 
 

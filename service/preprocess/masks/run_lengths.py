@@ -38,7 +38,7 @@ def decode(given: Mapping[str, Any], size: tuple[int, int]) -> Binary:
     counts = given.get("counts")
     if isinstance(counts, str):
         counts = _expanded(counts)
-    if not isinstance(counts, list) or any(type(each) is not int or each < 0 for each in counts):
+    if not isinstance(counts, list) or any(type(count) is not int or count < 0 for count in counts):
         raise Unreadable("counts is COCO's text, or a list of integers from 0")
     if sum(counts) != size[0] * size[1]:
         detail = f"the counts make {sum(counts)} pixels, the photo has {size[0] * size[1]}"

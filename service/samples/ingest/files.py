@@ -143,7 +143,7 @@ def read_about(
     for position, each in enumerate(descriptions):
         if not isinstance(each, dict) or set(each) - FIELDS:
             raise _wrong(f"/{position}", f"an object with {sorted(FIELDS)}")
-    return [{**defaults, **each} for each in descriptions]
+    return [{**defaults, **description} for description in descriptions]
 
 
 def _check(upload: FileUpload, data: bytes, kind: FileKind) -> str | None:

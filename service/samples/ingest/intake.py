@@ -182,7 +182,7 @@ class Intake:
         if self._model.signature.target.is_empty:
             labels = [b""] * len(labels)  # the loss takes no labels, so all count as labelled
         if (usual := TASKS[self._model.loss].trains_on) is not None:
-            labels = [usual if each is None else each for each in labels]
+            labels = [usual if label is None else label for label in labels]
         columns = self._completed(good.columns, len(labels))
         if self._owner is not None:
             _require_evictable(columns)

@@ -246,7 +246,7 @@ class MaskReader(LabelReader):
     def parse(self, value: Any) -> Value:
         """A `SentMask`, or what other labels are."""
         runs = [value] if isinstance(value, dict) and "counts" in value else value
-        if isinstance(runs, list) and all(isinstance(each, dict) for each in runs):
+        if isinstance(runs, list) and all(isinstance(run, dict) for run in runs):
             return (
                 (SentMask(self._check, runs=tuple(runs)), None)
                 if _is_json(runs)
@@ -271,7 +271,7 @@ class MaskReader(LabelReader):
         return SentMask(self._check, png), None
 
 
-SENT: tuple[type[Column], ...] = (LabelReader, *(each for each in COLUMNS if each.sent))
+SENT: tuple[type[Column], ...] = (LabelReader, *(column for column in COLUMNS if column.sent))
 """The columns of JSON, CSV and forms."""
 
 

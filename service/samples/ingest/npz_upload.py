@@ -81,7 +81,7 @@ class NpzBatch:
 
     def chunks(self, *, faults: Faults) -> Iterator[GoodSamples]:
         """The good rows in chunks; bad ones are reported to faults."""
-        rows = max(1, CHUNK_BYTES // sum(each.row_bytes for each in self._members.values()))
+        rows = max(1, CHUNK_BYTES // sum(member.row_bytes for member in self._members.values()))
         for start in range(0, self.length, rows):
             count = min(rows, self.length - start)
             complaints: dict[int, list[Problem]] = {}

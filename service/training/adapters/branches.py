@@ -39,8 +39,8 @@ def add_adapters(graph: Graph, lora: Lora, notes: list[str]) -> tuple[Adapter, .
     adapters, branches = [], dict[str, list[onnx.NodeProto]]()
     for readers in by_weight.values():
         a, b = _add_matrices(graph, readers[0], lora.rank)
-        for each in readers:
-            branches[each.result] = _branch(graph, each, a, b, scale=lora.alpha / lora.rank)
+        for reader in readers:
+            branches[reader.result] = _branch(graph, reader, a, b, scale=lora.alpha / lora.rank)
         adapters.append(_adapter(graph, readers, a, b, scale=lora.alpha / lora.rank))
     _insert(graph, branches)
     notes.append(f"adapters of rank {lora.rank} train beside {len(adapters)} frozen weights")
@@ -116,7 +116,7 @@ def _laid_out(graph: Graph, x: NDArray[Any], target: Target) -> NDArray[Any]:
 
 def _adapter(graph: Graph, readers: Sequence[Target], a: str, b: str, *, scale: float) -> Adapter:
     first = readers[0]
-    alike = {(each.outputs_first, each.is_float) for each in readers} == {
+    alike = {(reader.outputs_first, reader.is_float) for reader in readers} == {
         (first.outputs_first, True)
     }
     merges = alike and len(graph.consumers(first.weight)) == len(readers)
@@ -127,7 +127,7 @@ def _adapter(graph: Graph, readers: Sequence[Target], a: str, b: str, *, scale: 
 def _branch(graph: Graph, target: Target, a: str, b: str, *, scale: float) -> list[onnx.NodeProto]:
     """Nodes that add the adapter's part to the result. A Gemm's alpha also applies to it."""
     node, result = target.node, target.result
-    given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     factor = np.array(scale * given.get("alpha", 1.0), np.float32)
     name = graph.add_initializer(f"{result}:adapter_scale", factor)
     graph.constants.add(name)

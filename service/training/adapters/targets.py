@@ -59,9 +59,9 @@ def choose(graph: Graph, lora: Lora) -> list[Target]:
     small = {t.weight: t for t in targets if min(t.columns, t.rows) < lora.rank}
     problems += [Problem(f"{PLACE}/rank", _too_small(each, lora.rank)) for each in small.values()]
     problems += [
-        Problem(f"{PLACE}/targets", _is_half(each))
-        for each in targets
-        if graph.elem_type(each.node.input[0]) == onnx.TensorProto.FLOAT16
+        Problem(f"{PLACE}/targets", _is_half(target))
+        for target in targets
+        if graph.elem_type(target.node.input[0]) == onnx.TensorProto.FLOAT16
     ]
     if problems:
         raise refusal(problems)

@@ -62,7 +62,7 @@ class Lookups:
 
     def __init__(self, paths: Sequence[Path], names: Sequence[str]) -> None:
         self._names = names
-        self._lookups = [each for path in paths for each in _lookups(path, set(names))]
+        self._lookups = [lookup for path in paths for lookup in _lookups(path, set(names))]
 
     def __bool__(self) -> bool:
         return bool(self._lookups)
@@ -116,7 +116,7 @@ def _lookups(path: Path, names: Collection[str]) -> list[Lookup]:
             continue
         table, ids = node.input
         shape = shapes.get(table, ())
-        axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+        axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
         rows = shape[axis] if -len(shape) <= axis < len(shape) else 0
         name = node.name or node.output[0]
         if rows and (lookup := _lookup(model, name, rows, ids=ids, names=names)) is not None:

@@ -206,7 +206,7 @@ class SampleReader:
         # Late: most models have no tables, and looking for them loads the whole file.
         from service.training.data.lookups import Lookups
 
-        paths = [Path(each) for each in self._models if each is not None]
+        paths = [Path(model) for model in self._models if model is not None]
         return Lookups(paths, [spec.name for spec in inputs])
 
     def _read_files(self, index: SampleIndex) -> Batches:

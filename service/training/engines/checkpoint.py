@@ -86,7 +86,7 @@ def measured_names(path: Path, names: Iterable[str]) -> dict[str, str]:
     """
     optimizer_options = read_head(path).optimizer_options
     averaged = optimizer_options is not None and EMA in slots(optimizer_options)
-    return {each: slot_name(EMA, each) if averaged else each for each in names}
+    return {name: slot_name(EMA, name) if averaged else name for name in names}
 
 
 def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:

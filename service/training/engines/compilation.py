@@ -71,7 +71,7 @@ def _shapes(model: onnx.ModelProto, rows: int) -> Shapes:
                 size.dim_value = rows
     del fixed.graph.value_info[:]
     inferred = onnx.shape_inference.infer_shapes(fixed, data_prop=True).graph
-    shapes: Shapes = {each.name: tuple(each.dims) for each in inferred.initializer}
+    shapes: Shapes = {tensor.name: tuple(tensor.dims) for tensor in inferred.initializer}
     for value in (*inferred.input, *inferred.value_info, *inferred.output):
         sizes = value.type.tensor_type.shape.dim
         shapes[value.name] = tuple(max(1, size.dim_value) for size in sizes)
@@ -87,7 +87,7 @@ def _multiplications(node: onnx.NodeProto, made: int, shapes: Shapes) -> int:
         return made * prod(second[1:])
     if node.op_type == "ConvTranspose":
         return prod(first) * prod(second[1:])
-    transposed = any(each.name == "transA" and each.i for each in node.attribute)
+    transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
     return made * (first[0] if transposed else first[-1])
 
 
@@ -164,9 +164,9 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
 
 def _target_shape(step: StepModel) -> tuple[int, ...]:
     """Of one row; 0 for a size that is not fixed."""
-    fed = next((each for each in step.model.graph.input if each.name == step.target), None)
+    fed = next((value for value in step.model.graph.input if value.name == step.target), None)
     sizes = [] if fed is None else fed.type.tensor_type.shape.dim
-    return tuple(each.dim_value for each in sizes)[1:]
+    return tuple(size.dim_value for size in sizes)[1:]
 
 
 def _optimize(
@@ -225,7 +225,7 @@ def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
     merged = {name for each in manifest.adapters if each.merges for name in (each.left, each.right)}
     moved = (each.name for each in (*manifest.parameters, *manifest.statistics))
     skeleton, _ = without(whole, [name for name in moved if name not in merged])
-    kept = {each.key: each.value for each in skeleton.metadata_props}
+    kept = {prop.key: prop.value for prop in skeleton.metadata_props}
     own = {key: value for key, value in kept.items() if not key.startswith(METADATA_PREFIX)}
     onnx.helper.set_model_props(skeleton, own)
     # Inferred shapes say that unequal parts of a SplitToSequence are equal: the runtime would give
@@ -240,9 +240,9 @@ def without(
     """A copy without these initializers, and their values."""
     skeleton = deepcopy(model)
     values: dict[str, NDArray[np.float32]] = {}
-    for each in model.graph.initializer:
-        if each.name in names:
-            values[each.name] = onnx.numpy_helper.to_array(each)
+    for tensor in model.graph.initializer:
+        if tensor.name in names:
+            values[tensor.name] = onnx.numpy_helper.to_array(tensor)
     kept = [each for each in model.graph.initializer if each.name not in names]
     del skeleton.graph.initializer[:]
     skeleton.graph.initializer.extend(kept)

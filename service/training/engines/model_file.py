@@ -54,7 +54,7 @@ def _steps(
     metadata: Mapping[str, str],
     adapters: Sequence[Adapter],
 ) -> Iterator[Step]:
-    merging = {each.weight: each for each in adapters if each.merges}
+    merging = {adapter.weight: adapter for adapter in adapters if adapter.merges}
     gone = {name for each in merging.values() for name in (each.left, each.right)}
     added = [part for name in tensors if name not in gone for part in _field(name, tensors[name])]
     size, at = sum(memoryview(part).nbytes for part in added), 0

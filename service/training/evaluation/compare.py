@@ -160,5 +160,5 @@ def _plain(value: Any) -> Any:
     """A class, or the first numbers."""
     numbers = np.ravel(value)[:NUMBERS_TOLD]
     if numbers.dtype.kind == "f":
-        return [finite_or_none(float(each)) for each in numbers]
+        return [finite_or_none(float(number)) for number in numbers]
     return int(numbers[0])

@@ -147,7 +147,7 @@ class MultiLabel(OfNumbers):
             of_each = {"f1": (hits, both), "precision": (self._hits, self._predicted)}
             for name, (part, whole) in (of_each | {"recall": (self._hits, true)}).items():
                 pairs = zip(part.tolist(), whole.tolist(), strict=True)
-                result[name] = [ratio(*each) for each in pairs]
+                result[name] = [ratio(*pair) for pair in pairs]
         return result
 
 

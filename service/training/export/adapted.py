@@ -81,9 +81,9 @@ def _values(path: str, manifest: Manifest) -> Tensors:
     """The version's measured values. Raises VariantRefused if the model has changed since."""
     tensors = (*manifest.parameters, *manifest.statistics)
     of_parameters = checkpoint.measured_names(
-        Path(path), [each.name for each in manifest.parameters]
+        Path(path), [parameter.name for parameter in manifest.parameters]
     )
-    names = [of_parameters.get(each.name, each.name) for each in tensors]
+    names = [of_parameters.get(tensor.name, tensor.name) for tensor in tensors]
     arrays = checkpoint.read(Path(path), names)
     for each, array in zip(tensors, arrays, strict=True):
         if array.shape != each.shape:
@@ -107,7 +107,7 @@ def _write(path: Path, task: Convert, manifest: Manifest, values: Tensors) -> No
     assert task.adapted is not None
     model, tag = onnx.load_model(task.adapted.inference_model), _tag(task.adapted, manifest)
     model.graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in values.items())
-    model = add_branches(Graph(model), [each for each in manifest.adapters if each.merges])
+    model = add_branches(Graph(model), [adapter for adapter in manifest.adapters if adapter.merges])
     for node in model.graph.node:
         assert not values.keys() & ({*reads(node)} - {*node.input})  # subgraphs do not train
         node.input[:] = [f"{name}:{tag}" if name in values else name for name in node.input]

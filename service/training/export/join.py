@@ -81,7 +81,7 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
 
 def import_opsets(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdProto]) -> None:
     """Let a model also use operators of these sets. Raises ArtifactsUnreadable."""
-    known = {_domain(each.domain): each.version for each in model.opset_import}
+    known = {_domain(opset.domain): opset.version for opset in model.opset_import}
     for other in others:
         version = known.setdefault(_domain(other.domain), other.version)
         if version != other.version and _domain(other.domain) == "":

@@ -36,7 +36,7 @@ def replace_output(
     graph.node.extend(kept)
     read = {name for node in kept for name in reads(node)}
     made = [onnx.numpy_helper.from_array(v, name) for name, v in constants.items() if name in read]
-    weights = [each for each in graph.initializer if each.name in read]
+    weights = [tensor for tensor in graph.initializer if tensor.name in read]
     del graph.initializer[:]
     graph.initializer.extend([*weights, *made])
     del graph.value_info[:]

@@ -115,7 +115,7 @@ def _trace(
         missing.add(name)
         if maker is not None:
             missing.update(each for each in maker.output if each and each not in there)
-            pending.extend(each for each in reads(maker) if each not in there)
+            pending.extend(read for read in reads(maker) if read not in there)
     return missing
 
 

@@ -51,7 +51,7 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     stamp(model)
     parameters = {name for name, is_parameter in told.items() if is_parameter}
     constants = (told.keys() - parameters) | lift_constants(model)
-    numbers = [each.name for each in model.graph.initializer if not each.dims]
+    numbers = [tensor.name for tensor in model.graph.initializer if not tensor.dims]
     scalars = {name for name in numbers if not told and is_named_by_pytorch(model, name)}
     constants |= fold(model, constants, keep=parameters | scalars)
     graph = Graph(model)

@@ -73,7 +73,7 @@ class Origins:
 def recorded(model: onnx.ModelProto) -> dict[str, bool]:
     """Initializer → was it a parameter? Without unknown ones."""
     origins = Origins(model)
-    told = {each.name: origins.is_parameter(each.name) for each in model.graph.initializer}
+    told = {tensor.name: origins.is_parameter(tensor.name) for tensor in model.graph.initializer}
     return {name: parameter for name, parameter in told.items() if parameter is not None}
 
 

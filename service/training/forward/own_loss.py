@@ -72,7 +72,7 @@ def _shape(
     graph: onnx.GraphProto, node: onnx.NodeProto, dims: Sequence[int | None], counted: str
 ) -> list[onnx.NodeProto]:
     """The result of Shape for an input of these sizes, with the rows of another one."""
-    limits = {each.name: each.i for each in node.attribute}
+    limits = {attribute.name: attribute.i for attribute in node.attribute}
     name = node.output[0]
 
     def constant(hint: str, *values: int) -> str:
@@ -197,7 +197,7 @@ def _make_of(
 
 def _dims(value: onnx.ValueInfoProto) -> list[int | None]:
     shape = value.type.tensor_type.shape
-    return [each.dim_value if each.HasField("dim_value") else None for each in shape.dim]
+    return [dim.dim_value if dim.HasField("dim_value") else None for dim in shape.dim]
 
 
 def target_spec(specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) -> TargetSpec:

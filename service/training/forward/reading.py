@@ -66,7 +66,7 @@ class ForwardModel(Struct, frozen=True):
     def row_of(self, tokens: int) -> tuple[int, ...]:
         """The shape of one row of the output for texts of so many tokens."""
         dims = self.graph.proto.output[0].type.tensor_type.shape.dim[1:]
-        free = [each.dim_param == TOKENS for each in dims]
+        free = [size.dim_param == TOKENS for size in dims]
         return tuple(tokens if is_free else n for is_free, n in zip(free, self.row, strict=True))
 
     @property
@@ -107,7 +107,7 @@ def read_forward(
     notes: list[str] = []
     graph, output = _open(uploaded, output, notes, loss=(loss_output, classes), text=text)
     adapters = () if lora is None else add_adapters(graph, lora, notes)
-    added = [name for each in adapters for name in (each.left, each.right)]
+    added = [name for adapter in adapters for name in (adapter.left, adapter.right)]
     wanted = _Wanted(loss, loss_output, output, patterns, classes, added)
     read = _read(graph, wanted, notes)
     names = read.trainable
@@ -204,7 +204,7 @@ def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
     inert = untrained.find(graph)
     names, below = _chosen(graph, wanted, inert, problems=problems, notes=notes)
     if problems or inputs is None or row is None or target is None:
-        known = {each.pointer for each in problems}
+        known = {problem.pointer for problem in problems}
         more = reach.blocked(graph, names, wanted.end, has_shapes=row is not None)
         raise refusal([*problems, *(each for each in more if each.pointer not in known)])
     return _Read(Signature(inputs, target, of_samples), row, names, below, inert)
@@ -284,7 +284,7 @@ def _divide(
 ) -> tuple[partition.Partition | None, Cut | None]:
     """Both halves, and the cut in figures, whether or not it is made."""
     # Exported, such a weight has its adapter in it, and what reads it is none that can be kept.
-    moving = (*names, *(each.weight for each in adapters if each.merges))
+    moving = (*names, *(adapter.weight for adapter in adapters if adapter.merges))
     try:
         halves = partition.divide(graph, moving)
         cut = None if halves is None else worth.weigh(graph, halves)

@@ -81,7 +81,7 @@ def _meant(
     """The parameter or buffer that the call took and the graph lacks; None if it reads its own."""
     name = node.input[index]
     sources = origins.sources(name)
-    missing = [each for each in arguments if each not in known]
+    missing = [argument for argument in arguments if argument not in known]
     held = [each for each in arguments if each in origins.parameters | origins.buffers]
     in_order = node.op_type in _IN_ORDER and len(held) + 1 == len(node.input)
     if in_order and index and name in held and held[index - 1] in missing:
@@ -92,7 +92,7 @@ def _meant(
         return None  # A constant of the program, such as the ones inside a GroupNorm.
     if in_order:
         return held[index - 1] if index and held[index - 1] in missing else None
-    lasts = {each.rpartition(".")[2] for each in sources}
+    lasts = {source.rpartition(".")[2] for source in sources}
     alike = [each for each in missing if each.rpartition(".")[2] in lasts]
     chosen = alike or missing
     return chosen[0] if chosen else None
@@ -106,9 +106,9 @@ def _write_biases(model: onnx.ModelProto, origins: Origins) -> None:
         if weight is None or node.op_type not in _WITH_BIAS:
             continue
         missing = [
-            each
-            for each in origins.arguments(node)
-            if each in origins.parameters and each not in known
+            argument
+            for argument in origins.arguments(node)
+            if argument in origins.parameters and argument not in known
         ]
         if missing:
             size = _bias_size(node, weight)

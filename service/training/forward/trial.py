@@ -142,7 +142,7 @@ def measure(graph: Graph, batch: str = "batch") -> None:
     found = run_all(model, [draw(graph, rows, tokens=tokens) for rows, tokens in runs])
     for name, *values in zip(vague, *found, strict=True):
         a = values[0]
-        if not all(isinstance(each, np.ndarray) for each in values) or a.dtype == object:
+        if not all(isinstance(value, np.ndarray) for value in values) or a.dtype == object:
             continue
         if len({each.ndim for each in values}) > 1:
             continue

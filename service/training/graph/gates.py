@@ -64,7 +64,7 @@ def gate_of(
 
 
 def _is_half(node: onnx.NodeProto) -> bool:
-    given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
     return node.op_type == "HardSigmoid" and given == {"alpha": 0.5, "beta": 0.5}
 
 
@@ -116,9 +116,9 @@ class _Reading:
             for name in reads(node):
                 self._readers[name].append(node)
         self._numbers = {  # of more axes they could widen what they are multiplied with
-            each.name: float(numpy_helper.to_array(each).reshape(()))
-            for each in graph.initializer
-            if list(each.dims) in ([], [1]) and each.name not in parameters
+            tensor.name: float(numpy_helper.to_array(tensor).reshape(()))
+            for tensor in graph.initializer
+            if list(tensor.dims) in ([], [1]) and tensor.name not in parameters
         }
 
     def only_reader(self, name: str) -> onnx.NodeProto | None:

@@ -78,9 +78,9 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
 def _of_known_size(values: Iterable[onnx.ValueInfoProto]) -> list[str]:
     """The names of those whose size does not grow with the samples."""
     return [
-        each.name
-        for each in values
-        if all(size.HasField("dim_value") for size in each.type.tensor_type.shape.dim)
+        value.name
+        for value in values
+        if all(size.HasField("dim_value") for size in value.type.tensor_type.shape.dim)
     ]
 
 
@@ -90,7 +90,7 @@ def _scatter(rows: Sequence[onnx.NodeProto], name: str) -> list[onnx.NodeProto]:
     inputs = [*rows[0].input]
     for place in (1, 2) if len(rows) > 1 else ():
         inputs[place] = f"{SUM}{name}.{place}"
-        parts = [each.input[place] for each in rows]
+        parts = [row.input[place] for row in rows]
         nodes.append(helper.make_node("Concat", parts, inputs[place:][:1], inputs[place], axis=0))
     last = duplicate(rows[0])
     last.input[:] = [SUM + name, *inputs[1:]]

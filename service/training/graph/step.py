@@ -81,7 +81,7 @@ class StepModel(Struct, frozen=True):
     def adding_up(self) -> onnx.ModelProto:
         """The model, which adds each gradient to an input."""
         others = {LOSS, *self.updated.values()}
-        names = [each.name for each in self.model.graph.output if each.name not in others]
+        names = [value.name for value in self.model.graph.output if value.name not in others]
         return with_running_sums(self.model, names)
 
     @property

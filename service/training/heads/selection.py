@@ -85,7 +85,7 @@ def choose_head(
         for kind, each in scores.items()
     )
     judged = sum(map(len, held))
-    is_lowest = scores[best].loss == min(each.loss for each in scores.values())
+    is_lowest = scores[best].loss == min(score.loss for score in scores.values())
     first = "least loss" if is_lowest else "near the least loss, and quicker to fit,"
     reason = f"{first} on {judged} samples left out in {len(held)} folds: {told}"
     values = chosen[best].values | {"head": plain({"kind": best})}
@@ -98,7 +98,7 @@ def simplest(scores: Mapping[Kind, Score]) -> Kind:
     Source: Breiman et al. (1984), Classification and Regression Trees, 3.4.3, which uses one whole
     standard error.
     """
-    lowest = min(scores.values(), key=lambda each: each.loss)
+    lowest = min(scores.values(), key=lambda score: score.loss)
     return next(
         kind
         for kind, each in scores.items()
@@ -219,4 +219,4 @@ def _manifest(task: Train) -> Manifest:
 
 def _has_more(manifest: Manifest) -> bool:
     assert manifest.head is not None
-    return {each.name for each in manifest.parameters} > {*manifest.head.axes}
+    return {parameter.name for parameter in manifest.parameters} > {*manifest.head.axes}

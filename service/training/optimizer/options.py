@@ -248,7 +248,7 @@ def _unmatched_globs(options: OptimizerOptions, parameters: Sequence[str]) -> It
     globs = {"decays": options.decays or (), "rate_factors": tuple(options.rate_factors or ())}
     for name, patterns in globs.items():
         for glob in patterns:
-            if parameters and not any(fnmatchcase(each, glob) for each in parameters):
+            if parameters and not any(fnmatchcase(parameter, glob) for parameter in parameters):
                 yield Problem(
                     f"/{name}",
                     f"no trained parameter matches {glob!r}; they are {', '.join(parameters)}",

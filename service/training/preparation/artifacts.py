@@ -25,7 +25,7 @@ def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
     artifacts = write(
         step,
         evaluation,
-        values={each.name: each for each in forward.model.graph.initializer},
+        values={tensor.name: tensor for tensor in forward.model.graph.initializer},
         frozen=forward.frozen,
         output=forward.output,
         optimizer=OptimizerChoice(task.optimizer, task.weight_decay, task.max_grad_norm),

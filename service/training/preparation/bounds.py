@@ -50,7 +50,7 @@ class _Counter:
 
     def __init__(self, functions: Iterable[onnx.FunctionProto], place: str) -> None:
         self._place = place
-        self._functions = {(each.domain, each.name): each for each in functions}
+        self._functions = {(function.domain, function.name): function for function in functions}
         self._known: dict[tuple[str, str], Size] = {}
 
     def graph(self, graph: onnx.GraphProto, constants: Mapping[str, int], depth: int) -> Size:
@@ -142,5 +142,5 @@ def _size_bytes(value: onnx.ValueInfoProto) -> int:
         item_bytes = int(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize)
     except KeyError:
         return 0
-    items: int = math.prod(max(1, each.dim_value) for each in kind.shape.dim)
+    items: int = math.prod(max(1, dim.dim_value) for dim in kind.shape.dim)
     return item_bytes * items

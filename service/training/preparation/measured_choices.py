@@ -55,10 +55,10 @@ def measure(layout: BlockLayout, *, budget_s: float) -> bool:
     least = max(LEAST_WORK, LEAST_SHARE * sum(works.values()))
     end = time.perf_counter() + budget_s
     try:
-        for each in sorted(works, key=lambda each: -works[each]):
-            if works[each] < least or time.perf_counter() >= end:
+        for work in sorted(works, key=lambda each: -works[each]):
+            if works[work] < least or time.perf_counter() >= end:
                 break
-            if not _measure(each, layout, end):
+            if not _measure(work, layout, end):
                 break
     except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
@@ -75,10 +75,10 @@ def _measure(convolution: Convolution, layout: BlockLayout, end: float) -> bool:
         for form in forms if question in asked and question not in chosen else ():
             answers[form][question] = form
     others: list[_Candidate] = []
-    for each in answers.values():
+    for answer in answers.values():
         if time.perf_counter() > end:
             return False
-        others.append(_Candidate(convolution, layout, each))
+        others.append(_Candidate(convolution, layout, answer))
     for _ in range(ROUNDS):
         for candidate in (guess, *others) if others else ():
             if time.perf_counter() > end:
@@ -132,13 +132,13 @@ def _bound(model: onnx.ModelProto, rows: int, known: dict[str, NDArray[Any]]) ->
             known[name] = np.full(shape, 0.1, np.float32)
         binding.read(name, known[name])
     grows = []
-    for each in session.get_outputs():
-        if all(isinstance(size, int) for size in each.shape):
-            known[each.name] = np.zeros(each.shape, np.float32)
-            binding.write(each.name, known[each.name])
+    for value in session.get_outputs():
+        if all(isinstance(size, int) for size in value.shape):
+            known[value.name] = np.zeros(value.shape, np.float32)
+            binding.write(value.name, known[value.name])
         else:
-            grows.append(each.name)
-            binding.allocate(each.name)
+            grows.append(value.name)
+            binding.allocate(value.name)
     if grows:  # with the samples; how much, a run shows
         binding.run()
         for name in grows:

@@ -51,7 +51,7 @@ class Trial(Struct, frozen=True):
         """
         parts = (files.weights_model, files.optimized_step_model, files.gradients_model)
         try:
-            results = _gradients([each for each in parts if each and each.is_file()], self.feeds)
+            results = _gradients([part for part in parts if part and part.is_file()], self.feeds)
         except (RuntimeError, *LOAD_ERRORS) as error:
             check_memory(error)
             return False
@@ -111,10 +111,10 @@ def _gradients(paths: Sequence[Path], feeds: Feeds) -> Feeds:
 def _results(session: Any, known: Feeds) -> Feeds:
     """By name. Gradients are added to zeros."""
     read = {
-        each.name: np.zeros(each.shape, np.float32)
-        if each.name.startswith(SUM)
-        else known[each.name]
-        for each in session.get_inputs()
+        value.name: np.zeros(value.shape, np.float32)
+        if value.name.startswith(SUM)
+        else known[value.name]
+        for value in session.get_inputs()
     }
     names = [each.name for each in session.get_outputs()]
     return dict(zip(names, session.run(names, read), strict=True))
@@ -128,7 +128,7 @@ def _run(
     for flag in (True, False):
         feeds = trial_feeds(step, forward, flag=flag)
         results = dict(zip(names, session.run([*names], feeds), strict=True))
-        if all(np.isfinite(each).all() for each in results.values()):
+        if all(np.isfinite(result).all() for result in results.values()):
             return feeds, results
         tried.append((feeds, results))
     return max(tried, key=lambda each: bool(np.isfinite(each[1][LOSS])))

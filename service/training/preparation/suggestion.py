@@ -63,7 +63,7 @@ def _losses(graph: Graph) -> Iterator[tuple[str, str]]:
             continue
         shared = set[str]().union(*(leading[other] for other in graph.outputs if other != name))
         labels = [value.name for value in graph.inputs if value.name in leading[name] - shared]
-        if any(hint in each.lower() for each in labels for hint in LABEL_HINTS):
+        if any(hint in label.lower() for label in labels for hint in LABEL_HINTS):
             yield name, f'one number a sample, computed from the label "{labels[0]}"'
         elif LOSS_HINT in name.lower():
             yield name, "one number a sample"

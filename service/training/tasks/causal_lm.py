@@ -49,7 +49,7 @@ def _top(most: int) -> Metric:
 
     def of_samples(output: Array, target: Array) -> PerSample:
         shares = [
-            (each < most).mean() if len(each) else 0.0 for each in token_ranks(output, target)
+            (rank < most).mean() if len(rank) else 0.0 for rank in token_ranks(output, target)
         ]
         return np.array(shares, np.float64)
 
@@ -78,9 +78,9 @@ class TokenMetrics(PassMetrics):
         tokens = self.weights(target)
         self._loss += float(token_losses(output, target) @ tokens)
         self._tokens += int(tokens.sum())
-        for each in token_ranks(output, target):
+        for rank in token_ranks(output, target):
             for most in RANKS:
-                self._near[most] += int((each < most).sum())
+                self._near[most] += int((rank < most).sum())
 
     def result(self) -> dict[str, Any]:
         total = self._tokens

@@ -278,7 +278,7 @@ def _wanted(
     wanted = graph.constant(classes).equal(target).cast_like(logits).known_like(logits)
     if loss.by_class:
         behind = range(1, logits.rank - axis)
-        on, off = (each.unsqueeze(*behind) for each in class_vectors)
+        on, off = (vector.unsqueeze(*behind) for vector in class_vectors)
         kept = wanted.sum([axis], keep=True)
         return ((wanted * on + off) * kept).known_like(logits)
     if loss.label_smoothing:

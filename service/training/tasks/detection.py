@@ -128,7 +128,7 @@ class Detection(LearningTask):
         Source of the sum: Brust et al. (2019), Active Learning for Deep Object Detection.
         """
         del target
-        return np.array([_entropy(each.probabilities).sum() for each in self.boxes(output)])
+        return np.array([_entropy(box.probabilities).sum() for box in self.boxes(output)])
 
     def boxes(self, output: Array) -> list[FoundBoxes]:
         return [found(each) for each in output]

@@ -77,7 +77,7 @@ def _to_int8(tensors: Tensors) -> dict[str, NDArray[Any]]:
 
 
 def _largest(tensors: Tensors, share: float) -> dict[str, NDArray[Any]]:
-    flat = np.concatenate([each.reshape(-1) for each in tensors.values()])
+    flat = np.concatenate([tensor.reshape(-1) for tensor in tensors.values()])
     count = max(1, ceil(share * len(flat)))
     chosen = np.sort(np.argpartition(np.abs(flat), len(flat) - count)[len(flat) - count :])
     return {INDICES: chosen.astype(np.uint32), VALUES: flat[chosen]}

@@ -110,7 +110,7 @@ def _feed_in(model: onnx.ModelProto, names: Sequence[str]) -> None:
     """Make these tensors the last inputs, in this order; those that the model lacks are skipped."""
     graph = model.graph
     held = {each.name: each for each in graph.initializer if each.name in names}
-    inputs = {each.name: each for each in graph.input}
+    inputs = {value.name: value for value in graph.input}
     for name, tensor in held.items():
         inputs[name] = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
     order = [name for name in inputs if name not in names]
@@ -185,7 +185,7 @@ def _dropped(
 def _accumulate(model: onnx.ModelProto, step: StepModel) -> None:
     """Accumulate gradients in input buffers, and overwrite statistics with new ones."""
     graph = model.graph
-    outputs = {each.name: each for each in graph.output}
+    outputs = {value.name: value for value in graph.output}
     moved = [gradient_of(name) for name in step.parameters]
     results = [each for each in graph.output if each.name not in {*moved, *step.updated.values()}]
     for number, (name, gradient) in enumerate(zip(step.parameters, moved, strict=True)):
@@ -235,7 +235,7 @@ def _optimizer_model(
 
 
 def _drop_inputs(model: onnx.ModelProto, names: Collection[str]) -> None:
-    _replace(model.graph.input, [each for each in model.graph.input if each.name not in names])
+    _replace(model.graph.input, [value for value in model.graph.input if value.name not in names])
 
 
 def _prepend(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:

@@ -103,7 +103,7 @@ def expose(eval_model: onnx.ModelProto, output: str) -> None:
 
 def _named(eval_model: onnx.ModelProto) -> tuple[str, str] | None:
     """Loss and output from the metadata of our own artifacts."""
-    said = {each.key: each.value for each in eval_model.metadata_props}
+    said = {prop.key: prop.value for prop in eval_model.metadata_props}
     return (said[LOSS_NAME], said[OUTPUT_NAME]) if {LOSS_NAME, OUTPUT_NAME} <= said.keys() else None
 
 

@@ -43,12 +43,12 @@ class Binding:
     @property
     def inputs(self) -> dict[str, Sequence[int | str]]:
         """Shapes of the session's inputs."""
-        return {each.name: each.shape for each in self._session.get_inputs()}
+        return {value.name: value.shape for value in self._session.get_inputs()}
 
     @property
     def outputs(self) -> list[str]:
         """Names of the session's outputs."""
-        return [each.name for each in self._session.get_outputs()]
+        return [value.name for value in self._session.get_outputs()]
 
     def read(self, name: str, array: Array) -> None:
         """Bind an input."""

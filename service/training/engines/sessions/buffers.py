@@ -50,9 +50,9 @@ class Buffers:
     def views(self, buffer: Vector) -> dict[str, Vector]:
         """Each tensor's part of a buffer, in its shape."""
         parts = {}
-        for each in self._tensors:
-            start = self.layout.starts[each.name]
-            parts[each.name] = buffer[start : start + each.size].reshape(each.shape)
+        for tensor in self._tensors:
+            start = self.layout.starts[tensor.name]
+            parts[tensor.name] = buffer[start : start + tensor.size].reshape(tensor.shape)
         return parts
 
     def rows_with(self, names: Collection[str]) -> set[int]:
@@ -60,10 +60,10 @@ class Buffers:
         width, starts = self.layout.width, self.layout.starts
         return {
             row
-            for each in self._tensors
-            if each.name in names
+            for tensor in self._tensors
+            if tensor.name in names
             for row in range(
-                starts[each.name] // width, -(-(starts[each.name] + each.size) // width)
+                starts[tensor.name] // width, -(-(starts[tensor.name] + tensor.size) // width)
             )
         }
 
@@ -76,9 +76,9 @@ class Buffers:
         """Add gradients to those of the step's earlier runs, before the next overwrites them."""
         if self._earlier is None:
             self._earlier = self._room()
-        for each in self.gradients:
-            self._compute(np.add, self._earlier, each, self._earlier)
-            self._clear(each)
+        for gradient in self.gradients:
+            self._compute(np.add, self._earlier, gradient, self._earlier)
+            self._clear(gradient)
         self._has_earlier = True
 
     def average_gradients(self, batches: float) -> None:
@@ -101,8 +101,8 @@ class Buffers:
 
     def clear_gradients(self) -> None:
         """Of the last run, or the next would add to them."""
-        for each in self.gradients:
-            self._clear(each)
+        for gradient in self.gradients:
+            self._clear(gradient)
 
     def of_one_share(self) -> Buffers:
         """The same with the first share's gradients alone."""

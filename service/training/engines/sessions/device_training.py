@@ -91,7 +91,7 @@ class DeviceOptimizer(Optimizer):
         (gradient,) = buffers.gradients
         state = [whole(buffers.slots[name]) for name in slots(self._options)]
         of_rows = (self._rates, self._decays, self._square_sums)
-        columns = [each[:, np.newaxis] for each in of_rows]
+        columns = [row[:, np.newaxis] for row in of_rows]
         return [Block(whole(buffers.parameters), [whole(gradient)], state, *columns)]
 
     def _compile(self, buffers: Buffers, _threads: int) -> tuple[list[Call], list[Call]]:

@@ -98,7 +98,7 @@ class OncePerBatch:
         )
         self._crew, self._threads = crew, threads
         results = {
-            each.name: gradients[each.name].reshape(each.shape) for each in last.get_outputs()
+            value.name: gradients[value.name].reshape(value.shape) for value in last.get_outputs()
         }
         made = {each.name: tuple(each.shape) for each in first.get_outputs()}
         self.made = rooms(made, flat, results.values())
@@ -119,9 +119,9 @@ class OncePerBatch:
         """Compute gradients from what the first shares gave."""
         self.factors.join(self._after)
         whole = self.parts[0].flat
-        others = [each.flat for each in self.parts[1:shares]]
+        others = [part.flat for part in self.parts[1:shares]]
         if others:
-            cuts = [slice(*each) for each in edges(whole.size, self._threads)]
+            cuts = [slice(*edge) for edge in edges(whole.size, self._threads)]
             self._crew.run([partial(_add, whole[cut], [o[cut] for o in others]) for cut in cuts])
         self._after.run()
         self.factors.clear(self._after)
@@ -163,9 +163,9 @@ def _spans(flat: Vector, parts: Collection[Array]) -> list[Vector]:
 
 def _bound(session: Any, inputs: Mapping[str, Array], outputs: Mapping[str, Array]) -> Binding:
     binding = Binding(session)
-    for each in session.get_inputs():
-        if each.name in inputs:
-            binding.read(each.name, inputs[each.name])
+    for value in session.get_inputs():
+        if value.name in inputs:
+            binding.read(value.name, inputs[value.name])
     for name, array in outputs.items():
         binding.write(name, array)
     return binding

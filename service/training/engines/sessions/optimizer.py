@@ -163,8 +163,8 @@ class Optimizer:
             Block(
                 row(buffers.parameters, number),
                 [
-                    row(each, number)
-                    for each in buffers.gradients[: None if number in split_rows else 1]
+                    row(gradient, number)
+                    for gradient in buffers.gradients[: None if number in split_rows else 1]
                 ],
                 [row(each, number) for each in state],
                 self._rates[number, ...],

@@ -40,7 +40,7 @@ def adopt(
     try:
         parameters *= 0.5
         shares = open_on(provider)
-        if not all(name in each.get_providers() for each in shares.sessions):
+        if not all(name in session.get_providers() for session in shares.sessions):
             return None, "onnxruntime could not load it; the job's log says why"
         step(shares)
         parameters[...] = right

@@ -19,7 +19,7 @@ NUMBERS_AT_ONCE = 1 << 21
 
 def steps_at_once(manifest: Manifest, *, rows: int) -> int:
     """How many steps on this many rows a call may take."""
-    parameters = sum(each.size for each in manifest.parameters)
+    parameters = sum(parameter.size for parameter in manifest.parameters)
     numbers = rows * manifest.work.elements + parameters
     return min(MOST_STEPS, NUMBERS_AT_ONCE // max(1, numbers))
 

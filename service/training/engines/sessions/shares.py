@@ -52,7 +52,7 @@ def shares_of(manifest: Manifest, *, threads: int) -> int:
 
 
 def is_mostly_tables(manifest: Manifest) -> bool:
-    parameters = sum(each.size for each in manifest.parameters)
+    parameters = sum(parameter.size for parameter in manifest.parameters)
     return parameters > MOSTLY_TABLES * manifest.work.multiplications > 0
 
 
@@ -194,5 +194,5 @@ def _feed(binding: Binding, feeds: Mapping[str, Array], first: int, last: int) -
 
 def scale_rank(session: Any) -> int:
     """The number of axes of the factor on the losses."""
-    shapes = {each.name: each.shape for each in session.get_inputs()}
+    shapes = {value.name: value.shape for value in session.get_inputs()}
     return len(shapes.get(LOSS_SCALE, ()))

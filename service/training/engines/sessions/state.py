@@ -31,7 +31,7 @@ class State:
     def __init__(
         self, manifest: Manifest, options: OptimizerOptions, *, threads: int, shares: int
     ) -> None:
-        shapes = {each.name: each.shape for each in manifest.parameters}
+        shapes = {parameter.name: parameter.shape for parameter in manifest.parameters}
         layout = lay_out(shapes, options, threads=threads)
         self._options = options
         self.buffers = Buffers(manifest.parameters, layout, shares=shares, slots=slots(options))

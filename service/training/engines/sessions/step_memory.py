@@ -19,7 +19,7 @@ GRADIENT = "hone.gradient."
 
 def gradients_of(session: Any) -> list[str]:
     """The parameters whose gradients a step's runs write; others are made once for a batch."""
-    names = [each.name for each in session.get_outputs()]
+    names = [value.name for value in session.get_outputs()]
     return [name.removeprefix(GRADIENT) for name in names if name.startswith(GRADIENT)]
 
 

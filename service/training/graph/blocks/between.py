@@ -151,7 +151,7 @@ def concat(to: Rewriting, node: Node) -> Tensor | None:
     parts = [node.given(index) for index in range(len(node.inputs))]
     if node.x.axis(node.attribute("axis")) != 1:
         return None
-    if any(fixed(each, 1) % to.new.layout.block for each in parts[:-1]):
+    if any(fixed(part, 1) % to.new.layout.block for part in parts[:-1]):
         return None
     return to.new.op("Concat", *(to.blocked(each.name) for each in parts), axis=1)
 

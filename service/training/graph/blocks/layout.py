@@ -77,7 +77,7 @@ class BlockWindows(Struct, frozen=True):
 def block_windows(node: Node) -> BlockWindows:
     """Of a node of this layout."""
     names = ("kernel_shape", "pads", "strides", "dilations")
-    return BlockWindows(*(tuple(node.attribute(each)) for each in names))
+    return BlockWindows(*(tuple(node.attribute(name)) for name in names))
 
 
 def padded(channels: int, block: int) -> int:

@@ -69,7 +69,7 @@ def _by_products(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) ->
     rows = [each.reshape(-1, ins) for each in shifted(seen, windows, sizes(g)[2:], first=1)]
     if len(rows) == 1:
         return multiply(flat, rows[0], ta=True).reshape_like(weight)
-    parts = [multiply(each, flat, ta=True) for each in rows]
+    parts = [multiply(row, flat, ta=True) for row in rows]
     return _as_weights(_stacked(parts, axis=0), weight)
 
 

@@ -110,7 +110,7 @@ def _maker(
 
 
 def _given(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    found = next((each for each in node.attribute if each.name == name), None)
+    found = next((attribute for attribute in node.attribute if attribute.name == name), None)
     return default if found is None else helper.get_attribute_value(found)
 
 

@@ -52,7 +52,7 @@ def has_dropped(model: onnx.ModelProto) -> bool:
 
 
 def _join_nothing(node: onnx.NodeProto, past: set[str]) -> None:
-    axis = next((each.i for each in node.attribute if each.name == "axis"), 0)
+    axis = next((attribute.i for attribute in node.attribute if attribute.name == "axis"), 0)
     others = [name for name in node.input if name not in past]
     if axis not in (AXIS, AXIS - RANK) or not others:
         return

@@ -26,7 +26,7 @@ def lower(model: onnx.ModelProto, names: Sequence[str]) -> onnx.ModelProto:
     selected = [n for n in model.graph.node if n.op_type in names and n.domain in STANDARD]
     if not selected:
         return model
-    version = next(each.version for each in model.opset_import if each.domain in STANDARD)
+    version = next(opset.version for opset in model.opset_import if opset.domain in STANDARD)
     for node in selected:
         _spell_out(node, version)
     weights = set_aside(model)

@@ -212,7 +212,7 @@ def _factors(
     """
     factors = [graph.tensor(name) for name in product.input]
     names = [f"{PART}{number}", f"{PART}{number + 1}"]
-    shapes = [tuple(n if isinstance(n, int) else None for n in each.ranked) for each in factors]
+    shapes = [tuple(n if isinstance(n, int) else None for n in factor.ranked) for factor in factors]
     first, second = (
         graph.input(name, each.dtype, shape)
         for name, each, shape in zip(names, factors, shapes, strict=True)

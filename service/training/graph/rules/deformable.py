@@ -44,7 +44,7 @@ def deform_conv(node: Node, g: Tensor) -> Gradients:
             by_mask = (read * back).sum([1]).reshape_like(mask)
         columns = (read if open_to is None else read * open_to).reshape(*by_group)
         by_weight = (products @ columns.swap(-1, -2)).sum([0]).reshape_like(weight)
-    by_axis = [each.reshape(-1, parts, positions, 1, length) for each in slopes]
+    by_axis = [slope.reshape(-1, parts, positions, 1, length) for slope in slopes]
     return [
         by_image.reshape_like(x),
         by_weight,

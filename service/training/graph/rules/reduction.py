@@ -102,7 +102,7 @@ def _without_nan(node: Node) -> Tensor:
     """
     y, name = node.y, node.y.name
     readers = _readers(node, name)
-    checks = {each.output[0] for each in readers if each.op_type == "IsNaN"}
+    checks = {reader.output[0] for reader in readers if reader.op_type == "IsNaN"}
     if [each.op_type for each in readers] == ["Cast"]:
         name = readers[0].output[0]
         readers = _readers(node, name)
