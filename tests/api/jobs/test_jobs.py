@@ -214,7 +214,9 @@ def test_lists_are_filtered_by_model_and_state(served: Served, model: str) -> No
     assert listed["items"][0]["id"] == done["id"]
     assert {job["state"] for job in listed["items"]} == {"succeeded"}
     either = {"model": model, "state": ["succeeded", "failed"]}
-    assert served.http.get("/v1/jobs", params=either).json() == listed
+    both = served.http.get("/v1/jobs", params=either).json()["items"]
+    assert [job for job in both if job["state"] == "succeeded"] == listed["items"]
+    assert {job["state"] for job in both} <= {"succeeded", "failed"}
     assert served.http.get("/v1/jobs", params={"state": "lost"}).status_code == 422
 
 

@@ -123,7 +123,7 @@ ARCHIVES: dict[str, tuple[Callable[[bytes], bytes], str]] = {
     "a key of many bytes": (with_line(key="k" * 100_000), "key"),
     "a key that cannot be printed": (with_line(key="\ud800"), "not JSON"),
     "a split of another": (with_line(split="../base"), "'split' is"),
-    "a weight that is no number": (with_line(weight=float("nan")), "a finite number"),
+    "a weight that is no number": (with_line(weight=float("nan")), "a finite float32"),
 }
 
 
