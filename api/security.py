@@ -102,7 +102,8 @@ SAFE_SITES = frozenset({"same-origin", "none"})
 class Guard:
     """ASGI middleware that lets only the device's own apps in.
 
-    allowed_hosts: names accepted in Host besides the loopback ones; with a port, matched exactly.
+    allowed_hosts: names accepted in Host besides the loopback ones. One with a port is the address
+    of a proxy: pages of it are ours, also those that it serves with TLS.
     allowed_origins: of web apps that may make requests with a narrow token. takes_reports: whether
     any local user may report input, needed where a service sees none.
     """
@@ -118,7 +119,12 @@ class Guard:
         self._app = app
         self._origins = AllowedOrigins(allowed_origins)
         self._open_paths = OPEN_PATHS | ({INPUT_PATH} if takes_reports else frozenset())
-        self._names = {"localhost", "127.0.0.1", "[::1]", *map(str.lower, allowed_hosts)}
+        hosts = set(map(str.lower, allowed_hosts))
+        proxies = set(filter(_has_port, hosts))
+        self._names = {"localhost", "127.0.0.1", "[::1]", *hosts - proxies}
+        # Browsers leave the default port of a scheme out.
+        self._of_proxies = {f"http://{host}".removesuffix(":80") for host in proxies}
+        self._of_proxies |= {f"https://{host}".removesuffix(":443") for host in proxies}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refused request, or pass it on."""
@@ -139,15 +145,16 @@ class Guard:
     def _refusal(self, scope: Scope, page: str | None) -> Response | None:
         """The refusal of a request, if any. page: the origin of an allowed web app making it."""
         headers = Headers(scope=scope)
-        hosts = self._allowed(scope)
-        if headers.get("host", "").lower() not in hosts:
+        origins = self._of_proxies | {f"{scope['scheme']}://{host}" for host in self._hosts(scope)}
+        host = headers.get("host", "").lower()
+        if not origins & {f"http://{host}", f"https://{host}"}:
             port = "" if PEER_UID in scope["extensions"] else f":{scope['server'][1]}"
             return problem(
                 "wrong_host",
                 f"the Host header is not one that this daemon answers to: localhost{port}, or what "
                 "HONED_ALLOWED_HOSTS names",
             )
-        if page is None and (refusal := _foreign(scope, headers, hosts)) is not None:
+        if page is None and (refusal := _foreign(scope, headers, origins)) is not None:
             return refusal
         scope[PRINCIPAL] = None
         is_preflight = page is not None and preflight(scope) is not None
@@ -161,24 +168,23 @@ class Guard:
         scope["extensions"][HELD]["by"](principal)
         return None if page is None else refusal_of(principal)
 
-    def _allowed(self, scope: Scope) -> set[str]:
-        """The accepted values of Host. The called address is one: a page of another origin that
-        reaches it sends its own name.
+    def _hosts(self, scope: Scope) -> set[str]:
+        """The accepted values of Host without a proxy. The called address is one: a page of another
+        origin that reaches it sends its own name.
         """
         if PEER_UID in scope["extensions"]:
             return self._names  # a Unix socket has no port
         address, port = scope["server"]
         names = self._names | {f"[{address}]" if ":" in address else address}
-        with_port = {name if _has_port(name) else f"{name}:{port}" for name in names}
-        return with_port | names if port == 80 else with_port
+        with_port = {f"{name}:{port}" for name in names}
+        return with_port | names if port in {80, 443} else with_port
 
     def _is_open(self, path: str) -> bool:
         return path in self._open_paths or path.startswith(OPEN_PREFIXES)
 
 
-def _foreign(scope: Scope, headers: Headers, hosts: set[str]) -> Response | None:
+def _foreign(scope: Scope, headers: Headers, origins: set[str]) -> Response | None:
     """The refusal of a request from a web page that is not ours."""
-    origins = {f"{scope['scheme']}://{host}" for host in hosts}
     if not {origin.lower() for origin in headers.getlist("origin")} <= origins:
         return problem(
             "foreign_origin",

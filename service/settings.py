@@ -115,7 +115,7 @@ class Settings(BaseModel):
     allowed_hosts: Annotated[tuple[HostName, ...], OfVariable] = Field(
         (),
         description="Host names accepted in the Host header besides localhost, 127.0.0.1, [::1] "
-        "and the address listened on.",
+        "and the address listened on; with a port, a proxy's address.",
     )
     allowed_origins: Annotated[tuple[PageOrigin, ...], OfVariable] = Field(
         (),

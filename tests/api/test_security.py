@@ -158,6 +158,16 @@ def test_an_allowed_host_is_accepted(serve: Callable[..., Served]) -> None:
     assert ask(served, Host=f"proxy.local:{port}").status_code == 421
 
 
+def test_pages_of_a_proxy_that_ends_tls_may_ask(serve: Callable[..., Served]) -> None:
+    served = serve(allowed_hosts='["edge.local:443", "proxy.local:9000"]')
+    for host in ("edge.local", "proxy.local:9000"):
+        assert ask(served, Host=host, Origin=f"https://{host}").status_code == 200
+        for foreign in (f"https://{host}1", "http://edge.local", "https://edge.local:9000", "null"):
+            assert ask(served, Host=host, Origin=foreign).status_code == 403, foreign
+    for host in ("edge.local:80", "proxy.local", "evil.example", "edge.local.", ""):
+        assert ask(served, Host=host).status_code in {400, 421}, host
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")
 def test_the_token_file_is_the_owners_alone_and_survives_a_restart(
     serve: Callable[..., Served],
