@@ -101,6 +101,17 @@ def test_a_short_page_keeps_its_head_small_on_a_phone(
     assert page.get_by_role("banner").bounding_box()["height"] < 60
 
 
+def test_a_printed_page_has_its_content_alone(tab: Callable[..., Tab], filled: Served) -> None:
+    page = tab(filled).open("/device")
+    page.get_by_role("button", name="Only at night").wait_for()
+    page.emulate_media(media="print")
+    shown = [page.locator(each).first.is_visible() for each in (".side", ".buttons", ".hour")]
+    left = page.get_by_role("main").bounding_box()["x"]
+    page.emulate_media(media="null")
+
+    assert (shown, left) == ([False, False, True], 0)
+
+
 def test_signing_in_is_readable(tab: Callable[..., Tab], filled: Served, axe: str) -> None:
     page = tab(filled).page
     page.goto(f"{filled.url}/dashboard/models/seen")
