@@ -6902,7 +6902,7 @@ function auditView(app) {
 function table3(items) {
   const columns = ["When", "Who", "What", "Model", "Path", "From"];
   return scrolled(
-    "Entries of the audit log",
+    "Table of the audit log",
     h(
       "table",
       { class: "audit" },

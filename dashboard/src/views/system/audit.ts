@@ -35,7 +35,7 @@ export function auditView(app: App): Child {
 function table(items: AuditEntry[]): HTMLElement {
   const columns = ["When", "Who", "What", "Model", "Path", "From"];
   return scrolled(
-    "Entries of the audit log",
+    "Table of the audit log",
     h(
       "table",
       { class: "audit" },
