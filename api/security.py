@@ -97,6 +97,7 @@ CONSOLE = "/dashboard"
 REFUSED = {401: "unauthorized", 403: "foreign_origin", 421: "wrong_host"}
 """The code of a refusal by its status."""
 SAFE_SITES = frozenset({"same-origin", "none"})
+DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Guard:
@@ -177,7 +178,7 @@ class Guard:
         address, port = scope["server"]
         names = self._names | {f"[{address}]" if ":" in address else address}
         with_port = {f"{name}:{port}" for name in names}
-        return with_port | names if port in {80, 443} else with_port
+        return with_port | names if port == DEFAULT_PORTS[scope["scheme"]] else with_port
 
     def _is_open(self, path: str) -> bool:
         return path in self._open_paths or path.startswith(OPEN_PREFIXES)
