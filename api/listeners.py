@@ -177,6 +177,8 @@ def _remove_stale(path: Path) -> None:
     except FileNotFoundError:
         return
     if not stat.S_ISSOCK(mode):
+        if stat.S_ISDIR(mode):
+            raise BadSetting(f"{path} is a folder: set HONED_SOCKET to a path in it, or elsewhere")
         raise BadSetting(f"{path} is no socket: remove it, or set HONED_SOCKET to another path")
     with socket.socket(socket.AF_UNIX) as probe:
         probe.settimeout(PROBE_TIMEOUT_S)

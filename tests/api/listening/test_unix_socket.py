@@ -179,6 +179,8 @@ def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match="is no socket"):
         LocalSocket(settings_of(tmp_path, socket=path)).listen()
     assert path.read_text() == "kept"
+    with pytest.raises(BadSetting, match="is a folder: set HONED_SOCKET to a path in it"):
+        LocalSocket(settings_of(tmp_path, socket=tmp_path)).listen()
 
 
 def test_a_path_that_is_too_long_leaves_tcp(serve: Callable[..., Served], tmp_path: Path) -> None:
