@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING
 from cli.client import Client
 from cli.errors import Failure
 from cli.progress import Advance, bar
+from storage.disk.durable import create_private
 
 if TYPE_CHECKING:
     import httpx
@@ -31,14 +32,16 @@ def save(
     params: Mapping[str, str] | None = None,
     sha256: str | None = None,
     show: bool = True,
+    private: bool = False,
 ) -> int:
     """Write the answer to a GET to `output`, completely or not at all.
 
     sha256: of the body; None to use its ETag, if there is one. show: whether to show a progress
-    bar. Returns the number of bytes.
+    bar. private: for the owner alone, as samples are. Returns the number of bytes.
     """
     with unfinished(output) as partial:
-        with partial.open("wb") as file, client.stream("GET", path, params=params) as response:
+        opened = create_private(partial) if private else partial.open("wb")
+        with opened as file, client.stream("GET", path, params=params) as response:
             total = int(response.headers.get("Content-Length", 0))
             with bar(total, output.name, show=show) as advance:
                 digest = _copy(response, file, advance)

@@ -29,7 +29,7 @@ def export(client: Client, model: str, *, output: Path | None) -> None:
     """Write the samples of MODEL, with key, label, split and pin, to a zip."""
     output = output or Path(f"{model}-samples.zip")
     path = model_path(model, "samples", "archive")
-    size_bytes = save(client, path, output, show=not wants_json())
+    size_bytes = save(client, path, output, show=not wants_json(), private=True)
     damaged = _damaged_in(output)
     told = f"{output}: samples of {model}, {file_size(size_bytes)}"
     if damaged:

@@ -110,7 +110,7 @@ def show(
     (found,) = _with_names(client, model, [client.get(path)])
     for part, file in (("content", output), ("thumbnail", thumbnail), ("mask", mask)):
         if file is not None:
-            save(client, f"{path}/{part}", file, show=not wants_json())
+            save(client, f"{path}/{part}", file, show=not wants_json(), private=True)
     echo(found, _echo_sample)
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import stat
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -44,6 +46,8 @@ def test_a_damaged_sample_is_left_out_of_an_archive_and_listed_in_it(
     for _ in range(2):  # found by the first export, and known to the second
         exported = honed("archive", "export", damaged, "-o", archive)
         assert exported.stdout.endswith("; without 1 that are damaged, see damaged/ in it\n")
+    if sys.platform != "win32":  # which has no such modes
+        assert stat.S_IMODE(archive.stat().st_mode) == 0o600
     with zipfile.ZipFile(archive) as opened:
         assert json.loads(opened.read("end.json")) == {"chunks": 1, "damaged": 1}
         assert len(opened.read("samples/000000.jsonl").splitlines()) == SAMPLES - 1
