@@ -66,7 +66,7 @@ def refusal_of(principal: Principal) -> Response | None:
         "foreign_origin",
         "a web page uses this daemon with a narrow token only: this one may also do "
         f"{', '.join(more)}; make one by `honed tokens create`, with scopes of "
-        f"{', '.join(sorted(page.value for page in OF_PAGES))}",
+        f"{', '.join(sorted(scope.value for scope in OF_PAGES))}",
     )
 
 
@@ -98,6 +98,7 @@ REFUSED = {401: "unauthorized", 403: "foreign_origin", 421: "wrong_host"}
 """The code of a refusal by its status."""
 SAFE_SITES = frozenset({"same-origin", "none"})
 DEFAULT_PORTS = {"http": 80, "https": 443}
+"""By scheme; browsers leave these out of Host and Origin."""
 
 
 class Guard:
@@ -123,9 +124,11 @@ class Guard:
         hosts = set(map(str.lower, allowed_hosts))
         proxies = set(filter(_has_port, hosts))
         self._names = {"localhost", "127.0.0.1", "[::1]", *hosts - proxies}
-        # Browsers leave the default port of a scheme out.
-        self._of_proxies = {f"http://{host}".removesuffix(":80") for host in proxies}
-        self._of_proxies |= {f"https://{host}".removesuffix(":443") for host in proxies}
+        self._of_proxies = {
+            f"{scheme}://{host}".removesuffix(f":{port}")
+            for scheme, port in DEFAULT_PORTS.items()
+            for host in proxies
+        }
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refused request, or pass it on."""

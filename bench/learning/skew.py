@@ -22,7 +22,7 @@ SMALLEST = {"SEEDS": (0,), "RECIPES": {"1 epoch": {"epochs": 1}}}
 
 def run() -> list[Row]:
     """One row per recipe."""
-    (task,) = (digit for digit in digits() if digit.name == "skewed")
+    (task,) = (task for task in digits() if task.name == "skewed")
     rows: list[Row] = []
     with served() as daemon:
         for name, recipe in RECIPES.items():

@@ -78,7 +78,7 @@ class ChildStart:
         said = child.stderr.read()
         child.wait()
         assert child.returncode == 0, said.decode()
-        return [(load - began) * 1e3 for load in json.loads(said)]
+        return [(moment - began) * 1e3 for moment in json.loads(said)]
 
 
 @contextmanager

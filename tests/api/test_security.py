@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import socket
 import stat
 import subprocess
 import sys
@@ -166,6 +167,17 @@ def test_pages_of_a_proxy_that_ends_tls_may_ask(serve: Callable[..., Served]) ->
             assert ask(served, Host=host, Origin=foreign).status_code == 403, foreign
     for host in ("edge.local:80", "proxy.local", "evil.example", "edge.local.", ""):
         assert ask(served, Host=host).status_code in {400, 421}, host
+
+
+def test_without_tls_port_443_is_not_left_out(serve: Callable[..., Served]) -> None:
+    try:
+        socket.create_server(("127.0.0.1", 443)).close()
+    except OSError as error:
+        pytest.skip(f"port 443: {error}")
+    served = serve(port="443")
+    assert ask(served, Host="localhost:443", Origin="http://localhost:443").status_code == 200
+    assert ask(served, Host="localhost").status_code == 421
+    assert ask(served, Host="localhost:443", Origin="http://localhost").status_code == 403
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such modes")

@@ -112,8 +112,8 @@ class Served:
         self.log.touch()
         self._said_from = self.log.stat().st_size
         self.process = start(
-            ["serve", "--port", "0", "--data-dir", str(data_dir)],
-            {**kept, "HONED_CONFIG": os.devnull, **chosen},
+            ["serve", "--data-dir", str(data_dir)],
+            {**kept, "HONED_CONFIG": os.devnull, "HONED_PORT": "0", **chosen},
             self.log,
         )
         self.url = wait_until(self._announced, "the daemon to listen")

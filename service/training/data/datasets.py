@@ -92,7 +92,7 @@ def load_datasets(task: Train, reader: SampleReader, *, threads: int) -> Dataset
     prefix = Prefix(Path(task.artifacts.prefix_model), task, threads=threads)
     cache = open_cache(task, prefix, reader)
     samples, base = load_samples(task, reader, cache)
-    train_set, validation_set = (Features(sample, prefix, cache) for sample in samples)
+    train_set, validation_set = (Features(split, prefix, cache) for split in samples)
     return Datasets(samples, train_set, validation_set, prefix, base, READ_ANYWAY)
 
 

@@ -159,7 +159,7 @@ def _of_threshold(alarms: Alarms, *, features: int) -> FeatureDrift:
 
 def _limit(bins: int, samples: tuple[int, int], features: int) -> float:
     """What an index exceeds by a large shift alone, and hardly ever by chance."""
-    chance = chi_squared(bins - 1, CHANCE / features) * sum(1 / sample for sample in samples)
+    chance = chi_squared(bins - 1, CHANCE / features) * sum(1 / count for count in samples)
     return max(THRESHOLD, chance)
 
 

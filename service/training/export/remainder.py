@@ -115,7 +115,7 @@ def _trace(
         missing.add(name)
         if maker is not None:
             missing.update(each for each in maker.output if each and each not in there)
-            pending.extend(read for read in reads(maker) if read not in there)
+            pending.extend(name for name in reads(maker) if name not in there)
     return missing
 
 

@@ -49,7 +49,7 @@ def _top(most: int) -> Metric:
 
     def of_samples(output: Array, target: Array) -> PerSample:
         shares = [
-            (rank < most).mean() if len(rank) else 0.0 for rank in token_ranks(output, target)
+            (places < most).mean() if len(places) else 0.0 for places in token_ranks(output, target)
         ]
         return np.array(shares, np.float64)
 
@@ -78,9 +78,9 @@ class TokenMetrics(PassMetrics):
         tokens = self.weights(target)
         self._loss += float(token_losses(output, target) @ tokens)
         self._tokens += int(tokens.sum())
-        for rank in token_ranks(output, target):
+        for places in token_ranks(output, target):
             for most in RANKS:
-                self._near[most] += int((rank < most).sum())
+                self._near[most] += int((places < most).sum())
 
     def result(self) -> dict[str, Any]:
         total = self._tokens
