@@ -35,8 +35,8 @@ NO_SERVICE = (
 
 
 OTHERS = (
-    "the service honed-federate-{model} is of another daemon's model of that name: leave with that "
-    "one first, by HONED_DATA_DIR, or join without --service"
+    "the service honed-federate-{model} belongs to another daemon's model of that name: leave with "
+    "that daemon first, by HONED_DATA_DIR, or join without --service"
 )
 
 

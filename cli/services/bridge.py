@@ -56,7 +56,7 @@ class BridgeService(Protocol):
         """Stop and remove it, if there is one. Raises Failure."""
 
     def is_of(self, folder: Path) -> bool:
-        """Whether there is none of another daemon's node, whose model has the same name."""
+        """Whether the service is that of this folder, or there is none."""
 
 
 def bridge_service(model: str) -> BridgeService | None:

@@ -116,7 +116,7 @@ def battery_percent(batteries: Sequence[Supply]) -> float | None:
 
 
 def why_unknown(batteries: Sequence[Supply]) -> str:
-    """Why their charge is."""
+    """Why their charge is unknown."""
     silent = ", ".join(supply.path for supply in batteries if supply.percent is None)
     return f"{silent} does not tell its charge" if silent else "no battery"
 

@@ -125,7 +125,7 @@ def test_the_service_of_another_daemons_node_is_left_alone(
     unit.write_text(f"[Service]\nEnvironmentFile=/elsewhere/data-federate/{model}/environment\n")
     honed("federation", "set", model, "allowed=true", "superlink=fl.example:9092")
     done = honed(*JOIN, model, "--service")
-    assert (done.returncode, "is of another daemon's model" in done.stderr) == (1, True)
+    assert (done.returncode, "belongs to another daemon's model" in done.stderr) == (1, True)
     assert not (states / "environment").exists()
     assert honed("federate", "leave", model).returncode == 0
     assert unit.exists()
