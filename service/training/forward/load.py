@@ -17,7 +17,7 @@ from storage.errors import Problem, pointer
 MAX_MODEL_BYTES = 1 << 30
 """Protobuf is limited to 2 GiB, and the training model repeats the forward graph."""
 EXTERNAL = (
-    "the tensor's data lies outside of the file; save the model as one file "
+    "the data of this tensor{others} lie outside of the file; save the model as one file "
     "(onnx.save(…, save_as_external_data=False), torch.onnx.export(…, external_data=False))"
 )
 
@@ -59,13 +59,14 @@ def parse(path: Path) -> onnx.ModelProto:
 
 
 def refuse_external(model: onnx.ModelProto, root: str = "/model") -> None:
-    """Raises GraphRefused with the location of every tensor whose data are outside the file."""
+    """Raises GraphRefused if data of tensors are outside the file, at the first of them."""
     try:
         places = [*external_tensors(model)]
     except UnicodeDecodeError as error:
         raise refuse(root, f"a name is not UTF-8: {error}; export the model again") from None
     if places:
-        raise refusal([Problem(root + place.removeprefix("/model"), EXTERNAL) for place in places])
+        others = f" and of {len(places) - 1} more" if places[1:] else ""
+        raise refuse(root + places[0].removeprefix("/model"), EXTERNAL.format(others=others))
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[str]:
