@@ -171,15 +171,15 @@ async def _os_error(request: Request, error: Exception) -> JSONResponse:
 async def _validation_error(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     if isinstance(error.body, bytes):
-        given = request.headers.get("content-type", "none")
+        body_type = request.headers.get("content-type", "none")
         return problem(
             "unsupported_media_type",
-            f"the Content-Type is {given}; set Content-Type to application/json",
+            f"the Content-Type is {body_type}; set Content-Type to application/json",
         )
     field = getattr(request.scope.get("route"), "body_field", None)
     kind = field.field_info.annotation if field is not None else None
-    found = problems_of(error.errors(), error.body, kind=kind)
-    return problem("invalid_input", "the request is wrong", errors=found)
+    problems = problems_of(error.errors(), error.body, kind=kind)
+    return problem("invalid_input", "the request is wrong", errors=problems)
 
 
 def problems_of(
@@ -237,13 +237,13 @@ def _allowed(request: Request) -> str:
     """Every method of the path; the router knows only those of the first matching route."""
     place = {"type": "http", "path": request.scope["path"], "root_path": ""}
     routes = [route for route in request.app.routes if not isinstance(route, Mount)]
-    found = [
+    methods = [
         method
         for method in METHODS
         if method != "HEAD"
         if any(route.matches({**place, "method": method})[0] is Match.FULL for route in routes)
     ]
-    return ", ".join(["GET", "HEAD", *found[1:]] if "GET" in found else found or READS)
+    return ", ".join(["GET", "HEAD", *methods[1:]] if "GET" in methods else methods or READS)
 
 
 async def _client_left(request: Request, _: Exception) -> Response:

@@ -44,11 +44,11 @@ def etag(file: FileRecord) -> str:
 
 def is_known(request: Request, tag: str) -> bool:
     """Whether `If-None-Match` names this tag (RFC 9110, section 13.1.2: weak comparison)."""
-    given = request.headers.get("if-none-match")
-    if given is None:
+    tags = request.headers.get("if-none-match")
+    if tags is None:
         return False
-    return given.strip() == "*" or any(
-        each.strip().removeprefix("W/") == tag for each in given.split(",")
+    return tags.strip() == "*" or any(
+        each.strip().removeprefix("W/") == tag for each in tags.split(",")
     )
 
 

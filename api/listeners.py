@@ -125,8 +125,8 @@ class LocalSocket:
                 _remove_stale(self.path)
                 os.fchmod(listener.fileno(), 0o600)  # the file is created with this mode
                 listener.bind(str(self.path))
-                found = self.path.stat()
-                self._made = (found.st_dev, found.st_ino)
+                status = self.path.stat()
+                self._made = (status.st_dev, status.st_ino)
             except OSError as error:
                 raise BadSetting(
                     f"cannot make the socket {self.path} (HONED_SOCKET): {in_words(error)}"
@@ -139,8 +139,8 @@ class LocalSocket:
     def remove(self) -> None:
         """Remove its file, unless that was replaced by another."""
         try:
-            found = self.path.stat()
-            if (found.st_dev, found.st_ino) == self._made:
+            status = self.path.stat()
+            if (status.st_dev, status.st_ino) == self._made:
                 self.path.unlink()
         except FileNotFoundError:
             return

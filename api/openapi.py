@@ -75,7 +75,7 @@ def open_answers(*codes: str) -> dict[int | str, dict[str, Any]]:
     by_status: dict[int | str, tuple[str, ...]] = {}
     for code in dict.fromkeys((*codes, *GUARDED)):
         by_status[STATUS[code]] = (*by_status.get(STATUS[code], ()), code)
-    return {status: _response(found) for status, found in by_status.items()}
+    return {status: _response(problem_type) for status, problem_type in by_status.items()}
 
 
 def closed(required: str, **fields: Any) -> dict[str, Any]:

@@ -72,12 +72,12 @@ def label_counts(row: Model, counts: Iterable[CountOfLabel]) -> list[LabelCount]
     ]
 
 
-def base_set(row: Model, found: BaseSet) -> BaseSetBody:
+def base_set(row: Model, contents: BaseSet) -> BaseSetBody:
     """A model's base set."""
     return BaseSetBody(
         samples=row.samples.base,
-        held_out=found.held_out,
-        labels=label_counts(row, found.labels),
+        held_out=contents.held_out,
+        labels=label_counts(row, contents.labels),
         changed_at=row.base_set_at if row.samples.base else None,
     )
 

@@ -43,8 +43,8 @@ class AllowedOrigins:
 
     def of(self, scope: Scope) -> str | None:
         """The origin of a request, if it is allowed."""
-        given = Headers(scope=scope).getlist("origin")
-        return given[0] if len(given) == 1 and given[0].lower() in self._allowed else None
+        origins = Headers(scope=scope).getlist("origin")
+        return origins[0] if len(origins) == 1 and origins[0].lower() in self._allowed else None
 
 
 def preflight(scope: Scope) -> Response | None:
@@ -167,8 +167,8 @@ class Guard:
         try:
             scope[PRINCIPAL] = principal = _principal(scope, headers)
         except Unauthorized as error:
-            given = bool(headers.get("authorization"))
-            return problem(error.code, error.detail, headers={"WWW-Authenticate": challenge(given)})
+            sent = bool(headers.get("authorization"))
+            return problem(error.code, error.detail, headers={"WWW-Authenticate": challenge(sent)})
         scope["extensions"][HELD]["by"](principal)
         return None if page is None else refusal_of(principal)
 
@@ -211,9 +211,9 @@ def _opens_console(scope: Scope, headers: Headers) -> bool:
     return is_page and (path == CONSOLE or path.startswith(f"{CONSOLE}/"))
 
 
-def challenge(given: bool) -> str:
-    """WWW-Authenticate as in RFC 6750, section 3. given: whether there were credentials."""
-    return 'Bearer realm="honed"' + (', error="invalid_token"' if given else "")
+def challenge(sent: bool) -> str:
+    """WWW-Authenticate as in RFC 6750, section 3. sent: whether there were credentials."""
+    return 'Bearer realm="honed"' + (', error="invalid_token"' if sent else "")
 
 
 def _principal(scope: Scope, headers: Headers) -> Principal:

@@ -152,8 +152,8 @@ class Server(uvicorn.Server):
             self._on_listening([self._address(listener) for listener in listeners])
 
     def _made(self) -> list[socket.socket]:
-        made = self._local.listen()
-        return [] if made is None else [made]
+        local = self._local.listen()
+        return [] if local is None else [local]
 
     async def _listen(
         self, sockets: list[socket.socket], local: list[socket.socket]

@@ -22,8 +22,8 @@ def completing(path: str, *keys: str) -> Completer:
 
     def complete(ctx: click.Context, _: click.Parameter, begun: str) -> list[str]:
         """Empty if the daemon cannot be reached."""
-        given = ctx.find_root().params
-        client = Client(url=given.get("url"), token=given.get("token"))
+        params = ctx.find_root().params
+        client = Client(url=params.get("url"), token=params.get("token"))
         arguments = {name: quote(str(value), safe="") for name, value in ctx.params.items()}
         try:
             items = list(client.items(path.format_map(arguments)))

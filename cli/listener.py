@@ -93,10 +93,10 @@ def _listening_user(path: Path) -> int | None:
 def _resolved(host: str) -> set[Address]:
     """Every address that a client may try."""
     try:
-        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+        addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError:
         return set()
-    return {_plain(ip_address(str(sockaddr[0]).partition("%")[0])) for *_, sockaddr in found}
+    return {_plain(ip_address(str(sockaddr[0]).partition("%")[0])) for *_, sockaddr in addresses}
 
 
 def _owner(folder: Path) -> set[int]:

@@ -231,8 +231,8 @@ class Time(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """RFC 3339, with an offset."""
-        if found := re.fullmatch(r"(\d{1,5})([mhdw])", value):
-            away = timedelta(**{UNITS[found[2]]: int(found[1])})
+        if match := re.fullmatch(r"(\d{1,5})([mhdw])", value):
+            away = timedelta(**{UNITS[match[2]]: int(match[1])})
             moment = datetime.now(timezone.utc) + (away if self._ahead else -away)
             return moment.isoformat(timespec="seconds")
         try:

@@ -67,14 +67,14 @@ def echo_table(headers: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
         echo_text("none yet", err=True)
 
 
-def echo_records(found: Any, columns: Columns) -> None:
+def echo_records(answer: Any, columns: Columns) -> None:
     """One record or several, as JSON if --json is given, else each in a row of these columns."""
 
     def row(record: dict[str, Any]) -> list[Any]:
         return [record[of] if isinstance(of, str) else of(record) for of in columns.values()]
 
-    records = found if isinstance(found, list) else [found]
-    echo(found, lambda _: echo_table(list(columns), map(row, records)))
+    records = answer if isinstance(answer, list) else [answer]
+    echo(answer, lambda _: echo_table(list(columns), map(row, records)))
 
 
 def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:

@@ -36,14 +36,14 @@ def visible(text: str, *, keep: str = "") -> str:
     keep: those that stay.
     """
     return _HIDDEN.sub(
-        lambda found: found[0] if found[0] in keep else f"\\u{ord(found[0]):04x}", text
+        lambda match: match[0] if match[0] in keep else f"\\u{ord(match[0]):04x}", text
     )
 
 
 def hidden_in(text: str) -> str | None:
     """The first character that `visible` escapes."""
-    found = _HIDDEN.search(text)
-    return None if found is None else found[0]
+    match = _HIDDEN.search(text)
+    return None if match is None else match[0]
 
 
 def event(logger: logging.Logger, level: int, name: str, **fields: Any) -> None:

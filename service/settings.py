@@ -268,8 +268,8 @@ def load_settings(**overrides: Any) -> Settings:
 
     Raises BadSetting that names the field.
     """
-    given = {name: value for name, value in overrides.items() if value is not None}
-    in_file, over_it = _from_file(), _from_environment() | given
+    asked = {name: value for name, value in overrides.items() if value is not None}
+    in_file, over_it = _from_file(), _from_environment() | asked
     try:
         return Settings(**{**in_file, **over_it})
     except ValidationError as error:
@@ -281,22 +281,22 @@ def _from_file() -> dict[str, Any]:
     try:
         if named and os.path.normcase(named) != os.devnull and not file.is_file():
             raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
-        found: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
+        table: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, msgspec.DecodeError) as error:
         raise BadSetting(f"{file}: {getattr(error, 'strerror', error)}") from error
-    _refuse_unknown(found, set(Settings.model_fields), f"{file}: ")
-    return found
+    _refuse_unknown(table, set(Settings.model_fields), f"{file}: ")
+    return table
 
 
 def _from_environment() -> dict[str, Any]:
     """Variables that are settings, in any case, as Windows has them; an empty one says nothing."""
-    given = {name.upper(): value for name, value in os.environ.items()}
+    values = {name.upper(): value for name, value in os.environ.items()}
     named = {name: PREFIX + name.upper() for name in Settings.model_fields}
-    ours = [name for name in given if name.startswith(PREFIX)]
+    ours = [name for name in values if name.startswith(PREFIX)]
     _refuse_unknown(ours, {*named.values(), *NOT_SETTINGS, *HOOK_VARIABLES})
-    return {name: given[variable] for name, variable in named.items() if given.get(variable)}
+    return {name: values[variable] for name, variable in named.items() if values.get(variable)}
 
 
 def _refuse_unknown(names: Iterable[str], known: set[str], where: str = "") -> None:

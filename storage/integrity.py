@@ -161,9 +161,9 @@ class Integrity:
 
     def checkpoint(self, job_id: int, roles: tuple[str, ...]) -> Checkpoint | None:
         """The job's newest intact checkpoint of these roles, if any."""
-        while (found := self._checkpoints.latest_of(job_id, roles)) is not None:
-            if self.is_whole(found.file.sha256):
-                return found
+        while (newest := self._checkpoints.latest_of(job_id, roles)) is not None:
+            if self.is_whole(newest.file.sha256):
+                return newest
         return None
 
     def checkpoint_of(self, version: Version | None) -> Checkpoint | None:
@@ -171,9 +171,9 @@ class Integrity:
         newest promoted version of its base before it; None for version 1, which has none.
         """
         while version is not None and version.checkpoint_id is not None:
-            found = self._checkpoints.get(version.checkpoint_id)
-            if self.is_whole(found.file.sha256):
-                return found
+            checkpoint = self._checkpoints.get(version.checkpoint_id)
+            if self.is_whole(checkpoint.file.sha256):
+                return checkpoint
             version = self._versions.promoted_before(
                 version.model_id, version.base, version=version.version
             )

@@ -135,9 +135,9 @@ class Verification:
         """(reason or None, row) of each sample whose quarantine must change."""
         for row in rows:
             is_marked = (row["quarantine"] or "").startswith(DAMAGED)
-            _, found = self._packs.record(model_id, row)
-            if is_marked != (found is not None):
-                yield found, row
+            _, record = self._packs.record(model_id, row)
+            if is_marked != (record is not None):
+                yield record, row
 
 
 def _mark(

@@ -115,12 +115,12 @@ def require_plain(request: Request) -> None:
 def require_media_type(request: Request, *allowed: str) -> str:
     """The body's media type. Raises UnsupportedMediaType unless it is one of `allowed`."""
     require_plain(request)
-    given = media_type(request)
-    if given not in allowed:
+    body_type = media_type(request)
+    if body_type not in allowed:
         raise UnsupportedMediaType(
-            f"the body is {given or 'of no type'}; set Content-Type to {' or '.join(allowed)}"
+            f"the body is {body_type or 'of no type'}; set Content-Type to {' or '.join(allowed)}"
         )
-    return given
+    return body_type
 
 
 def require_room_for(request: Request, daemon: Daemon) -> None:

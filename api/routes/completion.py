@@ -57,14 +57,14 @@ async def complete(
     about = {"model": name, "version": one.serving.version.version}
     if wanted.suggestions is not None:
         _refuse_generation(wanted)
-        found = await one.suggest(wanted.text, count=wanted.suggestions)
-        return _answer(one, {**about, "suggestions": found})
+        suggestions = await one.suggest(wanted.text, count=wanted.suggestions)
+        return _answer(one, {**about, "suggestions": suggestions})
     tokens = wanted.max_tokens or min(USUAL_TOKENS, one.form.max_tokens // 2)
     asked = wanted.asked(max_tokens=tokens, top_k=wanted.top_k, seed=_seed())
 
-    def show(made: Generated, text: str) -> dict[str, Any]:
-        reason = made.finish_reason
-        return {**about, "text": text, "tokens": len(made.tokens), "finish_reason": reason}
+    def show(turn: Generated, text: str) -> dict[str, Any]:
+        reason = turn.finish_reason
+        return {**about, "text": text, "tokens": len(turn.tokens), "finish_reason": reason}
 
     return await _generated(request, one, wanted.text, asked, stream=wanted.stream, show=show)
 
@@ -90,8 +90,8 @@ async def openai_completions(
         "model": wanted.model,
     }
 
-    def show(made: Generated, text: str) -> dict[str, Any]:
-        reason, prompt, count = made.finish_reason, made.prompt_tokens, len(made.tokens)
+    def show(turn: Generated, text: str) -> dict[str, Any]:
+        reason, prompt, count = turn.finish_reason, turn.prompt_tokens, len(turn.tokens)
         choice = {"text": text, "index": 0, "logprobs": None, "finish_reason": reason}
         names = ("prompt_tokens", "completion_tokens", "total_tokens")
         usage = dict(zip(names, (prompt, count, prompt + count), strict=True)) if reason else None
@@ -119,8 +119,8 @@ async def _generated(
         raise InvalidInput("too many tokens", problems=[Problem("/max_tokens", detail)])
     turns = one.generate(text, asked)
     if not stream:
-        made = await unless_gone(request, _last(turns))
-        return _answer(one, show(made, made.text))
+        turn = await unless_gone(request, _last(turns))
+        return _answer(one, show(turn, turn.text))
     first = await unless_gone(request, _next(turns))
     events = _events(first, turns, show, end)
     headers = {"Cache-Control": "no-store", **not_loaded(one.serving)}
@@ -132,8 +132,8 @@ async def _next(turns: AsyncIterator[Generated]) -> Generated:
 
 
 async def _last(turns: AsyncIterator[Generated]) -> Generated:
-    async for made in turns:
-        last = made
+    async for turn in turns:
+        last = turn
     return last
 
 

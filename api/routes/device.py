@@ -139,8 +139,8 @@ async def check_policy(
     The delays, such as `settle_seconds`, count as passed: it is the verdict that the policy comes
     to if the device stays as it is.
     """
-    found = await daemon.monitor.check_policy(changes)
-    return PolicyCheckBody(eligible=found.eligible, blocked_by=_blockers(found.blocked_by))
+    verdict = await daemon.monitor.check_policy(changes)
+    return PolicyCheckBody(eligible=verdict.eligible, blocked_by=_blockers(verdict.blocked_by))
 
 
 @router.delete("/policy", summary="Reset the policy")

@@ -31,9 +31,9 @@ def readyz(daemon: TheDaemon) -> Readiness:
     `database_restored` tells of a damaged database that was replaced by a backup, `damaged` of
     samples and files that are set aside, `storage_full` of a disk without room for uploads.
     """
-    found = daemon.store.restoration
-    restored = found and RestoredBody.model_validate(
-        {"restored_at": found.restored_at, "backup_from": found.backup_from}
+    restoration = daemon.store.restoration
+    restored = restoration and RestoredBody.model_validate(
+        {"restored_at": restoration.restored_at, "backup_from": restoration.backup_from}
     )
     damaged = present.damage(daemon.store.integrity.known())
     return Readiness(

@@ -192,15 +192,15 @@ async def _predict(
     return prediction, partial(bodies.keep, daemon.store, model, batch, owner)
 
 
-async def _files(model: Model, given: str, content: bytes) -> Sequence[bytes] | None:
+async def _files(model: Model, content_type: str, content: bytes) -> Sequence[bytes] | None:
     """The files or texts of a body; None if it holds tensors."""
     texts = texts_of(model)
-    if texts is not None and given == CSV:
+    if texts is not None and content_type == CSV:
         return await near(len(content), bodies.read_csv_texts, model, texts, content)
-    read = {TEXT: bodies.read_text, JSON: bodies.read_texts}.get(given)
+    read = {TEXT: bodies.read_text, JSON: bodies.read_texts}.get(content_type)
     if texts is not None and read is not None:
         return await near(len(content), read, texts, content)
-    return [content] if given in FILES else None
+    return [content] if content_type in FILES else None
 
 
 def _require_one_array(wanted: Wanted, form: str, *, keep: bool) -> None:

@@ -107,10 +107,10 @@ async def add_to_base_set(
     Or `{"first": N}` makes the first N labelled samples of the model its base set. Each needs a
     label. Samples that the model has already become the base set's.
     """
-    given = require_media_type(request, *CONTENT)
+    content_type = require_media_type(request, *CONTENT)
     require_labels(model)
     options = UploadOptions(owner=principal.owner, base_set=True, masks=daemon.masks)
-    result = await _added(request, daemon, model, given, options)
+    result = await _added(request, daemon, model, content_type, options)
     shown = await asyncio.to_thread(_shown, daemon.store, model.name)
     return BaseSetChanged(base_set=shown, **dict(present.accepted(result, principal)))
 
@@ -122,12 +122,12 @@ def _shown(store: Store, name: str) -> BaseSetBody:
 
 
 async def _added(
-    request: Request, daemon: Daemon, model: Model, given: str, options: UploadOptions
+    request: Request, daemon: Daemon, model: Model, content_type: str, options: UploadOptions
 ) -> IngestResult:
-    if given in FEEDS:
-        return await FEEDS[given](request, daemon, model, options)
-    if given == FORM:
-        return await add_files(request, daemon, model, given, options, about=NOTHING)
+    if content_type in FEEDS:
+        return await FEEDS[content_type](request, daemon, model, options)
+    if content_type == FORM:
+        return await add_files(request, daemon, model, content_type, options, about=NOTHING)
     payload = await read_json_body(request, daemon)
     if len(payload) > MOST_OF_FIRST or (first := first_of(payload)) is None:
         return await add_read_json(request, daemon, model, payload, options)

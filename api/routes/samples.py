@@ -121,9 +121,9 @@ async def list_samples(
         problem = Problem("/query/order", "uncertainty goes with unlabelled=true, and nothing else")
         raise InvalidInput("the order is wrong", problems=[problem])
     start = after_id(cursor) or 0
-    found, end = await daemon.ranking.ranked(model, limit=limit + 1, after=start)
-    items = [present.sample(each.sample, model, uncertainty=each.doubt) for each in found[:limit]]
-    return Page(items=items, next=str(end - 1) if len(found) > limit else None)
+    ranked, end = await daemon.ranking.ranked(model, limit=limit + 1, after=start)
+    items = [present.sample(each.sample, model, uncertainty=each.doubt) for each in ranked[:limit]]
+    return Page(items=items, next=str(end - 1) if len(ranked) > limit else None)
 
 
 async def _with_text(
@@ -131,10 +131,10 @@ async def _with_text(
 ) -> Page[SampleBody]:
     matches = sample_updates.text_filter(model, text)
     search, after = daemon.store.samples.search, after_id(cursor)
-    found, end = await run_in_threadpool(
+    rows, end = await run_in_threadpool(
         search, model.id, where, matches=matches, limit=limit, after=after
     )
-    items = [present.sample(row, model) for row in found]
+    items = [present.sample(row, model) for row in rows]
     return Page(items=items, next=None if end is None else str(end))
 
 
@@ -145,12 +145,12 @@ async def _suspects(
         problem = Problem("/query/suspect", "suspect goes with no other condition and no order")
         raise InvalidInput("the filter is wrong", problems=[problem])
     start = after_id(cursor) or 0
-    found, end = await daemon.ranking.ranked(model, "labels", limit=limit + 1, after=start)
+    ranked, end = await daemon.ranking.ranked(model, "labels", limit=limit + 1, after=start)
     items = [
         present.sample(each.sample, model, doubt=each.doubt, predicted=each.predicted)
-        for each in found[:limit]
+        for each in ranked[:limit]
     ]
-    return Page(items=items, next=str(end - 1) if len(found) > limit else None)
+    return Page(items=items, next=str(end - 1) if len(ranked) > limit else None)
 
 
 @router.patch("", summary="Relabel a sample by its key", openapi_extra=OR_MASK)
@@ -195,9 +195,9 @@ async def delete_samples(
 @needs(Scope.SAMPLES_READ)
 async def sample_stats(model: KnownModel, store: TheStore) -> SampleStatsBody:
     """By split, and by class for a model with classes."""
-    found = await run_in_threadpool(store.sample_stats.totals, model.id)
+    totals = await run_in_threadpool(store.sample_stats.totals, model.id)
     return SampleStatsBody.of(
-        found, **asdict(found.counts), labels=present.label_counts(model, found.labels)
+        totals, **asdict(totals.counts), labels=present.label_counts(model, totals.labels)
     )
 
 

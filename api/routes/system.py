@@ -25,13 +25,13 @@ async def show_system(daemon: TheDaemon) -> SystemBody:
     """Versions of what the daemon runs on, and what `honed doctor` finds from within it: all checks
     that neither train nor write. They are made in a process of their own, at most once a minute.
     """
-    found = await daemon.inspector.look()
+    installation = await daemon.inspector.look()
     now = datetime.now(timezone.utc)
     backups = await asyncio.to_thread(daemon.store.backups.made, now)
     return SystemBody(
-        versions=dict(found.versions),
+        versions=dict(installation.versions),
         data_dir=str(daemon.settings.data_dir),
-        checks=[CheckBody.of(check) for check in found.checks],
+        checks=[CheckBody.of(check) for check in installation.checks],
         backups=[BackupBody(made_at=at, size_bytes=size) for at, size in backups],
     )
 

@@ -89,8 +89,8 @@ def _of(model: Model, store: Store, trigger_id: int) -> Trigger:
 
 def _check_hyperparameters(model: Model, asked: TriggerFields) -> None:
     """Raises InvalidInput if no job of the model could have them, whatever its samples."""
-    given = asked.hyperparameters.model_dump(exclude_none=True)
-    check_hyperparameters(model, given, at="/hyperparameters")
+    hyperparameters = asked.hyperparameters.model_dump(exclude_none=True)
+    check_hyperparameters(model, hyperparameters, at="/hyperparameters")
 
 
 def _new(model: Model, asked: TriggerFields) -> NewTrigger:

@@ -200,18 +200,18 @@ async def add_samples(
     return present.accepted(result, principal)
 
 
-def _require_apt(given: str, about: Queries, in_csv: Queries, *, ignored: str | None) -> None:
+def _require_apt(kind: str, about: Queries, in_csv: Queries, *, ignored: str | None) -> None:
     """Raises InvalidInput for parameters that a body of this media type makes nothing of.
 
     about: of a file. in_csv: names of columns. ignored: those to leave out.
     """
     columns = {"ignore_columns": ignored, **{f"{name}_column": in_csv[name] for name in in_csv}}
     wrong: dict[str, str] = {}
-    if given in FEEDS:
-        told = f"is for files; in {given} each sample has its own"
+    if kind in FEEDS:
+        told = f"is for files; in {kind} each sample has its own"
         wrong |= {name: told for name, value in about.items() if value is not None}
-    if given != CSV:
-        wrong |= {name: f"is for {CSV}, not for {given}" for name in columns if columns[name]}
+    if kind != CSV:
+        wrong |= {name: f"is for {CSV}, not for {kind}" for name in columns if columns[name]}
     if wrong:
         problems = [Problem(f"/query/{name}", detail) for name, detail in wrong.items()]
         raise InvalidInput("the query does not fit the body", problems=problems)

@@ -118,14 +118,14 @@ class CompletionsRequest(Generation):
 
     @model_validator(mode="before")
     @classmethod
-    def _set(cls, given: Any) -> Any:
+    def _set(cls, body: Any) -> Any:
         """Without what is null, which OpenAI's API takes for not set, as clients of it send it.
 
         Some send a prompt in a list.
         """
-        if not isinstance(given, dict):
-            return given
-        told = {k: v for k, v in given.items() if v is not None}
+        if not isinstance(body, dict):
+            return body
+        told = {k: v for k, v in body.items() if v is not None}
         if isinstance(prompt := told.get("prompt"), list) and len(prompt) == 1:
             told["prompt"] = prompt[0]
         return told

@@ -182,9 +182,9 @@ async def _ask(task: Prepare) -> Message:
 
 
 def _publish(prepared: Prepared, output_dir: Path) -> None:
-    made = prepared.artifacts
-    assert made.optimizer_model is not None  # On-Device Training's artifacts have one
-    paths = (made.training_model, made.eval_model, made.optimizer_model, made.checkpoint)
+    files = prepared.artifacts
+    assert files.optimizer_model is not None  # On-Device Training's artifacts have one
+    paths = (files.training_model, files.eval_model, files.optimizer_model, files.checkpoint)
     try:
         output_dir.mkdir(parents=True, exist_ok=True)
         for path, name in zip(paths, ARTIFACTS, strict=True):

@@ -67,8 +67,8 @@ def audit(
         facts = {name: getattr(chain, name) for name in ("entries", "last_id", "last_hash")}
         echo({**facts, "removed": chain.removed}, _echo_chain)
         return
-    found = list(islice(client.items("/v1/audit", limit=min(limit, 1000), **where), limit))
-    echo_records(found, COLUMNS)
+    records = list(islice(client.items("/v1/audit", limit=min(limit, 1000), **where), limit))
+    echo_records(records, COLUMNS)
 
 
 def _echo_chain(facts: dict[str, Any]) -> None:

@@ -82,11 +82,11 @@ def _redirecting(address: str) -> Iterator[Path]:
         file.unlink(missing_ok=True)
 
 
-def _is_used(client: Client, made: dict[str, Any]) -> bool:
+def _is_used(client: Client, token: dict[str, Any]) -> bool:
     """Whether somebody has signed in before the code ended; waits for it."""
     from service.access.sign_in import CODE_LIFETIME_S
 
-    ends = datetime.fromisoformat(made["expires_at"].replace("Z", "+00:00"))
+    ends = datetime.fromisoformat(token["expires_at"].replace("Z", "+00:00"))
     since = (ends - timedelta(seconds=CODE_LIFETIME_S)).isoformat()
     deadline = time.monotonic() + CODE_LIFETIME_S
     while time.monotonic() < deadline:

@@ -140,11 +140,11 @@ def _ago(at: float | None) -> str:
 
 
 def _require_consent(client: Client, model: str, superlink: str) -> None:
-    found = client.get(model_path(model, "federation"))
-    if found["allowed"] and found["superlink"] == superlink:
+    state = client.get(model_path(model, "federation"))
+    if state["allowed"] and state["superlink"] == superlink:
         return
-    to = f"to {found['superlink']}" if found["allowed"] else "to none"
-    first = f"first `honed federation set {model} allowed=false`, then " if found["allowed"] else ""
+    to = f"to {state['superlink']}" if state["allowed"] else "to none"
+    first = f"first `honed federation set {model} allowed=false`, then " if state["allowed"] else ""
     raise Failure(
         f"{model!r} has consent {to}; give it with {first}`honed federation set {model} "
         f"allowed=true superlink={superlink} epsilon=8 clip_norm=1 noise_multiplier=2`, on "
@@ -197,8 +197,8 @@ def _token(client: Client, folder: Path, model: str) -> str:
     if token is None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         body = {"name": f"federate {model}", "scopes": [SCOPE], "models": [model]}
-        made = client.post("/v1/tokens", body)
-        token = {name: made[name] for name in ("id", "secret", "created_at")}
+        answer = client.post("/v1/tokens", body)
+        token = {name: answer[name] for name in ("id", "secret", "created_at")}
         write_file(file, dump(token).encode())
     secret: str = token["secret"]
     return secret

@@ -82,7 +82,7 @@ def create(client: Client, /, name: str, **options: Any) -> None:
 @with_client
 def list_tokens(client: Client, *, everything: bool) -> None:
     """List tokens: what they may do, and when they were used last."""
-    found = [token for token in client.items("/v1/tokens") if everything or not token["revoked_at"]]
+    rows = [token for token in client.items("/v1/tokens") if everything or not token["revoked_at"]]
     columns: Columns = {
         "ID": "id",
         "NAME": "name",
@@ -92,7 +92,7 @@ def list_tokens(client: Client, *, everything: bool) -> None:
         "EXPIRES": "expires_at",
         "REVOKED": "revoked_at",
     }
-    echo_records(found, columns)
+    echo_records(rows, columns)
 
 
 @tokens.command("show")
@@ -126,10 +126,10 @@ def change(client: Client, /, token: str, **options: Any) -> None:
 @with_client
 def revoke(client: Client, token: str) -> None:
     """End TOKEN, its id or name, for good; its open requests end within seconds."""
-    found = _find(client, token)
-    client.request("DELETE", f"/v1/tokens/{found['id']}")
-    told = f"token {found['id']} ({found['name']}) is revoked"
-    echo_done(told, revoked=found["id"])
+    row = _find(client, token)
+    client.request("DELETE", f"/v1/tokens/{row['id']}")
+    told = f"token {row['id']} ({row['name']}) is revoked"
+    echo_done(told, revoked=row["id"])
 
 
 @tokens.command("rotate")
@@ -144,8 +144,8 @@ def rotate(client: Client, token: str) -> None:
 def _find(client: Client, token: str) -> dict[str, Any]:
     """A token by its id, or a valid one by its name."""
     if token.isdecimal():
-        found: dict[str, Any] = client.get(f"/v1/tokens/{token}")
-        return found
+        row: dict[str, Any] = client.get(f"/v1/tokens/{token}")
+        return row
     for each in client.items("/v1/tokens"):
         if each["name"] == token and not each["revoked_at"]:
             return each

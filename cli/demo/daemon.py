@@ -107,9 +107,9 @@ def _environment(config: Path) -> dict[str, str]:
 
 def _announced_url(process: subprocess.Popen[bytes], log: Path, *, deadline: float) -> str:
     while True:
-        found = ANNOUNCEMENT.search(log.read_text(encoding="utf-8", errors="replace"))
-        if found:
-            return found[1]
+        match = ANNOUNCEMENT.search(log.read_text(encoding="utf-8", errors="replace"))
+        if match:
+            return match[1]
         _wait(process, log, deadline=deadline)
 
 

@@ -42,8 +42,8 @@ def main() -> None:
 def _engine(folder: Path) -> Engine:
     source = str(digits.folder() / "base.onnx")
     order = Prepare(source, "forward", str(folder), loss="cross_entropy")
-    made = make_step_models(Path(source), order)
-    return open_engine(made.artifacts, output=made.output, threads=1)
+    prepared = make_step_models(Path(source), order)
+    return open_engine(prepared.artifacts, output=prepared.output, threads=1)
 
 
 if __name__ == "__main__":

@@ -53,11 +53,11 @@ class LaunchAgent:
         return states[0] if states else "not installed"
 
     def _launchctl(self, *arguments: str, may_be_missing: bool = False) -> str:
-        found = shutil.which("launchctl")
-        if found is None:
+        launchctl = shutil.which("launchctl")
+        if launchctl is None:
             raise Failure("there is no launchctl here: on macOS `honed service` needs it")
         done = subprocess.run(
-            [found, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+            [launchctl, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
         )
         if done.returncode and not (may_be_missing and done.returncode in NOT_FOUND):
             words = done.stderr.strip() or done.stdout.strip()

@@ -124,10 +124,10 @@ class Service(Struct, frozen=True):
 
     def _state(self, unit: str) -> str:
         said = self.systemctl("show", "--property=LoadState,ActiveState,SubState", unit)
-        found = dict(line.partition("=")[::2] for line in said.splitlines() if "=" in line)
-        if found.get("LoadState") != "loaded":
+        properties = dict(line.partition("=")[::2] for line in said.splitlines() if "=" in line)
+        if properties.get("LoadState") != "loaded":
             return "not installed"
-        return f"{found['ActiveState']} ({found['SubState']})"
+        return f"{properties['ActiveState']} ({properties['SubState']})"
 
     def systemctl(self, *arguments: str) -> str:
         """The output of systemctl. Raises Failure."""
@@ -157,11 +157,11 @@ def write(path: Path, text: str, *, mode: int = 0o644) -> None:
 
 
 def _run(program: str, *arguments: str) -> str:
-    found = shutil.which(program)
-    if found is None:
+    executable = shutil.which(program)
+    if executable is None:
         raise Failure(f"there is no {program} here: `honed service` needs systemd")
     done = subprocess.run(
-        [found, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
+        [executable, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
     if done.returncode:
         words = done.stderr.strip() or done.stdout.strip()

@@ -63,8 +63,8 @@ def group_id() -> int | None:
 
 
 def _principal(uid: int, name: str, scopes: Iterable[str]) -> Principal:
-    given = frozenset(scopes)
-    rights = EVERY_SCOPE if EVERYTHING in given else frozenset(map(Scope, given))
+    names = frozenset(scopes)
+    rights = EVERY_SCOPE if EVERYTHING in names else frozenset(map(Scope, names))
     return Principal(of_user(uid), name, rights)
 
 

@@ -252,11 +252,11 @@ def _refuse_more(
 
 def _beyond(limits: Limits, expires_at: datetime | None, *, than: Token | Principal) -> list[str]:
     """The limits and the end of another that these are beyond."""
-    given = limits.bounds()
+    bounds = limits.bounds()
     beyond = [
         f"{name} {most:g}"
         for name, most in than.limits.bounds().items()
-        if most is not None and ((asked := given[name]) is None or asked > most)
+        if most is not None and ((asked := bounds[name]) is None or asked > most)
     ]
     ends = than.expires_at
     if ends is not None and (expires_at is None or expires_at > ends):

@@ -53,11 +53,11 @@ class Completer(Struct, frozen=True):
         Between two turns the predictor answers others. Raises as `Predictor.predict` does.
         """
         while True:
-            made = convert(await self._ask(text, asked), Generated)
-            yield made
-            if made.finish_reason is not None:
+            turn = convert(await self._ask(text, asked), Generated)
+            yield turn
+            if turn.finish_reason is not None:
                 return
-            asked = replace(asked, tokens=made.tokens)
+            asked = replace(asked, tokens=turn.tokens)
 
     async def _ask(self, text: str, asked: Suggest | Generate) -> dict[str, Any]:
         said = {COMPLETE: to_builtins(Question(self.form, asked))}

@@ -40,9 +40,9 @@ def generate(decoder: Decoder, vocabulary: Vocabulary, text: str, asked: Generat
             break
         reading = decoder.read_on(reading, [0], [token])
     decoder.keep(reading)
-    made = added.text
-    end = _certain(made, asked.stop) if reason is None else _cut(made, asked.stop)
-    return Generated(tuple(tokens), made[:end], len(prompt), reason)
+    continuation = added.text
+    end = _certain(continuation, asked.stop) if reason is None else _cut(continuation, asked.stop)
+    return Generated(tuple(tokens), continuation[:end], len(prompt), reason)
 
 
 def _cut(text: str, stop: Sequence[str]) -> int | None:

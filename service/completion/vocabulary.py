@@ -140,13 +140,13 @@ class Vocabulary:
             return self._inner
         first = bisect_left(self._texts_in_order, text)
         last = bisect_left(self._texts_in_order, text + chr(0x10FFFF))
-        found = self._order[first:last]
-        return np.asarray(found[self._wordlike[found]])
+        tokens = self._order[first:last]
+        return np.asarray(tokens[self._wordlike[tokens]])
 
     def inside(self, text: str) -> list[int]:
         """The pieces that a text begins with, and is longer than."""
-        found = (self._by_text.get(text[:end]) for end in range(1, len(text)))
-        return [token for token in found if token is not None]
+        tokens = (self._by_text.get(text[:end]) for end in range(1, len(text)))
+        return [token for token in tokens if token is not None]
 
     def _texts(self, size: int) -> list[str]:
         tokenizer = self._tokenizer

@@ -104,8 +104,8 @@ class PsutilProcesses:
             me = psutil.Process()
             for own in (me, *me.children(recursive=True)):
                 running.pop(own.pid, None)
-        found = tuple(name for name in self.watched if _plain(name) in running.values())
-        return (Reading(processes.NAME, found, "", "psutil.process_iter", now),)
+        names = tuple(name for name in self.watched if _plain(name) in running.values())
+        return (Reading(processes.NAME, names, "", "psutil.process_iter", now),)
 
 
 def _plain(name: str) -> str:

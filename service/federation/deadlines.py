@@ -49,12 +49,12 @@ class Deadlines:
             with suppress(asyncio.TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), wait_s)
 
-    async def stop_round(self, found: Round) -> None:
+    async def stop_round(self, row: Round) -> None:
         """Cancel a round; if it has ended, remove its update. Raises NotFound."""
         try:
-            await self._scheduler.cancel(found.job.id)
+            await self._scheduler.cancel(row.job.id)
         except StateConflict:  # it has ended
-            await asyncio.to_thread(self._store.rounds.drop_update, found.job.id)
+            await asyncio.to_thread(self._store.rounds.drop_update, row.job.id)
 
     async def _pass(self) -> float | None:
         """End due rounds; returns seconds until the next look, None if no round is waiting."""

@@ -51,11 +51,11 @@ def require_parameters(path: Path, expected: Shapes) -> None:
     """Raises InvalidInput with the first errors, unless the file holds exactly these tensors,
     float32 and finite.
     """
-    found = read_entries(path, expected)
+    entries = read_entries(path, expected)
     problems = _problems(
-        (name, _misfit(found.get(name), expected.get(name)))
-        for name in dict.fromkeys((*expected, *found))
-    ) or _problems((name, _not_finite(path, entry)) for name, entry in found.items())
+        (name, _misfit(entries.get(name), expected.get(name)))
+        for name in dict.fromkeys((*expected, *entries))
+    ) or _problems((name, _not_finite(path, entry)) for name, entry in entries.items())
     if problems:
         raise InvalidInput(
             "these are not the model's parameters; nothing was changed", problems=problems
@@ -156,8 +156,8 @@ def _misfit(entry: Entry | None, shape: tuple[int, ...] | None) -> str | None:
     if entry is None:
         return f"it is missing; the model has it as {FLOAT32} {list(shape)}"
     if (entry.dtype, entry.shape) != (FLOAT32, shape):
-        given = f"{entry.dtype} {list(entry.shape)}"[:MOST_CHARACTERS]
-        return f"it is {given}, the model has {FLOAT32} {list(shape)}"
+        tensor = f"{entry.dtype} {list(entry.shape)}"[:MOST_CHARACTERS]
+        return f"it is {tensor}, the model has {FLOAT32} {list(shape)}"
     if entry.end - entry.start != 4 * prod(shape):
         return f"it has {entry.end - entry.start} bytes, its shape needs {4 * prod(shape)}"
     return None

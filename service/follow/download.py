@@ -146,11 +146,11 @@ class Download:
         if response.status_code == 200:
             self._begin_anew()
             return
-        found = _RANGE.fullmatch(response.headers.get("content-range", ""))
-        if found is None or int(found[1]) != self._have:
+        match = _RANGE.fullmatch(response.headers.get("content-range", ""))
+        if match is None or int(match[1]) != self._have:
             raise self._mismatch(f"from byte {self._have} on another part comes")
-        if found[2] not in ("*", str(self._file.size_bytes)):
-            raise self._mismatch(f"the source has {found[2]}")
+        if match[2] not in ("*", str(self._file.size_bytes)):
+            raise self._mismatch(f"the source has {match[2]}")
 
     def _require_size(self, response: httpx.Response) -> None:
         announced = response.headers.get("content-length")

@@ -192,11 +192,11 @@ class Permission:
     async def blockers(self) -> tuple[Blocker, ...]:
         """Empty if it is allowed. Raises NotReady at the end of the daemon."""
         seen = await self._monitor.observe()
-        found = [each for each in seen.verdict.blocked_by if each.condition in CONDITIONS]
+        reasons = [each for each in seen.verdict.blocked_by if each.condition in CONDITIONS]
         if not seen.policy.download_on_metered and await self._is_metered():
             detail = "the network is metered, and the policy's download_on_metered is false"
-            found.append(Blocker("metered", detail))
-        return tuple(found)
+            reasons.append(Blocker("metered", detail))
+        return tuple(reasons)
 
     async def _is_metered(self) -> bool:
         """Whether it is known to be; where nothing tells, it is not."""

@@ -60,8 +60,8 @@ class Authentication:
         answer = self._web.get(f"{realm}?{urlencode(query)}", own, most_bytes=MOST_BYTES)
         require_found(answer, realm)
         try:
-            found = msgspec.json.decode(answer.body, type=dict[str, Any])
-            token = found.get("token") or found["access_token"]
+            fields = msgspec.json.decode(answer.body, type=dict[str, Any])
+            token = fields.get("token") or fields["access_token"]
         except (msgspec.DecodeError, KeyError, RecursionError) as error:
             raise SourceRefused("the registry's token service answers without a token") from error
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():

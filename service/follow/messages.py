@@ -99,5 +99,5 @@ def inquiry_in(text: bytes) -> Inquiry:
 
 def message_in(text: bytes) -> FetchMessage:
     """Raises ValueError."""
-    found: FetchMessage = msgspec.json.decode(text, type=FetchMessage)
-    return found
+    message: FetchMessage = msgspec.json.decode(text, type=FetchMessage)
+    return message

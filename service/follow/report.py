@@ -62,8 +62,8 @@ def _figures(model: Model, job: Job, version: Version | None) -> dict[str, float
     }
     metric = gate_policy(model).metric
     measured = {} if version is None else {"before": version.baseline, "after": version.metrics}
-    for when, found in measured.items():
-        if isinstance(value := found.get(metric), float):
+    for when, metrics in measured.items():
+        if isinstance(value := metrics.get(metric), float):
             figures[f"honed.upgrade.{metric}.{when}"] = round(value, DIGITS)
     return figures
 

@@ -158,11 +158,11 @@ class Web:
 
     def _redirected(self, url: str, target: str) -> str:
         try:
-            found = str(httpx.URL(url).join(target))
+            location = str(httpx.URL(url).join(target))
         except (httpx.InvalidURL, ValueError) as error:
             raise SourceRefused(f"{_shown(url)} redirects to no address: {error}") from error
-        self.require_allowed(found, asked_by=url)
-        return found
+        self.require_allowed(location, asked_by=url)
+        return location
 
 
 def require_found(answer: Answer | httpx.Response, url: str) -> None:

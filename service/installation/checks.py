@@ -92,12 +92,12 @@ def check_sandbox() -> Check:
 
 def check_onnx(installed: InstalledVersion) -> Check:
     """Below 1.21 a model file can read any file of the device."""
-    found = installed("onnx")
-    if found is None:
+    version = installed("onnx")
+    if version is None:
         return Check("onnx", "fail", "not installed", "pip install 'onnx>=1.21'")
-    if _numbers(found)[:2] < MIN_ONNX:
-        return Check("onnx", "fail", f"{found} has path traversals", "pip install 'onnx>=1.21'")
-    return Check("onnx", "ok", found)
+    if _numbers(version)[:2] < MIN_ONNX:
+        return Check("onnx", "fail", f"{version} has path traversals", "pip install 'onnx>=1.21'")
+    return Check("onnx", "ok", version)
 
 
 def check_sqlite(library: str = sqlite3.sqlite_version) -> Check:

@@ -41,9 +41,9 @@ class Inspector:
         async with self._one_at_a_time:
             if self._known is None or time.monotonic() - self._known[0] > FRESH_S:
                 self._known = (time.monotonic(), await self._ask_child())
-        found = self._known[1]
+        installation = self._known[1]
         own = await asyncio.to_thread(lambda: tuple(self._own_checks()))
-        return Installation(found.versions, (*found.checks, *own))
+        return Installation(installation.versions, (*installation.checks, *own))
 
     async def _ask_child(self) -> Installation:
         folder = self._settings.data_dir.absolute()

@@ -188,10 +188,10 @@ async def _first_of(*futures: asyncio.Future[Any], timeout_s: float) -> bool:
 
 def files_named(message: Message) -> list[str]:
     """Paths of the files that the message says the child has written."""
-    found = plain(message)
+    fields = plain(message)
     named = [
-        *map(found.get, ("path", "base_model", "residual")),
-        *found.get("artifacts", {}).values(),
+        *map(fields.get, ("path", "base_model", "residual")),
+        *fields.get("artifacts", {}).values(),
     ]
     return [path for path in named if path is not None]
 

@@ -90,12 +90,12 @@ def _check_replay(model: Model, hyperparameters: dict[str, Any]) -> None:
 def _check_head(model: Model, head: Any, manifest_path: Path) -> None:
     """Whether the model has the layer that its head would be. head: from JSON."""
     manifest = read_manifest(manifest_path)
-    found = more_neighbours_than(model.samples.train, head)
+    problems = more_neighbours_than(model.samples.train, head)
     wrong = layer_problem(manifest.head, kind=None if head == "auto" else head["kind"])
     if wrong is not None:
-        found.append(Problem("/head", wrong))
-    if found:
-        raise InvalidInput("the job cannot have this head", problems=found)
+        problems.append(Problem("/head", wrong))
+    if problems:
+        raise InvalidInput("the job cannot have this head", problems=problems)
 
 
 def _base_of_start(store: Store, model: Model, start: str) -> int | None:

@@ -105,10 +105,10 @@ def _to_choose(job: Job, model: Model, start: Start) -> tuple[str, ...]:
     if job.choices or start.how == "resume":
         return ()
     wanted = job.hyperparameters
-    found = [name for name in CHOSEN if wanted.get("auto") and name not in wanted]
-    found += ["head"] if wanted.get("head") == "auto" else []
+    names = [name for name in CHOSEN if wanted.get("auto") and name not in wanted]
+    names += ["head"] if wanted.get("head") == "auto" else []
     replays = model.samples.base > 0 and wanted.get("replay") is None
-    return (*(name for name in found if name != "replay"), *(["replay"] if replays else []))
+    return (*(name for name in names if name != "replay"), *(["replay"] if replays else []))
 
 
 def _start(job: Job, store: Store) -> Start:

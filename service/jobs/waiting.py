@@ -45,13 +45,13 @@ def blockers_of(
 def behind_older(waiting: Iterable[Job]) -> dict[int, Blocker]:
     """By job of an upgrade: the paused job of the old base that ends first."""
     paused = {job.model_id: job for job in waiting if job.state is JobState.PAUSED}
-    found = {}
+    blockers = {}
     for job in waiting:
         older = paused.get(job.model_id)
         if job.trigger == UPGRADE and older is not None and job.base not in (None, older.base):
             detail = f"job {older.id} of the old base is paused; it ends first, or is cancelled"
-            found[job.id] = Blocker(ANOTHER_JOB, detail)
-    return found
+            blockers[job.id] = Blocker(ANOTHER_JOB, detail)
+    return blockers
 
 
 def conditions_of(blockers: tuple[Blocker, ...]) -> list[str]:

@@ -102,11 +102,11 @@ class Classes:
         names = named(model)
         _refuse_taken(names, name)
         target = model.signature.target
-        made = target.classes_made or len(names)
+        number = target.classes_made or len(names)
         new = replace(
             _with_names(target, (*names, name)),
-            class_ids=(*target.ids, made),
-            classes_made=made + 1,
+            class_ids=(*target.ids, number),
+            classes_made=number + 1,
         )
         await self._change_head(model, Change(new, _with_weight))
         event(logger, logging.INFO, "model.class_added", model=model.name)
@@ -150,7 +150,7 @@ class Classes:
             class_ids=(*target.ids[:index], *target.ids[index + 1 :]),
             classes_made=target.classes_made or len(names),
         )
-        change = Change(new, lambda given: _without(given, index), removal)
+        change = Change(new, lambda values: _without(values, index), removal)
         moved = await self._change_head(model, change)
         event(logger, logging.INFO, "model.class_removed", model=model.name, samples=moved)
         return moved
@@ -253,18 +253,18 @@ def _require_same(model: Model, answer: Prepared) -> None:
         raise GraphRefused(detail, problems=[Problem("/model", detail)])
 
 
-def _with_weight(given: dict[str, Any]) -> dict[str, Any]:
+def _with_weight(values: dict[str, Any]) -> dict[str, Any]:
     """Hyperparameters after a class is appended."""
-    weights = given.get("class_weights")
-    return given if weights is None else {**given, "class_weights": [*weights, 1.0]}
+    weights = values.get("class_weights")
+    return values if weights is None else {**values, "class_weights": [*weights, 1.0]}
 
 
-def _without(given: dict[str, Any], index: int) -> dict[str, Any]:
+def _without(values: dict[str, Any], index: int) -> dict[str, Any]:
     """Hyperparameters after this class is removed."""
-    kept = dict(given)
-    if (weights := given.get("class_weights")) is not None:
+    kept = dict(values)
+    if (weights := values.get("class_weights")) is not None:
         kept["class_weights"] = [*weights[:index], *weights[index + 1 :]]
-    ignored = given.get("ignore_index")
+    ignored = values.get("ignore_index")
     if ignored == index:
         del kept["ignore_index"]
     elif ignored is not None and ignored > index:

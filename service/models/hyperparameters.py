@@ -99,10 +99,10 @@ def _left_open(merged: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _idle(head: Any, given: Mapping[str, Any]) -> list[str]:
+def _idle(head: Any, names: Mapping[str, Any]) -> list[str]:
     """The hyperparameters that have no meaning with this head, by name. head: from JSON."""
     kind = head["kind"] if isinstance(head, Mapping) else None
-    return [name for name in sorted(given) if kind in ALL_HEADS and kind not in ABOUT[name].heads]
+    return [name for name in sorted(names) if kind in ALL_HEADS and kind not in ABOUT[name].heads]
 
 
 def check_hyperparameters(
@@ -112,35 +112,35 @@ def check_hyperparameters(
 
     asked: completed by the model's own. at: the JSON pointer of their object.
     """
-    given = {name: asked[name] for name in asked if name in ABOUT and asked[name] is not None}
-    found = [*_wrong_head(model, given), *_for_one_class(model, given)]
+    chosen = {name: asked[name] for name in asked if name in ABOUT and asked[name] is not None}
+    wrong = [*_wrong_head(model, chosen), *_for_one_class(model, chosen)]
     if model.engine == "ort_training":
-        found += [Problem(f"/{n}", IS_FIXED.format(name=n)) for n in given if n in FIXED]
+        wrong += [Problem(f"/{n}", IS_FIXED.format(name=n)) for n in chosen if n in FIXED]
     else:
-        found += [*_of_other_tasks(model, given), *_wrong_options(model, given)]
-    if found:
-        placed = [Problem(at + each.pointer, each.detail) for each in found]
+        wrong += [*_of_other_tasks(model, chosen), *_wrong_options(model, chosen)]
+    if wrong:
+        placed = [Problem(at + each.pointer, each.detail) for each in wrong]
         raise InvalidInput("the model cannot train so", problems=placed)
 
 
-def _wrong_head(model: Model | NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
+def _wrong_head(model: Model | NewModel, chosen: Mapping[str, Any]) -> Iterator[Problem]:
     """Errors in the head that is asked for, and what has no meaning beside it."""
-    head, is_fixed = given.get("head"), model.engine == "ort_training"
+    head, is_fixed = chosen.get("head"), model.engine == "ort_training"
     if head is None or not (is_fixed or "head" in TASKS[model.loss].options):
         return
     target = model.signature.target
     yield from head_problems(head, target=target, engine=model.engine)
-    for name in () if is_fixed or target.shape else _idle(head, given):
+    for name in () if is_fixed or target.shape else _idle(head, chosen):
         why = IS_COMPUTED if is_computed(head) else ALONE_TRAINS
         yield Problem(f"/{name}", why.format(kind=head["kind"], name=name))
 
 
-def _for_one_class(model: Model | NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
+def _for_one_class(model: Model | NewModel, chosen: Mapping[str, Any]) -> Iterator[Problem]:
     """Options that need one class a sample, for a model without."""
     options, shape = TASKS[model.loss].options, model.signature.target.shape
     for name, about in ABOUT.items():
         value, what = about.one_class or (None, "")
-        if value is not None and given.get(name) == value and (shape or name not in options):
+        if value is not None and chosen.get(name) == value and (shape or name not in options):
             is_taken = name in options
             why = (
                 f"a label has shape {[*shape]}" if is_taken else f"the model's loss is {model.loss}"
@@ -148,21 +148,21 @@ def _for_one_class(model: Model | NewModel, given: Mapping[str, Any]) -> Iterato
             yield Problem(f"/{name}", f"{what} needs one class a sample, {why}; leave it out")
 
 
-def _of_other_tasks(model: Model | NewModel, given: Mapping[str, Any]) -> Iterator[Problem]:
+def _of_other_tasks(model: Model | NewModel, chosen: Mapping[str, Any]) -> Iterator[Problem]:
     task = TASKS[model.loss]
-    for name in given:
+    for name in chosen:
         if name in OF_TASKS - task.options and ABOUT[name].one_class is None:
             takers = losses(lambda each, name=name: name in each.options)  # type: ignore[misc]
             detail = f"{name} is of {takers}, the model's loss is {task.name}; leave it out"
             yield Problem(f"/{name}", detail)
 
 
-def _wrong_options(model: Model | NewModel, given: dict[str, Any]) -> Iterator[Problem]:
+def _wrong_options(model: Model | NewModel, chosen: dict[str, Any]) -> Iterator[Problem]:
     """Errors in the options of optimizer and loss."""
-    if is_computed(given.get("head")):
+    if is_computed(chosen.get("head")):
         return
-    merged = Hyperparameters(**merge(model, given, seed=0))
-    yield from problems(merged.optimizer_options, list(given), parameters=model.trainable)
+    merged = Hyperparameters(**merge(model, chosen, seed=0))
+    yield from problems(merged.optimizer_options, list(chosen), parameters=model.trainable)
     if TASKS[model.loss].has_classes:
         classes = model.signature.target.num_classes or 0
         yield from loss_problems(merged.loss_options, classes=classes)

@@ -76,8 +76,8 @@ def shapes_digest(prepared: Prepared) -> str:
     """SHA-256 of the names and shapes of what trains; empty for artifacts of Microsoft's tools."""
     if prepared.artifacts.manifest is None:
         return ""
-    made = read_manifest(Path(prepared.artifacts.manifest))
-    shapes = sorted((parameter.name, parameter.shape) for parameter in made.parameters)
+    manifest = read_manifest(Path(prepared.artifacts.manifest))
+    shapes = sorted((parameter.name, parameter.shape) for parameter in manifest.parameters)
     return hashlib.sha256(dump(shapes).encode()).hexdigest()
 
 
@@ -132,5 +132,5 @@ def _copy(path_of: Callable[[str], Path], file: FileRecord, copy: Path) -> str |
 
 @cache
 def _makers() -> dict[str, str]:
-    found = {name: installed_version(name) for name in _MAKERS}
-    return {name: version for name, version in found.items() if version is not None}
+    versions = {name: installed_version(name) for name in _MAKERS}
+    return {name: version for name, version in versions.items() if version is not None}

@@ -114,12 +114,12 @@ class Registry:
         """
         async with self._short_tasks.folder("diagnose") as work_dir:
             check = prepare_task(spec, source, form, work_dir=work_dir, tokenizer=tokenizer)
-            found = await self._ask(
+            diagnosis = await self._ask(
                 Diagnose(check if names_loss else replace(check, loss="")), Diagnosed
             )
-        spec = replace(spec, loss=found.loss)
-        faults = await asyncio.to_thread(lambda: [*self._faults(spec, found.prepared)])
-        return replace(found, problems=(*faults, *found.problems))
+        spec = replace(spec, loss=diagnosis.loss)
+        faults = await asyncio.to_thread(lambda: [*self._faults(spec, diagnosis.prepared)])
+        return replace(diagnosis, problems=(*faults, *diagnosis.problems))
 
     def _faults(self, spec: ModelSpec, prepared: Prepared | None) -> Iterator[Problem]:
         """Everything wrong with a spec, apart from its graph."""

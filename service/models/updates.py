@@ -29,17 +29,17 @@ UNDER_WAY = (JobState.RUNNING, JobState.PAUSED)
 
 
 def change_of(
-    store: Store, model: Model, given: Sequence[Description] | None
+    store: Store, model: Model, descriptions: Sequence[Description] | None
 ) -> Callable[[Model], tuple[dict[str, Any], ...]]:
     """A function from the model, as it is when called, to its new descriptions; None keeps them.
 
     Raises InUse while a job is under way; the function raises InvalidInput with every error.
     """
-    if given is None:
+    if descriptions is None:
         return lambda now: now.preprocess
     require_no_job(store, model)
     settled = is_settled(store, model)
-    return lambda now: checked_preprocess(now, given, is_settled=settled)
+    return lambda now: checked_preprocess(now, descriptions, is_settled=settled)
 
 
 def require_no_job(store: Store, model: Model) -> None:
@@ -54,13 +54,13 @@ def is_settled(store: Store, model: Model) -> bool:
 
 
 def checked_preprocess(
-    model: Model, given: Sequence[Description], *, is_settled: bool
+    model: Model, descriptions: Sequence[Description], *, is_settled: bool
 ) -> tuple[dict[str, Any], ...]:
     """The new descriptions, complete. Raises InvalidInput with every error."""
     is_cut = "prefix_model" in model.files
     try:
         text = next(filter(is_text, model.preprocess), None)
-        wanted = preprocess.parse(given, model.signature, is_cut=is_cut, text=text)
+        wanted = preprocess.parse(descriptions, model.signature, is_cut=is_cut, text=text)
         require_names(model.signature, wanted)
     except InvalidInput as wrong:
         problems = [
@@ -160,8 +160,8 @@ def _checked(
     except InvalidInput as error:
         problems += error.problems
     try:
-        given = None if isinstance(features, Unset) else features
-        names = check_channels(model.signature, model.preprocess, given, at="/features")
+        channels = None if isinstance(features, Unset) else features
+        names = check_channels(model.signature, model.preprocess, channels, at="/features")
     except InvalidInput as error:
         problems += error.problems
     if problems:

@@ -43,10 +43,10 @@ class VersionComparison:
         """Raises NotFound, Damaged, ChildDied."""
         first, second, task, key = await asyncio.to_thread(self._asked, model, before, after)
         failure = "the versions cannot be compared"
-        found = await self._answers.get(
+        compared = await self._answers.get(
             key, key, lambda: self._short_tasks.ask(task, Compared, failure=failure)
         )
-        return SideBySide(first, second, found)
+        return SideBySide(first, second, compared)
 
     def _asked(
         self, model: Model, before: int, after: int

@@ -53,5 +53,5 @@ def _with_processes(observation: Observation, policy: Policy, procfs: Path) -> D
         return observation.snapshot
     watcher = process_watcher(procfs)
     watcher.watched = policy.blocking_processes
-    found = {reading.name: reading for reading in watcher.read(observation.at)}
-    return DeviceSnapshot({**observation.snapshot.signals, **found})
+    readings = {reading.name: reading for reading in watcher.read(observation.at)}
+    return DeviceSnapshot({**observation.snapshot.signals, **readings})

@@ -182,9 +182,9 @@ class Judge:
             yield Blocker("snoozed", f"snoozed until {end:%a %H:%M}, {minutes} min more")
 
     def _by_policy(self, signals: Signals, now: Moment, used: Used) -> Iterator[Blocker]:
-        found = {check.condition: check for check in checks(self._policy, signals, used)}
-        self._switches = {name: self._switches.get(name) or Hysteresis() for name in found}
-        for name, check in found.items():
+        by_condition = {check.condition: check for check in checks(self._policy, signals, used)}
+        self._switches = {name: self._switches.get(name) or Hysteresis() for name in by_condition}
+        for name, check in by_condition.items():
             switch = self._switches[name]
             blocks = switch.update(
                 bad=check.bad,

@@ -65,9 +65,9 @@ def from_dict(data: Mapping[str, Any], *, base: Policy) -> Policy:
 def _require_short_lists(data: Mapping[str, Any]) -> None:
     """Raises InvalidInput; pydantic would look for errors in every entry first."""
     for name in LISTS:
-        given = data.get(name)
-        if isinstance(given, list) and len(given) > MAX_ENTRIES:
-            detail = f"must be {EXPECTED[name,]}, not of {len(given)}"
+        entries = data.get(name)
+        if isinstance(entries, list) and len(entries) > MAX_ENTRIES:
+            detail = f"must be {EXPECTED[name,]}, not of {len(entries)}"
             raise InvalidInput(NOT_VALID, problems=[Problem(f"/{name}", detail)])
 
 
@@ -144,10 +144,10 @@ def _check_levels(policy: Policy) -> Iterator[Problem]:
         stops_at, resumes_at = getattr(policy, levels.stop), getattr(policy, levels.resume)
         if stops_at is None or _lies(resumes_at, levels.side, stops_at):
             continue
-        level, given = _exact(stops_at), "null" if resumes_at is None else _exact(resumes_at)
+        level, shown = _exact(stops_at), "null" if resumes_at is None else _exact(resumes_at)
         yield Problem(
             f"/{levels.resume}",
-            f"must be {level} or {levels.side}, not {given}, since {levels.stop} is {level}; "
+            f"must be {level} or {levels.side}, not {shown}, since {levels.stop} is {level}; "
             "set both",
         )
 

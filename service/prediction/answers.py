@@ -53,11 +53,11 @@ def as_json(
 
 def arrays_of(fields: Fields) -> Fields:
     """The fields that are arrays. Raises InvalidInput if none is."""
-    found = {name: array for name, array in fields.items() if not array.dtype.hasobject}
-    if not found:
+    arrays = {name: array for name, array in fields.items() if not array.dtype.hasobject}
+    if not arrays:
         detail = "spans and boxes are told as application/json; for an array name an output"
         raise InvalidInput("the answer is no array", problems=[Problem("/query/output", detail)])
-    return found
+    return arrays
 
 
 def as_npz(fields: Fields, ids: Sequence[int] | None) -> bytes:

@@ -18,7 +18,7 @@ DIGITS = 5
 
 
 def told_boxes(
-    model: Model, found: Sequence[FoundBoxes], sizes: Sequence[tuple[int, int]]
+    model: Model, photos: Sequence[FoundBoxes], sizes: Sequence[tuple[int, int]]
 ) -> Array:
     """(n,): of each photo a list of objects, likeliest first, whose labels are indices of classes.
 
@@ -26,16 +26,16 @@ def told_boxes(
     """
     form = for_model(model).boxes(model.signature.target)
     assert form is not None
-    told = np.empty(len(found), object)
-    pairs = zip(found, sizes or repeat(form.size), strict=False)  # `repeat` has no end
+    told = np.empty(len(photos), object)
+    pairs = zip(photos, sizes or repeat(form.size), strict=False)  # `repeat` has no end
     for place, (each, size) in enumerate(pairs):
         boxes = form.restored(each.boxes, (size[0], size[1])).tolist()
         told[place] = _objects(boxes, each)
     return told
 
 
-def _objects(boxes: Sequence[list[float]], found: FoundBoxes) -> list[dict[str, Any]]:
-    labels, chances = found.classes.tolist(), found.probabilities.round(DIGITS).tolist()
+def _objects(boxes: Sequence[list[float]], objects: FoundBoxes) -> list[dict[str, Any]]:
+    labels, chances = objects.classes.tolist(), objects.probabilities.round(DIGITS).tolist()
     each = zip(boxes, labels, chances, strict=True)
     return [
         {"box": box, "label": label, "probability": chance}

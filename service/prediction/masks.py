@@ -33,19 +33,19 @@ def with_masks(
     if masks is None or LABEL not in fields:
         detail = f"{model.name!r} gives no class for each pixel of a photo, or `top` is asked for"
         raise InvalidInput("the answer has no mask", problems=[Problem(pointer, detail)])
-    found = np.empty(len(fields[LABEL]), object)
+    restored = np.empty(len(fields[LABEL]), object)
     pairs = zip(fields[LABEL], sizes or repeat(masks.size), strict=False)  # `repeat` has no end
     for place, (label, size) in enumerate(pairs):
-        found[place] = masks.restored(label.astype(np.uint8), (size[0], size[1]))
-    return {MASKS: found, **{name: each for name, each in fields.items() if name != LABEL}}
+        restored[place] = masks.restored(label.astype(np.uint8), (size[0], size[1]))
+    return {MASKS: restored, **{name: each for name, each in fields.items() if name != LABEL}}
 
 
 def as_runs(masks: Array, names: Sequence[str] | None) -> Array:
     """A list for each mask: the run lengths of each value that occurs, with its class."""
-    found = np.empty(len(masks), object)
+    runs = np.empty(len(masks), object)
     for place, mask in enumerate(masks):
-        found[place] = [_runs(mask, value, names) for value in np.unique(mask).tolist()]
-    return found
+        runs[place] = [_runs(mask, value, names) for value in np.unique(mask).tolist()]
+    return runs
 
 
 def _runs(mask: Pixels, value: int, names: Sequence[str] | None) -> dict[str, Any]:

@@ -187,8 +187,8 @@ def _objects(value: Any) -> bool:
 
 
 def _parameters(value: dict[str, Any]) -> dict[str, Any]:
-    given = value.get("parameters")
-    return given if isinstance(given, dict) else {}
+    parameters = value.get("parameters")
+    return parameters if isinstance(parameters, dict) else {}
 
 
 def _wrong(pointer: str, detail: str) -> InvalidInput:

@@ -91,10 +91,10 @@ def scores_of(header: Mapping[str, Any], inputs: Tensors, outputs: Tensors) -> T
     As service/training/tasks/reconstruction.py has it, which this process would load for it alone.
     """
     name, is_compared = header.get(SCORES, ("", False))
-    made, given = outputs.get(name), next(iter(inputs.values())) if is_compared else 0
-    if made is None or (is_compared and made.shape != np.shape(given)):
+    output, truth = outputs.get(name), next(iter(inputs.values())) if is_compared else 0
+    if output is None or (is_compared and output.shape != np.shape(truth)):
         return {}
-    error = np.square(made.astype(np.float64) - given)
+    error = np.square(output.astype(np.float64) - truth)
     return {SCORES: error.reshape(len(error), -1).mean(axis=1)}
 
 

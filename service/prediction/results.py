@@ -51,8 +51,8 @@ def interpret(prediction: Prediction, wanted: Wanted) -> dict[str, Array]:
     main = outputs[model.output] if model.output in outputs else next(iter(outputs.values()))
     if WORDS in outputs:
         fields = {"spans": _spans(model, main, outputs[WORDS])}
-    elif (found := task.boxes(main)) is not None:
-        fields = {BOXES: told_boxes(model, found, prediction.sizes)}
+    elif (boxes := task.boxes(main)) is not None:
+        fields = {BOXES: told_boxes(model, boxes, prediction.sizes)}
     elif SCORES in outputs:
         threshold = prediction.serving.version.provenance.get("threshold")
         fields = scored(outputs[SCORES], threshold)
@@ -71,7 +71,7 @@ def _spans(model: Model, logits: Array, words: Array) -> Array:
     """(n,): the spans of each text. logits: (n, tokens, classes). words: (n, 2, tokens)."""
     classes = model.signature.target.classes
     assert classes is not None
-    found = np.empty(len(logits), object)
+    spans = np.empty(len(logits), object)
     for row, each in enumerate(logits):
-        found[row] = predicted_spans(each, words[row], classes)
-    return found
+        spans[row] = predicted_spans(each, words[row], classes)
+    return spans

@@ -63,8 +63,8 @@ class Pipeline(Struct, frozen=True):
     @property
     def views(self) -> int:
         """The number of views of a sample if their features are cached."""
-        found = [kind.augment for kind in self.kinds.values() if kind.augment]
-        return max((each.views for each in found if each.changes_samples), default=1)
+        augmentations = [kind.augment for kind in self.kinds.values() if kind.augment]
+        return max((each.views for each in augmentations if each.changes_samples), default=1)
 
     @property
     def mix(self) -> Mix | None:
@@ -136,7 +136,7 @@ def for_signature(
 
 
 def parse(
-    given: Description | Sequence[Description],
+    descriptions: Description | Sequence[Description],
     signature: Signature,
     *,
     is_cut: bool = False,
@@ -147,7 +147,7 @@ def parse(
     is_cut: whether the model's frozen part is kept apart. text: what is known of the tokenizer,
     None without one. Raises InvalidInput with every error.
     """
-    listed = [given] if isinstance(given, Mapping) else list(given)
+    listed = [descriptions] if isinstance(descriptions, Mapping) else list(descriptions)
     problems: list[Problem] = []
     if signature.target.box_classes and not any(each.get("kind") == "image" for each in listed):
         detail = 'labels are boxes on photos; add {"kind": "image"}, which makes tensors of these'
@@ -155,7 +155,7 @@ def parse(
     complete: list[dict[str, Any]] = []
     for position, description in enumerate(listed):
         at = "/spec/preprocess" + (
-            f"/{position}" if listed is not given and len(listed) > 1 else ""
+            f"/{position}" if listed is not descriptions and len(listed) > 1 else ""
         )
         try:
             taken = [each["input"] for each in complete]

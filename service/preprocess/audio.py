@@ -156,8 +156,8 @@ class Audio(FileKind):
         header = self._header(data)
         signal = _read(data, header, most=self._most_frames(header))
         rate = self.spectrum.sample_rate
-        made = self.spectrum.frames(resample(signal, header.rate, rate, samples=self.samples))
-        return made.astype(np.float32).reshape(-1).view(np.uint8)
+        frames = self.spectrum.frames(resample(signal, header.rate, rate, samples=self.samples))
+        return frames.astype(np.float32).reshape(-1).view(np.uint8)
 
     def changed(self, row: Row, draw: np.random.Generator) -> Row:
         if self.augment is None:
@@ -179,8 +179,8 @@ class Audio(FileKind):
         frames, bands = self.frames, len(mean)
 
         def normalize(row: Row, tensor: NDArray[np.float32]) -> None:
-            made = (row.view(np.float32).reshape(frames, bands) - mean) / std
-            laid = made.T if self.layout == "bands_first" else made
+            scaled = (row.view(np.float32).reshape(frames, bands) - mean) / std
+            laid = scaled.T if self.layout == "bands_first" else scaled
             np.copyto(tensor, laid.reshape(self.shape))
 
         return normalize

@@ -15,15 +15,15 @@ class WrongDescription(Exception):
         self.detail = detail
 
 
-def refuse_unknown(given: Mapping[str, Any], known: Collection[str]) -> None:
+def refuse_unknown(description: Mapping[str, Any], known: Collection[str]) -> None:
     """Raises WrongDescription for a field that this kind does not have."""
-    for name in given:
+    for name in description:
         if name not in known:
             raise WrongDescription(f"/{name}", f"unknown field {name!r}; there are {sorted(known)}")
 
 
 def chosen(
-    given: Mapping[str, Any],
+    description: Mapping[str, Any],
     known: Collection[str],
     choices: Mapping[str, Sequence[str]],
     **others: Any,
@@ -32,18 +32,18 @@ def chosen(
 
     others: further defaults. Raises WrongDescription for unknown fields and choices.
     """
-    refuse_unknown(given, known)
+    refuse_unknown(description, known)
     defaults = {name: allowed[0] for name, allowed in choices.items()} | others
-    fields = defaults | {name: value for name, value in given.items() if value is not None}
+    fields = defaults | {name: value for name, value in description.items() if value is not None}
     for name, allowed in choices.items():
         if fields[name] not in allowed:
             raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
     return fields
 
 
-def numbers(given: Mapping[str, Any], name: str, *, count: int) -> tuple[float, ...] | None:
+def numbers(description: Mapping[str, Any], name: str, *, count: int) -> tuple[float, ...] | None:
     """A list of `count` finite numbers; None if the field is absent. Raises WrongDescription."""
-    value = given.get(name)
+    value = description.get(name)
     if value is None:
         return None
     values = value if isinstance(value, list | tuple) else [value]

@@ -63,10 +63,10 @@ class Image(FileKind):
     augment: ImageAugmentation | None = None
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Image:
+    def parse(cls, description: Mapping[str, Any], spec: TensorSpec) -> Image:
         """Raises WrongDescription."""
-        given = {name: value for name, value in given.items() if name not in FIXED}
-        fields = chosen(given, FIELDS, CHOICES, scale=255)
+        description = {name: value for name, value in description.items() if name not in FIXED}
+        fields = chosen(description, FIELDS, CHOICES, scale=255)
         if np.dtype(spec.dtype).kind != "f":
             detail = f"an image becomes fractions, but the input takes {spec.dtype}"
             raise WrongDescription("/kind", detail)
@@ -160,16 +160,16 @@ class Image(FileKind):
         from service.preprocess.pictures import decode, fit, flatten
 
         picture = fit(flatten(decode(data), self.channels), self.size, self.resize)
-        made = np.asarray(picture).reshape(*self.size, CHANNELS[self.channels])
-        return np.ascontiguousarray(made.transpose(2, 0, 1) if self.layout == "nchw" else made)
+        array = np.asarray(picture).reshape(*self.size, CHANNELS[self.channels])
+        return np.ascontiguousarray(array.transpose(2, 0, 1) if self.layout == "nchw" else array)
 
     def normalize(self, pixels: NDArray[np.uint8]) -> NDArray[Any]:
         """Tensors of many images. pixels: (n, …), results of `pixels`, of any shape."""
-        made = np.empty((len(pixels), *self.shape), np.float32)
+        tensors = np.empty((len(pixels), *self.shape), np.float32)
         normalize = self.normalizer()
-        for one, tensor in zip(pixels, made, strict=True):
+        for one, tensor in zip(pixels, tensors, strict=True):
             normalize(one, tensor)
-        return made.astype(self.dtype, copy=False)
+        return tensors.astype(self.dtype, copy=False)
 
     def normalizer(self) -> Normalize:
         """A function that writes (pixels / scale - mean) / std into a tensor of this shape.
@@ -194,11 +194,11 @@ class Image(FileKind):
 
 
 def _augmentation(fields: Mapping[str, Any]) -> ImageAugmentation | None:
-    found = ImageAugmentation.parse(fields.get("augment"))
-    if found is not None and found.saturation and fields["channels"] == "gray":
+    augmentation = ImageAugmentation.parse(fields.get("augment"))
+    if augmentation is not None and augmentation.saturation and fields["channels"] == "gray":
         detail = "gray images have no saturation; leave it out"
         raise WrongDescription("/augment/saturation", detail)
-    return found
+    return augmentation
 
 
 def _size(fields: Mapping[str, Any], spec: TensorSpec) -> tuple[int, int]:
@@ -211,11 +211,11 @@ def _size(fields: Mapping[str, Any], spec: TensorSpec) -> tuple[int, int]:
         detail = f"size is [height, width], each from 1 to {MOST_PIXELS_A_SIDE} pixels"
         raise WrongDescription("/size", detail)
     height, width = cast("tuple[int, int]", size)
-    made = (count, height, width) if fields["layout"] == "nchw" else (height, width, count)
-    if made != spec.shape:
+    shape = (count, height, width) if fields["layout"] == "nchw" else (height, width, count)
+    if shape != spec.shape:
         raise WrongDescription(
             "/size",
-            f"it makes tensors of shape {list(made)} ({fields['layout']}, {fields['channels']}), "
+            f"it makes tensors of shape {list(shape)} ({fields['layout']}, {fields['channels']}), "
             f"the input {spec.name!r} takes {list(spec.shape)}",
         )
     return height, width

@@ -35,13 +35,13 @@ class Kind(ABC):
 
     @classmethod
     @abstractmethod
-    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Kind:
+    def parse(cls, description: Mapping[str, Any], spec: TensorSpec) -> Kind:
         """Read the description of an input. Raises WrongDescription."""
 
     @classmethod
-    def parse_among(cls, given: Mapping[str, Any], specs: Mapping[str, TensorSpec]) -> Kind:
+    def parse_among(cls, description: Mapping[str, Any], specs: Mapping[str, TensorSpec]) -> Kind:
         """The same; specs: of all inputs, by name."""
-        return cls.parse(given, specs[given["input"]])
+        return cls.parse(description, specs[description["input"]])
 
     @staticmethod
     def usual_input(names: Sequence[str]) -> str | None:

@@ -99,11 +99,11 @@ def flatten(picture: Image.Image, channels: Literal["rgb", "gray"]) -> Image.Ima
         rows = max(1, STRIP_PIXELS // picture.width)
         if rows >= picture.height:
             return _flatten(picture, mode)
-        made = Image.new(mode, picture.size)
+        flat = Image.new(mode, picture.size)
         for top in range(0, picture.height, rows):
             box = (0, top, picture.width, min(top + rows, picture.height))
-            made.paste(_flatten(picture.crop(box), mode), box)
-        return made
+            flat.paste(_flatten(picture.crop(box), mode), box)
+        return flat
 
 
 def fit(
@@ -125,9 +125,9 @@ def fit(
         if resize == "cover":
             return ImageOps.fit(picture, (width, height), method)
         inner = picture.resize(_inner_size(picture, width=width, height=height), method)
-        made = Image.new(picture.mode, (width, height), beyond)
-        made.paste(inner, (round((width - inner.width) / 2), round((height - inner.height) / 2)))
-        return made
+        framed = Image.new(picture.mode, (width, height), beyond)
+        framed.paste(inner, (round((width - inner.width) / 2), round((height - inner.height) / 2)))
+        return framed
 
 
 @contextmanager

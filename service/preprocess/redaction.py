@@ -59,10 +59,10 @@ def redactor(described: Mapping[str, Any]) -> Callable[[str], str]:
 @lru_cache(maxsize=64)
 def _redactor(usual: tuple[str, ...], patterns: tuple[str, ...]) -> Callable[[str], str]:
     # What is told by its form comes before numbers, which may be a part of it.
-    found = [re.compile(each) for each in patterns] + [USUAL[name] for name in reversed(usual)]
+    rules = [re.compile(each) for each in patterns] + [USUAL[name] for name in reversed(usual)]
 
     def redact(text: str) -> str:
-        for pattern in found:
+        for pattern in rules:
             text = pattern.sub(lambda match: MARK * len(match[0]), text)
         return text
 

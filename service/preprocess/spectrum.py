@@ -53,13 +53,13 @@ class Spectrum(Struct, frozen=True):
             signal = np.pad(signal, self.fft_size // 2, mode="reflect")
         windows = np.lib.stride_tricks.sliding_window_view(signal, self.fft_size)[:: self.hop_size]
         window, bank = self._window(), self.bank()
-        made = np.empty((len(windows), self.mels))
+        energies = np.empty((len(windows), self.mels))
         step = max(1, VALUES_AT_ONCE // self.fft_size)
         for start in range(0, len(windows), step):
             spectrum = np.fft.rfft(windows[start : start + step] * window, axis=1)
             power = spectrum.real**2 + spectrum.imag**2
-            made[start : start + step] = power @ bank
-        logs: Floats = np.log(np.maximum(made, FLOOR))
+            energies[start : start + step] = power @ bank
+        logs: Floats = np.log(np.maximum(energies, FLOOR))
         if not self.natural:
             logs *= 10 / np.log(10)
         return logs if self.coefficients is None else logs @ cosines(self.mels, self.coefficients)
@@ -109,9 +109,9 @@ def to_hertz(mels: Floats, scale: Scale) -> Floats:
 def cosines(mels: int, coefficients: int) -> Floats:
     """(mels, coefficients): the orthonormal DCT-II. Source: Ahmed, Natarajan, Rao (1974)."""
     angles = np.pi / mels * (np.arange(mels)[:, None] + 0.5) * np.arange(coefficients)
-    made: Floats = np.cos(angles) * np.sqrt(2 / mels)
-    made[:, 0] /= np.sqrt(2)
-    return made
+    matrix: Floats = np.cos(angles) * np.sqrt(2 / mels)
+    matrix[:, 0] /= np.sqrt(2)
+    return matrix
 
 
 def resample(signal: NDArray[Any], rate: int, to: int, *, samples: int) -> NDArray[np.float32]:

@@ -78,9 +78,9 @@ class Standardize(TensorKind):
         """(rows - mean) / std in the rows' dtype; the rows unchanged until both are learned."""
         if self.mean is None or self.std is None:
             return rows
-        made: NDArray[Any] = rows - np.asarray(self.mean, rows.dtype)
-        made /= np.asarray(self.std, rows.dtype)
-        return made
+        scaled: NDArray[Any] = rows - np.asarray(self.mean, rows.dtype)
+        scaled /= np.asarray(self.std, rows.dtype)
+        return scaled
 
     def augmented(
         self, rows: NDArray[Any], ids: Sequence[int], draws: Draws, *, place: int

@@ -80,16 +80,16 @@ class Text(FileKind):
     tells_words: bool = False
 
     @classmethod
-    def parse(cls, given: Mapping[str, Any], spec: TensorSpec) -> Text:
-        return cls.parse_among(given, {spec.name: spec})
+    def parse(cls, description: Mapping[str, Any], spec: TensorSpec) -> Text:
+        return cls.parse_among(description, {spec.name: spec})
 
     @classmethod
-    def parse_among(cls, given: Mapping[str, Any], specs: Mapping[str, TensorSpec]) -> Text:
-        fields = chosen(given, (*FIELDS, *OF_TOKENIZER), CHOICES, **FLAGS)
+    def parse_among(cls, description: Mapping[str, Any], specs: Mapping[str, TensorSpec]) -> Text:
+        fields = chosen(description, (*FIELDS, *OF_TOKENIZER), CHOICES, **FLAGS)
         for name in FLAGS:
             if not isinstance(fields[name], bool):
                 raise WrongDescription(f"/{name}", f"{name} is true or false")
-        feeds = roles_of(given, specs)
+        feeds = roles_of(description, specs)
         spec = specs[fields["input"]]
         tokens, dtypes = length_of(fields, [spec, *(specs[name] for name in feeds.values())])
         stride, windows = windows_of(fields, tokens)
@@ -210,8 +210,8 @@ class Text(FileKind):
     def rows(self, texts: Sequence[bytes]) -> NDArray[np.uint8]:
         """(n, row_bytes): the rows of several texts. Raises Unreadable if one cannot be read."""
         table = np.zeros((len(texts), self.row_numbers), self.row_dtype)
-        given = [self.parts(text.decode()) for text in texts]
-        encoded = self.encoder.encode(given, with_words=self.tells_words)
+        parts = [self.parts(text.decode()) for text in texts]
+        encoded = self.encoder.encode(parts, with_words=self.tells_words)
         for row, (ids, second, words) in zip(table, encoded, strict=True):
             if not ids:
                 raise Unreadable("the tokenizer makes no tokens of it")
@@ -249,8 +249,8 @@ class Text(FileKind):
         if self.stride is None:
             return np.ones(len(counts), np.int64)
         beyond = np.maximum(counts.astype(np.int64) - self.max_tokens, 0)
-        made: NDArray[np.int64] = 1 + -(-beyond // self.stride)
-        return made
+        windows: NDArray[np.int64] = 1 + -(-beyond // self.stride)
+        return windows
 
     def arrays(
         self, ids: NDArray[Any], counts: NDArray[Any], seconds: NDArray[Any]
@@ -279,9 +279,9 @@ class Text(FileKind):
         table = np.stack(rows).view(self.row_dtype)
         counts = np.minimum(table[:, 0].astype(np.int64), self.max_tokens)
         width = self.width(counts)
-        made = self.arrays(table[:, HEADER : HEADER + width], counts, table[:, 1])
+        arrays = self.arrays(table[:, HEADER : HEADER + width], counts, table[:, 1])
         words = self.words(table, width)
-        return made if words is None else {**made, WORDS: words.swapaxes(0, 1)}
+        return arrays if words is None else {**arrays, WORDS: words.swapaxes(0, 1)}
 
     def _readable(self, position: int, data: bytes) -> Row:
         try:

@@ -58,14 +58,14 @@ def with_facts(description: Mapping[str, Any], known: Mapping[str, Any] | None) 
     return {**description, **{name: known[name] for name in OF_TOKENIZER}, "padding": padding}
 
 
-def roles_of(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
+def roles_of(description: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     """Role → the input that is fed it. names: of all inputs. Raises WrongDescription."""
     inputs = list(names)
-    ids = ids_of(given, inputs)
+    ids = ids_of(description, inputs)
     feeds: dict[str, str] = {}
     for role in ROLES:
         default = role if role in inputs else None
-        name = given.get(role, default)
+        name = description.get(role, default)
         if name is None:
             continue
         if name not in inputs or name in (ids, *feeds.values()):
@@ -79,10 +79,10 @@ def roles_of(given: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
     return feeds
 
 
-def ids_of(given: Mapping[str, Any], inputs: Sequence[str]) -> str:
+def ids_of(description: Mapping[str, Any], inputs: Sequence[str]) -> str:
     """The input that is fed the ids. Raises WrongDescription."""
     only = inputs[0] if len(inputs) == 1 else IDS
-    name: Any = given.get("input") or only
+    name: Any = description.get("input") or only
     if name not in inputs:
         raise WrongDescription("/input", f"the model has no input {name!r}; it has {inputs}")
     return str(name)

@@ -63,8 +63,8 @@ class Encoder:
     @property
     def mask_id(self) -> int | None:
         """What hides a token; None if the tokenizer has none."""
-        found = map(self.tokenizer.token_to_id, MASKS)
-        return next((number for number in found if number is not None), None)
+        numbers = map(self.tokenizer.token_to_id, MASKS)
+        return next((number for number in numbers if number is not None), None)
 
     def encode(
         self, texts: Sequence[tuple[str, str | None]], *, with_words: bool = False
@@ -121,10 +121,10 @@ def examine(path: Path) -> TokenizerFacts:
             f"it did not tokenize {len(PROBES)} short texts within {CHECK_S:g} s; its regular"
             " expressions or its normalizer may never end"
         )
-    found = outcome[0]
-    if isinstance(found, WrongTokenizer):
-        raise found
-    return found
+    facts = outcome[0]
+    if isinstance(facts, WrongTokenizer):
+        raise facts
+    return facts
 
 
 def _examined(tokenizer: Any) -> TokenizerFacts:
@@ -137,10 +137,10 @@ def _examined(tokenizer: Any) -> TokenizerFacts:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     try:
-        found = _guarded(lambda: tokenizer.encode_batch(list(PROBES)))
+        encodings = _guarded(lambda: tokenizer.encode_batch(list(PROBES)))
     except Unreadable as error:
         raise WrongTokenizer(f"it does not tokenize a short text: {error}") from error
-    if not any(each.ids for each in found):
+    if not any(each.ids for each in encodings):
         raise WrongTokenizer("it gives no tokens for ordinary texts")
     return TokenizerFacts(vocabulary, int(pad_id))
 

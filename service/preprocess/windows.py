@@ -156,8 +156,8 @@ class Windows(Standardize):
         return {**super().describe(), **own}
 
     def apply(self, rows: NDArray[Any]) -> NDArray[Any]:
-        made = super().apply(self.by_time(rows))
-        return self.laid(made).reshape(rows.shape)
+        scaled = super().apply(self.by_time(rows))
+        return self.laid(scaled).reshape(rows.shape)
 
     def learn(self, chunks: Iterable[NDArray[Any]]) -> Standardize:
         return super().learn(map(self.by_time, chunks))
@@ -195,9 +195,9 @@ def _length_and_channels(spec: TensorSpec, layout: str) -> tuple[int, int]:
 
 
 def _augmentation(
-    given: Mapping[str, Any], spec: TensorSpec, *, time_axis: int
+    description: Mapping[str, Any], spec: TensorSpec, *, time_axis: int
 ) -> SeriesAugmentation | None:
-    augment = SeriesAugmentation.parse(given.get("augment"))
+    augment = SeriesAugmentation.parse(description.get("augment"))
     if augment is None:
         return None
     augment = replace(augment, time_axis=time_axis if len(spec.shape) > 1 else 0)

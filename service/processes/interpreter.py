@@ -33,8 +33,8 @@ def command(module: str, *arguments: str) -> list[str]:
 
 def environment() -> dict[str, str]:
     """The environment of a child: ours without secrets and without paths to other code."""
-    given = foreign_environment() | own_interpreter()[1] | UTF8
-    return {name: value for name, value in given.items() if name.upper() not in CHANGES_IMPORTS}
+    variables = foreign_environment() | own_interpreter()[1] | UTF8
+    return {name: value for name, value in variables.items() if name.upper() not in CHANGES_IMPORTS}
 
 
 def own_interpreter() -> tuple[str, dict[str, str]]:

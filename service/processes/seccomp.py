@@ -147,8 +147,8 @@ def program(machine: str, *, pid: int, accelerators: bool = False, network: bool
     for name, (numbers, place, values) in limited.items():
         is_device = name == "ioctl" and accelerators
         chosen = NO_DEVICES if is_device else values
-        found, otherwise = (REFUSE, PASS) if is_device else (PASS, REFUSE)
-        tests = [when(EQUAL, pid if value == THIS_PROCESS else value, found) for value in chosen]
+        match, otherwise = (REFUSE, PASS) if is_device else (PASS, REFUSE)
+        tests = [when(EQUAL, pid if value == THIS_PROCESS else value, match) for value in chosen]
         code += _called(numbers, machine, _argument(place), *chain.from_iterable(tests), otherwise)
     # With the flags of a thread; those of `clone3` are behind a pointer, which no filter reads.
     is_thread = when(ANY_BIT, CLONE_THREAD, PASS)

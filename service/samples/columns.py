@@ -84,10 +84,10 @@ class Column:
         """Values of rows that passed `array_complaint`, and what is wrong, by row."""
         from service.samples.ingest.tensors import UNREADABLE, texts
 
-        given = texts(rows) if rows.dtype.kind == "U" else rows.tolist()
+        items = texts(rows) if rows.dtype.kind == "U" else rows.tolist()
         values: list[Any] = []
         faults: dict[int, str] = {}
-        for row, value in enumerate(given):
+        for row, value in enumerate(items):
             known = None if value == "" else value
             parsed, complaint = (None, UNREADABLE) if value is None else self.parse(known)
             values.append(parsed)

@@ -69,8 +69,8 @@ class DriftWatch:
 
         async def compare() -> DriftReport:
             before = self._reports.newest(model.id)
-            found = await self._compare(version)
-            report = DriftReport(version.version, newest, found)
+            drifted = await self._compare(version)
+            report = DriftReport(version.version, newest, drifted)
             await asyncio.to_thread(self._tell_of_crossing, model, report, before)
             return report
 

@@ -45,8 +45,8 @@ class NamedNumbers(Struct, frozen=True):
         lacking = [name for name in names if parts.get(name) is None]
         if lacking and not self.may_lack_some:
             return f"lacks {lacking[0]!r}; this model learns whole labels, so send all numbers"
-        given = map(parts.get, names)
-        return [int(each) if isinstance(each, bool) else each for each in given]
+        numbers = map(parts.get, names)
+        return [int(each) if isinstance(each, bool) else each for each in numbers]
 
     def merged(self, parts: Mapping[str, Any], stored: Label) -> Label:
         """The stored label with these numbers, which are in order; None makes one unknown."""

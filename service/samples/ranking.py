@@ -97,9 +97,9 @@ class SampleRanking:
         place = after
         while place < len(ranking.ids) and len(page) < limit:
             some = ranking.ids[place : place + limit].tolist()
-            found = self._store.samples.by_ids(model.id, some)
+            samples = self._store.samples.by_ids(model.id, some)
             for id in some:  # noqa: A001
-                sample = found.get(id)
+                sample = samples.get(id)
                 if len(page) == limit:
                     break
                 label = None if ranking.labels is None else int(ranking.labels[place])

@@ -33,12 +33,12 @@ class Thumbnails:
         async with self._turns:
             process = await self._children.spawn("service.preprocess.thumbnail", str(size))
             try:
-                made, words = await asyncio.wait_for(process.communicate(data), TIMEOUT_S)
+                thumbnail, words = await asyncio.wait_for(process.communicate(data), TIMEOUT_S)
             except asyncio.TimeoutError:
                 process.kill()
                 await process.wait()
                 raise ChildDied(f"no thumbnail within {TIMEOUT_S:g} s") from None
         if process.returncode == 0:
-            return made
+            return thumbnail
         reason = words.decode(errors="replace").strip().rpartition("\n")[2]
         raise NotFound(f"sample {sample_id} has no thumbnail: {reason}")

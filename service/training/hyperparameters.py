@@ -181,11 +181,11 @@ class Declared(NamedTuple):
 def declared() -> Iterator[Declared]:
     """All hyperparameters of a job: how long it trains, then what optimizer and loss take."""
     hints = get_type_hints(Hyperparameters, include_extras=True)
-    found = {field.name: field for field in fields(Hyperparameters)}
+    by_name = {field.name: field for field in fields(Hyperparameters)}
     last = [*OptimizerOptions.__struct_fields__, *LossOptions.__struct_fields__]
-    for name in (*(each for each in found if each not in last), *last):
+    for name in (*(each for each in by_name if each not in last), *last):
         kind, about = get_args(hints[name])
-        default = None if "Default:" in about.text else found[name].default
+        default = None if "Default:" in about.text else by_name[name].default
         yield Declared(name, kind, about, default)
 
 

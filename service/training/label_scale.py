@@ -62,9 +62,9 @@ def start_with_label_scale(
     names = [each.name for each in (*manifest.parameters, *manifest.statistics)]
     tensors = dict(zip(names, checkpoint.read(before, names), strict=True))
     known = LabelScale(tensors[LABEL_SCALE].astype(float), tensors[LABEL_MEAN].astype(float))
-    found = fitted(known, engine, samples, tick=tick)
+    scale = fitted(known, engine, samples, tick=tick)
     tensors[LABEL_SCALE], tensors[LABEL_MEAN] = (
-        np.asarray(each, np.float32) for each in (found.scale, found.mean)
+        np.asarray(each, np.float32) for each in (scale.scale, scale.mean)
     )
     checkpoint.save(path, checkpoint.CheckpointHead(manifest.engine), tensors)
     return replace(task, start=replace(task.start, how="parameters", checkpoint=str(path)))

@@ -125,8 +125,8 @@ def _of_ids(wanted: Indices, rows: Array, ids: Indices) -> Array:
     np.add.at(means, which, np.divide(rows, often))
     places = np.searchsorted(listed, wanted)
     places[~np.isin(wanted, listed)] = len(listed)
-    found: Array = means[places]
-    return found
+    shares: Array = means[places]
+    return shares
 
 
 def softened(logits: Array, known: Array, weight: float) -> Array:
@@ -137,9 +137,9 @@ def softened(logits: Array, known: Array, weight: float) -> Array:
     """
     scaled = logits[:, known].astype(np.float64) / TEMPERATURE
     shares = np.exp(scaled - scaled.max(axis=1, keepdims=True))
-    found = np.zeros(logits.shape, np.float32)
-    found[:, known] = weight * shares / shares.sum(axis=1, keepdims=True)
-    return found
+    soft = np.zeros(logits.shape, np.float32)
+    soft[:, known] = weight * shares / shares.sum(axis=1, keepdims=True)
+    return soft
 
 
 def _known(task: Train, engine: Engine) -> Array:

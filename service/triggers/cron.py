@@ -28,11 +28,11 @@ class CrontabTrigger(CronTrigger):  # type: ignore[misc]
     def get_next_fire_time(self, previous: datetime | None, now: datetime) -> datetime | None:
         if previous is not None:  # not each that a sleep or a jump of the clock has missed
             now = max(now, previous + timedelta(microseconds=1))
-        found: datetime | None = super().get_next_fire_time(None, now)
-        while found is not None and found.fold and not self._in_both:
-            after = found.astimezone(timezone.utc) + timedelta(seconds=1)
-            found = super().get_next_fire_time(None, after)
-        moment = found and found.astimezone(timezone.utc)
+        fire: datetime | None = super().get_next_fire_time(None, now)
+        while fire is not None and fire.fold and not self._in_both:
+            after = fire.astimezone(timezone.utc) + timedelta(seconds=1)
+            fire = super().get_next_fire_time(None, after)
+        moment = fire and fire.astimezone(timezone.utc)
         late: datetime | None = self._apply_jitter(moment, self._late_s, now)
         return late and late.astimezone(self.timezone)
 

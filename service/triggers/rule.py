@@ -69,8 +69,8 @@ class Rule(Struct, frozen=True, kw_only=True):
 def checked_rule(**fields: Any) -> Rule:
     """Raises InvalidInput with all errors."""
     rule = Rule(**fields)
-    if found := list(problems(rule)):
-        raise InvalidInput("the trigger is wrong", problems=found)
+    if wrong := list(problems(rule)):
+        raise InvalidInput("the trigger is wrong", problems=wrong)
     return rule
 
 

@@ -154,5 +154,5 @@ def _next_moment(trigger: Trigger, rule: Rule, now: datetime) -> datetime | None
         return max(now, interval_begin(trigger) + rest)
     else:
         return None
-    found: datetime | None = when.get_next_fire_time(None, now)
-    return found
+    moment: datetime | None = when.get_next_fire_time(None, now)
+    return moment

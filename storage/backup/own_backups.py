@@ -32,8 +32,8 @@ class OwnBackups:
 
     def newest(self, now: datetime) -> datetime | None:
         """When the newest was made; later than now only if the clock was wrong for all of them."""
-        found = listed(self._folder, now)
-        return made_at(found[0]) if found else None
+        backups = listed(self._folder, now)
+        return made_at(backups[0]) if backups else None
 
     def made(self, now: datetime) -> list[tuple[datetime, int]]:
         """When each was made, and its bytes; newest first."""
@@ -91,8 +91,8 @@ class OwnBackups:
 
 def listed(folder: Path, now: datetime) -> list[Path]:
     """The backups of a folder, newest first; those dated in the future count as the oldest."""
-    found = [path for path in folder.glob("*.db") if _is_named(path)]
-    return sorted(found, key=lambda path: (made_at(path) <= now, made_at(path)), reverse=True)
+    backups = [path for path in folder.glob("*.db") if _is_named(path)]
+    return sorted(backups, key=lambda path: (made_at(path) <= now, made_at(path)), reverse=True)
 
 
 def made_at(path: Path) -> datetime:

@@ -54,13 +54,13 @@ class FileStore:
         """
         path = self.path(sha256)
         try:
-            found = path.stat()
+            status = path.stat()
         except FileNotFoundError:
             parts = self.assembled.parts(sha256)
             if parts is None:
                 raise
             return self.is_whole(parts.base) and self.is_whole(parts.recipe)
-        mark = (found.st_ino, found.st_size, found.st_mtime_ns)
+        mark = (status.st_ino, status.st_size, status.st_mtime_ns)
         if self._checked.get(sha256) == mark:
             return True
         with file_faults(f"cannot read {path.name}"):

@@ -67,17 +67,17 @@ class RowDigests:
         if self._row_bytes % _WORD:
             words = np.zeros((len(rows), self._width * _WORD), np.uint8)
             words[:, : self._row_bytes] = rows
-        found = self._sum(words.view("<u8"), self._weights[:, :-1])
-        found += self._sum(ids.astype("<u8").reshape(-1, 1), self._weights[:, -1:])
-        return found
+        digests = self._sum(words.view("<u8"), self._weights[:, :-1])
+        digests += self._sum(ids.astype("<u8").reshape(-1, 1), self._weights[:, -1:])
+        return digests
 
     @staticmethod
     def _sum(words: Digests, weights: Digests) -> Digests:
         """A bit in the upper half of a word counts in its weight's last bits, if at all."""
         whole, upper = weights
-        found: Digests = np.einsum("ij,j->i", words, whole)
-        np.add(found, np.einsum("ij,j->i", words >> np.uint64(32), upper), out=found)
-        return found
+        sums: Digests = np.einsum("ij,j->i", words, whole)
+        np.add(sums, np.einsum("ij,j->i", words >> np.uint64(32), upper), out=sums)
+        return sums
 
 
 def _weights(count: int) -> Digests:

@@ -80,13 +80,13 @@ def close_to_others(folder: Path) -> list[Path]:
 
     Raises StorageBroken if the system does not allow that.
     """
-    found = []
+    closed = []
     with file_faults(f"cannot make {folder} private"):
         for path in open_to_others(folder):
             path.chmod(stat.S_IMODE(path.stat().st_mode) & ~_OTHERS)
-            found.append(path)
-    return found
+            closed.append(path)
+    return closed
 
 
-def _is_open(found: os.stat_result) -> bool:
-    return not stat.S_ISLNK(found.st_mode) and bool(found.st_mode & _OTHERS)
+def _is_open(status: os.stat_result) -> bool:
+    return not stat.S_ISLNK(status.st_mode) and bool(status.st_mode & _OTHERS)

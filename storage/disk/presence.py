@@ -30,18 +30,18 @@ class Presence:
     def require(self) -> None:
         """Raises StorageBroken if one of them was removed or replaced."""
         for path, known in self._known.items():
-            found = _mark(path)
+            mark = _mark(path)
             if known is None:
-                self._known[path] = found
-            elif found != known:
-                what = "removed" if found is None else "replaced by another file"
+                self._known[path] = mark
+            elif mark != known:
+                what = "removed" if mark is None else "replaced by another file"
                 raise StorageBroken(f"{path} was {what} while the daemon ran: {_REMEDY}")
 
 
 def _mark(path: Path) -> _MARK | None:
     """None where there is no file, or its folder cannot be entered."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_dev, found.st_ino
+    return status.st_dev, status.st_ino

@@ -62,10 +62,10 @@ def delete_samples(transaction: Transaction, model_id: int, ids: Iterable[int]) 
     The range is recorded in the same transaction: after a crash in between, start-up overwrites it
     again, which does no harm. In the reverse order a crash would leave a row of zeros.
     """
-    given = (model_id, dump(list(ids)))
-    transaction.execute(_REMEMBER, given)
-    transaction.execute(_WEIGH, given)
-    return transaction.execute(_DELETE, given).rowcount
+    which = (model_id, dump(list(ids)))
+    transaction.execute(_REMEMBER, which)
+    transaction.execute(_WEIGH, which)
+    return transaction.execute(_DELETE, which).rowcount
 
 
 def delete_rows(transaction: Transaction, ids: Sequence[int]) -> list[int]:

@@ -106,8 +106,8 @@ class Unlearning:
         with self._readers.snapshot() as connection:
             wished = [decode(row["ids"]) for row in connection.execute(_REQUESTED, (model_id,))]
             going = np.concatenate([np.empty(0, np.int64), *wished])
-            made = connection.execute(_MADE_BEFORE, (model_id, int(ids.min()))).fetchall()
-            return {row["job_id"] for row in made} <= {*jobs_that_saw(connection, model_id, going)}
+            older = connection.execute(_MADE_BEFORE, (model_id, int(ids.min()))).fetchall()
+            return {row["job_id"] for row in older} <= {*jobs_that_saw(connection, model_id, going)}
 
 
 def _leaves_trainable(connection: sqlite3.Connection, model_id: int, ids: Ids) -> bool:

@@ -134,9 +134,9 @@ def read_sample_index(
     weights, digests = [np.empty(0, np.float32)], [b""]
     with _reading(database) as connection:
         for rows in _chunks(connection.execute(f"{select} ORDER BY id", parameters)):
-            ids, packs, offsets, lengths, values, given, beginnings = zip(*rows, strict=True)
+            ids, packs, offsets, lengths, values, own, beginnings = zip(*rows, strict=True)
             digests.append(b"".join(beginnings))
-            weights.append(np.array(given, np.float32))
+            weights.append(np.array(own, np.float32))
             numbers.append(np.array((ids, packs, offsets, lengths), np.int64).T)
             try:
                 labels.append(_to_labels(values, target))
@@ -188,14 +188,14 @@ def damaged_positions(
 
 
 def _find_changed(
-    index: SampleIndex, positions: NDArray[np.int64], pack: memoryview, found: list[int]
+    index: SampleIndex, positions: NDArray[np.int64], pack: memoryview, changed: list[int]
 ) -> None:
     """Add those of these positions whose digest is another."""
     assert index.digests is not None
     # Lists and a memoryview: indexing arrays took longer than the digests of small samples.
     starts, lengths = index.offsets[positions].tolist(), index.lengths[positions].tolist()
     digests = index.digests[positions].tolist()
-    found += [
+    changed += [
         at
         for at, start, length, digest in zip(
             positions.tolist(), starts, lengths, digests, strict=True

@@ -30,8 +30,8 @@ class Limits(Struct, frozen=True):
 
     def bounds(self) -> dict[str, float | None]:
         """Each limit by its name, None where there is none."""
-        given: dict[str, float | None] = asdict(self)
-        return {**given, "connections": self.connections or USUAL_CONNECTIONS}
+        bounds: dict[str, float | None] = asdict(self)
+        return {**bounds, "connections": self.connections or USUAL_CONNECTIONS}
 
 
 class NewToken(Struct, frozen=True):

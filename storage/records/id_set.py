@@ -32,8 +32,8 @@ def decode(data: bytes) -> Ids:
 def within(data: bytes, ids: Ids) -> Ids:
     """Those of these ids that are in the set, however large that says it is. Raises as `decode`."""
     passed = np.searchsorted(_bounds(data), ids, side="right")
-    found: Ids = ids[passed % 2 == 1]
-    return found
+    inside: Ids = ids[passed % 2 == 1]
+    return inside
 
 
 def meeting(sets: Iterable[bytes], ids: Ids) -> list[bool]:

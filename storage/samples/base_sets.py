@@ -40,20 +40,20 @@ class BaseSets(Repository):
 
         Raises StateConflict if there are fewer.
         """
-        found = transaction.execute(_FIRST, (model_id, count)).fetchall()
-        if len(found) < count:
+        rows = transaction.execute(_FIRST, (model_id, count)).fetchall()
+        if len(rows) < count:
             raise StateConflict(
-                f"the model has {counted(len(found), 'labelled sample')}, fewer than {count:,}; "
+                f"the model has {counted(len(rows), 'labelled sample')}, fewer than {count:,}; "
                 "ask for fewer, or send the base set's samples"
             )
-        return take_into_base_set(transaction, model_id, [row["id"] for row in found])
+        return take_into_base_set(transaction, model_id, [row["id"] for row in rows])
 
     @writes
     def give_back(self, transaction: Transaction, model_id: int) -> int:
         """Restore the split of samples that were taken into the base set; returns how many."""
-        given = transaction.execute(_RETURN, (model_id,)).rowcount
-        transaction.event(CHANGED, model_name(transaction, model_id), {"given_back": given})
-        return given
+        count = transaction.execute(_RETURN, (model_id,)).rowcount
+        transaction.event(CHANGED, model_name(transaction, model_id), {"given_back": count})
+        return count
 
     def held_out(self, model_id: int) -> int:
         """The number of labelled samples of the base set that no job trains on."""

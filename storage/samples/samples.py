@@ -224,8 +224,8 @@ class Samples(Repository):
         search = partial(self.search, model_id, where, matches=matches, limit=_SEARCHED_AT_ONCE)
         after: int | None = 0
         while after is not None:
-            found, after = search(after=after)
-            yield from (each.id for each in found)
+            page, after = search(after=after)
+            yield from (each.id for each in page)
 
     def update(
         self,

@@ -149,8 +149,8 @@ class StagedRows:
         packed, size = bytes(self._beginnings), BEGINNING_BYTES
         if len(packed) > _BEGINNINGS_BYTES:
             return None
-        found = {packed[at : at + size] for at in range(0, len(packed), size)}
-        return found if len(found) * size == len(packed) else None
+        beginnings = {packed[at : at + size] for at in range(0, len(packed), size)}
+        return beginnings if len(beginnings) * size == len(packed) else None
 
     def drop_known_keys(
         self, database: sqlite3.Connection, model_id: int, *, owner: str | None

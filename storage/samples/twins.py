@@ -133,8 +133,8 @@ def _stored(
 ) -> dict[bytes, Twins]:
     """Stored samples by digest; those that get a label from this upload already have it."""
     sought = {"model_id": model_id, "prefixes": b"".join(sorted(prefixes)), "owner": owner}
-    found: defaultdict[bytes, Twins] = defaultdict(dict)
+    twins: defaultdict[bytes, Twins] = defaultdict(dict)
     for row in database.execute(_STORED, sought):
         label = row["label"] if row["label"] is not None else rows.label_for(row["id"])
-        found[row["sha256"]].setdefault(label, _Twin(row["id"], row["split"]))
-    return found
+        twins[row["sha256"]].setdefault(label, _Twin(row["id"], row["split"]))
+    return twins

@@ -92,12 +92,12 @@ class Follows(Repository):
 
 
 def _one(connection: sqlite3.Connection, model: Model) -> Follow:
-    found = _found(connection, model.id)
-    if found is None:
+    follow = _found(connection, model.id)
+    if follow is None:
         raise NotFound(
             f"model {model.name!r} follows no source; PUT /v1/models/{model.name}/follow names one"
         )
-    return found
+    return follow
 
 
 def _found(connection: sqlite3.Connection, model_id: int) -> Follow | None:

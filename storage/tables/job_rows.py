@@ -40,10 +40,10 @@ def training_job(connection: sqlite3.Connection, model_id: int) -> int | None:
 
 def find_job(connection: sqlite3.Connection, job_id: int) -> Job:
     """Raises NotFound."""
-    found = fetch_jobs(connection, "WHERE jobs.id = ?", (job_id,))
-    if not found:
+    jobs = fetch_jobs(connection, "WHERE jobs.id = ?", (job_id,))
+    if not jobs:
         raise no_job(job_id)
-    return found[0]
+    return jobs[0]
 
 
 def fetch_jobs(
@@ -115,12 +115,12 @@ def update_job(transaction: Transaction, job_id: int, fields: dict[str, Any]) ->
 
 def job_columns(fields: JobFields) -> dict[str, Any]:
     """Column → value, of the fields that are not None."""
-    given: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
-    for name in given.keys() & {"progress", "metrics", "error"}:
-        given[name] = dump(given[name])
-    if "blocked_by" in given:
-        given["blocked_by"] = dump([asdict(each) for each in given["blocked_by"]])
-    return given
+    columns: dict[str, Any] = {name: value for name, value in fields.items() if value is not None}
+    for name in columns.keys() & {"progress", "metrics", "error"}:
+        columns[name] = dump(columns[name])
+    if "blocked_by" in columns:
+        columns["blocked_by"] = dump([asdict(each) for each in columns["blocked_by"]])
+    return columns
 
 
 def no_job(job_id: int) -> NotFound:

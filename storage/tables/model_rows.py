@@ -64,10 +64,10 @@ def find_model(
     connection: sqlite3.Connection, column: str, value: str | int, *, base: int | None = None
 ) -> Model:
     """The model by `id` or by `name`; base: None for that of `latest`. Raises NotFound."""
-    found = fetch_models(connection, f"WHERE models.{column} = ?", (value,), base=base)
-    if not found:
+    models = fetch_models(connection, f"WHERE models.{column} = ?", (value,), base=base)
+    if not models:
         raise no_model(value)
-    return found[0]
+    return models[0]
 
 
 def model_name(transaction: Transaction, model_id: int) -> str:
@@ -108,12 +108,12 @@ def insert_model(transaction: Transaction, new: NewModel) -> int:
     taken = transaction.execute("SELECT 1 FROM models WHERE name = ?", (new.name,)).fetchone()
     if taken:
         raise name_taken(new.name)
-    given = {
+    row = {
         **columns(new, _NEW),
         **columns(new.signature, ("target",)),
         "created_at": dump_time(transaction.now),
     }
-    return int(transaction.insert("models", given)["id"])
+    return int(transaction.insert("models", row)["id"])
 
 
 def insert_base(
@@ -151,13 +151,13 @@ def renew_base(transaction: Transaction, model: Model) -> None:
 
 def update_model(transaction: Transaction, model: Model) -> None:
     """Write the fields of a model that may change."""
-    given = {**columns(model, _CHANGING), **columns(model.signature, ("target",))}
-    transaction.update("models", given, where={"id": model.id})
+    row = {**columns(model, _CHANGING), **columns(model.signature, ("target",))}
+    transaction.update("models", row, where={"id": model.id})
     _update_base(transaction, model, columns(model, ("preprocess",)))
 
 
-def _update_base(transaction: Transaction, model: Model, given: dict[str, Any]) -> None:
-    transaction.update("bases", given, where={"model_id": model.id, "base": model.base})
+def _update_base(transaction: Transaction, model: Model, row: dict[str, Any]) -> None:
+    transaction.update("bases", row, where={"model_id": model.id, "base": model.base})
 
 
 def _model(row: sqlite3.Row) -> Model:

@@ -73,9 +73,9 @@ class Rounds(Repository):
         """
         _require_new(transaction, new)
         job = self._insert(transaction, new.job, parameters)
-        given = columns(new, ("federation", "terms", "deadline"))
+        asked = columns(new, ("federation", "terms", "deadline"))
         own = {"job_id": job.id, "model_id": job.model_id, "round": new.number}
-        transaction.insert("rounds", {**own, **given})
+        transaction.insert("rounds", {**own, **asked})
         return _one(transaction.connection, job.id)
 
     def begin_job(self, new: NewJob, parameters: FileRecord) -> Job:

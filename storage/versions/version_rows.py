@@ -32,18 +32,18 @@ _NAMED = "SELECT version FROM aliases WHERE model_id = ? AND alias = ?"
 
 def find_version(connection: sqlite3.Connection, model_id: int, number: int) -> Version:
     """Raises NotFound."""
-    found = fetch_versions(connection, "WHERE model_id = ? AND version = ?", (model_id, number))
-    if not found:
+    versions = fetch_versions(connection, "WHERE model_id = ? AND version = ?", (model_id, number))
+    if not versions:
         raise NotFound(f"this model has no version {number}")
-    return found[0]
+    return versions[0]
 
 
 def named_version(connection: sqlite3.Connection, model_id: int, alias: str) -> Version:
     """The version that an alias names. Raises NotFound."""
-    found = connection.execute(_NAMED, (model_id, alias)).fetchone()
-    if found is None:
+    row = connection.execute(_NAMED, (model_id, alias)).fetchone()
+    if row is None:
         raise NotFound(f"this model has no alias {alias!r}")
-    return find_version(connection, model_id, found["version"])
+    return find_version(connection, model_id, row["version"])
 
 
 def fetch_versions(

@@ -66,10 +66,10 @@ def version_parameters(
 ) -> Response:
     """The trained parameters of a version as safetensors, float32, in the order of their names."""
     if version is None:
-        found = store.versions.by_alias(model.id, "latest")
+        row = store.versions.by_alias(model.id, "latest")
     else:
-        found = store.versions.get(model.id, version)
-    parameters = parameters_of(model, found, store)
+        row = store.versions.get(model.id, version)
+    parameters = parameters_of(model, row, store)
     headers = {
         "ETag": f'"{parameters.key}"',
         "Cache-Control": REVALIDATE if version is None else IMMUTABLE,

@@ -41,10 +41,10 @@ async def seen_round(
     round_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
 ) -> Round:
     """The round in the path. Raises NotFound if its model is outside the token's restriction."""
-    found = await asyncio.to_thread(store.rounds.get, round_id)
-    if not principal.sees(found.job.model):
+    row = await asyncio.to_thread(store.rounds.get, round_id)
+    if not principal.sees(row.job.model):
         raise no_round(round_id)
-    return found
+    return row
 
 
 TheRound = Annotated[Round, Depends(seen_round)]
@@ -90,21 +90,21 @@ async def ask_for_round(
             raise InvalidInput("the form is wrong", problems=[problem])
         async with spooled_part(parameters_in(form), folder=daemon.store.tmp_dir) as path:
             begin = partial(begin_round, model, FilePath(path), spec.model_dump())
-            found = await asyncio.to_thread(begin, store=daemon.store)
+            begun = await asyncio.to_thread(begin, store=daemon.store)
     daemon.deadlines.look_again()
-    response.headers["Location"] = f"/v1/rounds/{found.job.id}"
-    return round_body(found, has_update=False)
+    response.headers["Location"] = f"/v1/rounds/{begun.job.id}"
+    return round_body(begun, has_update=False)
 
 
 @router.get("/rounds/{round_id}", summary="Show a round")
 @needs(Scope.FEDERATE)
-def show_round(found: TheRound, store: TheStore, daemon: TheDaemon) -> RoundBody:
+def show_round(row: TheRound, store: TheStore, daemon: TheDaemon) -> RoundBody:
     """What it waits for, how far it is, and what came of it."""
-    job = daemon.scheduler.shown(found.job)
+    job = daemon.scheduler.shown(row.job)
     has_update = store.rounds.file(job.id, "update") is not None
     is_measured = job.metrics.get("validation") or job.metrics.get("baseline")
     different = store.sample_stats.different_validation(job.model_id) if is_measured else 0
-    return round_body(replace(found, job=job), has_update=has_update, different=different)
+    return round_body(replace(row, job=job), has_update=has_update, different=different)
 
 
 @router.get(
@@ -114,31 +114,31 @@ def show_round(found: TheRound, store: TheStore, daemon: TheDaemon) -> RoundBody
     responses=file_answers({MEDIA_TYPE: {}}, "safetensors."),
 )
 @needs(Scope.FEDERATE, "not_consented", "range_not_satisfiable", "state_conflict", audited="export")
-def round_update(request: Request, found: TheRound, store: TheStore) -> Response:
+def round_update(request: Request, row: TheRound, store: TheStore) -> Response:
     """The trained parameters less those that were sent: clipped, noised and compressed by the terms
     of the round. There until the next round has one.
     """
-    model = store.models.get_by_id(found.job.model_id)
-    require_consent(model, found.federation)
-    file = store.rounds.file(found.job.id, "update")
+    model = store.models.get_by_id(row.job.model_id)
+    require_consent(model, row.federation)
+    file = store.rounds.file(row.job.id, "update")
     if file is None:
-        raise StateConflict(_no_update(found))
-    facts = {"round": found.number, "federation": found.federation, **found.terms}
-    request.scope[AUDIT_FACTS] = dump({**facts, **found.outcome})
-    name = f"{model.name}-round-{found.number}.safetensors"
+        raise StateConflict(_no_update(row))
+    facts = {"round": row.number, "federation": row.federation, **row.terms}
+    request.scope[AUDIT_FACTS] = dump({**facts, **row.outcome})
+    name = f"{model.name}-round-{row.number}.safetensors"
     return file_answer(request, store, file, media_type=MEDIA_TYPE, filename=name)
 
 
 @router.delete("/rounds/{round_id}", summary="Stop a round")
 @needs(Scope.FEDERATE)
-async def stop_round(found: TheRound, daemon: TheDaemon) -> None:
+async def stop_round(row: TheRound, daemon: TheDaemon) -> None:
     """Ends it within a second, without an update; of one that has ended, removes the update."""
-    await daemon.deadlines.stop_round(found)
+    await daemon.deadlines.stop_round(row)
 
 
-def _no_update(found: Round) -> str:
-    job = found.job
+def _no_update(row: Round) -> str:
+    job = row.job
     if job.state in ENDED:
         why = f": {job.error['detail']}" if job.error else "; its update is gone, or never was"
-        return f"round {found.number} is {job.state.value}{why}"
-    return f"round {found.number} is {job.state.value}; ask again when it has succeeded"
+        return f"round {row.number} is {job.state.value}{why}"
+    return f"round {row.number} is {job.state.value}; ask again when it has succeeded"

@@ -80,8 +80,8 @@ async def upgrade_base(
     require_media_type(request, "multipart/form-data")
     require_room_for(request, daemon)
     async with request.form(max_files=3, max_fields=4) as form:
-        given = await json_part(form, "spec", UpgradeSpecBody) or UpgradeSpecBody()
-        spec = upgrade_spec(given.model_dump(exclude_none=True))
+        fields = await json_part(form, "spec", UpgradeSpecBody) or UpgradeSpecBody()
+        spec = upgrade_spec(fields.model_dump(exclude_none=True))
         name, upload, tokenizer = uploads(form)
         if name != "model":
             raise wrong_form(f"/{name}", 'an upgrade is a forward ONNX file, the part "model"')
@@ -92,11 +92,11 @@ async def upgrade_base(
             source = Path(path)
             if check:
                 checking = daemon.upgrades.check(model, spec, source, tokenizer=text)
-                found = await unless_gone(request, checking)
+                outcome = await unless_gone(request, checking)
                 body = UpgradeCheckBody.of(
-                    found.new,
-                    inputs=found.new.signature.inputs,
-                    consent_ends=found.consent_ends,
+                    outcome.new,
+                    inputs=outcome.new.signature.inputs,
+                    consent_ends=outcome.consent_ends,
                 )
                 return Response(body.model_dump_json(), media_type="application/json")
             beginning = daemon.upgrades.begin(model, spec, source, tokenizer=text)

@@ -29,8 +29,8 @@ async def follow_source(model: TheModel, wanted: FollowRequest, daemon: TheDaemo
     """
     from service.follow.terms import checked_terms  # a daemon whose models follow none needs none
 
-    given = wanted.model_dump() | {"name": wanted.name or model.name}
-    terms = checked_terms(**given)
+    fields = wanted.model_dump() | {"name": wanted.name or model.name}
+    terms = checked_terms(**fields)
     follow = await asyncio.to_thread(daemon.store.follows.put, model, terms)
     await daemon.follower.look()
     return await _shown(follow, daemon)

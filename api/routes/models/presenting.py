@@ -30,20 +30,20 @@ def diagnosis_body(diagnosis: Diagnosed) -> DiagnosisBody:
     )
 
 
-def _parameters(found: Diagnosed) -> ParametersFound:
-    made = found.prepared
-    if made is not None:
-        trainable, frozen = made.trainable_parameters, made.frozen_parameters
+def _parameters(diagnosis: Diagnosed) -> ParametersFound:
+    prepared = diagnosis.prepared
+    if prepared is not None:
+        trainable, frozen = prepared.trainable_parameters, prepared.frozen_parameters
     else:
-        trainable = sum(each.count for each in found.initializers if each.trains)
-        frozen = sum(each.count for each in found.initializers if not each.trains)
-    items = [InitializerBody.of(initializer) for initializer in found.initializers]
+        trainable = sum(each.count for each in diagnosis.initializers if each.trains)
+        frozen = sum(each.count for each in diagnosis.initializers if not each.trains)
+    items = [InitializerBody.of(initializer) for initializer in diagnosis.initializers]
     return ParametersFound(trainable=trainable, frozen=frozen, items=items)
 
 
-def _suggested(found: Suggested) -> SuggestedBody:
-    own = found.loss_output
-    return SuggestedBody.of(found, loss=found.loss if own is None else {"output": own})
+def _suggested(suggestion: Suggested) -> SuggestedBody:
+    own = suggestion.loss_output
+    return SuggestedBody.of(suggestion, loss=suggestion.loss if own is None else {"output": own})
 
 
 def comparison_body(model: Model, compared: SideBySide, limit: int) -> ComparisonBody:

@@ -159,11 +159,11 @@ def _lora(settings: LoraSettings) -> Lora:
 
 def uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:
     """The name of the part with the model, that part, and the tokenizer's, if there is one."""
-    given = [(name, part) for name, part in form.multi_items() if name != "spec"]
-    named = {name: _file(name, part) for name, part in given}
+    parts = [(name, part) for name, part in form.multi_items() if name != "spec"]
+    named = {name: _file(name, part) for name, part in parts}
     tokenizer = named.pop(TOKENIZER, None)
-    if len(named) != 1 or len(given) != 1 + (tokenizer is not None) or not named.keys() <= {*PARTS}:
-        names = [name for name, _ in given]
+    if len(named) != 1 or len(parts) != 1 + (tokenizer is not None) or not named.keys() <= {*PARTS}:
+        names = [name for name, _ in parts]
         detail = f'beside "spec" send one part, "model" or "artifacts"; there are {names}'
         raise wrong_form("", detail)
     ((name, part),) = named.items()

@@ -26,30 +26,30 @@ def device(client: Client, *, history: bool) -> None:
     """Show every signal of the device, where it comes from, and whether a job may train now."""
     if history:
         interval = 5 if wants_json() else 24 * 60 // COLUMNS
-        found = client.get("/v1/device/history", interval=interval)
-        echo(found, _echo_history)
+        signals = client.get("/v1/device/history", interval=interval)
+        echo(signals, _echo_history)
     else:
         echo(client.get("/v1/device"), _echo)
 
 
-def _echo(found: dict[str, Any]) -> None:
-    echo_text(f"trains: {verdict_line(found)}")
-    echo_text(f"trained today: {found['trained_today_seconds'] / 60:.1f} min")
+def _echo(device: dict[str, Any]) -> None:
+    echo_text(f"trains: {verdict_line(device)}")
+    echo_text(f"trained today: {device['trained_today_seconds'] / 60:.1f} min")
     echo_text()
     rows = (
         (name, measured(signal), signal["detail"] or None, signal["source"])
-        for name, signal in found["signals"].items()
+        for name, signal in device["signals"].items()
     )
     echo_table(("SIGNAL", "VALUE", "DETAIL", "SOURCE"), rows)
 
 
-def _echo_history(found: dict[str, Any]) -> None:
-    echo_text(f"{found['since'][:16]} UTC to now, {found['interval_seconds'] / 60:g} min a sign")
+def _echo_history(graph: dict[str, Any]) -> None:
+    echo_text(f"{graph['since'][:16]} UTC to now, {graph['interval_seconds'] / 60:g} min a sign")
     echo_text()
-    trained = [seconds / found["interval_seconds"] for seconds in found["trained_seconds"]]
-    minutes = f"{sum(found['trained_seconds']) / 60:.1f} min"
+    trained = [seconds / graph["interval_seconds"] for seconds in graph["trained_seconds"]]
+    minutes = f"{sum(graph['trained_seconds']) / 60:.1f} min"
     rows = [("trained", sparkline(trained, low=0, high=1), "", "", minutes)]
-    for name, signal in found["signals"].items():
+    for name, signal in graph["signals"].items():
         known = [value for value in signal["values"] if value is not None]
         ends = [measured({**signal, "value": value}) for value in (min(known), max(known))]
         last = measured({**signal, "value": signal["values"][-1]})

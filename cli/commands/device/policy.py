@@ -135,8 +135,8 @@ def set_policy(client: Client, settings: tuple[str, ...]) -> None:
     changes = assignments.parse(settings)
     answer = client.request("PUT", POLICY, json=changes).json()
 
-    def show(found: dict[str, Any]) -> None:
-        echo_settings({name: found[name] for name in changes})
+    def show(policy: dict[str, Any]) -> None:
+        echo_settings({name: policy[name] for name in changes})
 
     echo(answer, show)
 

@@ -65,8 +65,8 @@ class Watched:
         curve = self.facts["curve"] if is_same else []
         if shown is not None:
             curve = [*curve, *self._points(shown["id"], after=curve[-1][0] if curve else None)]
-        found = {"device": get("/v1/device"), "jobs": jobs, "shown": shown, "curve": curve}
-        self.facts |= {**found, "trouble": None}
+        answers = {"device": get("/v1/device"), "jobs": jobs, "shown": shown, "curve": curve}
+        self.facts |= {**answers, "trouble": None}
 
     def try_again(self) -> None:
         """Poll once; a failure becomes one of the facts."""

@@ -97,8 +97,8 @@ def resume(client: Client, job_id: int, *, ignore_policy: bool) -> None:
 def log(client: Client, job_id: int) -> None:
     """Show the last lines that the job's training processes wrote, and how each of them ended."""
 
-    def show(found: dict[str, Any]) -> None:
-        for line in found["lines"]:
+    def show(page: dict[str, Any]) -> None:
+        for line in page["lines"]:
             said = line["text"] if line["source"] == "child" else f"-- {line['text']}"
             echo_text(f"{line['at'][:19]}  {said}")
 

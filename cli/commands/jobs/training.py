@@ -117,12 +117,12 @@ def _later(client: Client, job: dict[str, Any]) -> dict[str, Any]:
     while True:
         time.sleep(POLL_S)
         try:
-            found: dict[str, Any] = client.get(f"/v1/jobs/{job['id']}")
+            later: dict[str, Any] = client.get(f"/v1/jobs/{job['id']}")
         except Unreachable:
             if time.monotonic() > gives_up_at:
                 raise
         else:
-            return found
+            return later
 
 
 def _share_done(job: dict[str, Any], elapsed_s: float) -> float:
@@ -168,23 +168,23 @@ def _version(client: Client, job: dict[str, Any], which: str | int | None) -> di
 
 
 def _headline(
-    job: dict[str, Any], made: dict[str, Any] | None, fetched: dict[str, Any] | None
+    job: dict[str, Any], version: dict[str, Any] | None, fetched: dict[str, Any] | None
 ) -> str:
-    if made is None or fetched is None:
+    if version is None or fetched is None:
         return f"job {job['id']} {job['state']}"
-    if made["promoted"]:
-        return f"job {job['id']} succeeded: version {made['version']} is promoted"
+    if version["promoted"]:
+        return f"job {job['id']} succeeded: version {version['version']} is promoted"
     return (
-        f"job {job['id']} ended, but version {made['version']} is not promoted: "
+        f"job {job['id']} ended, but version {version['version']} is not promoted: "
         f"apps keep version {fetched['version']}"
     )
 
 
-def _fetched(made: dict[str, Any], fetched: dict[str, Any]) -> str:
+def _fetched(version: dict[str, Any], fetched: dict[str, Any]) -> str:
     """The metrics of what apps fetch, as the gate measured both on the same samples.
 
     The baseline of the job itself is of what it began with, which may be another version.
     """
-    is_new = fetched["version"] == made["version"]
-    figures = scalars(made["metrics" if is_new else "baseline"])
+    is_new = fetched["version"] == version["version"]
+    figures = scalars(version["metrics" if is_new else "baseline"])
     return f"version {fetched['version']}" + (f": {figures}" if figures else "")

@@ -60,15 +60,15 @@ def _suggested(suggested: dict[str, Any] | None) -> list[tuple[str, Any]]:
     ]
 
 
-def _classes(found: dict[str, Any]) -> str | None:
-    target = found["target"] or {}
-    names = target.get("classes") or (found["suggested"] or {}).get("classes")
+def _classes(diagnosis: dict[str, Any]) -> str | None:
+    target = diagnosis["target"] or {}
+    names = target.get("classes") or (diagnosis["suggested"] or {}).get("classes")
     count = target.get("num_classes")
     return ", ".join(names) if names else count and f"{count}, without names"
 
 
-def _tensor(found: dict[str, Any]) -> str:
-    return f"{found['name']}: {found['dtype']} {_shape(found['shape'])}"
+def _tensor(tensor: dict[str, Any]) -> str:
+    return f"{tensor['name']}: {tensor['dtype']} {_shape(tensor['shape'])}"
 
 
 def _shape(shape: list[int | None] | None) -> str:
@@ -89,5 +89,5 @@ def _cut(cut: dict[str, Any] | None) -> str:
     if cut is None:
         return ""
     where = ", ".join(cut["tensors"])
-    made = "" if cut["pays"] else ", which does not pay and is not made"
-    return f"; the cut is at {where}{made}: {cut['nodes']} operators run once for each sample"
+    verdict = "" if cut["pays"] else ", which does not pay and is not made"
+    return f"; the cut is at {where}{verdict}: {cut['nodes']} operators run once for each sample"

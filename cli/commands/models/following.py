@@ -96,6 +96,6 @@ def _echo(following: dict[str, Any]) -> None:
     )
 
 
-def _size(found: dict[str, Any], offered: dict[str, Any]) -> str:
-    here = f", {found['downloaded_bytes']} here" if found["downloaded_bytes"] else ""
+def _size(follow: dict[str, Any], offered: dict[str, Any]) -> str:
+    here = f", {follow['downloaded_bytes']} here" if follow["downloaded_bytes"] else ""
     return f"{offered['size_bytes']} bytes{here}"

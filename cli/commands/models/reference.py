@@ -45,5 +45,5 @@ def _path(model: str) -> str:
     return model_path(model, "reference")
 
 
-def _echo(found: dict[str, Any]) -> None:
-    echo_fields([("samples", found["samples"]), ("frozen", found["frozen_at"] or "never")])
+def _echo(base_set: dict[str, Any]) -> None:
+    echo_fields([("samples", base_set["samples"]), ("frozen", base_set["frozen_at"] or "never")])

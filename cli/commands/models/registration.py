@@ -126,9 +126,9 @@ def check(
     spec = _spec(source, **options)
     if not named:
         spec.pop("name")
-    found = send_file(client, "/v1/diagnosis", source, spec, tokenizer)
-    echo(found, show_diagnosis)
-    if not found["ready"]:
+    diagnosis = send_file(client, "/v1/diagnosis", source, spec, tokenizer)
+    echo(diagnosis, show_diagnosis)
+    if not diagnosis["ready"]:
         context.exit(1)
 
 

@@ -61,10 +61,10 @@ def _about_set(name: str, example: str, null: str) -> str:
     )
 
 
-def _echo_federation(found: Settings) -> None:
-    spent = found.pop("spent")
-    today = found.pop("rounds_today")
-    fields = {name: assignments.shown(value) for name, value in found.items()}
+def _echo_federation(settings: Settings) -> None:
+    spent = settings.pop("spent")
+    today = settings.pop("rounds_today")
+    fields = {name: assignments.shown(value) for name, value in settings.items()}
     epsilon, unnoised = spent["epsilon"], spent["rounds_without_noise"]
     fields["spent"] = "without bound" if epsilon is None else f"epsilon {epsilon:.3g}"
     fields["spent"] += f" by {spent['rounds']} rounds with noise"

@@ -74,12 +74,12 @@ def _show_job(job: dict[str, Any]) -> None:
     echo_text(f"job {job['id']} trains the upgrade when the policy allows")
 
 
-def _show_check(found: dict[str, Any]) -> None:
-    count = f"{found['trainable_parameters']:,} of its parameters would train"
-    echo_text(f"it fits: {count}, {found['frozen_parameters']:,} are frozen")
-    if found["consent_ends"]:
+def _show_check(check: dict[str, Any]) -> None:
+    count = f"{check['trainable_parameters']:,} of its parameters would train"
+    echo_text(f"it fits: {count}, {check['frozen_parameters']:,} are frozen")
+    if check["consent_ends"]:
         echo_text("  consent to federated training would end: other parameters train")
-    for note in found["notes"]:
+    for note in check["notes"]:
         echo_text(f"  {note}")
 
 

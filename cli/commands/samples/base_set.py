@@ -43,16 +43,16 @@ def add(client: Client, model: str, files: tuple[Path, ...], *, first: int | Non
         results = [{"taken": client.post(path, {"first": first})["duplicates"]}]
     else:
         results = [{"file": str(file), **_send(client, model, path, file)} for file in files]
-    found = client.get(path)
+    now = client.get(path)
     if wants_json():
-        echo_json({"results": results, **found})
+        echo_json({"results": results, **now})
         return
     for result in results:
         if first is None:
             echo_result(result)
         else:
             echo_text(f"{result['taken']:,} samples taken")
-    _echo(found)
+    _echo(now)
 
 
 def _send(client: Client, model: str, path: str, file: Path) -> dict[str, Any]:

@@ -108,7 +108,7 @@ def delete(
     path = model_path(model, "samples")
     if not ids:
         answer = client.request("DELETE", path, params={**conditions, **asked}).json()
-        echo(answer, lambda found: _echo_deleted(model, found))
+        echo(answer, lambda outcome: _echo_deleted(model, outcome))
         return
     jobs = [_delete(client, f"{path}/{each}", asked) for each in ids]
     told = f"{len(ids):,} deleted" + (f"; job {jobs[-1]} trains again" if retrain else "")
@@ -139,11 +139,11 @@ def _echo_changed(sample: dict[str, Any]) -> None:
     echo_text(f"sample {sample['id']}: {', '.join(told)}")
 
 
-def _echo_deleted(model: str, found: dict[str, Any]) -> None:
-    echo_text(f"{counted(found['deleted'], 'sample')} of {model} deleted")
-    if found["job"]:
-        echo_text(f"job {found['job']['id']} trains again without them")
-    for version in found["versions"]:
+def _echo_deleted(model: str, outcome: dict[str, Any]) -> None:
+    echo_text(f"{counted(outcome['deleted'], 'sample')} of {model} deleted")
+    if outcome["job"]:
+        echo_text(f"job {outcome['job']['id']} trains again without them")
+    for version in outcome["versions"]:
         echo_text(f"version {version} is deleted too: nothing is left that it was trained on")
 
 

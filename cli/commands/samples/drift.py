@@ -23,15 +23,15 @@ def drift(client: Client, model: str) -> None:
     echo(client.get(model_path(model, "drift")), _echo)
 
 
-def _echo(found: dict[str, Any]) -> None:
+def _echo(report: dict[str, Any]) -> None:
     said = {True: "drifted", False: "no drift", None: "too few samples to tell"}
     echo_text(
-        f"{said[found['drifted']]}: {counted(found['recent_samples'], 'recent sample')} beside "
-        f"{found['training_samples']:,} of version {found['version']}"
+        f"{said[report['drifted']]}: {counted(report['recent_samples'], 'recent sample')} beside "
+        f"{report['training_samples']:,} of version {report['version']}"
     )
-    if found["features"]:
+    if report["features"]:
         echo_table(
-            ["FEATURE", "PSI", "LIMIT", "MEAN THEN", "MEAN NOW"], map(_row, found["features"])
+            ["FEATURE", "PSI", "LIMIT", "MEAN THEN", "MEAN NOW"], map(_row, report["features"])
         )
 
 

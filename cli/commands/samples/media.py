@@ -113,8 +113,8 @@ def _with_labels(source: Path, classes: Sequence[str] | None) -> list[Media] | N
         pairs = _pairs(source, MASKS, ".png")
         return [Media(photo, _size_of(photo, mask), mask=mask) for photo, mask in pairs]
     if files := coco.files_of(source):
-        found = [each for file in files for each in coco.read(file, source).items()]
-        return _with_boxes(found, classes)
+        photos = [each for file in files for each in coco.read(file, source).items()]
+        return _with_boxes(photos, classes)
     if not (source / PHOTOS).is_dir() or not (source / yolo.LABELS).is_dir():
         return None
     names = yolo.names_of(source)
@@ -124,11 +124,11 @@ def _with_labels(source: Path, classes: Sequence[str] | None) -> list[Media] | N
 
 
 def _with_boxes(
-    found: Iterable[tuple[Path, Boxes | None]], classes: Sequence[str] | None
+    photos: Iterable[tuple[Path, Boxes | None]], classes: Sequence[str] | None
 ) -> list[Media]:
     """classes: that there may be; None for numbers. Raises Failure."""
     labelled = []
-    for photo, boxes in sorted(found, key=lambda each: each[0]):
+    for photo, boxes in sorted(photos, key=lambda each: each[0]):
         for box in boxes or ():
             if classes is None and box["label"].isdecimal():
                 box["label"] = int(box["label"])
@@ -147,8 +147,8 @@ def _size_of(*files: Path | None) -> int:
 
 def _pairs(source: Path, folder: str, ending: str) -> list[tuple[Path, Path | None]]:
     """Photos, by path, each with the file of its name in the folder. Raises Failure."""
-    found = (path for path in _below(source / folder, (ending,)) if path.name != yolo.NAMES[0])
-    beside = {_place(path, source / folder): path for path in found}
+    paths = (path for path in _below(source / folder, (ending,)) if path.name != yolo.NAMES[0])
+    beside = {_place(path, source / folder): path for path in paths}
     photos = _below(source / PHOTOS, ENDINGS)
     pairs = [(photo, beside.pop(_place(photo, source / PHOTOS), None)) for photo in photos]
     if beside:

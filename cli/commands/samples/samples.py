@@ -68,8 +68,8 @@ def list_samples(
     asked = given(where)
     if most_uncertain:
         asked |= {"unlabelled": True, "order": "uncertainty"}
-    found = _first(client, model, limit, **asked)
-    echo_records(found, _columns(*["uncertainty"] * most_uncertain))
+    rows = _first(client, model, limit, **asked)
+    echo_records(rows, _columns(*["uncertainty"] * most_uncertain))
 
 
 @samples.command("suspects")
@@ -107,11 +107,11 @@ def show(
 ) -> None:
     """Show a sample of MODEL, and download its content."""
     path = model_path(model, "samples", sample_id)
-    (found,) = _with_names(client, model, [client.get(path)])
+    (sample,) = _with_names(client, model, [client.get(path)])
     for part, file in (("content", output), ("thumbnail", thumbnail), ("mask", mask)):
         if file is not None:
             save(client, f"{path}/{part}", file, show=not wants_json(), private=True)
-    echo(found, _echo_sample)
+    echo(sample, _echo_sample)
 
 
 @samples.command("stats")
@@ -130,24 +130,24 @@ def stats(client: Client, model: str) -> None:
 @with_client
 def duplicates(client: Client, model: str, *, limit: int) -> None:
     """List the samples of MODEL that have the same content, a group a line."""
-    found = client.get(model_path(model, "samples", "duplicates"), limit=limit)["items"]
-    echo_records(found, {"IDS": "ids", "SHA-256": lambda group: group["sha256"][:12]})
+    groups = client.get(model_path(model, "samples", "duplicates"), limit=limit)["items"]
+    echo_records(groups, {"IDS": "ids", "SHA-256": lambda group: group["sha256"][:12]})
 
 
 def _first(client: Client, model: str, limit: int, **where: Any) -> list[dict[str, Any]]:
     path = model_path(model, "samples")
-    found = list(islice(client.items(path, limit=min(limit, PAGE), **where), limit))
-    return _with_names(client, model, found)
+    samples = list(islice(client.items(path, limit=min(limit, PAGE), **where), limit))
+    return _with_names(client, model, samples)
 
 
-def _with_names(client: Client, model: str, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _with_names(client: Client, model: str, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Samples, for people with the names of their classes; scripts get the indices."""
-    if wants_json() or not any(isinstance(each["label"], int) for each in found):
-        return found
+    if wants_json() or not any(isinstance(each["label"], int) for each in samples):
+        return samples
     counts = client.get(model_path(model, "samples", "stats"))["labels"]
     names = {count["label"]: count["name"] for count in counts if count["name"] is not None}
     fields = ("label", "predicted")
-    return [{**each, **{of: names.get(each[of], each[of]) for of in fields}} for each in found]
+    return [{**each, **{of: names.get(each[of], each[of]) for of in fields}} for each in samples]
 
 
 def _columns(*extra: str) -> Columns:
@@ -170,14 +170,14 @@ def _echo_sample(sample: dict[str, Any]) -> None:
     )
 
 
-def _echo_stats(found: dict[str, Any]) -> None:
+def _echo_stats(stats: dict[str, Any]) -> None:
     counts = ("train", "validation", "base", "unlabelled", "quarantined")
     echo_fields(
-        [*((name, found[name]) for name in counts), ("size", file_size(found["size_bytes"]))]
+        [*((name, stats[name]) for name in counts), ("size", file_size(stats["size_bytes"]))]
     )
     rows = (
         (each["split"], each["label"] if each["name"] is None else each["name"], each["count"])
-        for each in found["labels"]
+        for each in stats["labels"]
     )
     echo_text()
     echo_table(("SPLIT", "LABEL", "SAMPLES"), rows)

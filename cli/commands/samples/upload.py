@@ -138,12 +138,12 @@ def add_media(
         of_texts = any(each["kind"] == "text" for each in known["preprocess"])
     path = model_path(model, to)
     skip = "on_error" in params
-    found, faults = media.find(
+    files, faults = media.find(
         source, classes=classes, of_boxes=of_boxes, skip=skip, of_texts=of_texts
     )
-    with bar(sum(each.size_bytes for each in found), source.name) as advance:
+    with bar(sum(each.size_bytes for each in files), source.name) as advance:
         try:
-            total = _total(media.send(client, path, found, params=params, advance=advance))
+            total = _total(media.send(client, path, files, params=params, advance=advance))
         except Failure as failure:
             raise failure.within(f"{source}: ") from failure
     total["rejected"] += len(faults)

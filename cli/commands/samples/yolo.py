@@ -33,11 +33,11 @@ def names_of(folder: Path) -> dict[int, str]:
         if file.is_file():
             text = file.read_text(encoding="utf-8-sig", errors="replace")
             lines = filter(None, map(str.strip, text.splitlines()))
-            found = _in_yaml(text) if file.name == YAML else dict(enumerate(lines))
-            if not found:
+            names = _in_yaml(text) if file.name == YAML else dict(enumerate(lines))
+            if not names:
                 form = "names: [cat, dog], or one a line" if file.name == YAML else "one a line"
                 raise Failure(f"{file}: no names of classes that can be read; give them as {form}")
-            return found
+            return names
     known = ", ".join((YAML, *NAMES))
     raise Failure(f"{folder}: no file says which class a number is; there may be {known}")
 
@@ -51,13 +51,13 @@ def _in_yaml(text: str) -> dict[int, str]:
 
 
 def _listed(lines: Sequence[str]) -> dict[int, str]:
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     for line in lines:
         entry = _ENTRY.fullmatch(line)
         if entry is not None and entry[2]:
-            number = len(found) if entry[1] is None else int(entry[1])
-            found[number] = _unquoted(entry[2])
-    return found
+            number = len(names) if entry[1] is None else int(entry[1])
+            names[number] = _unquoted(entry[2])
+    return names
 
 
 def _unquoted(text: str) -> str:

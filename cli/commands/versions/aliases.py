@@ -88,9 +88,9 @@ def rollback(client: Client, model: str) -> None:
 @with_client
 def release(client: Client, model: str) -> None:
     """End the hold of a rollback: the next version that passes the gate is what apps get."""
-    found = client.post(model_path(model, "release"))
-    told = f"jobs may promote versions of {model}; apps fetch version {found['latest_version']}"
-    echo(found, lambda _: echo_text(told))
+    answer = client.post(model_path(model, "release"))
+    told = f"jobs may promote versions of {model}; apps fetch version {answer['latest_version']}"
+    echo(answer, lambda _: echo_text(told))
 
 
 def _move(client: Client, model: str, alias: str, version: str) -> dict[str, Any]:

@@ -39,8 +39,8 @@ def complete(client: Client, /, model: str, text: str, **asked: Any) -> None:
     body = {"text": text, **given(asked)}
     path = model_path(model, "complete")
     if "suggestions" in body or wants_json():
-        found = client.request("POST", path, json=body).json()
-        echo(found, _echo_suggestions)
+        suggested = client.request("POST", path, json=body).json()
+        echo(suggested, _echo_suggestions)
         return
     with client.stream("POST", path, json=body | {"stream": True}) as answer:
         is_error = False
@@ -51,8 +51,8 @@ def complete(client: Client, /, model: str, text: str, **asked: Any) -> None:
     echo_text()
 
 
-def _echo_suggestions(found: dict[str, Any]) -> None:
-    rows = [(suggestion["text"], suggestion["probability"]) for suggestion in found["suggestions"]]
+def _echo_suggestions(answer: dict[str, Any]) -> None:
+    rows = [(suggestion["text"], suggestion["probability"]) for suggestion in answer["suggestions"]]
     echo_table(("WORD", "PROBABILITY"), rows)
 
 

@@ -61,13 +61,13 @@ def fetch(
     """
     if wait_s and (which != "latest" or variant):
         raise click.UsageError("--wait is for the newest version itself: no other changes")
-    found = find_version(client, model, which)
-    if wait_s and _has(output, found["sha256"]):
-        found = _newer(client, found, wait_s)
-    fetched = variant is not None or not _has(output, found["sha256"])
+    version = find_version(client, model, which)
+    if wait_s and _has(output, version["sha256"]):
+        version = _newer(client, version, wait_s)
+    fetched = variant is not None or not _has(output, version["sha256"])
     if fetched:
-        download(client, found, output, variant=variant, show=not wants_json())
-    _echo(found, output, fetched=fetched)
+        download(client, version, output, variant=variant, show=not wants_json())
+    _echo(version, output, fetched=fetched)
 
 
 def _newer(client: Client, known: dict[str, Any], wait_s: int) -> dict[str, Any]:

@@ -54,8 +54,8 @@ def show(client: Client, model: str, version: str) -> None:
 def seen_samples(client: Client, model: str, version: str) -> None:
     """List the ids of the samples that VERSION of MODEL was trained on."""
     number = find_version(client, model, version)["version"]
-    found = list(client.items(model_path(model, "versions", number, "samples")))
-    echo_records(found, {"ID": "id", "DELETED": "deleted"})
+    samples = list(client.items(model_path(model, "versions", number, "samples")))
+    echo_records(samples, {"ID": "id", "DELETED": "deleted"})
 
 
 @click.command()
@@ -105,28 +105,28 @@ def scalars(metrics: dict[str, Any] | None) -> str | None:
 def judged(version: dict[str, Any]) -> tuple[str | None, str | None, str | None, str]:
     """The gate's metrics of the version, of the one before, of both on the base set, and its
     decision."""
-    found = version["verdict"].get("validation") or {}
+    validation = version["verdict"].get("validation") or {}
     decision = "promoted" if version["promoted"] else "not promoted"
-    if found.get("candidate") is None:
+    if validation.get("candidate") is None:
         return None, None, None, decision if version["job_id"] else version["reason"]
-    measured = f"{_metric(version)} {plain(found['candidate'])}"
-    said = f"{decision}, {found['outcome']}" + _if_forgotten(version["verdict"])
-    return measured, plain(found["baseline"]), on_base_set(version), said
+    measured = f"{_metric(version)} {plain(validation['candidate'])}"
+    said = f"{decision}, {validation['outcome']}" + _if_forgotten(version["verdict"])
+    return measured, plain(validation["baseline"]), on_base_set(version), said
 
 
 def _if_forgotten(verdict: dict[str, Any]) -> str:
-    found = [verdict.get(name) or {} for name in ("base_set", "best_on_base_set")]
-    forgot = any(each.get("outcome") == "worse" for each in found)
+    comparisons = [verdict.get(name) or {} for name in ("base_set", "best_on_base_set")]
+    forgot = any(each.get("outcome") == "worse" for each in comparisons)
     return ", worse on the base set" if forgot else ""
 
 
 def on_base_set(version: dict[str, Any]) -> str | None:
     """The metrics of the version and of the one before it on the base set."""
-    found = version["verdict"].get("base_set") or {}
-    if found.get("candidate") is None:
+    comparison = version["verdict"].get("base_set") or {}
+    if comparison.get("candidate") is None:
         return None
-    before = found["baseline"]
-    return f"{_metric(version)} {plain(found['candidate'])}" + (
+    before = comparison["baseline"]
+    return f"{_metric(version)} {plain(comparison['candidate'])}" + (
         "" if before is None else f", before {plain(before)}"
     )
 
@@ -146,5 +146,5 @@ def find_version(client: Client, model: str, which: str | int) -> dict[str, Any]
     else:
         named = client.get(model_path(model, "aliases", which))
         path = model_path(model, "versions", named["version"])
-    found: dict[str, Any] = client.get(path)
-    return found
+    version_row: dict[str, Any] = client.get(path)
+    return version_row

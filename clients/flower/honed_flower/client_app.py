@@ -73,11 +73,11 @@ def train(message: Message, context: Context) -> Message:
 def evaluate(message: Message, context: Context) -> Message:
     """Metrics on the device's own validation samples: loss and accuracy, and nothing of classes."""
     content = to_file(to_tensors(_arrays(message)))
-    found = _asked(context, lambda device: device.evaluate(content, _tokenizer(message)))
+    figures = _asked(context, lambda device: device.evaluate(content, _tokenizer(message)))
     metrics: dict[str, Any] = {
-        name: float(found[name]) for name in ("loss", "accuracy") if found.get(name) is not None
+        name: float(figures[name]) for name in ("loss", "accuracy") if figures.get(name) is not None
     }
-    metrics["num-examples"] = int(found["samples"])
+    metrics["num-examples"] = int(figures["samples"])
     return Message(RecordDict({METRICS: MetricRecord(metrics)}), reply_to=message)
 
 

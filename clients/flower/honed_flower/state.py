@@ -37,7 +37,7 @@ class State:
 def read_state(folder: Path) -> dict[str, Any]:
     """The facts last written; empty if there are none."""
     try:
-        found: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
+        state: dict[str, Any] = json.loads((folder / NAME).read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
-    return found
+    return state

@@ -61,9 +61,9 @@ class OfUpdates(FedAvg):
     ) -> MetricRecord | None:
         """As the strategy, with only the figures that all usable replies have."""
         usable = [reply for reply in replies if self._is_usable(reply, self._measured)]
-        found = [each.content[METRICS] for each in usable if not each.has_error()]
-        for name in FIGURES.difference(FIGURES.intersection(*found)):
-            for each in found:
+        metrics = [each.content[METRICS] for each in usable if not each.has_error()]
+        for name in FIGURES.difference(FIGURES.intersection(*metrics)):
+            for each in metrics:
                 each.pop(name, None)
         return super().aggregate_evaluate(server_round, usable)
 

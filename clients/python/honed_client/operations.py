@@ -68,10 +68,10 @@ class ModelOperations:
     def predict_all(
         self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
     ) -> Operation[list[Prediction]]:
-        found: list[Prediction] = []
+        predictions: list[Prediction] = []
         for body in (yield from self._bodies(x)):
-            found += yield from self._predict(body, keep=keep, top=top, output=output)
-        return found
+            predictions += yield from self._predict(body, keep=keep, top=top, output=output)
+        return predictions
 
     def _bodies(self, x: Any) -> Operation[list[dict[str, Any]]]:
         """Of requests for the predictions of many: one for each file, else one."""

@@ -81,8 +81,8 @@ def each_of(make: Callable[[Any], T | None], xs: Any) -> list[T] | None:
     """What `text` or `file` makes of each of a list; None unless all are such."""
     if not isinstance(xs, (list, tuple)) or not xs:
         return None
-    found = [each for each in map(make, xs) if each is not None]
-    return found if len(found) == len(xs) else None
+    values = [each for each in map(make, xs) if each is not None]
+    return values if len(values) == len(xs) else None
 
 
 def files_body(files: Sequence[File], about: Mapping[str, Any]) -> dict[str, Any]:

@@ -36,9 +36,9 @@ class Swapped:
     def __init__(self, make: Callable[[bytes], Any]) -> None:
         self._make = make
 
-    def _swap(self, found: Found) -> None:
-        if found is not None:
-            content, sha256 = found
+    def _swap(self, newest: Found) -> None:
+        if newest is not None:
+            content, sha256 = newest
             self.session, self.sha256 = self._make(content), sha256
         self.trouble = None
 
@@ -80,10 +80,10 @@ class Watch(Swapped):
     def _follow(self) -> None:
         while not self._closed.is_set():
             try:
-                found = self._newest(known=self.sha256, wait_s=WAIT_S)
+                newest = self._newest(known=self.sha256, wait_s=WAIT_S)
                 if not self._closed.is_set():
                     with self._changed:
-                        self._swap(found)
+                        self._swap(newest)
                         self._changed.notify_all()
             except Exception as error:  # noqa: BLE001 - whatever a runtime raises for a model
                 self._note(error)
@@ -123,8 +123,8 @@ class AsyncWatch(Swapped):
     async def _follow(self) -> None:
         while True:
             try:
-                found = await self._newest(known=self.sha256, wait_s=WAIT_S)
-                await asyncio.to_thread(self._swap, found)
+                newest = await self._newest(known=self.sha256, wait_s=WAIT_S)
+                await asyncio.to_thread(self._swap, newest)
                 async with self._changed:
                     self._changed.notify_all()
             except Exception as error:  # noqa: BLE001 - whatever a runtime raises for a model

@@ -89,13 +89,13 @@ def _descendants(root: int, processes: dict[int, Process]) -> set[int]:
     children: dict[int, list[int]] = {}
     for pid, process in processes.items():
         children.setdefault(process.parent, []).append(pid)
-    found, waiting = set(), [root]
+    family, waiting = set(), [root]
     while waiting:
         pid = waiting.pop()
         if pid in processes:
-            found.add(pid)
+            family.add(pid)
         waiting += children.get(pid, ())
-    return found
+    return family
 
 
 class LinuxForeignCpu:

@@ -58,8 +58,8 @@ class LinuxProcesses:
         if not pids:
             return (Reading(NAME, None, "", self._procfs, now, "no processes are listed there"),)
         running = self._names(pids, now.monotonic_s)
-        found = tuple(name for name in self._watched if self._runs(name, running))
-        return (Reading(NAME, found, "", self._procfs, now),)
+        names = tuple(name for name in self._watched if self._runs(name, running))
+        return (Reading(NAME, names, "", self._procfs, now),)
 
     def _runs(self, name: str, running: dict[str, bytes]) -> bool:
         comm = name.encode()[:COMM_BYTES]

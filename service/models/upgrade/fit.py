@@ -133,10 +133,10 @@ def _input_problems(model: Model, new: Signature) -> Iterator[Problem]:
         return
     before = model.signature.inputs
     if [each.name for each in before] != [each.name for each in new.inputs]:
-        wanted, found = (
+        wanted, named = (
             ", ".join(f'"{each.name}"' for each in inputs) for inputs in (before, new.inputs)
         )
-        detail = f"the inputs are {found}, and the samples hold {wanted}; name them so, in order"
+        detail = f"the inputs are {named}, and the samples hold {wanted}; name them so, in order"
         yield Problem("/model/graph/input", detail)
         return
     for then, now in zip(before, new.inputs, strict=True):
@@ -179,9 +179,9 @@ def _preprocess(model: Model, spec: UpgradeSpec) -> tuple[dict[str, Any], ...]:
     return tuple(_of_tensors(then, descriptions) for then in before)
 
 
-def _of_tensors(then: dict[str, Any], given: Sequence[Description]) -> dict[str, Any]:
-    alone = len(given) == 1 and "input" not in given[0]
-    changed = next((each for each in given if alone or each.get("input") == then["input"]), {})
+def _of_tensors(then: dict[str, Any], asked: Sequence[Description]) -> dict[str, Any]:
+    alone = len(asked) == 1 and "input" not in asked[0]
+    changed = next((each for each in asked if alone or each.get("input") == then["input"]), {})
     _require_kind(then, changed)
     problems = [
         Problem(f"/spec/preprocess/{name}", f"the samples were stored with {name} {then.get(name)}")

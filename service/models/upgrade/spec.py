@@ -63,8 +63,8 @@ class UpgradeSpec(Struct, frozen=True):
     @property
     def adapters(self) -> list[Lora]:
         """One at most, if `upgrade_spec` has read it."""
-        found = [each.lora for each in _listed(self.trainable) if isinstance(each, AdaptersJson)]
-        return [Lora(each.rank, each.alpha, _listed(each.targets)) for each in found]
+        listed = [each.lora for each in _listed(self.trainable) if isinstance(each, AdaptersJson)]
+        return [Lora(each.rank, each.alpha, _listed(each.targets)) for each in listed]
 
     @property
     def descriptions(self) -> tuple[dict[str, Any], ...]:
@@ -72,12 +72,12 @@ class UpgradeSpec(Struct, frozen=True):
         return _listed(self.preprocess)
 
 
-def upgrade_spec(given: Mapping[str, Any]) -> UpgradeSpec:
+def upgrade_spec(fields: Mapping[str, Any]) -> UpgradeSpec:
     """The spec in JSON. Raises InvalidInput."""
-    problems = [*_unknown(given)]
+    problems = [*_unknown(fields)]
     at = "/spec"
     try:
-        spec = msgspec.convert(given, UpgradeSpec)
+        spec = msgspec.convert(fields, UpgradeSpec)
         at = "/spec/hyperparameters"
         msgspec.convert(spec.hyperparameters, requested())
     except msgspec.ValidationError as error:
@@ -89,9 +89,9 @@ def upgrade_spec(given: Mapping[str, Any]) -> UpgradeSpec:
     return spec
 
 
-def _unknown(given: Mapping[str, Any]) -> Iterator[Problem]:
+def _unknown(fields: Mapping[str, Any]) -> Iterator[Problem]:
     known = UpgradeSpec.__struct_fields__
-    for name in given:
+    for name in fields:
         if name not in known:
             detail = f"there is no such field; there are {', '.join(known)}"
             yield Problem(pointer("spec", name), detail)

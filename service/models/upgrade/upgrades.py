@@ -155,8 +155,8 @@ class Upgrades:
 
     def of(self, model: Model) -> Upgrade | None:
         """The upgrade of a model that is not decided, if there is one. Blocking."""
-        found = [base for base in self._store.bases.list(model.id) if base.adopted_at is None]
-        return self._seen(found[0]) if found else None
+        waiting = [base for base in self._store.bases.list(model.id) if base.adopted_at is None]
+        return self._seen(waiting[0]) if waiting else None
 
     def try_again(self) -> None:
         """Queue a job for each upgrade for which there are enough more samples. Blocking."""

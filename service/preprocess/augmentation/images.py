@@ -190,10 +190,10 @@ class ImageAugmentation(Family, frozen=True):
         if not self.noise:
             return planes
         deviation = 255 * self.noise * draw.random(dtype=np.float32)
-        made = draw.standard_normal(planes.shape, np.float32)
-        made *= deviation
-        made += planes
-        return np.rint(made, made).clip(0, 255).astype(np.uint8)
+        noisy = draw.standard_normal(planes.shape, np.float32)
+        noisy *= deviation
+        noisy += planes
+        return np.rint(noisy, noisy).clip(0, 255).astype(np.uint8)
 
     def _erased(self, planes: Pixels, draw: np.random.Generator) -> Pixels:
         if not self.erasing:
@@ -208,11 +208,11 @@ class ImageAugmentation(Family, frozen=True):
         high = min(height, max(1, round(sqrt(area * ratio))))
         wide = min(width, max(1, round(sqrt(area / ratio))))
         top, left = int(y * (height - high + 1)), int(x * (width - wide + 1))
-        made: Pixels = planes.copy()
-        made[:, top : top + high, left : left + wide] = draw.integers(
+        erased: Pixels = planes.copy()
+        erased[:, top : top + high, left : left + wide] = draw.integers(
             0, 256, (count, high, wide), np.uint8
         )
-        return made
+        return erased
 
 
 def _inside(places: NDArray[np.int64], size: int) -> NDArray[np.int64]:
@@ -242,8 +242,8 @@ def _resample(planes: Pixels, window: Crop, *, blends: bool) -> Pixels:
     # Takes half the time of a transformation.
     left, right = sorted((c, a * width + c))
     box = (left, f, right, e * height + f)
-    made = _planes(picture.resize(size, method, box))
-    return made[:, :, ::-1] if a < 0 else made
+    resampled = _planes(picture.resize(size, method, box))
+    return resampled[:, :, ::-1] if a < 0 else resampled
 
 
 def _affine(window: Crop, *, height: int, width: int) -> Affine:

@@ -55,10 +55,10 @@ class SeriesAugmentation(Family, frozen=True):
 
     def apply(self, rows: Array, ids: Sequence[int], draws: Draws, *, place: int) -> Array:
         """Other rows. rows: (n, *shape). ids: of their samples. place: of the input."""
-        made: Array = rows.copy()
+        changed: Array = rows.copy()
         for position, sample_id in enumerate(ids):
-            self._change(made[position : position + 1], draws.of(sample_id, place))
-        return made
+            self._change(changed[position : position + 1], draws.of(sample_id, place))
+        return changed
 
     def _change(self, row: Array, draw: np.random.Generator) -> None:
         """row: (1, *shape), changed in place."""
@@ -77,8 +77,8 @@ class SeriesAugmentation(Family, frozen=True):
 
 def shifted(along: Array, steps: int) -> Array:
     """Shift later by this many steps of the first axis; the ends repeat."""
-    made: Array = along[(np.arange(len(along)) - steps).clip(0, len(along) - 1)]
-    return made
+    moved: Array = along[(np.arange(len(along)) - steps).clip(0, len(along) - 1)]
+    return moved
 
 
 def stretch(begin: float, share: float, length: int) -> slice:

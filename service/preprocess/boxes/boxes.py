@@ -43,8 +43,8 @@ class Boxes(Struct, frozen=True):
         boxes = np.array(stored.boxes, np.float64).reshape(-1, 5)
         scale, offset = self._fit(stored.size)
         begin, sides = boxes[:, :2] * scale + offset, boxes[:, 2:4] * scale
-        made: Numbers = np.concatenate([begin, begin + sides, boxes[:, 4:]], axis=1)
-        return made
+        corners: Numbers = np.concatenate([begin, begin + sides, boxes[:, 4:]], axis=1)
+        return corners
 
     def seen(self, placed: Numbers, draw: np.random.Generator | None = None) -> Numbers:
         """Boxes of the tensor that a model is given, without those of which little is in it.
@@ -58,8 +58,8 @@ class Boxes(Struct, frozen=True):
         begin, end = corners[:, :2].clip(0, sides), corners[:, 2:].clip(0, sides)
         left = (end - begin).prod(axis=1)
         kept = left > LEAST_SHARE * (corners[:, 2:] - corners[:, :2]).prod(axis=1)
-        made = [begin / sides, (end - begin) / sides, placed[:, 4:]]
-        seen: Numbers = np.concatenate(made, axis=1)[kept].astype(np.float32)
+        parts = [begin / sides, (end - begin) / sides, placed[:, 4:]]
+        seen: Numbers = np.concatenate(parts, axis=1)[kept].astype(np.float32)
         return seen
 
     def restored(self, boxes: Numbers, size: tuple[int, int]) -> Numbers:

@@ -93,10 +93,10 @@ class Masks(Struct, frozen=True):
             _places(theirs, ours, scale)
             for theirs, ours, scale in zip(size, self.size, scales, strict=True)
         )
-        made: Pixels = pixels[rows.clip(0)][:, columns.clip(0)]
-        made[rows < 0] = UNCOUNTED
-        made[:, columns < 0] = UNCOUNTED
-        return made
+        mask: Pixels = pixels[rows.clip(0)][:, columns.clip(0)]
+        mask[rows < 0] = UNCOUNTED
+        mask[:, columns < 0] = UNCOUNTED
+        return mask
 
     def _fitted(self, values: Pixels) -> Pixels:
         """At the tensor's size; what is no part of the photo there does not count."""

@@ -30,12 +30,12 @@ def encode(mask: Binary) -> dict[str, Any]:
     return {"size": [*mask.shape], "counts": _compressed(np.diff(ends, prepend=0).tolist())}
 
 
-def decode(given: Mapping[str, Any], size: tuple[int, int]) -> Binary:
+def decode(mask: Mapping[str, Any], size: tuple[int, int]) -> Binary:
     """The mask, (height, width) as in `size`, which it must have. Raises Unreadable."""
-    if given.get("size") != [*size]:
-        shown = f"{given.get('size')!r:.60}"
+    if mask.get("size") != [*size]:
+        shown = f"{mask.get('size')!r:.60}"
         raise Unreadable(f"run lengths of size {shown}, but the photo is {[*size]}, height first")
-    counts = given.get("counts")
+    counts = mask.get("counts")
     if isinstance(counts, str):
         counts = _expanded(counts)
     if not isinstance(counts, list) or any(type(count) is not int or count < 0 for count in counts):

@@ -42,11 +42,11 @@ class BoxReader(Column):
             return None, None
         if not isinstance(value, dict) or set(value) != {BOXES} or not _is_list(value[BOXES]):
             return None, f"label: send {WANTED}"
-        given = value[BOXES]
-        if len(given) > self._most:
-            return None, f"label: {len(given)} boxes, and the most on a photo is {self._most}"
+        entries = value[BOXES]
+        if len(entries) > self._most:
+            return None, f"label: {len(entries)} boxes, and the most on a photo is {self._most}"
         boxes: list[Box] = []
-        for place, each in enumerate(given):
+        for place, each in enumerate(entries):
             box = self._box(each)
             if isinstance(box, str):
                 return None, f"label: box {place} {box}"

@@ -135,13 +135,13 @@ class _Chunk:
         cells = [self._whole(at, problems) for at in range(len(self._rows))]
         records = self._records(cells, problems)
         about: list[dict[str, Any]] = []
-        found = self._header.columns
+        places_of = self._header.columns
         for position, (line, _) in enumerate(self._rows):
             if position not in problems:
                 row = cells[position]
-                given = {name: [row[at] for at in places] for name, places in found.items()}
+                columns = {name: [row[at] for at in places] for name, places in places_of.items()}
                 record = records[position] if isinstance(records, list) else b""
-                values, complaints = parse_columns(self._parsers, given, record)
+                values, complaints = parse_columns(self._parsers, columns, record)
                 details = (f"line {line}: {complaint}" for _, complaint in complaints)
                 if wrong := [Problem(f"/{line}", detail) for detail in details]:
                     problems[position] = wrong

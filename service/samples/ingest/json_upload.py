@@ -111,10 +111,10 @@ class SampleParser:
             record = self._record(sample.get("inputs"), at, problems)
         else:
             record = self._texts.read(sample, at, problems)
-        given, label, wrong = with_label(self._target, sample)
+        fields, label, wrong = with_label(self._target, sample)
         if wrong and label in self._fields:
             problems.append(Problem(f"{at}/{label}", wrong))
-        columns, complaints = parse_columns(self._parsers, given, record)
+        columns, complaints = parse_columns(self._parsers, fields, record)
         for name, complaint in complaints:
             named = label if name == SpanReader.name else name
             problems.append(Problem(f"{at}/{named}", complaint))

@@ -62,11 +62,11 @@ def read_json(body: bytes | str) -> Any:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         name = next(name for name, times in Counter(name for name, _ in pairs).items() if times > 1)
         raise ValueError(f"an object has the name {dump(name[:MOST_SHOWN])} twice")
-    return found
+    return members
 
 
 def read_array(value: Any) -> NDArray[Any] | str:

@@ -300,7 +300,7 @@ def sent_columns(model: Model, masks: MaskCheck | None = None) -> dict[str, Colu
 
 
 def parse_columns(
-    parsers: Mapping[str, Callable[[Any], Value]], given: Mapping[str, Any], record: bytes
+    parsers: Mapping[str, Callable[[Any], Value]], fields: Mapping[str, Any], record: bytes
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """Values of one sample by column, None for none, and what is wrong with which.
 
@@ -309,7 +309,7 @@ def parse_columns(
     values: dict[str, Any] = dict.fromkeys(parsers)
     complaints = []
     for name, parser in parsers.items():
-        if (value := given.get(name)) is not None:
+        if (value := fields.get(name)) is not None:
             values[name], complaint = parser(value)
             if isinstance(values[name], Unfitted) and record:
                 values[name], complaint = values[name].fitted(record)

@@ -169,8 +169,8 @@ def _input_problems(member: Member, spec: TensorSpec) -> Iterator[Problem]:
     if complaint := tensors.type_complaint(member.dtype, spec.dtype):
         yield Problem(pointer(spec.name), f"input {spec.name!r} {complaint}")
     if member.shape[1:] != spec.shape:
-        given, wanted = list(member.shape[1:]), list(spec.shape)
-        detail = f"input {spec.name!r} has shape {given} a sample, the model takes {wanted}"
+        shape, wanted = list(member.shape[1:]), list(spec.shape)
+        detail = f"input {spec.name!r} has shape {shape} a sample, the model takes {wanted}"
         yield Problem(pointer(spec.name), detail)
 
 

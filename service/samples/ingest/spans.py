@@ -29,19 +29,19 @@ WANTED = (
 
 
 def with_label(
-    target: TargetSpec, given: Mapping[str, Any]
+    target: TargetSpec, sample: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], str, str | None]:
     """What JSON gives of a sample, its label as `label`; its name there; and what is wrong.
 
     Spans of a text may be called `spans` instead.
     """
-    if SPANS not in given:
-        return given, SpanReader.name, None
+    if SPANS not in sample:
+        return sample, SpanReader.name, None
     if not target.span_types:
-        return given, SPANS, "the model's labels are no spans; send label"
-    if given.get(SpanReader.name) is not None:
-        return given, SPANS, "label says the same; send one of them"
-    return {**given, SpanReader.name: given[SPANS]}, SPANS, None
+        return sample, SPANS, "the model's labels are no spans; send label"
+    if sample.get(SpanReader.name) is not None:
+        return sample, SPANS, "label says the same; send one of them"
+    return {**sample, SpanReader.name: sample[SPANS]}, SPANS, None
 
 
 class SpanReader(Column):
@@ -127,10 +127,10 @@ class _Words(Unfitted, frozen=True):
         if len(words) != len(self.classes):
             detail = f"{len(self.classes)} classes, and the text has {len(words)} words"
             return None, f"label: {detail}, which white space separates"
-        found = spans_of(np.array(self.classes), self.scheme)
+        spans = spans_of(np.array(self.classes), self.scheme)
         types = self.scheme.types
         return _stored(
-            [Span(words[each.first][0], words[each.end - 1][1], types[each.type]) for each in found]
+            [Span(words[each.first][0], words[each.end - 1][1], types[each.type]) for each in spans]
         )
 
 

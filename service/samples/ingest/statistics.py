@@ -151,9 +151,9 @@ def balance_warnings(store: Store, model: Model) -> Iterator[str]:
         return
     if TASKS[model.loss].trains_on is not None:
         return
-    found = {label for split, label, _ in labels if label is not None and split is Split.TRAIN}
-    if len(found) == 1 and counts.train >= MIN_ROWS:
-        (label,) = found
+    classes = {label for split, label, _ in labels if label is not None and split is Split.TRAIN}
+    if len(classes) == 1 and counts.train >= MIN_ROWS:
+        (label,) = classes
         name = target.classes[label] if target.classes else label
         yield f"all {counts.train} training samples are of class {name!r}; send others too"
 

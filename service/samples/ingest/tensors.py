@@ -45,14 +45,14 @@ def parse(value: Any, spec: TensorSpec) -> NDArray[Any] | str:
 
 
 @lru_cache
-def type_complaint(given: np.dtype[Any], wanted: str) -> str | None:
-    """Why values of dtype `given` cannot become `wanted`, or None if they can."""
+def type_complaint(dtype: np.dtype[Any], wanted: str) -> str | None:
+    """Why values of a dtype cannot become `wanted`, or None if they can."""
     allowed = {"f": "fiu", "i": "iu", "u": "iu", "b": "b"}[np.dtype(wanted).kind]
-    if given.kind in allowed:
+    if dtype.kind in allowed:
         return None
     names = {"f": "numbers", "i": "integers", "u": "integers", "b": "booleans"}
     kinds = {"f": "floats", "i": "integers", "u": "integers", "b": "booleans", "U": "text"}
-    held = kinds.get(given.kind, "values that are not numbers")
+    held = kinds.get(dtype.kind, "values that are not numbers")
     return f"holds {held}, the model takes {names[np.dtype(wanted).kind]} ({wanted})"
 
 
@@ -87,10 +87,10 @@ def texts(rows: NDArray[np.str_]) -> list[str | None]:
     surrogates = (points >= 0xD800) & (points < 0xE000)
     wrong = np.flatnonzero((surrogates | (points > 0x10FFFF)).any(axis=1)).tolist()
     native[wrong] = ""
-    found: list[str | None] = native.tolist()
+    strings: list[str | None] = native.tolist()
     for row in wrong:
-        found[row] = None
-    return found
+        strings[row] = None
+    return strings
 
 
 def range_complaint(row: NDArray[Any], dtype: str) -> str:

@@ -24,17 +24,17 @@ class TextReader:
         self._kind = kind
         self.fields = (TEXT, PAIR) if kind.pairs else (TEXT,)
 
-    def read(self, given: Mapping[str, Any], at: str, problems: list[Problem]) -> bytes:
+    def read(self, fields: Mapping[str, Any], at: str, problems: list[Problem]) -> bytes:
         """The bytes of a sample. at: its JSON pointer; what is wrong is added to the problems."""
         wrong = [
             Problem(f"{at}/{name}", f"{name} is missing, or no text")
             for name in self.fields
-            if not isinstance(given.get(name), str)
+            if not isinstance(fields.get(name), str)
         ]
         problems += wrong
         if wrong:
             return b""
-        data, complaint = self.joined(*(given[name] for name in self.fields))
+        data, complaint = self.joined(*(fields[name] for name in self.fields))
         problems += [Problem(f"{at}/{TEXT}", complaint)] if complaint else []
         return data
 

@@ -230,11 +230,11 @@ class Cutter:
         labels: list[Label] = [row["label"] for row in rows if row is not None]
         if not self._by_majority:
             return labels[-1]
-        given = [label for label in labels if label is not None]
-        counts = Counter(given)
+        known = [label for label in labels if label is not None]
+        counts = Counter(known)
         most = max(counts.values(), default=0)
         # Among equally frequent labels, the later one.
-        return next((label for label in reversed(given) if counts[label] == most), None)
+        return next((label for label in reversed(known) if counts[label] == most), None)
 
 
 class _Labels:

@@ -145,17 +145,17 @@ def _branch(graph: Graph, target: Target, a: str, b: str, *, scale: float) -> li
     ]
 
 
-def _product(target: Target, x: str, matrix: str, made: str, *, first: bool) -> onnx.NodeProto:
+def _product(target: Target, x: str, matrix: str, result: str, *, first: bool) -> onnx.NodeProto:
     """x times A or B; the strides and pads of a convolution are those of the first."""
     if target.node.op_type == "Conv":
         kept = [a for a in target.node.attribute if first and a.name != "group"]
-        written = helper.make_node("Conv", [x, matrix], [made], name=made)
+        written = helper.make_node("Conv", [x, matrix], [result], name=result)
         written.attribute.extend(kept)
         return written
     if target.node.op_type == "Gemm":
         turned = int(target.outputs_first)
-        return helper.make_node("Gemm", [x, matrix], [made], name=made, transB=turned)
-    return helper.make_node("MatMul", [x, matrix], [made], name=made)
+        return helper.make_node("Gemm", [x, matrix], [result], name=result, transB=turned)
+    return helper.make_node("MatMul", [x, matrix], [result], name=result)
 
 
 def _insert(graph: Graph, branches: dict[str, list[onnx.NodeProto]]) -> None:

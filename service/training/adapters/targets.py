@@ -71,9 +71,9 @@ def choose(graph: Graph, lora: Lora) -> list[Target]:
 def find(graph: Graph) -> Iterator[Target]:
     """All products of a batch's tensor and a stored weight, in graph order."""
     for node in graph.proto.node:
-        found = _target(graph, node)
-        if found is not None and node.input[0] in graph.fed and found.columns and found.rows:
-            yield found
+        target = _target(graph, node)
+        if target is not None and node.input[0] in graph.fed and target.columns and target.rows:
+            yield target
 
 
 def fed_weights(graph: Graph, trainable: Collection[str]) -> tuple[str, ...]:

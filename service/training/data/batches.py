@@ -98,9 +98,9 @@ class Batches(ABC):
     def augmented(self: Self, *, seed: int, epoch: int) -> Self:
         """The samples as an epoch of training sees them: augmented if the model's preprocessing
         says so. seed: the job's."""
-        made = copy(self)
-        made._draws = Draws(seed, epoch)
-        return made
+        batches = copy(self)
+        batches._draws = Draws(seed, epoch)
+        return batches
 
     def exact(self, chosen: Indices) -> tuple[Array, ...]:
         """The inputs as the exported model computes with them: cached ones may be rounded."""

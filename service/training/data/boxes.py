@@ -32,13 +32,13 @@ class BoxLabels:
 
     def augmented(self, chosen: Indices, draws: Draws | None) -> Array:
         """The boxes at these positions, moved as their photos are by the same draws."""
-        found = [
+        boxes = [
             self._boxes.seen(
                 self._placed[at], None if draws is None else draws.of(int(self._ids[at]))
             )
             for at in chosen.tolist()
         ]
-        return padded(found, max([1, *map(len, found)]))
+        return padded(boxes, max([1, *map(len, boxes)]))
 
 
 NO_BOXES = np.empty((0, 5))

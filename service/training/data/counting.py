@@ -50,10 +50,10 @@ def class_counts(labels: Any, chosen: NDArray[np.int64], classes: int) -> NDArra
     """(classes,): how many labels that count are of each class. labels: of `Batches`. chosen: the
     positions of samples.
     """
-    found = np.zeros(classes, np.int64)
+    totals = np.zeros(classes, np.int64)
     for some in _parts(labels, chosen):
-        found += np.bincount(some[counts(some)], minlength=classes)
-    return found
+        totals += np.bincount(some[counts(some)], minlength=classes)
+    return totals
 
 
 def holding(labels: Any, classes: Sequence[int]) -> NDArray[np.bool_]:

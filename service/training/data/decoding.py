@@ -85,11 +85,11 @@ def decode_all(
 
     with ThreadPoolExecutor(threads) as pool:
         for positions in _groups(missing, max(1, APPEND_BYTES // kind.row_bytes)):
-            made: dict[int, Row | str | None] = {}
+            decoded: dict[int, Row | str | None] = {}
             for position, one in zip(positions, pool.map(read, positions), strict=True):
-                made[position] = one
+                decoded[position] = one
                 tick()
-            good, rows = _sort_out(made, partial(read, alone=True), outcome)
+            good, rows = _sort_out(decoded, partial(read, alone=True), outcome)
             if room and good:
                 assert cache is not None
                 room = keep(cache, index.ids[good], np.stack(rows))
@@ -114,7 +114,7 @@ def _read(kind: FileKind | Masks, data: bytes, *, alone: bool) -> Row | str | No
 
 
 def _sort_out(
-    made: dict[int, Row | str | None],
+    decoded: dict[int, Row | str | None],
     read_alone: Callable[[int], Row | str | None],
     outcome: Decoding,
 ) -> tuple[list[int], list[Row]]:
@@ -123,7 +123,7 @@ def _sort_out(
     read_alone: for files that were too large while other threads were decoding.
     """
     good, rows = [], []
-    for position, first in made.items():
+    for position, first in decoded.items():
         one = read_alone(position) if first is None else first
         if isinstance(one, np.ndarray):
             good.append(position)

@@ -83,13 +83,13 @@ class Prefix:
 
     def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
         """The outputs, in full precision."""
-        found: dict[int, list[Array]] = {}
+        parts_by_start: dict[int, list[Array]] = {}
 
         def work(part: slice) -> None:
-            found[part.start] = self.outputs([each[part] for each in inputs])
+            parts_by_start[part.start] = self.outputs([each[part] for each in inputs])
 
         self.in_parts(len(inputs[0]), work)
-        parts = [found[start] for start in sorted(found)]
+        parts = [parts_by_start[start] for start in sorted(parts_by_start)]
         return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
 
     def rows(self, inputs: Sequence[Array]) -> Table:
@@ -177,9 +177,9 @@ class Features(Batches):
         self._look_up()
 
     def augmented(self, *, seed: int, epoch: int) -> Features:
-        made = super().augmented(seed=seed, epoch=epoch)
-        made._view = epoch % len(self._views)
-        return made
+        batches = super().augmented(seed=seed, epoch=epoch)
+        batches._view = epoch % len(self._views)
+        return batches
 
     def fill(self, tick: Callable[[], None]) -> None:
         """Fill the cache as far as there is room. tick runs every few samples."""
@@ -235,11 +235,11 @@ class Features(Batches):
         return rows if len(self._views) == 1 else rows * len(self._views) + self._view
 
     def _read_or_make(self, chosen: Indices, rows: Indices, records: Array) -> None:
-        found, missing = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
-        records[found] = self._rows[self._places(rows[found])]
+        known, missing = np.flatnonzero(rows >= 0), np.flatnonzero(rows < 0)
+        records[known] = self._rows[self._places(rows[known])]
         if len(missing):
-            made = self._prefix.rows(self._views[self._view].inputs(chosen[missing]))
-            records[missing] = made.view(self._record)[:, 0]
+            computed = self._prefix.rows(self._views[self._view].inputs(chosen[missing]))
+            records[missing] = computed.view(self._record)[:, 0]
 
     def _append(self, positions: Indices, table: Table) -> bool:
         try:

@@ -70,8 +70,8 @@ class LabelledFiles(Batches):
         for tensor, position, row in zip(
             tensors, chosen.tolist(), self._row_of[chosen].tolist(), strict=True
         ):
-            found = rows[row] if row >= 0 else self._read(position)
-            normalize(self._changed(found, position), tensor)
+            pixels = rows[row] if row >= 0 else self._read(position)
+            normalize(self._changed(pixels, position), tensor)
         return (tensors.astype(self._kind.dtype, copy=False),)
 
     def labels_of(self, chosen: Indices) -> Array:

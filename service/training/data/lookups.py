@@ -46,10 +46,10 @@ class Lookup(Struct, frozen=True):
         Raises one of FAULTS if the model was made for another batch size.
         """
         if self.maker is None:
-            made = fed[self.ids]
+            result = fed[self.ids]
         else:
-            made = self.maker.run(None, {name: fed[name] for name in self.inputs})[0]
-        ids: NDArray[np.int64] = np.asarray(made, np.int64)
+            result = self.maker.run(None, {name: fed[name] for name in self.inputs})[0]
+        ids: NDArray[np.int64] = np.asarray(result, np.int64)
         outside = ids[(ids < -self.table_rows) | (ids >= self.table_rows)]
         return int(outside[0]) if len(outside) else None
 
@@ -171,10 +171,10 @@ def _maker(
         [onnx.helper.make_empty_tensor_value_info(wanted)],
         [tensor for tensor in graph.initializer if tensor.name in needed],
     )
-    made = onnx.helper.make_model(
+    ids_model = onnx.helper.make_model(
         small, opset_imports=model.opset_import, ir_version=model.ir_version
     )
     session: onnxruntime.InferenceSession = open_session(
-        made.SerializeToString(), threads=1, arena=False
+        ids_model.SerializeToString(), threads=1, arena=False
     )
     return session

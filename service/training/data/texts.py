@@ -149,9 +149,9 @@ class LabelledTexts(Batches):
             table = self._rows[rows]
             return table
         table = np.zeros((len(texts), self._kind.row_numbers), self._kind.row_dtype)
-        found = rows >= 0
-        table[found] = self._rows[rows[found]]
-        for place in np.flatnonzero(~found).tolist():
+        known = rows >= 0
+        table[known] = self._rows[rows[known]]
+        for place in np.flatnonzero(~known).tolist():
             table[place] = self._encoded(int(texts[place]))
         return table
 

@@ -125,19 +125,19 @@ def read_all(path: Path) -> dict[str, NDArray[np.float32]]:
         raise CheckpointUnreadable(f"cannot read the parameters in {path}: {error}") from error
 
 
-def fill(path: Path, tensors: Tensors, found: Tensors) -> None:
+def fill(path: Path, tensors: Tensors, values: Tensors) -> None:
     """Fill the arrays with the tensors of the same names found in the file.
 
     Nothing is changed if names or shapes do not fit. Raises CheckpointUnreadable.
     """
     for name, array in tensors.items():
-        if name not in found or found[name].shape != array.shape:
+        if name not in values or values[name].shape != array.shape:
             raise CheckpointUnreadable(
                 f'{path} is no checkpoint of this model: it has no "{name}" of shape'
                 f" {list(array.shape)}; take one of its own jobs"
             )
     for name, array in tensors.items():
-        array[...] = found[name]
+        array[...] = values[name]
 
 
 def _fault(file: Any, tensors: Tensors, *, with_more: bool) -> str | None:

@@ -57,9 +57,9 @@ def _count(model: onnx.ModelProto, rows: int) -> tuple[int, int]:
     shapes = _shapes(model, rows)
     multiplications = elements = 0
     for node in model.graph.node:
-        made = sum(prod(shapes[name]) for name in node.output if name in shapes)
-        elements += made
-        multiplications += _multiplications(node, made, shapes)
+        results = sum(prod(shapes[name]) for name in node.output if name in shapes)
+        elements += results
+        multiplications += _multiplications(node, results, shapes)
     return multiplications, elements
 
 
@@ -78,17 +78,17 @@ def _shapes(model: onnx.ModelProto, rows: int) -> Shapes:
     return shapes
 
 
-def _multiplications(node: onnx.NodeProto, made: int, shapes: Shapes) -> int:
-    """made: number of elements in the node's result."""
+def _multiplications(node: onnx.NodeProto, results: int, shapes: Shapes) -> int:
+    """results: number of elements in the node's result."""
     first, second = (shapes.get(name) for name in (*node.input, "", "")[:2])
     if node.op_type not in PRODUCTS or not first or not second:
         return 0
     if node.op_type == "Conv":
-        return made * prod(second[1:])
+        return results * prod(second[1:])
     if node.op_type == "ConvTranspose":
         return prod(first) * prod(second[1:])
     transposed = any(attribute.name == "transA" and attribute.i for attribute in node.attribute)
-    return made * (first[0] if transposed else first[-1])
+    return results * (first[0] if transposed else first[-1])
 
 
 ENGINE = "sessions"
@@ -186,8 +186,8 @@ def _optimize(
             (step.once.after, files.gradients_model),
         ]
     if step.by_class is not None:
-        made = step.by_class.adding_up if sums else step.by_class.model
-        graphs.append((made, files.optimized_class_step_model))
+        graph = step.by_class.adding_up if sums else step.by_class.model
+        graphs.append((graph, files.optimized_class_step_model))
     draft = files.manifest.with_name("draft.onnx")
     paths = [path for _, path in graphs if path is not None]
     try:

@@ -197,8 +197,8 @@ def carry_over(
     known = {each: rows[index] for index, each in enumerate(then)}
     learned = [known[each] for each in now if each in known and each not in fresh] or [*rows]
     neutral = np.mean(learned, axis=0, dtype=np.float64).astype(np.float32)
-    made = np.stack([known.get(each, neutral) for each in now])
-    return np.ascontiguousarray(np.moveaxis(made, 0, axis))
+    stacked = np.stack([known.get(each, neutral) for each in now])
+    return np.ascontiguousarray(np.moveaxis(stacked, 0, axis))
 
 
 def write_manifest(manifest: Manifest, path: Path) -> None:

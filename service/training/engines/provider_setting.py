@@ -34,13 +34,13 @@ def _read(entry: Any, where: str) -> Provider:
         raise ValueError(f'{where}: names end in {SUFFIX}, as in "{name or "CUDA"}{SUFFIX}"')
     if name == CPU and options:
         raise ValueError(f"{where}: {name} takes no options here; give its name alone")
-    for option, given in options.items():
-        if isinstance(given, bool) or not isinstance(given, str | int | float):
+    for option, value in options.items():
+        if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError(
-                f"{where}: option {option!r} of {name} is {given!r}; give text or a number, as ONNX"
+                f"{where}: option {option!r} of {name} is {value!r}; give text or a number, as ONNX"
                 " Runtime's page on the provider spells it"
             )
-    return name, {option: str(given) for option, given in options.items()}
+    return name, {option: str(value) for option, value in options.items()}
 
 
 def _pair(entry: Any, where: str) -> tuple[str, dict[str, Any]]:

@@ -16,9 +16,9 @@ def draw_all(draws: Sequence[Draw], *, seed: int, batch: int, rows: int) -> dict
     seed: of the step. batch: its number within the step. Source: Salmon et al. (2011), Parallel
     random numbers: as easy as 1, 2, 3; every input has its own counter.
     """
-    found: dict[str, Array] = {}
+    drawn: dict[str, Array] = {}
     for place, draw in enumerate(draws):
         generator = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, batch, place]))
         shape = [rows if size == -1 else size for size in draw.shape]
-        found[draw.name] = generator.random(shape, dtype=np.float32)
-    return found
+        drawn[draw.name] = generator.random(shape, dtype=np.float32)
+    return drawn

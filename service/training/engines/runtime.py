@@ -119,9 +119,9 @@ def provider_chain(provider: Provider | None, threads: int) -> list[Provider]:
     """What a session is opened with: a provider, and the CPU's for what it does not support."""
     chain: dict[str, dict[str, str]] = {}
     if provider is not None:
-        name, given = provider
+        name, options = provider
         of_threads = THREAD_OPTIONS.get(name)
-        chain[name] = given if of_threads is None else {of_threads: str(threads), **given}
+        chain[name] = options if of_threads is None else {of_threads: str(threads), **options}
     return list({**chain, CPU: {}}.items())
 
 
@@ -150,11 +150,11 @@ def channel_block() -> int | None:
     """
     try:
         session = open_session(REORDERING, threads=1)
-        (made,) = session.run(None, {"x": np.zeros((1, 4, 1, 1), np.float32)})
+        (blocked,) = session.run(None, {"x": np.zeros((1, 4, 1, 1), np.float32)})
     except (RuntimeError, *LOAD_ERRORS) as error:
         check_memory(error)
         return None
-    block = int(made.shape[1])
+    block = int(blocked.shape[1])
     return block if block >= 4 else None
 
 

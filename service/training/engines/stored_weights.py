@@ -30,8 +30,8 @@ class StoredTensor(Struct, frozen=True):
 
     def array(self) -> NDArray[Any]:
         """An array on the file's pages, or a copy if its alignment does not suit the processor."""
-        found = np.frombuffer(self.data, DTYPES[self.kind]).reshape(self.shape)
-        return found if found.flags.aligned else found.copy()
+        values = np.frombuffer(self.data, DTYPES[self.kind]).reshape(self.shape)
+        return values if values.flags.aligned else values.copy()
 
 
 def find(graph: memoryview, names: Collection[str]) -> Iterator[StoredTensor]:

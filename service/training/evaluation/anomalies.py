@@ -56,8 +56,8 @@ def calibrate_on(
             f"{counted(len(normal), 'normal validation sample')}, too few for a false_alarm_rate "
             f"of {rate:g}, which takes {wanted}: alarms will be more frequent",
         )
-    found = calibrate(normal, rate)
-    return {} if found is None else asdict(found), warnings
+    calibration = calibrate(normal, rate)
+    return {} if calibration is None else asdict(calibration), warnings
 
 
 class Alarms(Struct, frozen=True):
@@ -90,5 +90,5 @@ def alarms_of(
         for inputs, target in samples.batches(chosen, batch_size=BATCH_SIZE):
             parts.append(scores(model.run(inputs), target))
             tick(len(target))
-    found = np.concatenate(parts)
-    return Alarms(version, found > version.threshold) if len(found) else None
+    joined = np.concatenate(parts)
+    return Alarms(version, joined > version.threshold) if len(joined) else None

@@ -112,9 +112,9 @@ def answers(
         weights = metrics.weights(truth)
         loss += float(loss_of(output, truth) @ weights)
         counted += float(weights.sum())
-        found = error_of(output, truth)
-        found = 1 - found if by == "share" else found
-        errors.append(np.where(weights > 0, found, 0.0))
+        error = error_of(output, truth)
+        error = 1 - error if by == "share" else error
+        errors.append(np.where(weights > 0, error, 0.0))
         if by == "class":
             predicted = columns(output.argmax(axis=1))[:, 0]
             wrong.append(predicted != columns(truth)[:, 0])
@@ -136,9 +136,9 @@ def _by_own_loss(comparer: ModelComparer, model: LossModel, side: Side, chosen: 
     for inputs, truth in comparer.batches(chosen, side):
         errors.append(model.of_samples(inputs, truth))
         comparer.tick(len(truth))
-    found = np.concatenate(errors)
-    metrics = {"samples": len(found), "loss": float(found.mean())} if len(found) else {}
-    return Answers(metrics, found, np.empty(0, bool), None)
+    losses = np.concatenate(errors)
+    metrics = {"samples": len(losses), "loss": float(losses.mean())} if len(losses) else {}
+    return Answers(metrics, losses, np.empty(0, bool), None)
 
 
 def _changed(

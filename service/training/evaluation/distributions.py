@@ -50,8 +50,8 @@ class Quantiles:
 
     def update(self, errors: Array) -> None:
         """errors: of any shape, at least 0."""
-        found = np.clip(np.nan_to_num(errors.ravel(), nan=LARGEST), SMALLEST, LARGEST)
-        bins = np.ceil((np.log(found) - np.log(SMALLEST)) / STEP).astype(np.int64)
+        sizes = np.clip(np.nan_to_num(errors.ravel(), nan=LARGEST), SMALLEST, LARGEST)
+        bins = np.ceil((np.log(sizes) - np.log(SMALLEST)) / STEP).astype(np.int64)
         self._counts += np.bincount(bins, minlength=len(self._counts))
 
     def result(self) -> dict[str, float] | None:

@@ -54,13 +54,13 @@ def evaluate(task: Evaluate, pipe: Pipe) -> Evaluated:
         baseline_measurement=task.baseline_measurement,
     )
     try:
-        found = comparer.compare_everywhere(task.candidate, task.baseline)
+        evaluated = comparer.compare_everywhere(task.candidate, task.baseline)
         if task.seen_up_to is None:
-            return found
+            return evaluated
         what, since = task.measurement, task.seen_up_to
         version = task.baseline if task.baseline_measurement is None else None
         drift = drift_of(what, comparer.reader, watermark=since, tick=tick, version=version)
-        return replace(found, drift=drift)
+        return replace(evaluated, drift=drift)
     except Unusable as error:
         raise ExportMismatch(f"the exported model is of no use: {error}") from error
 
@@ -263,10 +263,10 @@ class ModelComparer:
         for inputs, truth in self.batches(chosen, side):
             losses.append(model.of_samples(inputs, truth))
             self.tick(len(truth))
-        found = np.concatenate(losses)
-        mean = finite_or_none(float(found.mean())) if len(found) else None
-        result = {"samples": len(found), "loss": mean} if len(found) else {}
-        return ModelMetrics(metrics=result, per_sample=found)
+        per_sample = np.concatenate(losses)
+        mean = finite_or_none(float(per_sample.mean())) if len(per_sample) else None
+        result = {"samples": len(per_sample), "loss": mean} if len(per_sample) else {}
+        return ModelMetrics(metrics=result, per_sample=per_sample)
 
     def _decides_once(self, metric: Metric) -> bool:
         """Whether each sample is either right or wrong."""

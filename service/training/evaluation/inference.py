@@ -57,8 +57,8 @@ class InferenceModel:
     @property
     def metadata(self) -> Mapping[str, str]:
         """What the file says of itself, by the names of its version's provenance."""
-        found = self._session.get_modelmeta().custom_metadata_map
-        return {name.removeprefix(METADATA_PREFIX): value for name, value in found.items()}
+        entries = self._session.get_modelmeta().custom_metadata_map
+        return {name.removeprefix(METADATA_PREFIX): value for name, value in entries.items()}
 
     def _run(self, inputs: Sequence[Array]) -> Array:
         try:
@@ -74,18 +74,18 @@ class InferenceModel:
         """With a column for each class of the signature."""
         if output.shape[1] != len(then):
             raise Unusable(f"it gives {output.shape[1]} classes, and should give {len(then)}")
-        found = np.full((len(output), len(self._now), *output.shape[2:]), -np.inf, output.dtype)
+        scores = np.full((len(output), len(self._now), *output.shape[2:]), -np.inf, output.dtype)
         for index, each in enumerate(self._now):
             if each in then:
-                found[:, index] = output[:, then.index(each)]
-        return found
+                scores[:, index] = output[:, then.index(each)]
+        return scores
 
     def _open(self, path: Path, threads: int) -> onnxruntime.InferenceSession:
         try:
             session = open_session(path, threads=threads, arena=False)
-            given = {value.name for value in session.get_inputs()}
-            made = {value.name for value in session.get_outputs()}
-            if given != set(self._names) or self._output not in made:
+            inputs = {value.name for value in session.get_inputs()}
+            outputs = {value.name for value in session.get_outputs()}
+            if inputs != set(self._names) or self._output not in outputs:
                 part = cut_out(path, dict.fromkeys(self._names), self._output)
                 session = open_session(part, threads=threads, arena=False)
         except (*LOAD_ERRORS, ValueError) as error:

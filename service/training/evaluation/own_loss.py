@@ -57,13 +57,13 @@ class LossModel:
         import onnx  # late: few models have a loss of their own
 
         graph = onnx.load_model(path, load_external_data=False).graph
-        found = {
+        weights = {
             tensor.name: onnx.numpy_helper.to_array(tensor)
             for tensor in graph.initializer
             if wanted.get(tensor.name) == tuple(tensor.dims)
         }
-        if found.keys() == wanted.keys():
-            return found
+        if weights.keys() == wanted.keys():
+            return weights
         values = {name: np.empty(shape, np.float32) for name, shape in wanted.items()}
         checkpoint.load(start, values)
         return values

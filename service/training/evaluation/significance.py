@@ -59,9 +59,9 @@ def paired_bootstrap(
         drawn += gains(generator.integers(0, count, (sets, count)))
         tick()
     difference = gains(np.arange(count)[None])[0]
-    found = difference + (np.array(drawn) - difference) * widening(count)
-    beyond = min(int((found <= 0).sum()), int((found >= 0).sum()))
-    low, high = np.percentile(found, [2.5, 97.5])
+    widened = difference + (np.array(drawn) - difference) * widening(count)
+    beyond = min(int((widened <= 0).sum()), int((widened >= 0).sum()))
+    low, high = np.percentile(widened, [2.5, 97.5])
     return Interval(
         difference=difference,
         low=float(low),

@@ -35,10 +35,10 @@ def replace_output(
     del graph.node[:]
     graph.node.extend(kept)
     read = {name for node in kept for name in reads(node)}
-    made = [onnx.numpy_helper.from_array(v, name) for name, v in constants.items() if name in read]
+    added = [onnx.numpy_helper.from_array(v, name) for name, v in constants.items() if name in read]
     weights = [tensor for tensor in graph.initializer if tensor.name in read]
     del graph.initializer[:]
-    graph.initializer.extend([*weights, *made])
+    graph.initializer.extend([*weights, *added])
     del graph.value_info[:]
     onnx.save_model(model, path)
 

@@ -128,9 +128,9 @@ def _without_writing(node: onnx.NodeProto, there: Collection[str]) -> onnx.NodeP
 
 
 def _tensors(graph: onnx.GraphProto) -> set[str]:
-    made = {name for node in graph.node for name in node.output}
-    given = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
-    return made | given
+    results = {name for node in graph.node for name in node.output}
+    sources = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    return results | sources
 
 
 def _of_any_batch(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
@@ -153,10 +153,10 @@ def _equal(whole: onnx.ModelProto, joined: onnx.ModelProto, kept: Sequence[str])
         feeds = trial.draw(graph, rows, seed=rows)
         try:
             (expected,) = trial.run_named(whole, [feeds])
-            (found,) = trial.run_named(joined, [{n: v for n, v in feeds.items() if n in fed}])
+            (results,) = trial.run_named(joined, [{n: v for n, v in feeds.items() if n in fed}])
         except GraphRefused:
             return set()  # such an output is lost, but no reason to refuse the model
-        good = {name for name in good if _close(expected[name], found[name])}
+        good = {name for name in good if _close(expected[name], results[name])}
     return good
 
 

@@ -193,9 +193,9 @@ def _with_fed_rows(
     own = (*[1] * (len(target) - len(dims)), *dims)
     sizes = [1 if known is None else int(n) for n, known in zip(target, own, strict=True)]
     open_axes = [i for i, n in enumerate(target) if n == size and own[i] in (None, 1)]
-    made = _sizes(graph, node.output[0], dict.fromkeys(open_axes[:1], rows), sizes)
-    node.input[place] = made.output[0]
-    return [made, node]
+    sizes_node = _sizes(graph, node.output[0], dict.fromkeys(open_axes[:1], rows), sizes)
+    node.input[place] = sizes_node.output[0]
+    return [sizes_node, node]
 
 
 def _sizes(

@@ -89,12 +89,12 @@ def _no_rows(name: str) -> CannotCut:
 
 def below(graph: Graph, frontier: Frontier) -> list[onnx.NodeProto]:
     """The nodes that lead to the edge, in graph order."""
-    wanted, found = set(frontier.edge), []
+    wanted, nodes = set(frontier.edge), []
     for node in reversed(graph.proto.node):
         if node.name not in frontier.suffix and wanted.intersection(node.output):
-            found.append(node)
+            nodes.append(node)
             wanted.update(reads(node))
-    return found[::-1]
+    return nodes[::-1]
 
 
 def _above(graph: Graph, trainable: Iterable[str]) -> set[str]:
@@ -104,22 +104,22 @@ def _above(graph: Graph, trainable: Iterable[str]) -> set[str]:
 
 def _closure(graph: Graph, names: Iterable[str]) -> set[str]:
     """The names, and every tensor, of any type, that depends on one of them."""
-    found = set(names)
+    reached = set(names)
     for node in graph.proto.node:
-        if not found.isdisjoint(reads(node)):
-            found.update(filter(None, node.output))
-    return found
+        if not reached.isdisjoint(reads(node)):
+            reached.update(filter(None, node.output))
+    return reached
 
 
 def _edge(graph: Graph, above: set[str]) -> tuple[list[str], list[str]]:
     """The tensors that the suffix reads from the prefix, and those it needs only the shape of."""
     nodes = [node for node in graph.proto.node if node.name in above]
-    made = {name for node in nodes for name in node.output} | set(graph.initializers)
+    produced = {name for node in nodes for name in node.output} | set(graph.initializers)
     tensors: dict[str, None] = {}
     shapes: dict[str, None] = {}
     for node in nodes:
         for name in reads(node):
-            if name not in made:
+            if name not in produced:
                 (shapes if is_default(node, "Shape") else tensors)[name] = None
     return list(tensors), [name for name in shapes if name not in tensors]
 

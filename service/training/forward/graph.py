@@ -60,9 +60,9 @@ class Graph:
 
     def refresh(self) -> None:
         """Rebuild the indices and infer shapes again, using measured ones where inference fails."""
-        made = {name for node in self.proto.node for name in node.output}
+        produced = {name for node in self.proto.node for name in node.output}
         ends = {value.name for value in self.proto.output}
-        known = [v for name, v in self.measured.items() if name in made and name not in ends]
+        known = [v for name, v in self.measured.items() if name in produced and name not in ends]
         del self.proto.value_info[:]
         self.proto.value_info.extend(known)
         inferred = onnx.shape_inference.infer_shapes(without_weights(self.model), data_prop=True)

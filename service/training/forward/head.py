@@ -51,13 +51,13 @@ def describe(
     Raises GraphRefused if there is none whose rows can change.
     """
     copy = deepcopy(model)
-    found = find(Graph(copy), output, len(ids))
+    layer = find(Graph(copy), output, len(ids))
     return ClassHead(
-        weight=found.weight,
-        axis=found.axis,
-        bias=found.bias,
-        features=found.features,
-        features_axis=1 if found.is_conv else -1,
+        weight=layer.weight,
+        axis=layer.axis,
+        bias=layer.bias,
+        features=layer.features,
+        features_axis=1 if layer.is_conv else -1,
         classes=tuple(ids),
         fresh=tuple(each for each in ids if each not in known),
     )
@@ -98,13 +98,13 @@ def _changed(
     if len(then) != known:
         detail = f'"{output}" gives {known} classes, and {len(then)} are named; name each of them'
         raise refuse("/spec/classes", detail)
-    found = find(graph, output, known)
-    downstream = graph.flow([found.weight]) - {found.weight}
-    for name, axis in ((found.weight, found.axis), (found.bias, -1)):
+    layer = find(graph, output, known)
+    downstream = graph.flow([layer.weight]) - {layer.weight}
+    for name, axis in ((layer.weight, layer.axis), (layer.bias, -1)):
         if name is not None:
             rows = carry_over(_float32(graph, name), axis, then=then, now=ids)
             _set(graph, name, rows)
-    for name in found.shapes:
+    for name in layer.shapes:
         shape = graph.array(name)
         assert shape is not None
         _set(graph, name, np.where(shape == known, len(ids), shape).astype(np.int64))
@@ -167,11 +167,11 @@ def _layer(
             axis = 1 - axis
         weight = maker.input[0]
         maker = graph.producer(weight)
-    found = HeadLayer(weight, axis, bias, node.input[0], is_conv, shapes)
-    fault = _fault(graph, node, found, classes)
+    layer = HeadLayer(weight, axis, bias, node.input[0], is_conv, shapes)
+    fault = _fault(graph, node, layer, classes)
     if fault is not None:
         raise refuse(PLACE, f"the last layer, {node.op_type} {node.name!r}, {fault}; {REMEDY}")
-    return found
+    return layer
 
 
 def _fault(graph: Graph, node: onnx.NodeProto, layer: HeadLayer, classes: int) -> str | None:

@@ -17,9 +17,9 @@ def parameters(
 ) -> tuple[Parameter, ...]:
     """In graph order, those of subgraphs last. inert: initializers in no weight slot."""
     above = graph.initializers if halves is None else halves.suffix.initializers
-    found = {name: graph.initializers[name].dims for name in (*names, *frozen(graph, names))}
-    shapes = {name: tuple(found[name]) for name in graph.initializers if name in found}
-    shapes |= {each.name: each.shape for each in inert if each.name not in found}
+    dims = {name: graph.initializers[name].dims for name in (*names, *frozen(graph, names))}
+    shapes = {name: tuple(dims[name]) for name in graph.initializers if name in dims}
+    shapes |= {each.name: each.shape for each in inert if each.name not in dims}
     below = {name for name in shapes if name in graph.initializers and name not in above}
     if halves is not None:
         kept = {node.name for node in halves.suffix.proto.node}

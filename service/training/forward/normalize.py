@@ -142,11 +142,11 @@ def spell_out(graph: Graph) -> None:
     for node in graph.proto.node:
         if not is_default(node, "Transpose"):
             continue
-        given = ints_attribute(node, "perm")
-        order = _reversed(graph, node) if given is None else given
+        perm = ints_attribute(node, "perm")
+        order = _reversed(graph, node) if perm is None else perm
         if order and order == sorted(order):
             replaced[node.name] = [_like(node, "Identity")]
-        elif order and given is None:
+        elif order and perm is None:
             replaced[node.name] = [_like(node, "Transpose")]
             replaced[node.name][0].attribute.append(onnx.helper.make_attribute("perm", order))
     graph.replace(replaced)

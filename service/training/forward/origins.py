@@ -38,10 +38,10 @@ class Origins:
     """
 
     def __init__(self, model: onnx.ModelProto) -> None:
-        found = _SPECIFICATION.findall(_properties(model.graph).get(_SIGNATURE, ""))
-        self.parameters = {name for _, kind, name in found if kind == "PARAMETER"}
-        self.buffers = {name for _, kind, name in found if kind == "BUFFER"}
-        self._names = {argument: name for argument, _, name in found}
+        arguments = _SPECIFICATION.findall(_properties(model.graph).get(_SIGNATURE, ""))
+        self.parameters = {name for _, kind, name in arguments if kind == "PARAMETER"}
+        self.buffers = {name for _, kind, name in arguments if kind == "BUFFER"}
+        self._names = {argument: name for argument, _, name in arguments}
         self._values = {value.name: _properties(value) for value in model.graph.value_info}
         self._kept = _kept(model)
         self.are_kept = bool(self._kept)

@@ -139,8 +139,8 @@ def _taken_apart(
         return each if each in (JOINED, BOXES, CLASSES, COUNT) else f"{JOINED}/{each}"
 
     nodes = [
-        onnx.helper.make_node(op, [*map(name_of, read)], [name_of(made)], **more)
-        for op, read, made, more in steps
+        onnx.helper.make_node(op, [*map(name_of, read)], [name_of(result)], **more)
+        for op, read, result, more in steps
     ]
     tensors = [onnx.numpy_helper.from_array(v, name_of(name)) for name, v in constants.items()]
     return nodes, tensors
@@ -182,15 +182,15 @@ def join_numbers(graph: onnx.GraphProto, output: str, names: Sequence[str]) -> N
 def _make_of(
     graph: onnx.GraphProto,
     label: onnx.ValueInfoProto,
-    given: Collection[str],
-    made: Sequence[onnx.NodeProto],
+    fed: Collection[str],
+    before: Sequence[onnx.NodeProto],
     constants: Sequence[onnx.TensorProto],
 ) -> None:
-    """Read the label in place of the inputs `given`, which these nodes make of it."""
+    """Read the label in place of the inputs `fed`, which these nodes make of it."""
     nodes = [duplicate(node) for node in graph.node]
-    inputs = [duplicate(value) for value in graph.input if value.name not in given]
+    inputs = [duplicate(value) for value in graph.input if value.name not in fed]
     graph.initializer.extend(constants)
-    for field, values in ((graph.node, [*made, *nodes]), (graph.input, [*inputs, label])):
+    for field, values in ((graph.node, [*before, *nodes]), (graph.input, [*inputs, label])):
         del field[:]
         field.extend(values)
 
@@ -243,8 +243,8 @@ def check_shape(graph: Graph, loss: str) -> bool:
     """
     model = trial.inference_form(graph.model)
     shapes = [
-        np.shape(found[loss])
-        for found in trial.run_named(model, [trial.draw(graph, rows) for rows in (2, 3)])
+        np.shape(results[loss])
+        for results in trial.run_named(model, [trial.draw(graph, rows) for rows in (2, 3)])
     ]
     if shapes not in ([(), ()], [(2,), (3,)]):
         raise refuse(

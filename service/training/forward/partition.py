@@ -38,13 +38,13 @@ def divide(graph: Graph, trainable: Iterable[str]) -> Partition | None:
     Raises CannotCut if the frozen part cannot be cut off.
     """
     try:
-        found = frontier.find(graph, trainable)
+        frontier_here = frontier.find(graph, trainable)
     except GraphRefused as error:  # a runtime without the kernel for an inner output
         raise CannotCut(f"what is frozen cannot be told: {error.detail}") from None
-    if found is None:
+    if frontier_here is None:
         return None
-    cut = _Cut(graph, found)
-    partition = Partition(cut.prefix(), cut.suffix(), tuple(found.edge))
+    cut = _Cut(graph, frontier_here)
+    partition = Partition(cut.prefix(), cut.suffix(), tuple(frontier_here.edge))
     _check_rows(graph, partition)
     return partition
 

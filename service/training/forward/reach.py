@@ -50,8 +50,8 @@ def keep_reached(
         # Without named parameters, a user would believe that the whole model trains.
         problems |= {node.name: _stop_problem(node) for node in quantized_layers(graph)}
     for index, pattern in enumerate(patterns or ()):
-        found = matching(names, pattern)
-        matched = [name for name in names if name in found]
+        chosen = matching(names, pattern)
+        matched = [name for name in names if name in chosen]
         if matched and live.isdisjoint(matched):
             problems[f"/spec/trainable/{index}"] = _pattern_problem(index, matched, stops)
     if not live and not problems:

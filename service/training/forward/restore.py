@@ -158,12 +158,12 @@ def _is_uniform(tensor: onnx.TensorProto) -> bool:
 
 def _scopes(graph: onnx.GraphProto) -> dict[str, str]:
     """Tensor → the module in which it is first read, as the exporter names its nodes."""
-    found: dict[str, str] = {}
+    scopes: dict[str, str] = {}
     for node in graph.node:
         if node.op_type != "Identity":
             for name in node.input:
-                found.setdefault(name, node.name.rpartition("/")[0])
-    return found
+                scopes.setdefault(name, node.name.rpartition("/")[0])
+    return scopes
 
 
 def _are_copies(first: str, second: str) -> bool:

@@ -94,12 +94,12 @@ def _matching(graph: Graph, patterns: Sequence[str]) -> tuple[str, ...]:
     chosen: set[str] = set()
     problems = []
     for index, pattern in enumerate(patterns):
-        found = matching(names, pattern)
-        if not found and (count := _layer_count(pattern)):
-            found = last_layers(graph, count)
-        if not found:
+        matched = matching(names, pattern)
+        if not matched and (count := _layer_count(pattern)):
+            matched = last_layers(graph, count)
+        if not matched:
             problems.append(Problem(f"/spec/trainable/{index}", _unmatched(pattern, names)))
-        chosen |= found
+        chosen |= matched
     if not patterns:
         problems.append(Problem("/spec/trainable", "the list is empty; leave it out to train all"))
     if problems:

@@ -130,8 +130,8 @@ def measure(graph: Graph, batch: str = "batch") -> None:
     """
     vague = [name for name in _made(graph) if not _is_settled(graph, name)]
     model = inference_form(graph.model)
-    made = {name for node in model.graph.node for name in node.output}
-    vague = [name for name in vague if name in made]
+    produced = {name for node in model.graph.node for name in node.output}
+    vague = [name for name in vague if name in produced]
     if not vague:
         return
     del model.graph.output[:]
@@ -139,8 +139,8 @@ def measure(graph: Graph, batch: str = "batch") -> None:
     long, short = graph.lengths.trials if graph.lengths else (1, 1)
     known = {(2, 3): batch, (2, 3, 2): batch, (long, long, short): TOKENS}
     runs = [(2, long), (3, long), *([(2, short)] if long > 1 else [])]
-    found = run_all(model, [draw(graph, rows, tokens=tokens) for rows, tokens in runs])
-    for name, *values in zip(vague, *found, strict=True):
+    results = run_all(model, [draw(graph, rows, tokens=tokens) for rows, tokens in runs])
+    for name, *values in zip(vague, *results, strict=True):
         a = values[0]
         if not all(isinstance(value, np.ndarray) for value in values) or a.dtype == object:
             continue

@@ -70,8 +70,8 @@ def notes(inert: Sequence[Inert]) -> list[str]:
     for each in inert:
         causes.setdefault(_cause(each), []).append(each.name)
     return [
-        f"{quoted(found)} {'do' if len(found) > 1 else 'does'} not train{cause}"
-        for cause, found in causes.items()
+        f"{quoted(names)} {'do' if len(names) > 1 else 'does'} not train{cause}"
+        for cause, names in causes.items()
     ]
 
 

@@ -129,9 +129,9 @@ class Builder:
             names.pop()
         node = helper.make_node(op_type, names, [""] * outputs, **attributes)
         key = key_of(node)
-        found = self._written.get(key)
-        if found is not None and len(found) >= outputs and all(found[:outputs]):
-            return [self._tensors[name] for name in found[:outputs]]
+        written = self._written.get(key)
+        if written is not None and len(written) >= outputs and all(written[:outputs]):
+            return [self._tensors[name] for name in written[:outputs]]
         self._name(node)
         self._infer(node, inputs)
         self.nodes.append(node)
@@ -144,9 +144,9 @@ class Builder:
         of another tensor; an equal existing node is reused.
         """
         key = key_of(node)
-        found = self._written.get(key)
-        if found is not None:
-            return self._tensors[found[0]]
+        names = self._written.get(key)
+        if names is not None:
+            return self._tensors[names[0]]
         self._name(node)
         self._written[key] = tuple(node.output)
         return self.append(node, [(like.dtype, shape)])[0]
@@ -207,11 +207,11 @@ class Builder:
             node.input[:] = [names.get(each, each) for each in node.input]
 
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> None:
-        given = [t for t in inputs if t is not None]
-        types = {t.name: (t.dtype, t.shape) for t in given}
-        values = {t.name: self.constants[t.name] for t in given if t.value is not None}
-        found = infer_outputs(node, self.opset, types, values)
-        for name, kind in zip(node.output, found, strict=True):
+        known = [t for t in inputs if t is not None]
+        types = {t.name: (t.dtype, t.shape) for t in known}
+        values = {t.name: self.constants[t.name] for t in known if t.value is not None}
+        kinds = infer_outputs(node, self.opset, types, values)
+        for name, kind in zip(node.output, kinds, strict=True):
             if name:
                 self._tensors.setdefault(name, Tensor(self, name, *kind))
 

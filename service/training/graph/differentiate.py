@@ -74,12 +74,12 @@ def _apply(node: Node, outputs: list[Tensor | None], own: GradientRule | None = 
     rule = own or RULES.get(name) or BLOCK_RULES.get(name)
     if rule is None:
         raise NotDifferentiable("this operator has no gradient here")
-    given = [i for i, g in enumerate(outputs) if g is not None]
-    found = rule(node, *outputs[: given[-1] + 1])
+    present = [i for i, g in enumerate(outputs) if g is not None]
+    gradients = rule(node, *outputs[: present[-1] + 1])
     for index, (name, want) in enumerate(zip(node.proto.input, node.wanted, strict=True)):
-        if want and (index >= len(found) or found[index] is None):
+        if want and (index >= len(gradients) or gradients[index] is None):
             raise NotDifferentiable(f'it has no gradient by its input {index}, "{name}"')
-    return found
+    return gradients
 
 
 def _total(gradients: Mapping[str, list[Tensor]], graph: Builder, name: str) -> Tensor | None:

@@ -44,13 +44,13 @@ def scan(
     ]
     outer = [inner.input(t.name, t.dtype, t.shape) for t in captured]
     after, collected = body(fed[: len(states)], fed[len(states) :], outer)
-    given = [*after, *collected]
+    returned = [*after, *collected]
     node = helper.make_node(
         "Scan",
         [t.name for t in (*states, *slices)],
-        [graph.fresh("Scan") for _ in given],
+        [graph.fresh("Scan") for _ in returned],
         name=name,
-        body=_as_graph(inner, name, fed, given),
+        body=_as_graph(inner, name, fed, returned),
         num_scan_inputs=len(slices),
         scan_input_directions=[int(backward)] * len(slices),
         scan_output_directions=[int(backward)] * len(collected),
@@ -67,11 +67,11 @@ def _as_graph(
 ) -> onnx.GraphProto:
     """The body's graph. Every result needs its own name; one that has none passes an Identity."""
     nodes = list(inner.nodes)
-    made = {name: node for node in nodes for name in node.output}
+    producers = {name: node for node in nodes for name in node.output}
     names = [t.name for t in outputs]
     results = []
     for t in outputs:
-        if t.name in made and names.count(t.name) == 1:
+        if t.name in producers and names.count(t.name) == 1:
             results.append(t.name)
             continue
         results.append(inner.fresh("result"))

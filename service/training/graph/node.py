@@ -73,8 +73,8 @@ class Node(Struct, frozen=True):
         """
         tensor = self.optional(index)
         if tensor is None:
-            found = self.attribute(name)
-            return None if found is None else [int(v) for v in found]
+            values = self.attribute(name)
+            return None if values is None else [int(v) for v in values]
         if tensor.value is None:
             raise NotDifferentiable(f'its input "{tensor.name}" ({name}) is not a constant')
         return [int(v) for v in tensor.value.reshape(-1)]

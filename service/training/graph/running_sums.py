@@ -21,13 +21,13 @@ SAME_NUMBERS = frozenset(["Reshape", "Squeeze", "Unsqueeze"])
 def before_reshapes(nodes: Iterable[onnx.NodeProto], names: Iterable[str]) -> dict[str, str]:
     """What is reshaped into each of these tensors; the tensor itself if it is not."""
     written = {node.output[0]: node for node in nodes}
-    found = {}
+    firsts = {}
     for name in names:
         first = name
         while (node := written.get(first)) is not None and node.op_type in SAME_NUMBERS:
             first = node.input[0]
-        found[name] = first
-    return found
+        firsts[name] = first
+    return firsts
 
 
 def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.ModelProto:

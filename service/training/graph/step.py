@@ -197,8 +197,8 @@ def _differentiate(
         seed = graph.input(SEED, seed.dtype, seed.shape)
     updates = {name: graph.tensor(name) for name in form.updated.values()}
     if graph.layout is None:
-        found = backward(graph, {of: seed}, parameters)
-        gradients = {gradient_of(name): found[name] for name in parameters}
+        by_parameter = backward(graph, {of: seed}, parameters)
+        gradients = {gradient_of(name): by_parameter[name] for name in parameters}
         return _Derived(seed.name, parameters, {**updates, **gradients}, None)
     fed = [*form.users, *(t.name for _, names in ends for t in names), *form.rest, seed.name]
     results = [end.loss.name for end, _ in ends] + [tensor.name for tensor in updates.values()]
@@ -267,9 +267,9 @@ def differentiate(
     graph = read_model(prepared)
     value = graph.tensor(loss)
     one = graph.numbers(1.0, value.dtype).expand_like(value)
-    found = backward(graph, {loss: one}, parameters)
+    by_parameter = backward(graph, {loss: one}, parameters)
     results = {LOSS: value.sum()}
-    results.update((gradient_of(name), found[name]) for name in parameters)
+    results.update((gradient_of(name), by_parameter[name]) for name in parameters)
     return write(graph, prepared, inputs=[*users, *parameters], outputs=results)
 
 

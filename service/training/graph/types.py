@@ -38,13 +38,13 @@ def infer_outputs(
         output=[f"out{number}" if name else "" for number, name in enumerate(node.output)],
         attribute=node.attribute,
     )
-    found = _infer(
+    outputs = _infer(
         unnamed.SerializeToString(),
         opset,
         tuple((names[name], *types[name]) for name in names),
         tuple((names[name], _value_of(constants[name])) for name in names if name in constants),
     )
-    return list(found)
+    return list(outputs)
 
 
 @lru_cache(maxsize=KEPT_ANSWERS)

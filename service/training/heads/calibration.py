@@ -77,11 +77,11 @@ def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) 
 def _outputs(
     engine: Engine, samples: Batches, tick: Callable[[], None]
 ) -> tuple[NDArray[Any], Indices]:
-    found = []
+    logits = []
     for inputs, target in samples.batches(np.arange(len(samples)), batch_size=BATCH_SIZE):
-        found.append(engine.evaluate(inputs, target)[1].copy())
+        logits.append(engine.evaluate(inputs, target)[1].copy())
         tick()
-    return np.concatenate(found), samples.labels
+    return np.concatenate(logits), samples.labels
 
 
 def _scale(logits: NDArray[Any], labels: Indices) -> NDArray[np.float32]:
@@ -94,9 +94,9 @@ def _loss(logits: NDArray[Any], labels: Indices) -> float:
 
 
 def _error(logits: NDArray[Any], labels: Indices) -> float | None:
-    found = Calibration()
-    found.update(logits, logits.argmax(axis=1) == labels)
-    return found.error()
+    calibration = Calibration()
+    calibration.update(logits, logits.argmax(axis=1) == labels)
+    return calibration.error()
 
 
 def _scaled(

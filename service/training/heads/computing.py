@@ -48,11 +48,11 @@ def compute_head(
         warnings = kept.warnings(int((weights > 0).sum()))
         return OutputEngine(engine, kept.output, kept.attach), warnings
     chosen = np.flatnonzero(weights > 0)
-    found = Prototypes.of(
+    prototypes = Prototypes.of(
         features, datasets.train, chosen, weights=weights, classes=target.num_classes
     )
-    write(task, engine, features, found, found.scale(features, datasets.train, weights))
-    return engine, tuple(_without_samples(task, found))
+    write(task, engine, features, prototypes, prototypes.scale(features, datasets.train, weights))
+    return engine, tuple(_without_samples(task, prototypes))
 
 
 def sample_weights(samples: Batches, sampler: Sampler) -> Doubles:
@@ -65,7 +65,7 @@ def sample_weights(samples: Batches, sampler: Sampler) -> Doubles:
 
 
 def write(
-    task: Train, engine: Engine, features: HeadFeatures, found: Prototypes, scale: float
+    task: Train, engine: Engine, features: HeadFeatures, prototypes: Prototypes, scale: float
 ) -> None:
     """Set the head of an engine to these prototypes."""
     manifest, head = features.manifest, features.head
@@ -73,17 +73,17 @@ def write(
     engine.save(path)
     names = [each.name for each in (*manifest.parameters, *manifest.statistics)]
     tensors = dict(zip(names, checkpoint.read(path, names), strict=True))
-    found.write(tensors, head, scale)
+    prototypes.write(tensors, head, scale)
     before = checkpoint.read_head(path)
-    known = {head.classes[index] for index in found.known}
+    known = {head.classes[index] for index in prototypes.known}
     fresh = tuple(each for each in before.fresh if each not in known)
     checkpoint.save(path, replace(before, steps=0, optimizer_options=None, fresh=fresh), tensors)
     engine.load_parameters(path)
 
 
-def _without_samples(task: Train, found: Prototypes) -> list[str]:
+def _without_samples(task: Train, prototypes: Prototypes) -> list[str]:
     names = task.signature.target.classes
-    missing = np.flatnonzero(found.mass == 0).tolist()
+    missing = np.flatnonzero(prototypes.mass == 0).tolist()
     return [
         f"class {repr(names[index]) if names else index} has no training samples: it keeps the row"
         " that it had"

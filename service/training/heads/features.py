@@ -44,12 +44,12 @@ class HeadFeatures:
     def read(self, inputs: Sequence[Array]) -> Floats:
         """The features of samples with these inputs, (samples, width)."""
         feeds = dict(zip(self._inputs, inputs, strict=True))
-        found = feeds.get(self.head.features)
-        if found is None:  # With a frozen part, it is usually the cached features.
-            (found,) = self._open(feeds).run(None, feeds)
-        self.rank = found.ndim
-        by_position = np.moveaxis(found, self.head.features_axis, -1)
-        rows: Floats = by_position.reshape(len(found), -1, by_position.shape[-1]).mean(axis=1)
+        features = feeds.get(self.head.features)
+        if features is None:  # With a frozen part, it is usually the cached features.
+            (features,) = self._open(feeds).run(None, feeds)
+        self.rank = features.ndim
+        by_position = np.moveaxis(features, self.head.features_axis, -1)
+        rows: Floats = by_position.reshape(len(features), -1, by_position.shape[-1]).mean(axis=1)
         return rows
 
     def of(self, samples: Batches, chosen: Indices) -> Floats:

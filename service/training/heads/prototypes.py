@@ -61,8 +61,8 @@ class Prototypes(Struct, frozen=True):
         means = self.means[self.known]
         middle = means.mean(axis=0)
         away, means = rows - middle, means - middle  # precision is lost far from 0
-        found = (away**2).sum(axis=1)[:, None] - 2 * away @ means.T + (means**2).sum(axis=1)
-        return np.asarray(np.maximum(found, 0.0))
+        squares = (away**2).sum(axis=1)[:, None] - 2 * away @ means.T + (means**2).sum(axis=1)
+        return np.asarray(np.maximum(squares, 0.0))
 
     def without_own(self, rows: Floats, labels: Indices, weights: Doubles) -> Doubles:
         """Like `distances`, but to a row's own class mean without that row.

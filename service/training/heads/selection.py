@@ -179,13 +179,13 @@ class _Judge(Struct):
             engine = self._fitted(sampler)
         except LossNotFinite:
             return nothing
-        found: list[Any] = []
+        parts: list[Any] = []
         for inputs, target in samples.batches(held, batch_size=wanted.batch_size):
-            found.append(engine.evaluate(inputs, target)[1])
+            parts.append(engine.evaluate(inputs, target)[1])
             self.tick()
         del engine
         gc.collect()  # Engines are in reference cycles.
-        return np.concatenate(found)
+        return np.concatenate(parts)
 
     def _fitted(self, sampler: Sampler) -> Engine:
         wanted, began = self.task.hyperparameters, monotonic()

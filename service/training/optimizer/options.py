@@ -203,25 +203,25 @@ def loss_problems(options: LossOptions, *, classes: int) -> list[Problem]:
 
 
 def problems(
-    options: OptimizerOptions, given: Collection[str] = (), *, parameters: Sequence[str] = ()
+    options: OptimizerOptions, names: Collection[str] = (), *, parameters: Sequence[str] = ()
 ) -> list[Problem]:
     """Every error in options, each within its own bounds.
 
-    given: names of the requested options, which the optimizer must have even if they equal its
+    names: the requested options, which the optimizer must have even if they equal its
     defaults. parameters: the model's, to check globs against.
     """
     return [
-        *_foreign_options(options, given),
+        *_foreign_options(options, names),
         *_out_of_bounds(options),
         *_unmatched_globs(options, parameters),
     ]
 
 
-def _foreign_options(options: OptimizerOptions, given: Collection[str]) -> Iterator[Problem]:
+def _foreign_options(options: OptimizerOptions, names: Collection[str]) -> Iterator[Problem]:
     plain = OptimizerOptions(options.optimizer)
     for name, about in abouts(OptimizerOptions).items():
         differs = getattr(options, name) != getattr(plain, name)
-        if not about.is_of(options.optimizer) and (differs or name in given):
+        if not about.is_of(options.optimizer) and (differs or name in names):
             takers = ", ".join(about.optimizers)
             yield Problem(
                 f"/{name}", f"{options.optimizer} has no {name}; leave it out, or take {takers}"

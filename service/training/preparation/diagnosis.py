@@ -73,7 +73,7 @@ def _told(
     prepared = answer if isinstance(answer, Prepared) else None
     problems = () if isinstance(answer, Prepared) else answer.problems
     raw = Graph(uploaded)
-    found = raw if graph is None else graph
+    described = raw if graph is None else graph
     return Diagnosed(
         loss=wanted.loss,
         opset=raw.opset,
@@ -81,12 +81,12 @@ def _told(
         operators=len(uploaded.graph.node),
         inputs=tuple(_tensor(raw, value.name) for value in raw.inputs),
         outputs=tuple(_tensor(raw, name) for name in raw.outputs),
-        initializers=tuple(initializers(found, prepared, wanted)),
+        initializers=tuple(initializers(described, prepared, wanted)),
         problems=problems,
         prepared=prepared,
         suggested=suggested,
         head=None if prepared is None else _head(prepared),
-        refused=tuple(_refused(found, problems)),
+        refused=tuple(_refused(described, problems)),
     )
 
 
@@ -132,10 +132,10 @@ def _head(prepared: Prepared) -> HeadInfo | None:
     try:
         graph = normalize(model, [])
         select_output(graph, prepared.output, [])
-        found = head.find(graph, prepared.output, classes)
+        layer = head.find(graph, prepared.output, classes)
     except GraphRefused:
         return None
-    return HeadInfo(found.weight, found.bias, found.features, classes)
+    return HeadInfo(layer.weight, layer.bias, layer.features, classes)
 
 
 def _refused(graph: Graph, problems: Sequence[Problem]) -> Iterator[RefusedNode]:

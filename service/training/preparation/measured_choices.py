@@ -156,10 +156,10 @@ def _step(convolution: Convolution, layout: BlockLayout) -> StepModel:
     if not own.of_input:
         shapes["before"] = [own.ins, 1, *ones]
         nodes.append(helper.make_node("Conv", ["x", "before"], ["read"], group=own.ins))
-    given = {name: getattr(own, name) for name in ("strides", "pads", "dilations")}
+    attributes = {name: getattr(own, name) for name in ("strides", "pads", "dilations")}
     read = ["x" if own.of_input else "read", "w", "b"]
     nodes += [
-        helper.make_node("Conv", read, ["y"], group=own.groups, **given),
+        helper.make_node("Conv", read, ["y"], group=own.groups, **attributes),
         helper.make_node("Relu", ["y"], ["above"]),
         helper.make_node("GlobalAveragePool", ["above"], ["mean"]),
         helper.make_node("Flatten", ["mean"], ["output"]),

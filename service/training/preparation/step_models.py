@@ -186,10 +186,10 @@ def _for_this_processor(forward: ForwardModel, task: Prepare, step: StepModel) -
     if not (_has(step.model, "Conv", "ConvTranspose") or _fills_blocks(forward, step, block)):
         return None
     layout, by_class = BlockLayout(block, rows=block // 2), step.by_class is not None
-    made = _step(forward, task, step.loss, layout=layout, by_class=by_class)
+    model = _step(forward, task, step.loss, layout=layout, by_class=by_class)
     if measured_choices.measure(layout, budget_s=measured_choices.BUDGET_S):
-        made = _step(forward, task, step.loss, layout=layout, by_class=by_class)
-    return replace(made, batch_statistics=False, choices=layout.choices.made)
+        model = _step(forward, task, step.loss, layout=layout, by_class=by_class)
+    return replace(model, batch_statistics=False, choices=layout.choices.made)
 
 
 def _has(model: onnx.ModelProto, *op_types: str) -> bool:

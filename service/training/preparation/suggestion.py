@@ -37,7 +37,7 @@ CHANNELS = {1: "gray", 3: "rgb"}
 
 def suggest(graph: Graph, chosen: str | None) -> Suggested | None:
     """None if no output of the graph could be trained. chosen: the output named in the request."""
-    own, reason = next((found for found in _losses(graph) if found[0] != chosen), (None, ""))
+    own, reason = next((pair for pair in _losses(graph) if pair[0] != chosen), (None, ""))
     output = chosen or _output(graph, own)
     preprocess = tuple(_texts(graph) or _pictures(graph))
     if own is not None:
@@ -71,11 +71,11 @@ def _losses(graph: Graph) -> Iterator[tuple[str, str]]:
 
 def _output(graph: Graph, own: str | None) -> str | None:
     """The only output besides a loss, else the one named logits, else the first."""
-    found = [
+    names = [
         name for name in graph.outputs if name != own and graph.elem_type(name) in (None, FLOAT)
     ]
-    named = [name for name in found if "logit" in name.lower()]
-    return next(iter([*named, *found]), None)
+    named = [name for name in names if "logit" in name.lower()]
+    return next(iter([*named, *names]), None)
 
 
 def _loss(graph: Graph, output: str) -> tuple[str, str, str]:
@@ -148,12 +148,12 @@ def _pictures(graph: Graph) -> list[dict[str, Any]]:
         return []
     for layout, channels, sides in (("nchw", first[0], first[1:]), ("nhwc", first[2], first[:2])):
         if channels in CHANNELS and all((side or 0) >= LEAST_PIXELS for side in sides):
-            found: dict[str, Any] = {"kind": "image", "channels": CHANNELS[channels]}
+            picture: dict[str, Any] = {"kind": "image", "channels": CHANNELS[channels]}
             if layout != "nchw":
-                found["layout"] = layout
+                picture["layout"] = layout
             if _divides_by_bytes(graph):
-                found["scale"] = 1
-            return [found]
+                picture["scale"] = 1
+            return [picture]
     return []
 
 

@@ -34,15 +34,15 @@ def rows_of(output: Array, target: Array) -> PerSample:
     return np.stack([matched(found(maps), boxes, len(maps) - SIDES) for maps, boxes in pairs])
 
 
-def matched(given: FoundBoxes, truth: NDArray[Any], classes: int) -> Floats:
+def matched(objects: FoundBoxes, truth: NDArray[Any], classes: int) -> Floats:
     """A row of the above. truth: (n, 5)."""
     boxes = np.full((MOST_FOUND, PARTS), -1.0)
-    count, truth = len(given.classes), truth[truth[:, 4] >= 0]
-    boxes[:count] = np.stack([given.probabilities, given.classes, np.zeros(count)], axis=1)
-    for kind in np.unique(given.classes).tolist():
-        places = np.flatnonzero(given.classes == kind)
+    count, truth = len(objects.classes), truth[truth[:, 4] >= 0]
+    boxes[:count] = np.stack([objects.probabilities, objects.classes, np.zeros(count)], axis=1)
+    for kind in np.unique(objects.classes).tolist():
+        places = np.flatnonzero(objects.classes == kind)
         of_kind = truth[truth[:, 4] == kind, :4].astype(np.float64)
-        boxes[places, 2] = _right(overlaps(given.boxes[places], of_kind))
+        boxes[places, 2] = _right(overlaps(objects.boxes[places], of_kind))
     counts = np.bincount(truth[:, 4].astype(np.int64), minlength=classes)
     return np.concatenate([boxes.ravel(), counts])
 
@@ -111,10 +111,10 @@ def mean_precision_50(rows: PerSample, weights: Floats) -> Floats:
 
 
 def _mean(rows: PerSample, weights: Floats, thresholds: int, kind: int | None = None) -> Floats:
-    found = average_precisions(rows, weights, thresholds=thresholds)
-    found = found if kind is None else found[:, kind : kind + 1]
-    there = ~np.isnan(found)
-    summed = np.where(there, found, 0).sum(axis=(1, 2))
+    precisions = average_precisions(rows, weights, thresholds=thresholds)
+    precisions = precisions if kind is None else precisions[:, kind : kind + 1]
+    there = ~np.isnan(precisions)
+    summed = np.where(there, precisions, 0).sum(axis=(1, 2))
     means: Floats = summed / np.maximum(there.sum(axis=(1, 2)), 1)
     return means
 

@@ -56,11 +56,11 @@ class FoundBoxes(Struct, frozen=True):
 
 def padded(photos: Sequence[Array] | Array, most: int) -> NDArray[np.float32]:
     """(batch, most, 5): the boxes of each photo, then zeros of the class -1."""
-    made = np.zeros((len(photos), most, SIDES + 1), np.float32)
-    made[:, :, SIDES] = -1
-    for row, boxes in zip(made, photos, strict=True):
+    rows = np.zeros((len(photos), most, SIDES + 1), np.float32)
+    rows[:, :, SIDES] = -1
+    for row, boxes in zip(rows, photos, strict=True):
         row[: len(boxes)] = boxes
-    return made
+    return rows
 
 
 def assigned(boxes: Array, shape: Sequence[int]) -> NDArray[np.float32]:

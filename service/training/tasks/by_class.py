@@ -56,9 +56,9 @@ def share_of(part: int, *whole: int) -> Callable[[Counts, int], float]:
     """
 
     def of_class(means: Counts, place: int) -> float:
-        found = means.reshape(3, -1)[:, place]
-        count = found[list(whole)].mean()
-        return float(found[part] / count) if count else 0.0
+        sums = means.reshape(3, -1)[:, place]
+        count = sums[list(whole)].mean()
+        return float(sums[part] / count) if count else 0.0
 
     return of_class
 

@@ -90,10 +90,10 @@ def entropy(output: Array) -> NDArray[np.float64]:
     logits = output.astype(np.float64)
     logits = logits - logits.max(axis=1, keepdims=True)
     logs = logits - np.log(np.exp(logits).sum(axis=1, keepdims=True))
-    found: NDArray[np.float64] = -(np.exp(logs) * np.maximum(logs, np.finfo(np.float64).min)).sum(
+    nats: NDArray[np.float64] = -(np.exp(logs) * np.maximum(logs, np.finfo(np.float64).min)).sum(
         axis=1
     )
-    return found
+    return nats
 
 
 class CrossEntropy(LearningTask):

@@ -69,8 +69,8 @@ class Detection(LearningTask):
     ) -> Metric:
         if place is None:
             return super().metric(name)
-        (found,) = self.by_class
-        return replace(found, of_rows=partial(mean_precision, kind=place))
+        (own,) = self.by_class
+        return replace(own, of_rows=partial(mean_precision, kind=place))
 
     def compare(self, loss: Loss, inputs: LossInputs) -> LossAndGradient:
         """Each photo's loss is the mean over its boxes, at least one."""
@@ -154,8 +154,8 @@ def _focal(x: Tensor, heat: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 def _entropy(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """In nats, of yes and no. p: of yes, above 0."""
     q = np.maximum(1 - p, np.finfo(np.float64).tiny)
-    found: NDArray[np.float64] = -(p * np.log(p) + q * np.log(q))
-    return found
+    entropies: NDArray[np.float64] = -(p * np.log(p) + q * np.log(q))
+    return entropies
 
 
 def _at_least_one(count: Tensor) -> Tensor:

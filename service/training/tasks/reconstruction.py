@@ -34,8 +34,8 @@ END = 2**31 - 1
 
 def scores(output: Array, target: Array) -> PerSample:
     """target: (batch, 1 + numbers): the label, and the input, if the output is no distance."""
-    given = columns(target)[:, 1:]
-    return squared_error(output, given if given.shape[1] else np.zeros_like(output))
+    truth = columns(target)[:, 1:]
+    return squared_error(output, truth if truth.shape[1] else np.zeros_like(output))
 
 
 def is_anomalous(target: Array) -> NDArray[np.bool_]:
@@ -74,8 +74,8 @@ def area(means: NDArray[np.float64]) -> float:
     Characteristic Curves.
     """
     of_odd, odd, of_normal, normal, whole = means
-    found = (of_odd / odd if odd else whole) + (of_normal / normal if normal else whole)
-    return float(found - whole)
+    total = (of_odd / odd if odd else whole) + (of_normal / normal if normal else whole)
+    return float(total - whole)
 
 
 class ScoreThreshold(Struct, frozen=True):
@@ -92,8 +92,8 @@ class ScoreThreshold(Struct, frozen=True):
     @classmethod
     def of_file(cls, metadata: Mapping[str, str]) -> ScoreThreshold | None:
         """None for a file without a threshold, such as one that no job made."""
-        found = [metadata.get(name) for name in cls.__struct_fields__]
-        threshold, rate, samples = (None if each is None else float(each) for each in found)
+        values = [metadata.get(name) for name in cls.__struct_fields__]
+        threshold, rate, samples = (None if each is None else float(each) for each in values)
         if threshold is None or rate is None or samples is None:
             return None
         return cls(threshold, rate, int(samples))
@@ -111,8 +111,8 @@ class AnomalyMetrics(PassMetrics):
         self._threshold: float | None = None
 
     def read(self, metadata: Mapping[str, str]) -> None:
-        found = ScoreThreshold.of_file(metadata)
-        self._threshold = None if found is None else found.threshold
+        calibrated = ScoreThreshold.of_file(metadata)
+        self._threshold = None if calibrated is None else calibrated.threshold
 
     def weights(self, target: Array) -> PerSample:
         """Normal samples alone."""
@@ -123,11 +123,11 @@ class AnomalyMetrics(PassMetrics):
         self._odd.append(is_anomalous(target))
 
     def result(self) -> dict[str, Any]:
-        found, odd = np.concatenate(self._scores), np.concatenate(self._odd)
+        scores, odd = np.concatenate(self._scores), np.concatenate(self._odd)
         both = bool(odd.any() and not odd.all())
-        result: dict[str, Any] = {AUROC: area(placed(found, odd).mean(axis=0)) if both else None}
+        result: dict[str, Any] = {AUROC: area(placed(scores, odd).mean(axis=0)) if both else None}
         if self._threshold is not None:
-            above = found > self._threshold
+            above = scores > self._threshold
             result["threshold"] = self._threshold
             result["false_alarm_rate"] = _share(above[~odd])
             result["detection_rate"] = _share(above[odd])
@@ -230,10 +230,10 @@ class OneClass(Reconstruction):
         return columns(target).astype(np.float32)
 
 
-def scored(found: NDArray[Any], threshold: float | None) -> dict[str, Array]:
-    """The fields of an answer. found: (n,), scores. threshold: of the version, if it has one."""
+def scored(scores: NDArray[Any], threshold: float | None) -> dict[str, Array]:
+    """The fields of an answer. scores: (n,). threshold: of the version, if it has one."""
     if threshold is None:
-        nothing = np.full(len(found), None)
-        return {"anomaly": nothing, "threshold": nothing, "score": found}
-    thresholds = np.full(len(found), threshold)
-    return {"anomaly": found > thresholds, "threshold": thresholds, "score": found}
+        nothing = np.full(len(scores), None)
+        return {"anomaly": nothing, "threshold": nothing, "score": scores}
+    thresholds = np.full(len(scores), threshold)
+    return {"anomaly": scores > thresholds, "threshold": thresholds, "score": scores}

@@ -87,8 +87,8 @@ def spans_of(classes: NDArray[np.int64], scheme: Scheme) -> list[WordSpan]:
     changes = np.concatenate([[True], types[1:] != types[:-1]])
     starts = np.flatnonzero(changes | np.array(scheme.begins)[classes])
     ends = [*starts[1:].tolist(), len(classes)]
-    found = zip(starts.tolist(), ends, types[starts].tolist(), strict=True)
-    return [WordSpan(*each) for each in found if each[2] >= 0]
+    spans = zip(starts.tolist(), ends, types[starts].tolist(), strict=True)
+    return [WordSpan(*each) for each in spans if each[2] >= 0]
 
 
 def word_classes(

@@ -153,10 +153,10 @@ class LearningTask:
         del target
         if place is None:
             return next(each for each in self.metrics if each.name == name)
-        found = next(each for each in self.by_class if each.name == name)
-        of_class = found.of_class
+        own = next(each for each in self.by_class if each.name == name)
+        of_class = own.of_class
         assert of_class is not None
-        return replace(found, figure=lambda means: of_class(means, place))
+        return replace(own, figure=lambda means: of_class(means, place))
 
     def metric_on(
         self, count: Callable[[], Sequence[int]], name: str, target: TargetSpec
@@ -287,8 +287,8 @@ def figure_of(metrics: Mapping[str, Any], name: str, place: int | None = None) -
     """
     if place is None:
         return metrics.get(name)
-    found = metrics.get(f"{name}_by_label", metrics.get(name))
-    return found[place] if isinstance(found, list) and 0 <= place < len(found) else None
+    figure = metrics.get(f"{name}_by_label", metrics.get(name))
+    return figure[place] if isinstance(figure, list) and 0 <= place < len(figure) else None
 
 
 def columns(values: Array) -> NDArray[Any]:

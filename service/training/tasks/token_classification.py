@@ -40,8 +40,8 @@ def span_counts(output: Array, target: Array, scheme: Scheme) -> NDArray[np.int6
         there = counts_of(wanted)
         true = set(spans_of(wanted[there], scheme))
         guessed = set(spans_of(logits[there].argmax(axis=1), scheme))
-        for place, found in enumerate((true & guessed, true, guessed)):
-            for each in found:
+        for place, spans in enumerate((true & guessed, true, guessed)):
+            for each in spans:
                 counted[row, place, each.type] += 1
     return counted
 

@@ -148,10 +148,10 @@ def require_enough(terms: UpdateTerms, state: LoopState, seen: int) -> None:
 def _difference(engine: Engine, terms: UpdateTerms, folder: Path) -> dict[str, Floats]:
     path = folder / "trained.checkpoint"
     engine.save(path)
-    given = checkpoint.read_all(Path(terms.given))
-    names = checkpoint.measured_names(path, given)
+    start = checkpoint.read_all(Path(terms.given))
+    names = checkpoint.measured_names(path, start)
     trained = checkpoint.read(path, names.values())
-    return {name: now - given[name] for name, now in zip(names, trained, strict=True)}
+    return {name: now - start[name] for name, now in zip(names, trained, strict=True)}
 
 
 def _keep_residual(

@@ -84,9 +84,9 @@ def write(
     rest = [values[name] for name in shared]
     with runtime.quiet():
         tools.onnxblock.save_checkpoint((trained, rest), directory / FILES["checkpoint"])
-        made = _optimizer_model(tools.onnxblock, optimizer, trained)
-    made.ir_version = training.ir_version
-    onnx.save_model(made, directory / FILES["optimizer_model"])
+        optimizer_model = _optimizer_model(tools.onnxblock, optimizer, trained)
+    optimizer_model.ir_version = training.ir_version
+    onnx.save_model(optimizer_model, directory / FILES["optimizer_model"])
     return paths(directory)
 
 

@@ -151,8 +151,8 @@ def _refuse_choices(task: preparation.Prepare) -> None:
     }
     problems = [
         Problem(f"/spec/{name}", f"{name} is fixed in artifacts; leave it out, or send the model")
-        for name, given in fixed.items()
-        if given
+        for name, value in fixed.items()
+        if value
     ]
     if problems:
         raise refusal(problems)
@@ -178,9 +178,9 @@ def _load_checkpoint(api: Any, path: str) -> Any:
         ) from None
 
 
-def _inputs(eval_model: onnx.ModelProto, found: recognize.Recognized) -> tuple[TensorSpec, ...]:
+def _inputs(eval_model: onnx.ModelProto, known: recognize.Recognized) -> tuple[TensorSpec, ...]:
     graph = Graph(eval_model)
-    fixed = [name for name in found.inputs if (dims := graph.dims(name)) and dims[0] is not None]
+    fixed = [name for name in known.inputs if (dims := graph.dims(name)) and dims[0] is not None]
     if fixed:
         raise refusal(
             [
@@ -192,7 +192,7 @@ def _inputs(eval_model: onnx.ModelProto, found: recognize.Recognized) -> tuple[T
                 for name in fixed
             ]
         )
-    return signature.input_specs(graph, found.inputs)
+    return signature.input_specs(graph, known.inputs)
 
 
 def _row(eval_model: onnx.ModelProto, output: str) -> tuple[int, ...]:

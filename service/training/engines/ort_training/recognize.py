@@ -59,7 +59,7 @@ def recognize(eval_model: onnx.ModelProto, parameters: Collection[str]) -> Recog
 
 
 def check_order(
-    found: Recognized, optimizer_model: onnx.ModelProto, task: Prepare
+    known: Recognized, optimizer_model: onnx.ModelProto, task: Prepare
 ) -> OptimizerName:
     """The optimizer of the artifacts.
 
@@ -68,9 +68,9 @@ def check_order(
     operators = [node.op_type for node in optimizer_model.graph.node]
     kind = next((kind for name, kind in _OPTIMIZER_NODES.items() if name in operators), None)
     problems = specification_problems(task.loss, task.optimizer or kind or "adamw")
-    if not problems and found.loss != task.loss:
+    if not problems and known.loss != task.loss:
         problems.append(
-            Problem("/spec/loss", f"the artifacts compute {found.loss}; say loss: {found.loss}")
+            Problem("/spec/loss", f"the artifacts compute {known.loss}; say loss: {known.loss}")
         )
     if kind is None:
         detail = "it holds no AdamWOptimizer and no SGDOptimizerV2; generate the artifacts again"

@@ -58,8 +58,8 @@ class CallGraph:
         )
         graph = helper.make_graph(self._nodes, "calls", inputs, outputs)
         opsets = [helper.make_opsetid("", 17)]
-        made = helper.make_model(graph, opset_imports=opsets, ir_version=8)
-        return bytes(made.SerializeToString())
+        proto = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+        return bytes(proto.SerializeToString())
 
     def _do(self, operator: Callable[..., object], *arguments: Array) -> None:
         result = f"w{len(self._nodes)}"

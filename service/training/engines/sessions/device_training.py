@@ -145,5 +145,5 @@ def optimizer_on(
     gradient.fill(0)
     for array in (gradient, *state.values()):
         buffers.device.send(array)
-    found, expected = steps
-    return there, disagreement(expected, found)
+    results, expected = steps
+    return there, disagreement(expected, results)

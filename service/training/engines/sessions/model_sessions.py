@@ -76,8 +76,8 @@ class ModelSessions:
         model, files = self._loss.step_model, self._files
         optimized = files.optimized_step_model
         if model != files.step_model:
-            made = files.optimized_class_step_model
-            optimized = made if made is not None and made.is_file() else None
+            by_class = files.optimized_class_step_model
+            optimized = by_class if by_class is not None and by_class.is_file() else None
         if provider is not None or not self._is_here:
             optimized = None
         memory = self.memory()

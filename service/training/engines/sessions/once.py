@@ -100,8 +100,8 @@ class OncePerBatch:
         results = {
             value.name: gradients[value.name].reshape(value.shape) for value in last.get_outputs()
         }
-        made = {each.name: tuple(each.shape) for each in first.get_outputs()}
-        self.made = rooms(made, flat, results.values())
+        weights = {each.name: tuple(each.shape) for each in first.get_outputs()}
+        self.made = rooms(weights, flat, results.values())
         sizes = {each.name: tuple(each.shape) for each in last.get_inputs()}
         own = {name: parameters[name] for name in sizes if name in parameters}
         self.factors = Factors(sizes, shares=shares)

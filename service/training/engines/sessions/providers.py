@@ -58,11 +58,11 @@ def _reason(error: Exception) -> str:
     return f"… {words[-MOST_WORDS:]}" if len(words) > MOST_WORDS else words or type(error).__name__
 
 
-def disagreement(expected: Results, found: Results) -> str | None:
+def disagreement(expected: Results, results: Results) -> str | None:
     """Where two steps on the same batch differ, None if nowhere."""
     for name, want in expected.items():
         largest = float(np.abs(want).max(initial=0.0))
-        gap = float(np.abs(want - found[name]).max(initial=0.0))
+        gap = float(np.abs(want - results[name]).max(initial=0.0))
         if not gap <= TOLERANCE * largest + 1e-6:
             return f"{name} differs from the CPU's by {gap:.2g}, where numbers reach {largest:.2g}"
     return None

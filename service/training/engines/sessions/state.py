@@ -99,9 +99,9 @@ class State:
         """
         self.buffers.fetch()
         if checkpoint_file.is_one(path):
-            found = checkpoint_file.read_parameters(path)
+            tensors = checkpoint_file.read_parameters(path)
             checkpoint.fill(
-                path, self.parameters, self._with_classes(found, CheckpointHead(ENGINE))
+                path, self.parameters, self._with_classes(tensors, CheckpointHead(ENGINE))
             )
         elif checkpoint.is_bare(path):
             checkpoint.load(path, self.parameters)
@@ -120,9 +120,9 @@ class State:
         axes = {} if self._head is None else self._head.axes
         kept = {names[n]: array for n, array in self.parameters.items() if n not in axes}
         rows = checkpoint.read(path, [names[n] for n in axes])
-        found = self._with_classes(dict(zip(axes, rows, strict=True)), head)
+        tensors = self._with_classes(dict(zip(axes, rows, strict=True)), head)
         heads = {n: self.parameters[n] for n in axes}
-        checkpoint.fill(path, heads, found)
+        checkpoint.fill(path, heads, tensors)
         checkpoint.load(path, {**kept, **self.statistics}, with_more=True)
 
     def _with_classes(self, tensors: dict[str, Vector], head: CheckpointHead) -> dict[str, Vector]:

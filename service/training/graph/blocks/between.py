@@ -125,8 +125,8 @@ def pool(to: Rewriting, node: Node) -> Tensor | None:
     source, places = to.moved[node.x.name], node.y.whole_from(2)
     batch, channels, *_ = sizes(source)
     shape = (batch, channels, *([1, *places] if len(places) == 1 else places))
-    given: dict[str, Any] = two_axes(windows).attributes
-    return block_op(to.new, node.proto.op_type, shape, source, **given)
+    attributes: dict[str, Any] = two_axes(windows).attributes
+    return block_op(to.new, node.proto.op_type, shape, source, **attributes)
 
 
 def _whole(windows: WindowShape, node: Node) -> WindowShape:
@@ -172,12 +172,12 @@ def resize(to: Rewriting, node: Node) -> Tensor | None:
     return repeat(to.moved[x.name], times if len(times) == 2 else [1, *times])
 
 
-def two_axes(found: WindowShape) -> BlockWindows:
+def two_axes(windows: WindowShape) -> BlockWindows:
     """Of rows and columns; those of a single axis have one row."""
-    if len(found.kernel) == 2:
-        return BlockWindows(found.kernel, tuple(found.pads), found.strides, found.dilations)
-    one, pads = (1,), (0, *found.befores, 0, *found.afters)
-    return BlockWindows(one + found.kernel, pads, one + found.strides, one + found.dilations)
+    if len(windows.kernel) == 2:
+        return BlockWindows(windows.kernel, tuple(windows.pads), windows.strides, windows.dilations)
+    one, pads = (1,), (0, *windows.befores, 0, *windows.afters)
+    return BlockWindows(one + windows.kernel, pads, one + windows.strides, one + windows.dilations)
 
 
 ANYWHERE: dict[str, Callable[[Rewriting, Node], Tensor | None]] = {

@@ -47,8 +47,8 @@ class Choices:
     by question. convolutions: how many of each the graph has.
     """
 
-    def __init__(self, made: Mapping[str, str] | None = None) -> None:
-        self.made = dict(made or {})
+    def __init__(self, choices: Mapping[str, str] | None = None) -> None:
+        self.made = dict(choices or {})
         self.asked: dict[str, tuple[str, tuple[str, ...]]] = {}
         self.convolutions: Counter[Convolution] = Counter()
 

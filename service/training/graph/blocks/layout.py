@@ -95,13 +95,13 @@ def block_op(
     shape: Shape,
     *inputs: Tensor | None,
     domain: str = DOMAIN,
-    **given: Any,
+    **attributes: Any,
 ) -> Tensor:
     """The output of a node of the runtime's own layout."""
     names = [each.name if each is not None else "" for each in inputs]
     while not names[-1]:
         names.pop()
-    node = helper.make_node(op_type, names, [""], domain=domain, **given)
+    node = helper.make_node(op_type, names, [""], domain=domain, **attributes)
     assert inputs[0] is not None
     return graph.foreign(node, inputs[0], shape)
 
@@ -143,10 +143,10 @@ def convolve(
 
     x: in blocks, or as ONNX has it if it has fewer channels than a block and there is one group.
     """
-    given: dict[str, Any] = {**windows.attributes, "group": groups}
+    attributes: dict[str, Any] = {**windows.attributes, "group": groups}
     if activation:
-        given["activation"] = activation
-    return block_op(x.graph, "Conv", shape, x, weight, bias, domain=OWN, **given)
+        attributes["activation"] = activation
+    return block_op(x.graph, "Conv", shape, x, weight, bias, domain=OWN, **attributes)
 
 
 def convolve_back(
@@ -162,10 +162,10 @@ def convolve_back(
 
     places: of the kernel, by axis, those that are taken; all if None.
     """
-    given: dict[str, Any] = {**windows.attributes, "group": groups}
+    attributes: dict[str, Any] = {**windows.attributes, "group": groups}
     if places is not None:
-        given |= {"rows": list(places[0]), "columns": list(places[1])}
-    return block_op(g.graph, "ConvBack", shape, g, weight, domain=OWN, **given)
+        attributes |= {"rows": list(places[0]), "columns": list(places[1])}
+    return block_op(g.graph, "ConvBack", shape, g, weight, domain=OWN, **attributes)
 
 
 def lower(graph: Builder) -> None:
@@ -178,9 +178,9 @@ def lower(graph: Builder) -> None:
         inputs = [graph.tensor(name) for name in node.input]
         given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         weight, groups = _merged(inputs[1], given.pop("group"), graph.layout.block)
-        made = _lowered(node, inputs[0], weight, inputs[2:], groups=groups, attributes=given)
-        made.output[:] = node.output
-        graph.nodes.append(made)
+        lowered = _lowered(node, inputs[0], weight, inputs[2:], groups=groups, attributes=given)
+        lowered.output[:] = node.output
+        graph.nodes.append(lowered)
 
 
 def _lowered(

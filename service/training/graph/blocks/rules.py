@@ -134,11 +134,11 @@ def interleaved(
                 pads = (above.before, beside.before, above.after, beside.after)
                 kernel = (len(above.places), len(beside.places))
                 own = BlockWindows(kernel, pads, dilations=(above.dilation, beside.dilation))
-                made = part(own, (above.places, beside.places), small)
+                piece = part(own, (above.places, beside.places), small)
             else:
                 size = graph.vector(g.size(0), channels, *counts)
-                made = graph.numbers(0.0, g.dtype).op("Expand", size).known(*small)
-            parts[-1].append(made.reshape(-1, *counts, block))
+                piece = graph.numbers(0.0, g.dtype).op("Expand", size).known(*small)
+            parts[-1].append(piece.reshape(-1, *counts, block))
     return side_by_side(parts, (rows, columns)).reshape(*shape)
 
 
@@ -149,8 +149,8 @@ def _transposed(g: Tensor, weight: Tensor, x: Tensor, windows: BlockWindows, gro
         whole[i] + pads[i] + pads[2 + i] - windows.strides[i] * (counts[i] - 1) - windows.spans[i]
         for i in range(2)
     ]
-    given = windows.attributes | {"group": groups, "output_padding": extra}
-    result = from_blocks(g, weight.whole[0]).op("ConvTranspose", weight, **given)
+    attributes = windows.attributes | {"group": groups, "output_padding": extra}
+    result = from_blocks(g, weight.whole[0]).op("ConvTranspose", weight, **attributes)
     channels = weight.whole[1] * groups
     result = result.known(x.ranked[0], channels, *whole)
     block = g.graph.layout.block

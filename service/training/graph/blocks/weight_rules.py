@@ -56,8 +56,8 @@ def _by_convolution(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows)
     blocks = [min(size // g.graph.layout.block, ABREAST) for size in (fixed(g, 1), fixed(x, 1))]
     if blocks[0] >= blocks[1] or min(before) < 0:
         return _from_swapped(_swapped(from_blocks(x, ins), g, windows), weight)
-    made = _swapped(from_blocks(g, outs), x, replace(windows, pads=tuple(before)))
-    flipped = made.op("Gather", g.graph.ints(range(product(kernel))[::-1]), axis=2)
+    turned = _swapped(from_blocks(g, outs), x, replace(windows, pads=tuple(before)))
+    flipped = turned.op("Gather", g.graph.ints(range(product(kernel))[::-1]), axis=2)
     return from_blocks(flipped.reshape(outs, fixed(x, 1), *kernel), ins).reshape_like(weight)
 
 
@@ -129,10 +129,10 @@ def _swapped(x: Tensor, g: Tensor, windows: BlockWindows) -> Tensor:
     return gradient.reshape(ins, wide // block, product(windows.kernel), block)
 
 
-def _from_swapped(made: Tensor, weight: Tensor) -> Tensor:
+def _from_swapped(swapped: Tensor, weight: Tensor) -> Tensor:
     """With the weights' axes."""
     outs, ins, *kernel = weight.whole
-    blocks = made.swap(0, 1).reshape(
+    blocks = swapped.swap(0, 1).reshape(
         1, padded(outs, weight.graph.layout.block), ins * product(kernel), 1
     )
     return from_blocks(blocks, outs).reshape_like(weight)

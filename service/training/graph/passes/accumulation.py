@@ -36,11 +36,11 @@ def accumulate(
         if node.op_type != "Add":
             continue
         for name, other in (node.input, reversed(node.input)):
-            made, shape = sums.get(name), shape_of(name)
-            if made is None or readers[name] > 1 or shape is None or None in shape:
+            total, shape = sums.get(name), shape_of(name)
+            if total is None or readers[name] > 1 or shape is None or None in shape:
                 continue
             if shape == shape_of(other) and written.pop(name, None) is not None:
-                _add_to(node, made, other)
+                _add_to(node, total, other)
                 sums.pop(name)
                 break
     return list(written.values())

@@ -47,12 +47,12 @@ def lay_out_bags(model: onnx.ModelProto) -> None:
     types = {t.name: t.data_type for t in graph.initializer}
     written: list[onnx.NodeProto] = []
     for node in graph.node:
-        found = _bags(node, graph) if node.op_type == "Loop" and opset >= OLDEST else None
-        if found is None or found.table not in types:
+        bags = _bags(node, graph) if node.op_type == "Loop" and opset >= OLDEST else None
+        if bags is None or bags.table not in types:
             written.append(duplicate(node))
             continue
         writer = _Writer(graph, node, opset)
-        writer.write(found, types[found.table])
+        writer.write(bags, types[bags.table])
         written += writer.nodes
     del graph.node[:]
     graph.node.extend(written)
@@ -90,7 +90,7 @@ def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:
 
 
 def _maker(
-    made: Mapping[str, onnx.NodeProto],
+    producers: Mapping[str, onnx.NodeProto],
     reader: onnx.NodeProto | onnx.GraphProto | None,
     place: int,
     *kinds: str,
@@ -103,10 +103,10 @@ def _maker(
         if isinstance(reader, onnx.GraphProto)
         else reader.input
     )
-    found = made.get(names[place]) if len(names) > place else None
+    producer = producers.get(names[place]) if len(names) > place else None
     needed = 2 if "Gather" in kinds else 1
-    is_one = found is not None and found.op_type in kinds and len(found.input) >= needed
-    return found if is_one else None
+    is_one = producer is not None and producer.op_type in kinds and len(producer.input) >= needed
+    return producer if is_one else None
 
 
 def _given(node: onnx.NodeProto, name: str, default: Any) -> Any:
@@ -168,9 +168,9 @@ class _Writer:
             return self._op(kind, rows, axes=[1], keepdims=0)
         return self._op(kind, rows, self._constant([1]), keepdims=0)
 
-    def _op(self, kind: str, *inputs: str, **given: Any) -> str:
+    def _op(self, kind: str, *inputs: str, **attributes: Any) -> str:
         name = f"{self._loop.output[0]}/{kind}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **given))
+        self.nodes.append(helper.make_node(kind, inputs, [name], name=name, **attributes))
         return name
 
     def _constant(self, value: Any) -> str:

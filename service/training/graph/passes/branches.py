@@ -43,8 +43,8 @@ def _branch(model: onnx.ModelProto, node: onnx.NodeProto, which: str) -> list[on
     for inner in written:
         inner.name = f"{node.name}/{inner.name or inner.output[0]}"
         rename(inner, names)
-    for given, name in zip(graph.output, node.output, strict=True):
-        source = names.get(given.name, given.name)
+    for result, name in zip(graph.output, node.output, strict=True):
+        source = names.get(result.name, result.name)
         written.append(helper.make_node("Identity", [source], [name], name=f"{node.name}:{name}"))
     return written
 

@@ -73,9 +73,9 @@ def _value(
     part.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in names)
     try:
         with np.errstate(all="ignore"):  # An exporter may look up log(0).
-            found = [np.asarray(value) for value in ReferenceEvaluator(part).run(None, {})]
+            arrays = [np.asarray(value) for value in ReferenceEvaluator(part).run(None, {})]
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError):
         return None  # The engine reports the error when it loads the graph.
-    if any(value.nbytes > MAX_BYTES or value.dtype == object for value in found):
+    if any(value.nbytes > MAX_BYTES or value.dtype == object for value in arrays):
         return None
-    return [numpy_helper.from_array(v, n) for n, v in zip(names, found, strict=True)]
+    return [numpy_helper.from_array(v, n) for n, v in zip(names, arrays, strict=True)]

@@ -18,15 +18,15 @@ def gather_before_transpose(model: onnx.ModelProto) -> None:
     """Move a Gather of one index, which drops its axis, before a Transpose that moves the axis."""
     graph = model.graph
     numbers = {t.name: t for t in graph.initializer}
-    made = {name: node for node in graph.node for name in node.output}
+    producers = {name: node for node in graph.node for name in node.output}
     for node in graph.node:
         if node.op_type != "Gather" or not _is_one_place(node.input[1], numbers):
             continue
-        source = made.get(node.input[0])
-        found = None if source is None else _transposition(source, made, numbers)
-        if found is None:
+        source = producers.get(node.input[0])
+        transposition = None if source is None else _transposition(source, producers, numbers)
+        if transposition is None:
             continue
-        name, order = found
+        name, order = transposition
         axis = _integers(node, "axis", [0])[0] % len(order)
         rest = [each for place, each in enumerate(order) if place != axis]
         if rest == sorted(rest):
@@ -38,7 +38,7 @@ def gather_before_transpose(model: onnx.ModelProto) -> None:
 
 def _transposition(
     node: onnx.NodeProto,
-    made: Mapping[str, onnx.NodeProto],
+    producers: Mapping[str, onnx.NodeProto],
     numbers: Mapping[str, onnx.TensorProto],
 ) -> tuple[str, Sequence[int]] | None:
     """The tensor that the node transposes, and its order of axes.
@@ -48,8 +48,8 @@ def _transposition(
     if node.op_type == "Transpose":
         order = _integers(node, "perm", [])
         return (node.input[0], order) if order else None
-    moved = made.get(node.input[0]) if node.op_type == "Squeeze" else None
-    widened = made.get(moved.input[0]) if moved is not None else None
+    moved = producers.get(node.input[0]) if node.op_type == "Squeeze" else None
+    widened = producers.get(moved.input[0]) if moved is not None else None
     if moved is None or widened is None:
         return None
     if moved.op_type != "Transpose" or widened.op_type != "Unsqueeze":

@@ -38,8 +38,8 @@ def spell_out_pads(model: onnx.ModelProto) -> None:
         pads, axes = numbers.get(node.input[1]), numbers.get(node.input[3])
         if shape is None or pads is None or axes is None:
             continue
-        given = [numpy_helper.to_array(t).tolist() for t in (pads, axes)]
-        full = np.array(all_pads(given[0], given[1], len(shape)), np.int64)
+        lists = [numpy_helper.to_array(t).tolist() for t in (pads, axes)]
+        full = np.array(all_pads(lists[0], lists[1], len(shape)), np.int64)
         graph.initializer.append(numpy_helper.from_array(full, f"{node.name}:pads"))
         node.input[1] = f"{node.name}:pads"
         del node.input[3 if node.input[2] else 2 :]

@@ -20,10 +20,10 @@ def open_sequences(model: onnx.ModelProto) -> None:
     Only if the graph determines which tensor is read where; constants must be initializers.
     """
     constants = {t.name: t for t in model.graph.initializer}
-    made = {name: node for node in model.graph.node for name in node.output}
+    producers = {name: node for node in model.graph.node for name in node.output}
     written: list[onnx.NodeProto] = []
     for node in model.graph.node:
-        parts = _opened(model, node, made, constants)
+        parts = _opened(model, node, producers, constants)
         written += [duplicate(node)] if parts is None else parts
     del model.graph.node[:]
     model.graph.node.extend(written)
@@ -32,11 +32,11 @@ def open_sequences(model: onnx.ModelProto) -> None:
 def _opened(
     model: onnx.ModelProto,
     node: onnx.NodeProto,
-    made: Mapping[str, onnx.NodeProto],
+    producers: Mapping[str, onnx.NodeProto],
     constants: Mapping[str, onnx.TensorProto],
 ) -> list[onnx.NodeProto] | None:
     """The replacement of a node that reads a sequence; None if it stays."""
-    source = made.get(node.input[0]) if node.input else None
+    source = producers.get(node.input[0]) if node.input else None
     if source is None:
         return None
     if node.op_type == "ConcatFromSequence" and source.op_type == "SequenceConstruct":

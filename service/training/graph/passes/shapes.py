@@ -42,12 +42,12 @@ def fold_shapes(model: onnx.ModelProto, keep: Collection[str] = ()) -> None:
     for original in graph.node:
         node = duplicate(original)
         _infer(model, node, types, guessed, constants)
-        found = _sizes(node, types, sizes)
-        if found is not None:
-            sizes[node.output[0]] = found
-        if found is not None and all(isinstance(size, int) for size in found.flat):
+        numbers = _sizes(node, types, sizes)
+        if numbers is not None:
+            sizes[node.output[0]] = numbers
+        if numbers is not None and all(isinstance(size, int) for size in numbers.flat):
             kind = helper.tensor_dtype_to_np_dtype(types[node.output[0]][0])
-            value = numpy_helper.from_array(found.astype(kind), node.output[0])
+            value = numpy_helper.from_array(numbers.astype(kind), node.output[0])
             constants[value.name] = value
             graph.initializer.append(value)
             continue
@@ -63,11 +63,11 @@ def _take_over(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], types: Types
     ends = {value.name: value for value in graph.output}
     for name in dict.fromkeys(name for node in nodes for name in node.output):
         if name and types[name][0]:
-            found = helper.make_tensor_value_info(name, *types[name])
+            info = helper.make_tensor_value_info(name, *types[name])
             if name in ends:
-                ends[name].CopyFrom(found)
+                ends[name].CopyFrom(info)
             else:
-                graph.value_info.append(found)
+                graph.value_info.append(info)
 
 
 def _infer(
@@ -85,10 +85,10 @@ def _infer(
         return
     version = next(o for o in model.opset_import if o.domain in STANDARD).version
     try:
-        found = infer_outputs(node, version, types, constants)
+        kinds = infer_outputs(node, version, types, constants)
     except (shape_inference.InferenceError, onnx.checker.ValidationError):
         return  # The engine reports the error when it loads the graph.
-    for name, (kind, shape) in zip(node.output, found, strict=True):
+    for name, (kind, shape) in zip(node.output, kinds, strict=True):
         if name and kind:
             types[name] = kind, _better(shape, types[name][1])
 
@@ -130,10 +130,10 @@ def _slice(part: Array, start: Array, end: Array, *others: Array) -> Array:
 def _of_numbers(function: Callable[[int, int], int], a: Array, b: Array) -> Array:
     """None if either is not a number."""
     pairs = zip(*(part.ravel() for part in np.broadcast_arrays(a, b)), strict=True)
-    found = [
+    numbers = [
         function(x, y) if isinstance(x, int) and isinstance(y, int) else None for x, y in pairs
     ]
-    return np.array([*found, None], object)[:-1].reshape(np.broadcast(a, b).shape)
+    return np.array([*numbers, None], object)[:-1].reshape(np.broadcast(a, b).shape)
 
 
 READERS: dict[str, Callable[..., Array]] = {

@@ -44,9 +44,9 @@ def pool_before_relu(model: onnx.ModelProto) -> None:
     graph = model.graph
     readers = Counter(name for node in graph.node for name in reads(node))
     readers.update(value.name for value in graph.output)
-    made = {name: node for node in graph.node for name in node.output}
+    producers = {name: node for node in graph.node for name in node.output}
     for pool in graph.node:
-        relu = made.get(pool.input[0]) if pool.op_type == "MaxPool" else None
+        relu = producers.get(pool.input[0]) if pool.op_type == "MaxPool" else None
         if relu is None or relu.op_type != "Relu" or readers[relu.output[0]] > 1:
             continue
         if any(pool.output[1:]):

@@ -53,11 +53,11 @@ def _pooled(model: onnx.ModelProto, graph: Builder) -> dict[str, onnx.NodeProto]
     """The pools with adjacent windows on a convolution's output that nothing else reads."""
     readers = Counter(name for node in graph.nodes for name in reads(node))
     readers.update(value.name for value in model.graph.output)
-    made = {name: node for node in graph.nodes for name in node.output if _fits(graph, node)}
+    producers = {name: node for node in graph.nodes for name in node.output if _fits(graph, node)}
     return {
         pool.input[0]: pool
         for pool in graph.nodes
-        if _is_tiling(pool) and pool.input[0] in made and readers[pool.input[0]] == 1
+        if _is_tiling(pool) and pool.input[0] in producers and readers[pool.input[0]] == 1
     }
 
 

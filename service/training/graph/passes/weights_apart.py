@@ -45,11 +45,11 @@ class Divided(Struct, frozen=True):
 
 def moving(nodes: Iterable[onnx.NodeProto], fed: Iterable[str]) -> set[str]:
     """The tensors that are fed, and all that depend on them."""
-    found = set(fed)
+    moved = set(fed)
     for node in nodes:
-        if not found.isdisjoint(reads(node)):
-            found.update(name for name in node.output if name)
-    return found
+        if not moved.isdisjoint(reads(node)):
+            moved.update(name for name in node.output if name)
+    return moved
 
 
 def divide(
@@ -146,9 +146,9 @@ def _turns_for_products(
     )
 
 
-def _is_product(node: onnx.NodeProto, made: Mapping[str, onnx.NodeProto]) -> bool:
+def _is_product(node: onnx.NodeProto, producers: Mapping[str, onnx.NodeProto]) -> bool:
     """Is it a product that is turned? The runtime then computes it the other way round."""
-    before = made.get(node.input[0])
+    before = producers.get(node.input[0])
     return _turns(node) and before is not None and before.op_type == "Gemm"
 
 
@@ -158,11 +158,11 @@ def _turns(node: onnx.NodeProto) -> bool:
 
 def _behind(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> set[str]:
     """All tensors that some results depend on."""
-    found = set(results)
+    behind = set(results)
     for node in reversed(nodes):
-        if not found.isdisjoint(node.output):
-            found.update(reads(node))
-    return found
+        if not behind.isdisjoint(node.output):
+            behind.update(reads(node))
+    return behind
 
 
 def _moves(
@@ -242,15 +242,15 @@ def _made(
         for node in second
         for name in reads(node)
     )
-    made = [name for name in read if name in fixed]
-    named = {f"{MADE}{number}": graph.tensor(name) for number, name in enumerate(made)}
+    names = [name for name in read if name in fixed]
+    named = {f"{MADE}{number}": graph.tensor(name) for number, name in enumerate(names)}
     return named, frozenset(read)
 
 
-def _before_reshape(graph: Builder, name: str, made: Mapping[str, onnx.NodeProto]) -> str:
+def _before_reshape(graph: Builder, name: str, producers: Mapping[str, onnx.NodeProto]) -> str:
     """What is reshaped: in the second graph that is free, at the end of the first a copy."""
-    node = made.get(name)
+    node = producers.get(name)
     while node is not None and node.op_type == "Reshape" and node.input[1] in graph.constants:
         name = node.input[0]
-        node = made.get(name)
+        node = producers.get(name)
     return name

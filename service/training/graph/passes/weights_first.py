@@ -32,16 +32,16 @@ def put_weights_first(
         if not _fits(graph, node, weights):
             yield node
             continue
-        (made,) = node.output
+        (result,) = node.output
         rows, matrix, *bias = node.input
-        turned, operands = f"{made}:turned", [matrix, rows]
+        turned, operands = f"{result}:turned", [matrix, rows]
         if bias:
-            operands.append(f"{made}:bias")
+            operands.append(f"{result}:bias")
             axis = graph.constant(np.array([1])).name
             yield helper.make_node("Unsqueeze", [bias[0], axis], operands[2:], name=operands[2])
         given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
         yield helper.make_node("Gemm", operands, [turned], name=turned, **given)
-        yield helper.make_node("Transpose", [turned], [made], name=made, perm=[1, 0])
+        yield helper.make_node("Transpose", [turned], [result], name=result, perm=[1, 0])
 
 
 def unpack_late(nodes: Sequence[onnx.NodeProto], fed: Collection[str]) -> list[onnx.NodeProto]:

@@ -88,10 +88,10 @@ class Direction(Struct, frozen=True):
     def both(self) -> Tensor:
         """The sum of both parts, (T, N, K), by one product."""
         rows, bias = rows_of(_joined(self.x, self.before)), self.bias + self.recurrent_bias
-        found = rows.op("Gemm", _joined(self.weights, self.recurrent), bias, transB=1)
+        products = rows.op("Gemm", _joined(self.weights, self.recurrent), bias, transB=1)
         width = fixed(self.recurrent, 0)
-        shape = found.graph.vector(self.x.dims(0, 2), width)
-        return found.op("Reshape", shape).known(*self.x.ranked[:2], width)
+        shape = products.graph.vector(self.x.dims(0, 2), width)
+        return products.op("Reshape", shape).known(*self.x.ranked[:2], width)
 
     def gates(self, values: Tensor) -> list[Tensor]:
         """Split by gate, each (T, N, H)."""

@@ -41,13 +41,13 @@ def dft(node: Node, g: Tensor) -> Gradients:
 def _axis(node: Node) -> int:
     if node.graph.opset < HAS_AXIS_INPUT:
         return int(node.attribute("axis", 1))
-    given = node.numbers(2, "axis")
-    return -2 if given is None else given[0]
+    axis = node.numbers(2, "axis")
+    return -2 if axis is None else axis[0]
 
 
 def _length(node: Node, axis: int) -> int:
-    given = node.numbers(1, "dft_length")
-    return fixed(node.x, axis) if given is None else given[0]
+    length = node.numbers(1, "dft_length")
+    return fixed(node.x, axis) if length is None else length[0]
 
 
 def _by_half(g: Tensor, axis: int, size: int) -> Tensor:
@@ -100,9 +100,9 @@ def stft(node: Node, g: Tensor) -> Gradients:
 
 def _frame_length(node: Node) -> int:
     """The window's, the given one, or that of the whole signal."""
-    given, window = node.numbers(3, "frame_length"), node.optional(2)
-    if given is not None:
-        return given[0]
+    length, window = node.numbers(3, "frame_length"), node.optional(2)
+    if length is not None:
+        return length[0]
     return fixed(node.x, 1) if window is None else fixed(window, 0)
 
 

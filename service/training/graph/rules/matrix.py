@@ -100,13 +100,13 @@ def _by_operand(node: Node, g: Tensor, index: int, terms: list[str], result: str
     if len(set(own)) < len(own):
         raise NotDifferentiable(f"it takes a diagonal of its input {index} ({own})")
     others = [i for i in range(len(terms)) if i != index]
-    found = "".join([result, *(terms[i] for i in others)])
-    common = "".join(c for c in own if c in found)
+    letters = "".join([result, *(terms[i] for i in others)])
+    common = "".join(c for c in own if c in letters)
     equation = ",".join([result, *(terms[i] for i in others)]) + "->" + common
     tensors = [node.given(i) for i in others]
     gradient = node.graph.op("Einsum", g, *tensors, equation=equation)
     sizes = _sizes(node, terms)
-    missing = [i for i, c in enumerate(own) if c not in found]
+    missing = [i for i, c in enumerate(own) if c not in letters]
     full = gradient.known(*(sizes[c] for c in common)).unsqueeze(*missing)
     if missing:
         full = full.expand_like(source)

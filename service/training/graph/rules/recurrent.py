@@ -47,8 +47,8 @@ def _check(node: Node) -> None:
 
 
 def _activations(node: Node) -> list[str]:
-    given = node.attribute("activations") or []
-    names = [name.decode() for name in given]
+    names_in = node.attribute("activations") or []
+    names = [name.decode() for name in names_in]
     return names or DEFAULTS[node.proto.op_type] * fixed(node.given(1), 0)
 
 
@@ -113,12 +113,12 @@ def _lstm(
 ) -> list[DirectionGradients]:
     """The operator's outputs are computed anew, as its kernel keeps none of its gates."""
     starts = [_state(node, i, node.optional(6)) for i in range(len(directions))]
-    found = [
+    both = [
         lstm_direction(d, starts[i], _state(node, i, by_cell)) for i, d in enumerate(directions)
     ]
-    y, *last = zip(*(outputs for outputs, _ in found), strict=True)
+    y, *last = zip(*(outputs for outputs, _ in both), strict=True)
     node.graph.replace(node.proto, [_stacked(y, axis=1), *map(_stacked, last)])
-    return [gradients for _, gradients in found]
+    return [gradients for _, gradients in both]
 
 
 def _gathered(directions: Sequence[DirectionGradients]) -> Gradients:
