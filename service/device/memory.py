@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
 from service.device.linux.files import read_attribute, read_bytes, read_int, reason
@@ -20,16 +21,10 @@ def usable_memory_bytes(*, procfs: Path = Path("/proc"), sysfs: Path = Path("/sy
         import psutil
 
         return int(psutil.virtual_memory().total)
-    sizes = [_mem_total_bytes(procfs), *_cgroup_limits(procfs, sysfs)]
+    sizes: list[int | None] = [*_cgroup_limits(procfs, sysfs)]
+    with suppress(OSError, ValueError):
+        sizes.append(meminfo_bytes(procfs / "meminfo", b"MemTotal"))
     return min((size for size in sizes if size is not None), default=None)
-
-
-def _mem_total_bytes(procfs: Path) -> int | None:
-    for line in (read_attribute(str(procfs / "meminfo")) or "").splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemTotal":
-            return int(value.removesuffix("kB")) * 1024
-    return None
 
 
 def _cgroup_limits(procfs: Path, sysfs: Path) -> list[int]:
@@ -40,7 +35,7 @@ def _cgroup_limits(procfs: Path, sysfs: Path) -> list[int]:
     """
     limits: list[int] = []
     for line in (read_attribute(str(procfs / "self" / "cgroup")) or "").splitlines():
-        _, controllers, path = line.split(":", 2)
+        _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controllers == "":
             root, name = sysfs / "fs" / "cgroup", "memory.max"
         elif "memory" in controllers.split(","):
@@ -55,11 +50,11 @@ def _cgroup_limits(procfs: Path, sysfs: Path) -> list[int]:
     return limits
 
 
-def mem_available_bytes(content: bytes) -> int | None:
-    """MemAvailable of /proc/meminfo, or None before Linux 3.14. Raises ValueError."""
-    for line in content.splitlines():
+def meminfo_bytes(path: Path, wanted: bytes) -> int | None:
+    """A figure of /proc/meminfo, None if it has no such line. Raises OSError, ValueError."""
+    for line in read_bytes(str(path)).splitlines():
         name, _, value = line.partition(b":")
-        if name == b"MemAvailable":
+        if name == wanted:
             return int(value.removesuffix(b"kB")) * 1024
     return None
 
@@ -68,15 +63,14 @@ class LinuxMemory:
     """/proc/meminfo."""
 
     def __init__(self, procfs: Path) -> None:
-        self._path = str(procfs / "meminfo")
+        self._path = procfs / "meminfo"
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """available_memory_bytes."""
         available, detail = None, "the kernel tells no MemAvailable"
         try:
-            available = mem_available_bytes(read_bytes(self._path))
+            available = meminfo_bytes(self._path, b"MemAvailable")
         except (OSError, ValueError) as error:
-            detail = reason(error, self._path)
-        return (
-            Reading(NAME, available, "B", self._path, now, "" if available is not None else detail),
-        )
+            detail = reason(error, str(self._path))
+        known = available is not None
+        return (Reading(NAME, available, "B", str(self._path), now, "" if known else detail),)

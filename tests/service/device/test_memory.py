@@ -61,6 +61,15 @@ def test_a_device_that_tells_nothing_has_an_unknown_size(tmp_path: Path) -> None
     assert usable(tmp_path) is None
 
 
+@pytest.mark.parametrize("total", ["", "MemTotal: many kB\n", "garbage"])
+def test_files_of_another_form_are_as_if_absent(machine: Path, total: str) -> None:
+    write(machine / "proc/meminfo", total)
+    write(machine / "proc/self/cgroup", "garbage\n0:\n0::/app.slice\n")
+    write(machine / "sys/fs/cgroup/app.slice/memory.max", f"{2 * GIB}\n")
+
+    assert usable(machine) == 2 * GIB
+
+
 def test_this_machine_tells_its_size() -> None:
     size = usable_memory_bytes()
     assert size is not None
