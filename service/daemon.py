@@ -30,7 +30,7 @@ from service.jobs.sleep import SleepWatch
 from service.logs import event
 from service.models.classes import Classes
 from service.models.latest import LatestVersions
-from service.models.promotion_hook import PromotionHook
+from service.models.promotion_hook import PromotionHook, require_program
 from service.models.registry import Registry
 from service.models.retention import prune_all
 from service.models.upgrade.upgrades import Upgrades
@@ -59,6 +59,7 @@ class Daemon:
     """Store, registry and scheduler of one data folder.
 
     on_fatal: called once if the scheduler or the storage cannot go on; the process should end.
+    Raises BadSetting for a user or a command that the system lacks.
     """
 
     store: Store
@@ -94,6 +95,8 @@ class Daemon:
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
         self._on_fatal = on_fatal
+        self.peers = Peers(settings.socket_users)
+        require_program(settings.on_promoted)
         self.supervisor = Supervisor.of_environment(
             {"writer": self._writer_works, "scheduler": self._scheduler_works}
         )
@@ -145,7 +148,6 @@ class Daemon:
         self.tokens = TokenRegistry(self.store)
         self.sign_in = SignIn(self.tokens)
         self.usages = Usages(self.store, self.tokens)
-        self.peers = Peers(self.settings.socket_users)
         self.audit = AuditLog(self.store)
         self.children = Children(memory_cap_bytes=self.settings.training_memory_bytes)
         short_tasks = ShortTasks(self.store, self.settings, self.children)

@@ -85,7 +85,9 @@ class Settings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True)
 
-    host: str = Field("127.0.0.1", description="Address to listen on.")
+    host: Annotated[str, AfterValidator(lambda address: address.strip("[]"))] = Field(
+        "127.0.0.1", description="Address to listen on."
+    )
     port: int = Field(
         8471, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one."
     )
@@ -235,10 +237,7 @@ class Settings(BaseModel):
         60.0, gt=0, le=86400, description="Seconds that the command of on_promoted may take."
     )
     prediction_threads: int = Field(
-        default_factory=default_threads,
-        ge=1,
-        le=256,
-        description="Threads of the predictor. Default: half of the processors.",
+        default_factory=default_threads, ge=1, le=256, description="Threads of the predictor."
     )
     prediction_sessions: int = Field(
         4, ge=1, le=1000, description="Models that the predictor holds in memory at once."
@@ -316,5 +315,6 @@ def _explain(error: ValidationError, of_file: Set[str]) -> str:
         where = config_file() if name in of_file else f"{PREFIX}{name}".upper()
         field = ".".join(str(part) for part in fault["loc"] if "[" not in str(part))  # of a union
         wrong = fault["msg"].removeprefix("Value error, ").replace("valid tuple", "list")
+        wrong = wrong.replace("valid dictionary", "table")
         lines.append(f"setting {field} ({where}): {wrong}, got {fault['input']!r}")
     return "; ".join(lines)

@@ -71,7 +71,7 @@ def page_origin(text: str) -> str:
 
 def host_name(text: str) -> str:
     """The text. Raises ValueError for what is no host, such as an address with a scheme."""
-    if re.search(r"[/\s]", text):
+    if re.search(r"[/\s]|^$", text):
         raise ValueError(f"{text!r} is no name of a host, such as honed.local or honed.local:443")
     return text
 

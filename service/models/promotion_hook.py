@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import shutil
 import signal
 import sys
+from collections.abc import Sequence
 
+from service.errors import BadSetting
 from service.events import Feed
 from service.logs import event
 from service.models.latest import Latest, LatestVersions
@@ -25,6 +28,12 @@ LAST_WORDS_BYTES = 4096
 READ_BYTES = 65536
 OUTPUT_GRACE_S = 2.0
 """How long the output of a killed command may stay open."""
+
+
+def require_program(command: Sequence[str]) -> None:
+    """Raises BadSetting if the command's program is missing, or may not be run."""
+    if command and shutil.which(command[0]) is None:
+        raise BadSetting(f"HONED_ON_PROMOTED: there is no program {command[0]!r} that can be run")
 
 
 class PromotionHook:

@@ -50,6 +50,8 @@ def test_an_argument_wins_over_a_variable_and_that_over_the_file(
         ("HONED_TRAINING_NICE", "-5", "greater than or equal to 0"),
         ("HONED_ALLOWED_HOSTS", "a.local", r'\(HONED_ALLOWED_HOSTS\): write a list as \["a"\]'),
         ("HONED_ALLOWED_HOSTS", '["http://a.local"]', "'http://a.local' is no name of a host"),
+        ("HONED_ALLOWED_HOSTS", '[""]', "'' is no name of a host"),
+        ("HONED_SOCKET_USERS", '["me"]', "should be a table, got"),
         ("HONED_SOCKET_USERS", '{"me": "*"}', "should be a list, got '\\*'"),
         ("HONED_SOCKET_USERS", '{"me": ["no such"]}', "HONED_SOCKET_USERS"),
         ("HONED_TRAINING_PROVIDERS", CUDA, "HONED_TRAINING_PROVIDERS.* write a list as"),
@@ -85,6 +87,7 @@ def test_lists_and_tables_come_as_json_and_a_command_as_a_line(
     monkeypatch.setenv("HONED_SOCKET_USERS", '{"me": ["*"]}')
     monkeypatch.setenv("HONED_ON_PROMOTED", "say 'a b'")
     monkeypatch.setenv("honed_tcp", "false")
+    monkeypatch.setenv("HONED_HOST", "[::1]")
 
     settings = load_settings()
 
@@ -93,6 +96,7 @@ def test_lists_and_tables_come_as_json_and_a_command_as_a_line(
     assert settings.socket_users == {"me": ("*",)}
     assert settings.on_promoted == ("say", "a b")
     assert settings.tcp is False
+    assert settings.host == "::1"
 
 
 @pytest.mark.parametrize(

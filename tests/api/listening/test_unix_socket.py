@@ -141,12 +141,25 @@ def test_another_user_may_do_what_the_settings_say_and_nothing_else(
     assert served.http.get("/v1/models").status_code == 200
 
 
-def test_a_user_that_the_system_lacks_stops_the_start(
+@pytest.mark.parametrize(
+    ("setting", "value", "words"),
+    [
+        ("socket_users", '{"nobody-of-that-name": ["predict"]}', "there is no user 'nobody-of-th"),
+        ("on_promoted", "no-such-program --now", "there is no program 'no-such-program' that can"),
+        ("on_promoted", os.devnull, f"there is no program '{os.devnull}' that can be run"),
+    ],
+)
+def test_a_user_or_program_that_the_system_lacks_stops_the_start(
     honed_serve: Callable[..., tuple[int, str]],
+    tmp_path: Path,
+    setting: str,
+    value: str,
+    words: str,
 ) -> None:
-    code, said = honed_serve(socket_users='{"nobody-of-that-name": ["predict"]}')
+    code, said = honed_serve(**{setting: value})
     assert code == 1
-    assert "HONED_SOCKET_USERS: there is no user 'nobody-of-that-name'" in said
+    assert f"HONED_{setting.upper()}: {words}" in said
+    assert not (tmp_path / "data").exists()
 
 
 def test_the_socket_of_a_killed_daemon_is_replaced(serve: Callable[..., Served]) -> None:
