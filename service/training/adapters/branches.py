@@ -16,6 +16,7 @@ from service.training.adapters.targets import Target, choose, find
 from service.training.engines.manifest import Adapter
 from service.training.forward.graph import Graph
 from service.training.graph.flow import duplicate, reads
+from service.training.graph.node import attributes_of
 from service.training.protocol.messages.preparation import Lora
 
 BASE = ":without_adapter"
@@ -127,8 +128,7 @@ def _adapter(graph: Graph, readers: Sequence[Target], a: str, b: str, *, scale: 
 def _branch(graph: Graph, target: Target, a: str, b: str, *, scale: float) -> list[onnx.NodeProto]:
     """Nodes that add the adapter's part to the result. A Gemm's alpha also applies to it."""
     node, result = target.node, target.result
-    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    factor = np.array(scale * given.get("alpha", 1.0), np.float32)
+    factor = np.array(scale * attributes_of(node).get("alpha", 1.0), np.float32)
     name = graph.add_initializer(f"{result}:adapter_scale", factor)
     graph.constants.add(name)
     x = node.input[0]

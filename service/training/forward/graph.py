@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, flow, reads, subgraphs
+from service.training.graph.node import attributes_of
 from service.training.graph.passes.inference import without_weights
 from service.training.graph.passes.simplify import keep_tensors
 from service.training.graph.tensor import FLOATS
@@ -183,25 +184,11 @@ def nodes_of(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
             yield from nodes_of(inner)
 
 
-def attribute(node: onnx.NodeProto, name: str, default: object = None) -> object:
-    """An attribute's value, or the default."""
-    for candidate in node.attribute:
-        if candidate.name == name:
-            return onnx.helper.get_attribute_value(candidate)
-    return default
-
-
 def int_attribute(node: onnx.NodeProto, name: str, default: int) -> int:
     """An integer attribute."""
-    value = attribute(node, name, default)
+    value = attributes_of(node).get(name, default)
     assert isinstance(value, int)
     return value
-
-
-def ints_attribute(node: onnx.NodeProto, name: str) -> list[int] | None:
-    """A list of integers, None if the attribute is absent."""
-    value = attribute(node, name)
-    return None if value is None else [int(v) for v in value]  # type: ignore[attr-defined]
 
 
 def dtype_name(kind: int | None) -> str:

@@ -8,11 +8,12 @@ import onnx
 from onnx import inliner
 
 from service.training.errors import refusal
-from service.training.forward.graph import Graph, dtype_name, ints_attribute, is_default
+from service.training.forward.graph import Graph, dtype_name, is_default
 from service.training.forward.origins import keep, recorded
 from service.training.forward.restore import restore
 from service.training.forward.weights import is_named_by_pytorch
 from service.training.graph.flow import duplicate, reads
+from service.training.graph.node import attributes_of
 from service.training.graph.passes.canonical import (
     convert,
     drop_listed_initializers,
@@ -142,7 +143,7 @@ def spell_out(graph: Graph) -> None:
     for node in graph.proto.node:
         if not is_default(node, "Transpose"):
             continue
-        perm = ints_attribute(node, "perm")
+        perm = attributes_of(node).get("perm")
         order = _reversed(graph, node) if perm is None else perm
         if order and order == sorted(order):
             replaced[node.name] = [_like(node, "Identity")]

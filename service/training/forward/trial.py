@@ -16,11 +16,11 @@ from service.training.errors import refuse
 from service.training.forward.graph import (
     TOKENS,
     Graph,
-    attribute,
     input_at,
     int_attribute,
     is_default,
 )
+from service.training.graph.node import attributes_of
 
 Feeds = dict[str, NDArray[np.generic]]
 Array = NDArray[np.generic]
@@ -178,7 +178,8 @@ def inference_form(model: onnx.ModelProto) -> onnx.ModelProto:
 def trains(node: onnx.NodeProto, graph: onnx.GraphProto) -> bool:
     """Is it an active Dropout, or a BatchNormalization on batch statistics?"""
     if is_default(node, "BatchNormalization"):
-        return bool(attribute(node, "training_mode", 0)) or len([*filter(None, node.output)]) > 1
+        outputs = [name for name in node.output if name]
+        return len(outputs) > 1 or bool(attributes_of(node).get("training_mode"))
     if not is_default(node, "Dropout") or not input_at(node, 2):
         return False
     flag = constant(graph, node.input[2])
@@ -192,7 +193,7 @@ def constant(graph: onnx.GraphProto, name: str) -> Array | None:
             return onnx.numpy_helper.to_array(tensor)
     for node in graph.node:
         if is_default(node, "Constant") and name in node.output:
-            tensor = attribute(node, "value")
+            tensor = attributes_of(node).get("value")
             if isinstance(tensor, onnx.TensorProto):
                 return onnx.numpy_helper.to_array(tensor)
     return None

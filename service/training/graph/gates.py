@@ -16,7 +16,7 @@ from msgspec import Struct
 from onnx import helper, numpy_helper
 
 from service.training.graph.flow import reads
-from service.training.graph.node import Gradients, Node
+from service.training.graph.node import Gradients, Node, attributes_of
 from service.training.graph.passes.simplify import prune
 from service.training.graph.rules.activation import density
 from service.training.graph.tensor import Tensor
@@ -64,8 +64,8 @@ def gate_of(
 
 
 def _is_half(node: onnx.NodeProto) -> bool:
-    given = {attribute.name: helper.get_attribute_value(attribute) for attribute in node.attribute}
-    return node.op_type == "HardSigmoid" and given == {"alpha": 0.5, "beta": 0.5}
+    attributes = attributes_of(node)
+    return node.op_type == "HardSigmoid" and attributes == {"alpha": 0.5, "beta": 0.5}
 
 
 def _is_multiple(

@@ -60,11 +60,8 @@ class Node(Struct, frozen=True):
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """An attribute's value; strings as str."""
-        for candidate in self.proto.attribute:
-            if candidate.name == name:
-                value = onnx.helper.get_attribute_value(candidate)
-                return value.decode() if isinstance(value, bytes) else value
-        return default
+        value = attributes_of(self.proto).get(name, default)
+        return value.decode() if isinstance(value, bytes) else value
 
     def numbers(self, index: int, name: str) -> list[int] | None:
         """Integers that are a constant input or, in older opsets, an attribute; None if neither.
@@ -78,3 +75,8 @@ class Node(Struct, frozen=True):
         if tensor.value is None:
             raise NotDifferentiable(f'its input "{tensor.name}" ({name}) is not a constant')
         return [int(v) for v in tensor.value.reshape(-1)]
+
+
+def attributes_of(node: onnx.NodeProto) -> dict[str, Any]:
+    """A node's attributes by name; strings as bytes."""
+    return {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}

@@ -11,6 +11,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from service.training.graph.flow import duplicate, reads
+from service.training.graph.node import attributes_of
 from service.training.graph.passes.branches import rename
 from service.training.graph.passes.simplify import prune
 from service.training.loss import SUM
@@ -107,7 +108,7 @@ def _added_rows(
     """The nodes that add rows to zeros, as for the gradient of a table; none if others do, too."""
     additions: list[onnx.NodeProto] = []
     while node is not None and node.op_type == "ScatterElements":
-        options = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+        options = attributes_of(node)
         if options != {"axis": 0, "reduction": b"add"} or readers[node.input[0]] > 1:
             return []
         additions.append(node)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import onnx
 from onnx import helper
 
 from service.training.graph.builder import STANDARD
+from service.training.graph.node import attributes_of
 from service.training.graph.tensor import Tensor
 
 UNPACKS = ("Cast", "DequantizeLinear")
@@ -23,13 +22,12 @@ def unpacked_late(matrix: Tensor, g: Tensor) -> Tensor:
     if node is None or any(name not in matrix.graph.constants for name in node.input if name):
         return matrix
     packed, *others = (matrix.graph.tensor(name) if name else None for name in node.input)
-    given: dict[str, Any] = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     assert packed is not None  # ONNX's checker has verified it
     if node.op_type == "DequantizeLinear" and len(others) == 1 and others[0] is not None:
         # 1.19.2 writes a QuantizeLinear of uint8 behind one of int8 that has no zero point.
         kind = helper.tensor_dtype_to_np_dtype(packed.dtype)
         others.append(packed.graph.constant(np.zeros(others[0].sizes or (), kind)))
-    return late(packed, g).op(node.op_type, *others, **given)
+    return late(packed, g).op(node.op_type, *others, **attributes_of(node))
 
 
 def late(packed: Tensor, g: Tensor) -> Tensor:

@@ -11,13 +11,12 @@ from typing import Any, Protocol
 
 import numpy as np
 from msgspec.structs import replace
-from onnx import helper
 
 from service.training.graph.blocks.layout import BlockWindows, block_op, sizes
 from service.training.graph.blocks.parts import repeat
 from service.training.graph.builder import Builder
 from service.training.graph.kernel_windows import WindowShape, windows_of
-from service.training.graph.node import Node
+from service.training.graph.node import Node, attributes_of
 from service.training.graph.places import fixed
 from service.training.graph.rules.resize import interpolation
 from service.training.graph.tensor import Tensor, product
@@ -47,8 +46,7 @@ def unary(to: Rewriting, node: Node) -> Tensor | None:
     if source is None:
         return None
     others = [to.new.tensor(name) if name else None for name in node.proto.input[1:]]
-    given = {a.name: helper.get_attribute_value(a) for a in node.proto.attribute}
-    return source.op(node.proto.op_type, *others, **given)
+    return source.op(node.proto.op_type, *others, **attributes_of(node.proto))
 
 
 def binary(to: Rewriting, node: Node) -> Tensor | None:

@@ -22,7 +22,7 @@ from onnx import helper
 
 from service.training.graph.blocks.choices import PADS, ZEROS, Choices
 from service.training.graph.builder import Builder
-from service.training.graph.node import Node
+from service.training.graph.node import Node, attributes_of
 from service.training.graph.places import fixed
 from service.training.graph.tensor import Dim, GraphBuilder, Shape, Tensor, product
 
@@ -176,9 +176,9 @@ def lower(graph: Builder) -> None:
             graph.nodes.append(node)
             continue
         inputs = [graph.tensor(name) for name in node.input]
-        given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        weight, groups = _merged(inputs[1], given.pop("group"), graph.layout.block)
-        lowered = _lowered(node, inputs[0], weight, inputs[2:], groups=groups, attributes=given)
+        options = attributes_of(node)
+        weight, groups = _merged(inputs[1], options.pop("group"), graph.layout.block)
+        lowered = _lowered(node, inputs[0], weight, inputs[2:], groups=groups, attributes=options)
         lowered.output[:] = node.output
         graph.nodes.append(lowered)
 

@@ -32,7 +32,7 @@ from service.training.graph.blocks.rules import Form, find_phases, interleaved
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import duplicate, reads
 from service.training.graph.kernel_windows import windows_of
-from service.training.graph.node import Node
+from service.training.graph.node import Node, attributes_of
 from service.training.graph.passes.weights_apart import moving
 from service.training.graph.places import fixed
 from service.training.graph.tensor import FLOAT, NotDifferentiable, Tensor, product
@@ -157,8 +157,8 @@ class _BlockRewriting(Struct):
         if form == BLOCKS:
             self._in_blocks(node, weight, bias, last)
         elif not as_rows(self, node, weight, bias, last):
-            given = {a.name: helper.get_attribute_value(a) for a in proto.attribute}
-            self.rename(self.plain(proto.input[0]).op("Conv", weight, bias, **given), last)
+            attributes = attributes_of(proto)
+            self.rename(self.plain(proto.input[0]).op("Conv", weight, bias, **attributes), last)
         return True
 
     def _fits(self, node: Node, weight: Tensor) -> bool:

@@ -15,6 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate
+from service.training.graph.node import attributes_of
 
 REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceSum")
 KINDS = (TensorProto.BOOL, TensorProto.INT32, TensorProto.INT64)
@@ -73,15 +74,15 @@ def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:
     if total is None or rows is None or part is None or first is None or last is None:
         return None
     goes_on = _maker(makers, body, 0, "Cast", "Identity")
-    axes = _given(total, "axes", None) or [values.get(name) for name in total.input[1:]]
+    axes = attributes_of(total).get("axes") or [values.get(name) for name in total.input[1:]]
     is_plain = (
         goes_on is not None
         and goes_on.input[0] == loop.input[1]
         and values.get(loop.input[1]) in (True, [True])
         and all(each.input[1] == body.input[0].name for each in (first, last))
-        and not any(_given(each, "axis", 0) for each in (first, last, rows))
+        and not any(attributes_of(each).get("axis", 0) for each in (first, last, rows))
         and axes in ([0], [[0]])
-        and not _given(total, "keepdims", 1)
+        and not attributes_of(total).get("keepdims", 1)
         and [values.get(name) for name in part.input[3:]] == [[0]]
         and rows.input[0] not in makers
     )
@@ -107,11 +108,6 @@ def _maker(
     needed = 2 if "Gather" in kinds else 1
     is_one = producer is not None and producer.op_type in kinds and len(producer.input) >= needed
     return producer if is_one else None
-
-
-def _given(node: onnx.NodeProto, name: str, default: Any) -> Any:
-    found = next((attribute for attribute in node.attribute if attribute.name == name), None)
-    return default if found is None else helper.get_attribute_value(found)
 
 
 def _constants(graph: onnx.GraphProto) -> dict[str, Any]:

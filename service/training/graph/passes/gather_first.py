@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 import onnx
 from onnx import helper, numpy_helper
 
+from service.training.graph.node import attributes_of
 from service.training.graph.passes.simplify import prune
 
 
@@ -27,7 +28,7 @@ def gather_before_transpose(model: onnx.ModelProto) -> None:
         if transposition is None:
             continue
         name, order = transposition
-        axis = _integers(node, "axis", [0])[0] % len(order)
+        axis = attributes_of(node).get("axis", 0) % len(order)
         rest = [each for place, each in enumerate(order) if place != axis]
         if rest == sorted(rest):
             node.input[0] = name
@@ -46,7 +47,7 @@ def _transposition(
     Squeeze may drop the axis that Unsqueeze inserted before a Transpose.
     """
     if node.op_type == "Transpose":
-        order = _integers(node, "perm", [])
+        order = attributes_of(node).get("perm")
         return (node.input[0], order) if order else None
     moved = producers.get(node.input[0]) if node.op_type == "Squeeze" else None
     widened = producers.get(moved.input[0]) if moved is not None else None
@@ -54,7 +55,7 @@ def _transposition(
         return None
     if moved.op_type != "Transpose" or widened.op_type != "Unsqueeze":
         return None
-    order = _integers(moved, "perm", [])
+    order = attributes_of(moved).get("perm")
     dropped, added = (_axes(each, numbers) for each in (node, widened))
     if not order or len(dropped) != 1 or len(added) != 1:
         return None
@@ -63,14 +64,6 @@ def _transposition(
         return None
     kept = [axis - (axis > new) for place, axis in enumerate(order) if place != at]
     return widened.input[0], kept
-
-
-def _integers(node: onnx.NodeProto, name: str, default: list[int]) -> list[int]:
-    found = next((a for a in node.attribute if a.name == name), None)
-    if found is None:
-        return default
-    value = helper.get_attribute_value(found)
-    return list(value) if isinstance(value, Sequence) else [value]
 
 
 def _axes(node: onnx.NodeProto, numbers: Mapping[str, onnx.TensorProto]) -> list[int]:

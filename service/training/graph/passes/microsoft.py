@@ -14,6 +14,7 @@ import onnx
 from onnx import helper, inliner, parser
 
 from service.training.graph.builder import STANDARD
+from service.training.graph.node import attributes_of
 
 DOMAIN = "com.microsoft"
 LOCAL = "hone.written_out"
@@ -49,7 +50,7 @@ def _lines(node: onnx.NodeProto) -> str | None:
     simplified = node.op_type == "SimplifiedLayerNormalization" and node.domain in STANDARD
     if body is None or not (node.domain == DOMAIN or simplified):
         return None
-    return body(node, {a.name: helper.get_attribute_value(a) for a in node.attribute})
+    return body(node, attributes_of(node))
 
 
 def _function(

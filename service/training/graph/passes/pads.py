@@ -13,6 +13,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from service.training.graph.builder import STANDARD
+from service.training.graph.node import attributes_of
 from service.training.graph.types import type_of
 
 
@@ -55,13 +56,13 @@ def pad_within_convolutions(model: onnx.ModelProto) -> None:
     for node in model.graph.node:
         pad = pads.get(node.input[0]) if node.op_type == "Conv" else None
         added = None if pad is None else _spatial_pads(pad, numbers)
-        given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        if pad is None or added is None or given.get("auto_pad", b"NOTSET") != b"NOTSET":
+        attributes = attributes_of(node)
+        if pad is None or added is None or attributes.get("auto_pad", b"NOTSET") != b"NOTSET":
             continue
-        own = given.pop("pads", [0] * len(added))
+        own = attributes.pop("pads", [0] * len(added))
         del node.attribute[:]
-        given["pads"] = [first + second for first, second in zip(own, added, strict=True)]
-        node.attribute.extend(helper.make_attribute(*each) for each in given.items())
+        attributes["pads"] = [first + second for first, second in zip(own, added, strict=True)]
+        node.attribute.extend(helper.make_attribute(*each) for each in attributes.items())
         node.input[0] = pad.input[0]
 
 
@@ -69,9 +70,9 @@ def _spatial_pads(
     node: onnx.NodeProto, numbers: Mapping[str, onnx.TensorProto]
 ) -> list[int] | None:
     """Of zeros behind the first two axes; None if the node does something else."""
-    given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    attributes = attributes_of(node)
     names = [name for name in node.input[1:] if name]
-    if given.get("mode", b"constant") != b"constant" or len(node.input) > 3:
+    if attributes.get("mode", b"constant") != b"constant" or len(node.input) > 3:
         return None
     if not numbers.keys() >= set(names):
         return None

@@ -10,6 +10,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from service.training.graph.flow import duplicate
+from service.training.graph.node import attributes_of
 
 OPENED = ("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SplitToSequence")
 
@@ -59,9 +60,9 @@ def _part(
     constants: Mapping[str, onnx.TensorProto],
 ) -> list[onnx.NodeProto] | None:
     """The part at an index: a slice, without its axis if the sequence dropped it."""
-    axis = _attribute(split, "axis", 0)
+    axis = attributes_of(split).get("axis", 0)
     if len(split.input) < 2 or not split.input[1]:
-        begin, end, keeps = place, place + 1 or _END, bool(_attribute(split, "keepdims", 1))
+        begin, end, keeps = place, place + 1 or _END, bool(attributes_of(split).get("keepdims", 1))
     elif split.input[1] in constants:
         sizes, keeps = numpy_helper.to_array(constants[split.input[1]]), True
         if not sizes.ndim and place < 0:
@@ -87,8 +88,8 @@ def _joined(
     model: onnx.ModelProto, node: onnx.NodeProto, parts: Sequence[str]
 ) -> list[onnx.NodeProto]:
     """The concatenation; if the node stacks, of parts with one more axis."""
-    axis = _attribute(node, "axis", 0)
-    if not _attribute(node, "new_axis", 0):
+    axis = attributes_of(node).get("axis", 0)
+    if not attributes_of(node).get("new_axis"):
         return [_node("Concat", parts, node, axis=axis)]
     axes = _number(model, f"{node.output[0]}/axes", axis)
     names = [f"{node.output[0]}/{i}" for i in range(len(parts))]
@@ -109,7 +110,3 @@ def _number(model: onnx.ModelProto, name: str, value: int) -> str:
     """The name of a new initializer, a vector of one."""
     model.graph.initializer.append(numpy_helper.from_array(np.array([value], np.int64), name))
     return name
-
-
-def _attribute(node: onnx.NodeProto, name: str, default: int) -> int:
-    return next((int(a.i) for a in node.attribute if a.name == name), default)

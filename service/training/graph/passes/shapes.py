@@ -14,6 +14,7 @@ from onnx import helper, numpy_helper, shape_inference
 
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, subgraphs
+from service.training.graph.node import attributes_of
 from service.training.graph.passes.folding import fold
 from service.training.graph.passes.inference import infer
 from service.training.graph.tensor import Array, Dim, Shape
@@ -108,7 +109,7 @@ def _vagueness(dim: Dim) -> int:
 
 def _sizes(node: onnx.NodeProto, types: Types, sizes: dict[str, Array]) -> Array | None:
     """The sizes that a node computes, None for other values."""
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = attributes_of(node)
     if node.op_type == "Shape":
         shape = types[node.input[0]][1]
         if shape is None:

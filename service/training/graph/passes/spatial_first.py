@@ -19,7 +19,7 @@ from onnx import helper
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import reads
 from service.training.graph.kernel_windows import windows_of
-from service.training.graph.node import Node
+from service.training.graph.node import Node, attributes_of
 from service.training.graph.passes.row_products import (
     Windowed,
     convolve,
@@ -78,13 +78,13 @@ def _is_tiling(node: onnx.NodeProto) -> bool:
     """Are its windows adjacent? A remainder that fills no window is left out."""
     if node.op_type != "MaxPool" or node.domain not in STANDARD or any(node.output[1:]):
         return False
-    given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = attributes_of(node)
     return (
-        given.get("strides") == given["kernel_shape"]
-        and not any(given.get("pads", ()))
-        and given.get("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
-        and set(given.get("dilations", (1,))) == {1}
-        and not given.get("ceil_mode", 0)
+        attributes.get("strides") == attributes["kernel_shape"]
+        and not any(attributes.get("pads", ()))
+        and attributes.get("auto_pad", b"NOTSET") in (b"NOTSET", b"VALID")
+        and set(attributes.get("dilations", (1,))) == {1}
+        and not attributes.get("ceil_mode", 0)
     )
 
 
@@ -115,8 +115,8 @@ class _Rewriting(Struct):
         source = node.input[0] if node.input else ""
         if source in self.moved and node.op_type in ELEMENTWISE and node.domain in STANDARD:
             others = [self.new.tensor(name) if name else None for name in node.input[1:]]
-            given = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-            self.moved[node.output[0]] = self.moved[source].op(node.op_type, *others, **given)
+            options = attributes_of(node)
+            self.moved[node.output[0]] = self.moved[source].op(node.op_type, *others, **options)
             return True
         pool = self.pools.get(node.output[0])
         if pool is None and not (source in self.moved and _fits(self.old, node)):

@@ -13,12 +13,12 @@ from typing import TypeGuard
 
 import onnx
 from msgspec import Struct
-from onnx import helper
 
 from service.training.graph.blocks.layout import lower
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
 from service.training.graph.flow import duplicate, flow_from, reads
+from service.training.graph.node import attributes_of
 from service.training.graph.tensor import Tensor
 
 MADE, PART = "hone.weights.", "hone.part."
@@ -217,8 +217,8 @@ def _factors(
         graph.input(name, each.dtype, shape)
         for name, each, shape in zip(names, factors, shapes, strict=True)
     )
-    given = {each.name: helper.get_attribute_value(each) for each in product.attribute}
-    return dict(zip(names, factors, strict=True)), first.op("Gemm", second, **given)
+    attributes = attributes_of(product)
+    return dict(zip(names, factors, strict=True)), first.op("Gemm", second, **attributes)
 
 
 def _made(

@@ -14,6 +14,7 @@ from onnx import helper
 
 from service.training.graph.builder import Builder
 from service.training.graph.flow import reads
+from service.training.graph.node import attributes_of
 from service.training.graph.tensor import product
 
 LARGE = 1 << 16
@@ -39,8 +40,8 @@ def put_weights_first(
             operands.append(f"{result}:bias")
             axis = graph.constant(np.array([1])).name
             yield helper.make_node("Unsqueeze", [bias[0], axis], operands[2:], name=operands[2])
-        given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-        yield helper.make_node("Gemm", operands, [turned], name=turned, **given)
+        attributes = attributes_of(node)
+        yield helper.make_node("Gemm", operands, [turned], name=turned, **attributes)
         yield helper.make_node("Transpose", [turned], [result], name=result, perm=[1, 0])
 
 
@@ -62,8 +63,8 @@ def unpack_late(nodes: Sequence[onnx.NodeProto], fed: Collection[str]) -> list[o
 
 
 def _fits(graph: Builder, node: onnx.NodeProto, weights: Collection[str]) -> bool:
-    given = {each.name: helper.get_attribute_value(each) for each in node.attribute}
-    if node.op_type != "Gemm" or given.get("transA", 0) or not given.get("transB", 0):
+    attributes = attributes_of(node)
+    if node.op_type != "Gemm" or attributes.get("transA", 0) or not attributes.get("transB", 0):
         return False
     rows, matrix, *bias = (graph.tensor(name).shape for name in node.input)
     if node.input[1] not in weights or rows is None or isinstance(rows[0], int):
