@@ -2613,7 +2613,7 @@ function settingsForm(app, form) {
   };
   return h(
     "form",
-    { class: "form settings", novalidate: true, "data-key": form.name, onsubmit: (event) => void submit2(event) },
+    { class: "form settings", "data-key": form.name, onsubmit: (event) => void submit2(event) },
     form.presets === void 0 ? null : presetsView(app, form, changed2),
     form.groups.map(
       (group) => h(
@@ -5946,7 +5946,7 @@ function openTraining(app, model2, checkpoint = null) {
   app.open(
     () => h(
       "form",
-      { class: "form", novalidate: true, "data-key": name, onsubmit: (event) => void submit(app, model2, name, event) },
+      { class: "form", "data-key": name, onsubmit: (event) => void submit(app, model2, name, event) },
       h("h2", { id: "dialog-title" }, `Train ${model2.name}`),
       h("p", { class: "quiet" }, "Empty fields use the value that they show."),
       h("div", { class: "fields" }, FIELDS2.map((field3) => fieldView(app, model2, name, field3)), startField(checkpoint)),

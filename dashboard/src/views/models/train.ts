@@ -32,7 +32,7 @@ export function openTraining(app: App, model: Model, checkpoint: Checkpoint | nu
   app.open(() =>
     h(
       "form",
-      { class: "form", novalidate: true, "data-key": name, onsubmit: (event: SubmitEvent) => void submit(app, model, name, event) },
+      { class: "form", "data-key": name, onsubmit: (event: SubmitEvent) => void submit(app, model, name, event) },
       h("h2", { id: "dialog-title" }, `Train ${model.name}`),
       h("p", { class: "quiet" }, "Empty fields use the value that they show."),
       h("div", { class: "fields" }, FIELDS.map((field) => fieldView(app, model, name, field)), startField(checkpoint)),

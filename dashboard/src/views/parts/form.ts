@@ -63,7 +63,7 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
   };
   return h(
     "form",
-    { class: "form settings", novalidate: true, "data-key": form.name, onsubmit: (event: Event) => void submit(event) },
+    { class: "form settings", "data-key": form.name, onsubmit: (event: Event) => void submit(event) },
     form.presets === undefined ? null : presetsView(app, form, changed),
     form.groups.map((group) =>
       h(
