@@ -1316,7 +1316,8 @@ var DRIFTS_READ = 100;
 var VERSIONS_SHOWN = 50;
 var ENDED = ["succeeded", "failed", "cancelled"];
 var JOBS_READ = 50;
-var UNFINISHED = `/v1/jobs?${inStates(["running", "queued", "paused"])}`;
+var RUNNING = `/v1/jobs?${inStates(["running"])}`;
+var WAITING = `/v1/jobs?${inStates(["queued", "paused"])}`;
 function device(app) {
   return app.resources.read("/v1/device");
 }
@@ -1390,12 +1391,8 @@ function triggers(app, name) {
 function stats(app, name) {
   return app.resources.read(modelPath(name, "/samples/stats"));
 }
-function unfinished(app) {
-  const all = app.resources.read(UNFINISHED, (api) => api.all(UNFINISHED));
-  if (!all) return all;
-  const oldestFirst = [...all].reverse();
-  const isRunning = ({ state }) => state === "running";
-  return { running: oldestFirst.filter(isRunning), waiting: oldestFirst.filter((job2) => !isRunning(job2)) };
+function unfinished(app, path) {
+  return app.resources.read(path, async (api) => (await api.all(path)).reverse());
 }
 function endedPath(model2 = null) {
   return withQuery(`/v1/jobs?${inStates(ENDED)}`, { model: model2 });
@@ -1501,7 +1498,7 @@ function applyProgress(resources, data) {
     }
     if (typeof data.train_loss === "number") job2.metrics.train_loss = data.train_loss;
   };
-  resources.update(UNFINISHED, (jobs) => jobs.forEach(take2));
+  resources.update(RUNNING, (jobs) => jobs.forEach(take2));
   resources.update(`/v1/jobs/${String(id)}`, take2);
   return isKnown;
 }
@@ -1640,7 +1637,7 @@ var Live = class {
 };
 function untold({ route: { parts: [place, id] }, resources }) {
   const job2 = place === "jobs" ? resources.peek(`/v1/jobs/${String(id)}`) : null;
-  return ["/v1/device", UNFINISHED, "/v1/audit", ...job2 && !isOver(job2) ? [`/v1/jobs/${job2.id}`] : []];
+  return ["/v1/device", WAITING, "/v1/audit", ...job2 && !isOver(job2) ? [`/v1/jobs/${job2.id}`] : []];
 }
 
 // src/app/registration.ts
@@ -3228,7 +3225,7 @@ function linesView(app, id) {
 
 // src/views/pinned.ts
 function pinnedView(app) {
-  const running = unfinished(app)?.running ?? [];
+  const running = unfinished(app, RUNNING) ?? [];
   if (running.length === 0) return null;
   return h(
     "section",
@@ -3479,8 +3476,8 @@ function emptyView(empty, isOpen) {
 // src/views/overview.ts
 var JOBS_SHOWN = 8;
 function overviewPage(app) {
-  const [now, rules, queue, all, { items: past }] = [device(app), policy(app), unfinished(app), models(app), ended(app, endedPath())];
-  if (queue === void 0 || past === void 0 || all === void 0) return [heading("Overview"), loading()];
+  const [now, rules, waiting, all, { items: past }] = [device(app), policy(app), unfinished(app, WAITING), models(app), ended(app, endedPath())];
+  if (waiting === void 0 || past === void 0 || all === void 0) return [heading("Overview"), loading()];
   return [
     heading("Overview"),
     now ? verdictView(app, now) : null,
@@ -3491,7 +3488,7 @@ function overviewPage(app) {
       h(
         "div",
         { class: "stack" },
-        queue && waitingView(app, queue.waiting),
+        waiting && waitingView(app, waiting),
         all?.length === 0 ? addModelHint() : past && outcomesView(past)
       ),
       h(
@@ -3758,11 +3755,12 @@ function text(title, now, placeholder, change3) {
 function jobsPage(app) {
   const wanted = app.route.query.get("model") || null;
   const path = endedPath(wanted);
-  const [queue, { items: past, isWhole }] = [unfinished(app), ended(app, path)];
+  const queues = [RUNNING, WAITING].map((each2) => unfinished(app, each2));
+  const { items: past, isWhole } = ended(app, path);
   const title = heading("Jobs", h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
-  if (queue === void 0 || past === void 0) return [title, loading()];
-  if (queue === null || past === null) return [title];
-  const [running = [], waiting = []] = [queue.running, queue.waiting].map((list2) => list2.filter(({ model: model2 }) => wanted === null || model2 === wanted));
+  if (queues.includes(void 0) || past === void 0) return [title, loading()];
+  if (queues.includes(null) || past === null) return [title];
+  const [running = [], waiting = []] = queues.map((list2) => (list2 ?? []).filter(({ model: model2 }) => wanted === null || model2 === wanted));
   return [
     title,
     filters(modelChoice(app, wanted, (model2) => app.go(to(["jobs"], { model: model2 }), { isSame: true }))),

@@ -1,7 +1,7 @@
 /** How events change what the page has loaded. */
 
 import { modelPath } from "../daemon/api";
-import { UNFINISHED } from "./queries";
+import { RUNNING } from "./queries";
 import type { Resources } from "../daemon/resources";
 import type { Happening, Job } from "../daemon/types";
 
@@ -42,7 +42,7 @@ export function applyProgress(resources: Resources, data: Happening["data"]): bo
     }
     if (typeof data.train_loss === "number") job.metrics.train_loss = data.train_loss;
   };
-  resources.update<Job[]>(UNFINISHED, (jobs) => jobs.forEach(take));
+  resources.update<Job[]>(RUNNING, (jobs) => jobs.forEach(take));
   resources.update<Job>(`/v1/jobs/${String(id)}`, take);
   return isKnown;
 }

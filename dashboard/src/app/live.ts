@@ -4,7 +4,7 @@ import { modelPath, Refused, TIMEOUT_MS, Unreachable } from "../daemon/api";
 import type { App } from "./app";
 import { EventParser, type Frame, readEvents } from "../daemon/events";
 import { countsOf, takeOver } from "./labelling";
-import { isOver, UNFINISHED } from "./queries";
+import { isOver, WAITING } from "./queries";
 import { applyProgress, EVERYTHING, parse, staleAfter } from "./happenings";
 import type { Job } from "../daemon/types";
 import { pause, visible, Watchdog } from "../daemon/waiting";
@@ -151,5 +151,5 @@ export class Live {
 /** The addresses that change without an event: the device's signals, why jobs wait, the shown job's log, refusals. */
 function untold({ route: { parts: [place, id] }, resources }: App): string[] {
   const job = place === "jobs" ? resources.peek<Job>(`/v1/jobs/${String(id)}`) : null;
-  return ["/v1/device", UNFINISHED, "/v1/audit", ...(job && !isOver(job) ? [`/v1/jobs/${job.id}`] : [])];
+  return ["/v1/device", WAITING, "/v1/audit", ...(job && !isOver(job) ? [`/v1/jobs/${job.id}`] : [])];
 }

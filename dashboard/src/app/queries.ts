@@ -10,14 +10,9 @@ const DRIFTS_READ = 100;
 export const VERSIONS_SHOWN = 50;
 const ENDED: readonly JobState[] = ["succeeded", "failed", "cancelled"];
 const JOBS_READ = 50;
-/** The address of the jobs that have not ended. */
-export const UNFINISHED = `/v1/jobs?${inStates(["running", "queued", "paused"])}`;
-
-export interface Unfinished {
-  running: Job[];
-  /** Oldest first. */
-  waiting: Job[];
-}
+/** The addresses of the jobs that have not ended. */
+export const RUNNING = `/v1/jobs?${inStates(["running"])}`;
+export const WAITING = `/v1/jobs?${inStates(["queued", "paused"])}`;
 
 /** The first pages of a list. */
 export interface Pages<T> {
@@ -131,12 +126,9 @@ export function stats(app: App, name: string): SampleStats | null | undefined {
   return app.resources.read<SampleStats>(modelPath(name, "/samples/stats"));
 }
 
-export function unfinished(app: App): Unfinished | null | undefined {
-  const all = app.resources.read<Job[]>(UNFINISHED, (api) => api.all<Job>(UNFINISHED));
-  if (!all) return all;
-  const oldestFirst = [...all].reverse();
-  const isRunning = ({ state }: Job): boolean => state === "running";
-  return { running: oldestFirst.filter(isRunning), waiting: oldestFirst.filter((job) => !isRunning(job)) };
+/** RUNNING or WAITING, the oldest first. */
+export function unfinished(app: App, path: string): Job[] | null | undefined {
+  return app.resources.read<Job[]>(path, async (api) => (await api.all<Job>(path)).reverse());
 }
 
 /** The address of the jobs that have ended, of all models or of one. */

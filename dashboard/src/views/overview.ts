@@ -3,7 +3,7 @@
 import type { App } from "../app/app";
 import { type Child, h } from "../page/dom";
 import { bytes, count, plural } from "../page/format";
-import { device, drifts, ended, endedPath, models, policy, stats, unfinished } from "../app/queries";
+import { device, drifts, ended, endedPath, models, policy, stats, unfinished, WAITING } from "../app/queries";
 import { to } from "../app/route";
 import type { Job, Model } from "../daemon/types";
 import { conditionsView, verdictView } from "./device/device";
@@ -13,8 +13,8 @@ import { badge, blockers, heading, jobButtons, loading, section, when } from "./
 const JOBS_SHOWN = 8;
 
 export function overviewPage(app: App): Child[] {
-  const [now, rules, queue, all, { items: past }] = [device(app), policy(app), unfinished(app), models(app), ended(app, endedPath())];
-  if (queue === undefined || past === undefined || all === undefined) return [heading("Overview"), loading()];
+  const [now, rules, waiting, all, { items: past }] = [device(app), policy(app), unfinished(app, WAITING), models(app), ended(app, endedPath())];
+  if (waiting === undefined || past === undefined || all === undefined) return [heading("Overview"), loading()];
   return [
     heading("Overview"),
     now ? verdictView(app, now) : null,
@@ -25,7 +25,7 @@ export function overviewPage(app: App): Child[] {
       h(
         "div",
         { class: "stack" },
-        queue && waitingView(app, queue.waiting),
+        waiting && waitingView(app, waiting),
         all?.length === 0 ? addModelHint() : past && outcomesView(past),
       ),
       h(

@@ -3,13 +3,13 @@
 import type { App } from "../app/app";
 import { h } from "../page/dom";
 import { count, duration } from "../page/format";
-import { unfinished } from "../app/queries";
+import { RUNNING, unfinished } from "../app/queries";
 import { to } from "../app/route";
 import type { Job } from "../daemon/types";
 import { jobButtons } from "./parts/parts";
 
 export function pinnedView(app: App): HTMLElement | null {
-  const running = unfinished(app)?.running ?? [];
+  const running = unfinished(app, RUNNING) ?? [];
   if (running.length === 0) return null;
   return h(
     "section",

@@ -3,7 +3,7 @@
 import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { duration } from "../../page/format";
-import { ended, endedPath, unfinished } from "../../app/queries";
+import { ended, endedPath, RUNNING, unfinished, WAITING } from "../../app/queries";
 import { to } from "../../app/route";
 import type { Job } from "../../daemon/types";
 import { jobLink, verdictBadge, waitingRow } from "../overview";
@@ -14,11 +14,12 @@ import { progressText } from "../pinned";
 export function jobsPage(app: App): Child[] {
   const wanted = app.route.query.get("model") || null;
   const path = endedPath(wanted);
-  const [queue, { items: past, isWhole }] = [unfinished(app), ended(app, path)];
+  const queues = [RUNNING, WAITING].map((each) => unfinished(app, each));
+  const { items: past, isWhole } = ended(app, path);
   const title = heading("Jobs", h("a", { href: to(["system", "events"], { type: "job." }) }, "Job events"));
-  if (queue === undefined || past === undefined) return [title, loading()];
-  if (queue === null || past === null) return [title];
-  const [running = [], waiting = []] = [queue.running, queue.waiting].map((list) => list.filter(({ model }) => wanted === null || model === wanted));
+  if (queues.includes(undefined) || past === undefined) return [title, loading()];
+  if (queues.includes(null) || past === null) return [title];
+  const [running = [], waiting = []] = queues.map((list) => (list ?? []).filter(({ model }) => wanted === null || model === wanted));
   return [
     title,
     filters(modelChoice(app, wanted, (model) => app.go(to(["jobs"], { model }), { isSame: true }))),
