@@ -116,6 +116,9 @@ def test_presets_fill_the_policy_in_and_are_saved_like_other_changes(
     saved = save(page, served)
     assert (saved["windows"], saved["min_battery_percent"]) == ([], None)
     assert saved["obey_battery_saver"] is False
+    page.set_viewport_size({"width": 880, "height": 720})
+    week = form.get_by_role("region", name="Week")
+    assert week.evaluate("it => it.scrollWidth - it.clientWidth") == 0
     one.forgive("422")  # 77 % is more than the charge at which jobs resume
 
 
