@@ -111,5 +111,5 @@ def raise_descriptor_limit() -> None:
 
 def widen_queue(sockets: Iterable[socket.socket]) -> None:
     """Make the system queue more connections than are accepted at once."""
-    for each in sockets:
-        each.listen(QUEUED_BY_SYSTEM)
+    for listener in sockets:
+        listener.listen(QUEUED_BY_SYSTEM)

@@ -48,7 +48,7 @@ def is_known(request: Request, tag: str) -> bool:
     if tags is None:
         return False
     return tags.strip() == "*" or any(
-        each.strip().removeprefix("W/") == tag for each in tags.split(",")
+        candidate.strip().removeprefix("W/") == tag for candidate in tags.split(",")
     )
 
 

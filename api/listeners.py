@@ -38,8 +38,8 @@ def passed_by_systemd() -> list[socket.socket]:
     if not for_us or not count.isdecimal():
         return []
     passed = [socket.socket(fileno=FIRST_PASSED + n) for n in range(int(count))]
-    for each in passed:
-        each.set_inheritable(False)
+    for listener in passed:
+        listener.set_inheritable(False)
     return passed
 
 

@@ -60,7 +60,7 @@ def _as_get(scope: Scope) -> Scope:
 def _in_origin_form(scope: Scope) -> Scope:
     """Replace Host by an absolute target's authority."""
     target: bytes = scope["raw_path"]
-    scheme = next((each for each in SCHEMES if target.lower().startswith(each)), None)
+    scheme = next((prefix for prefix in SCHEMES if target.lower().startswith(prefix)), None)
     if scheme is None:
         return scope
     authority, slash, rest = target[len(scheme) :].partition(b"/")

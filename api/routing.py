@@ -165,7 +165,7 @@ def _check_query(request: Request, dependant: Dependant, *, reads: bool) -> None
 
 def _takes_several(kind: object) -> bool:
     """Whether a type is of lists or tuples, or either is among its alternatives."""
-    return any(get_origin(each) in (list, tuple) for each in (kind, *get_args(kind)))
+    return any(get_origin(part) in (list, tuple) for part in (kind, *get_args(kind)))
 
 
 def _query_types(dependant: Dependant) -> Iterator[tuple[str, object]]:

@@ -77,7 +77,7 @@ def run(
         asked_to_stop=asked_to_stop,
     )
     with ExitStack() as open_sockets:
-        listeners = [each for each in passed if each.family != UNIX]
+        listeners = [listener for listener in passed if listener.family != UNIX]
         if settings.tcp and not listeners:
             listeners.append(listen_on_tcp(settings))
         for listener in listeners:
@@ -127,7 +127,7 @@ class Server(uvicorn.Server):
         self._app = app
         self._daemon: Daemon = app.state.daemon
         self._local = LocalSocket(self._daemon.settings)
-        self._passed = [each for each in passed if each.family == UNIX]
+        self._passed = [listener for listener in passed if listener.family == UNIX]
         self._on_listening = on_listening
         self._asked_to_stop = asked_to_stop or threading.Event()
 

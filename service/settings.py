@@ -302,7 +302,7 @@ def _refuse_unknown(names: Iterable[str], known: set[str], where: str = "") -> N
     for name in sorted(set(names) - known):
         import difflib
 
-        bare = {each.removeprefix(PREFIX): each for each in known}
+        bare = {field.removeprefix(PREFIX): field for field in known}
         near = difflib.get_close_matches(name.removeprefix(PREFIX), bare, n=1)
         hint = f"did you mean {bare[near[0]]}?" if near else "docs/settings.md lists them"
         raise BadSetting(f"{where}{name} is not a setting; {hint}")

@@ -55,7 +55,7 @@ def with_queries(queries: Declared, *, before: str | None = None) -> Callable[[F
     def extend(function: Function) -> Function:
         signature = inspect.signature(function)
         own = [each for each in signature.parameters.values() if each.kind is not each.VAR_KEYWORD]
-        at = [each.name for each in own].index(before) if before else len(own)
+        at = [parameter.name for parameter in own].index(before) if before else len(own)
         own[at:at] = [
             inspect.Parameter(
                 name, inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=kind, default=default

@@ -104,6 +104,6 @@ def samples_of_version(
     known = store.samples.by_ids(model.id, ids)
     return SeenBody(
         total=len(seen),
-        items=[SeenSample(id=each, deleted=each not in known) for each in ids],
+        items=[SeenSample(id=sample_id, deleted=sample_id not in known) for sample_id in ids],
         next=str(ids[-1]) if len(rest) > limit else None,
     )

@@ -87,7 +87,7 @@ def show_history(
     units = (
         {}
         if observation is None
-        else {name: each.unit for name, each in observation.snapshot.signals.items()}
+        else {name: signal.unit for name, signal in observation.snapshot.signals.items()}
     )
     return DeviceHistoryBody(
         since=history.since,

@@ -158,7 +158,7 @@ class EventStream(Response):
                 await _send(send, _frames(filter(self._wants, stored)))
         while not reader.ended:
             taken = await reader.take(timeout_s=self._daemon.settings.event_heartbeat_s)
-            fresh = (each for each in taken if each.id is None or each.id > seen)
+            fresh = (event for event in taken if event.id is None or event.id > seen)
             await _send(send, _frames(fresh) or ": still here\n\n")
 
 

@@ -83,7 +83,7 @@ def _verdict(observation: Observation) -> Iterator[str]:
     yield _gauge(
         "honed_blocked",
         "The conditions that keep jobs from training now.",
-        [({"condition": each.condition}, 1) for each in observation.verdict.blocked_by],
+        [({"condition": blocker.condition}, 1) for blocker in observation.verdict.blocked_by],
     )
 
 

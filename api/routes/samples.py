@@ -122,7 +122,7 @@ async def list_samples(
         raise InvalidInput("the order is wrong", problems=[problem])
     start = after_id(cursor) or 0
     ranked, end = await daemon.ranking.ranked(model, limit=limit + 1, after=start)
-    items = [present.sample(each.sample, model, uncertainty=each.doubt) for each in ranked[:limit]]
+    items = [present.sample(row.sample, model, uncertainty=row.doubt) for row in ranked[:limit]]
     return Page(items=items, next=str(end - 1) if len(ranked) > limit else None)
 
 
@@ -147,8 +147,8 @@ async def _suspects(
     start = after_id(cursor) or 0
     ranked, end = await daemon.ranking.ranked(model, "labels", limit=limit + 1, after=start)
     items = [
-        present.sample(each.sample, model, doubt=each.doubt, predicted=each.predicted)
-        for each in ranked[:limit]
+        present.sample(row.sample, model, doubt=row.doubt, predicted=row.predicted)
+        for row in ranked[:limit]
     ]
     return Page(items=items, next=str(end - 1) if len(ranked) > limit else None)
 

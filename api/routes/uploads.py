@@ -75,7 +75,7 @@ Queries = Mapping[str, object]
 FEEDS = {JSON: add_json, JSONL: add_jsonl, NPZ: add_npz, CSV: add_csv}
 
 
-COLUMNS = {each.name: each.schema for each in SENT}
+COLUMNS = {column.name: column.schema for column in SENT}
 ONE_SAMPLE = closed(
     "inputs", inputs={"type": "object", "description": "Nested lists by input name."}, **COLUMNS
 )

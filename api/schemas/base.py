@@ -148,7 +148,7 @@ def in_json(kind: Any) -> Any:
     if get_origin(kind) is tuple:
         return list[in_json(get_args(kind)[0])]  # type: ignore[misc]
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return Literal[tuple(each.value for each in kind)]
+        return Literal[tuple(member.value for member in kind)]
     return kind
 
 

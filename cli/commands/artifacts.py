@@ -46,7 +46,7 @@ def show_explanation(prepared: Prepared) -> None:
             }
         )
         return
-    width = max((len(each.name) for each in prepared.parameters), default=0)
+    width = max((len(parameter.name) for parameter in prepared.parameters), default=0)
     for each in prepared.parameters:
         shape = "\u00d7".join(map(str, each.shape))
         echo_text(f"{each.name:<{width}}  {prod(each.shape):>12,}  {place(each):<7}  {shape}")

@@ -164,7 +164,7 @@ def _installed(environment: Path) -> Path:
     done = environment / ".installed"
     if not done.exists():
         packages = [str(APPLICATION / package) for package in PACKAGES]
-        if not all(Path(each).is_dir() for each in packages):
+        if not all(Path(package).is_dir() for package in packages):
             raise Failure(
                 f"this installation has no {' and '.join(PACKAGES)} beside it; run `honed federate`"
                 f" from a checkout, or install both of one into {environment} and touch {done}"
@@ -225,7 +225,7 @@ def _stored_token(client: Client, file: Path) -> dict[str, Any] | None:
 
 def _become(command: list[str], variables: dict[str, str]) -> NoReturn:
     """Replace this process by the bridge, so that signals reach it."""
-    kept = {name: each for name, each in os.environ.items() if not name.startswith("HONED_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("HONED_")}
     if sys.platform == "win32":
         sys.exit(subprocess.call(command, env={**kept, **variables}))
     os.execve(command[0], command, {**kept, **variables})  # noqa: S606

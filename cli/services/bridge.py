@@ -116,7 +116,7 @@ class Unit:
         environment = folder / "environment"
         lines = (f"{name}={value}\n" for name, value in variables.items())
         write(environment, "".join(lines), mode=0o600)
-        quoted = " ".join(f'"{_escaped(each)}"' for each in command)
+        quoted = " ".join(f'"{_escaped(word)}"' for word in command)
         text = UNIT.format(
             model=self._model,
             command=quoted,

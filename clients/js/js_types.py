@@ -82,7 +82,7 @@ def typed(schema: dict[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"]).removeprefix(REFERENCE)
     if "anyOf" in schema:
-        return " | ".join(typed(each) for each in schema["anyOf"])
+        return " | ".join(typed(kind) for kind in schema["anyOf"])
     if "const" in schema or "enum" in schema:
         return " | ".join(map(json.dumps, schema.get("enum", [schema.get("const")])))
     if schema.get("type") in ("array", "object"):

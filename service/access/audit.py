@@ -50,7 +50,7 @@ class AuditLog:
         self._different.clear()
         if not entries:
             return
-        rows = [replace(each, at=at, count=count) for each, (at, count) in entries.items()]
+        rows = [replace(entry, at=at, count=count) for entry, (at, count) in entries.items()]
         try:
             await asyncio.to_thread(self._store.audit.add, rows)
         except HoneError:

@@ -118,7 +118,7 @@ class Principal(Struct, frozen=True):
         if scope not in self.scopes:
             raise InsufficientScope(
                 f"this needs the scope {scope.value}; {self.described} has "
-                f"{_listed(each.value for each in Scope if each in self.scopes)}; "
+                f"{_listed(held.value for held in Scope if held in self.scopes)}; "
                 f"who has tokens:admin makes one: honed tokens create NAME --scope {scope.value}",
                 scope=scope.value,
             )

@@ -43,7 +43,7 @@ class SignIn:
         """A code for the asker, and when it expires."""
         code, expires_at = new_secret(), self._now() + timedelta(seconds=CODE_LIFETIME_S)
         with self._lock:
-            kept = [(key, each) for key, each in self._waiting.items() if self._counts(each)]
+            kept = [(key, code) for key, code in self._waiting.items() if self._counts(code)]
             self._waiting = {**dict(kept[1 - MAX_CODES :]), code: _Waiting(asker, expires_at)}
         return code, expires_at
 

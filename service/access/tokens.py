@@ -171,8 +171,8 @@ class TokenRegistry:
     def _adopt(self, tokens: Sequence[Token]) -> Token:
         """Update tokens in memory to what is stored; returns the first."""
         ids = {token.id for token in tokens}
-        others = {key: each for key, each in self._known.items() if each.token.id not in ids}
-        self._known = others | {each.sha256: _known(each) for each in tokens}
+        others = {key: known for key, known in self._known.items() if known.token.id not in ids}
+        self._known = others | {token.sha256: _known(token) for token in tokens}
         return tokens[0]
 
     def _tell_ended(self, tokens: Iterable[Token]) -> None:
@@ -218,7 +218,7 @@ def _new_token(
     return NewToken(
         name=name,
         sha256=_digest(secret),
-        scopes=tuple(each.value for each in Scope if each in scopes),
+        scopes=tuple(scope.value for scope in Scope if scope in scopes),
         models=None if models is None else tuple(sorted(set(models))),
         limits=limits,
         expires_at=expires_at,
@@ -227,7 +227,7 @@ def _new_token(
 
 def _refuse_unbindable(scopes: frozenset[Scope], models: Collection[str] | None) -> None:
     """Raises InvalidInput for device-wide scopes in a token bound to models."""
-    wide = [each.value for each in Scope if each in scopes & DEVICE_WIDE]
+    wide = [scope.value for scope in Scope if scope in scopes & DEVICE_WIDE]
     if models is not None and wide:
         detail = f"{', '.join(wide)} concern the whole device; leave out models, or these scopes"
         raise InvalidInput(
@@ -239,9 +239,9 @@ def _refuse_more(
     giver: Principal, scopes: frozenset[Scope], limits: Limits, expires_at: datetime | None
 ) -> None:
     """Raises InsufficientScope if a token could do what the giver cannot, or for longer."""
-    for each in Scope:
-        if each in scopes:
-            giver.require(each)
+    for scope in Scope:
+        if scope in scopes:
+            giver.require(scope)
     if giver.is_token and (beyond := _beyond(limits, expires_at, than=giver)):
         raise InsufficientScope(
             f"{giver.described} is limited itself ({', '.join(beyond)}): it gives nobody more; "

@@ -75,7 +75,7 @@ class Usage:
         Raises QuotaExceeded if all bodies together have more than most_bytes.
         """
         opened.held_bytes = held_bytes
-        if sum(each.held_bytes for each in self.opened) > most_bytes:
+        if sum(request.held_bytes for request in self.opened) > most_bytes:
             raise QuotaExceeded(
                 f"bodies of this token's requests have at most {most_bytes} bytes together while "
                 "they are in memory; send fewer at once, or samples as application/x-npz",

@@ -50,7 +50,7 @@ def _joined(upload: str, version: str) -> bytes:
     """The uploaded graph with the version's weights, which have the names of its normal form."""
     joined = normalize(onnx.load_model(Path(upload), load_external_data=False), []).model
     trained = onnx.load_model(Path(version), load_external_data=False)
-    weights = {_form(each): each for each in trained.graph.initializer}
+    weights = {_form(tensor): tensor for tensor in trained.graph.initializer}
     for tensor in joined.graph.initializer:
         if (weight := weights.get(_form(tensor))) is not None:
             tensor.CopyFrom(weight)

@@ -65,8 +65,8 @@ class Decoder:
                 f"nothing feeds its inputs {sorted(strange)}; completion feeds those that its "
                 "preprocess names, and past_key_values.N.key and .value"
             )
-        self._dtypes = {name: DTYPES[each.type] for name, each in self._inputs.items()}
-        names = [each.name for each in session.get_outputs()]
+        self._dtypes = {name: DTYPES[value.type] for name, value in self._inputs.items()}
+        names = [value.name for value in session.get_outputs()]
         self._outputs = [form.output, *(f"present.{layer}" for layer in self._cached.values())]
         if missing := [name for name in self._outputs if name not in names]:
             raise PredictionFailed(f"it has no output {missing[0]!r}; it has {names}")
@@ -109,7 +109,7 @@ class Decoder:
             return self._run(text, {})
         past = before.past
         if list(rows) != [*range(len(before.tokens))]:
-            past = {name: _value(each.numpy()[rows]) for name, each in past.items()}
+            past = {name: _value(value.numpy()[rows]) for name, value in past.items()}
         return self._run(text, past, text.shape[1] - 1)
 
     def keep(self, reading: TextState) -> None:
@@ -129,7 +129,7 @@ class Decoder:
             return 0, {name: _value(self._nothing(name)) for name in self._cached}
         if length == reading.tokens.shape[1]:
             return length, reading.past
-        cut = {name: _value(each.numpy()[:, :, :length]) for name, each in reading.past.items()}
+        cut = {name: _value(value.numpy()[:, :, :length]) for name, value in reading.past.items()}
         return length, cut
 
     def _nothing(self, name: str) -> Array:

@@ -47,7 +47,7 @@ def generate(decoder: Decoder, vocabulary: Vocabulary, text: str, asked: Generat
 
 def _cut(text: str, stop: Sequence[str]) -> int | None:
     """Where the first stop is, None if there is none."""
-    return min((at for each in stop if (at := text.find(each)) >= 0), default=None)
+    return min((at for ending in stop if (at := text.find(ending)) >= 0), default=None)
 
 
 def _certain(text: str, stop: Sequence[str]) -> int:
@@ -55,8 +55,8 @@ def _certain(text: str, stop: Sequence[str]) -> int:
     end = len(text.rstrip(UNFINISHED))
     begun = [
         length
-        for each in stop
-        for length in range(1, min(len(each), end + 1))
-        if text[:end].endswith(each[:length])
+        for ending in stop
+        for length in range(1, min(len(ending), end + 1))
+        if text[:end].endswith(ending[:length])
     ]
     return end - max(begun, default=0)

@@ -186,7 +186,7 @@ def _add_decoder(tokenizer: Tokenizer) -> None:
 
     described = load(tokenizer.to_str())
     before = described["pre_tokenizer"] or {}
-    marks = {each["type"] for each in before.get("pretokenizers", [before]) if each}
+    marks = {step["type"] for step in before.get("pretokenizers", [before]) if step}
     if "Metaspace" in marks:
         tokenizer.decoder = decoders.Metaspace()
     elif "ByteLevel" in marks:

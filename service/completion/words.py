@@ -50,8 +50,8 @@ def suggest(decoder: Decoder, vocabulary: Vocabulary, text: str, *, count: int) 
         search.run(vocabulary.tokens(head), [f" {begun}"] if spaces else _rests(head, begun))
         share = search.share_of(begun)
         suggestions += [
-            Suggestion(word, each / search.total, len(begun))
-            for word, each in search.words.items()
+            Suggestion(word, share / search.total, len(begun))
+            for word, share in search.words.items()
             if word != begun
         ]
     if share > LEAST_PROBABILITY:
@@ -92,14 +92,14 @@ class _Search:
         begun = [_Begun(0, "", rest, 1.0) for rest in rests]
         for pieces in range(room + 1):
             shares = shares_of(reading.logits)
-            for each in begun:
-                self._count_word(each, shares[each.row])
+            for word in begun:
+                self._count_word(word, shares[word.row])
             least = self._least()
             begun = [e for one in begun for e in self._longer(one, shares[one.row], least)]
             begun = self._likeliest(begun)
             if not begun or pieces == room:
                 return
-            rows, chosen = [each.row for each in begun], [each.token for each in begun]
+            rows, chosen = [word.row for word in begun], [word.token for word in begun]
             reading = self._decoder.read_on(reading, rows, chosen)
             begun = [_Begun(row, e.word, e.rest, e.share) for row, e in enumerate(begun)]
 
@@ -135,4 +135,4 @@ class _Search:
     def _likeliest(self, begun: list[_Begun]) -> list[_Begun]:
         begun.sort(key=lambda each: (-each.share, each.token))
         least = LEAST_SHARE * begun[0].share if begun else 0.0
-        return [each for each in begun[: self._width] if each.share > least]
+        return [word for word in begun[: self._width] if word.share > least]

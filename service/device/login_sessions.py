@@ -102,7 +102,7 @@ class SessionUserIdle:
         """Why sessions give no signal; empty if all do. Raises OSError."""
         sessions = self._table.sessions()
         reports = self._reports_of({session.id for session in sessions})
-        reasons = [self._read_session(each, reports.get(each.id), now) for each in sessions]
+        reasons = [self._read_session(login, reports.get(login.id), now) for login in sessions]
         return [reason for reason in reasons if reason]
 
     def _session_behind(self, peer: Address, own: Address) -> int:

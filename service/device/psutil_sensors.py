@@ -98,7 +98,7 @@ class PsutilProcesses:
         running: dict[int, str] = {}
         if self.watched:
             listed = psutil.process_iter(["name"])
-            running = {each.pid: _plain(each.info["name"] or "") for each in listed}
+            running = {process.pid: _plain(process.info["name"] or "") for process in listed}
         watched = {_plain(name) for name in self.watched}
         if not watched.isdisjoint(running.values()):
             me = psutil.Process()

@@ -59,9 +59,9 @@ class Deadlines:
     async def _pass(self) -> float | None:
         """End due rounds; returns seconds until the next look, None if no round is waiting."""
         waiting = [
-            each
-            for each in await asyncio.to_thread(self._store.rounds.unfinished)
-            if each.deadline is not None
+            row
+            for row in await asyncio.to_thread(self._store.rounds.unfinished)
+            if row.deadline is not None
         ]
         left_s = []
         for each in waiting:
@@ -88,7 +88,7 @@ class Deadlines:
 
     async def _may_conclude(self, late: Round) -> bool:
         """Whether there are steps to make an update from, and no person has paused the job."""
-        by = {each.condition for each in self._scheduler.shown(late.job).blocked_by}
+        by = {blocker.condition for blocker in self._scheduler.shown(late.job).blocked_by}
         if by & BY_PEOPLE or late.job.state is not JobState.PAUSED:
             return False
         last = await asyncio.to_thread(self._store.checkpoints.latest_of, late.job.id)

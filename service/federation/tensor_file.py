@@ -126,7 +126,7 @@ def _entry(value: dict[str, Any], begin: int, size: int) -> Entry:
     """size: of the whole file."""
     start, end = value["data_offsets"]
     shape = tuple(value["shape"])
-    if not all(type(each) is int and 0 <= each <= size for each in (start, end, *shape)):
+    if not all(type(number) is int and 0 <= number <= size for number in (start, end, *shape)):
         raise ValueError(f"offsets and sizes are not all within the file: {_shown(value)}")
     return Entry(str(value["dtype"]), shape, begin + start, begin + end)
 
@@ -172,7 +172,7 @@ def _not_finite(path: Path, entry: Entry) -> str | None:
         good = np.isfinite(values[start : start + ROWS])
         if not good.all():
             at = start + int(np.argmin(good))
-            place = [int(each) for each in np.unravel_index(at, entry.shape or (1,))]
+            place = [int(index) for index in np.unravel_index(at, entry.shape or (1,))]
             return f"the value at {place} is {values[at]}; parameters must be finite"
     return None
 

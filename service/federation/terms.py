@@ -20,7 +20,7 @@ DEFAULT_SHARE = 0.01
 
 def applied(asked: dict[str, Any], consent: Consent) -> dict[str, Any]:
     """The terms of a round: those asked for, or the device's own where these are stricter."""
-    norms = [each for each in (asked["clip_norm"], consent.clip_norm) if each is not None]
+    norms = [norm for norm in (asked["clip_norm"], consent.clip_norm) if norm is not None]
     return {
         **asked,
         "clip_norm": min(norms, default=None),

@@ -26,7 +26,7 @@ def login_of(file: Path | None, host: str) -> Login | None:
         return None
     try:
         logins = msgspec.json.decode(file.read_bytes(), type=dict[str, Any]).get("auths", {})
-        by_place = {place(_address(name)): each for name, each in logins.items()}
+        by_place = {place(_address(name)): login for name, login in logins.items()}
         names = (host, DOCKER_HUB_LOGIN) if host == DOCKER_HUB else (host,)
         places = [place(f"https://{name}") for name in names]
         each: Any = next((by_place[there] for there in places if there in by_place), {})

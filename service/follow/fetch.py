@@ -87,7 +87,7 @@ class Fetching:
     def run(self, place: Place, statement: Statement) -> Fetched:
         """The paths of the files. Those of earlier statements are removed."""
         model, tokenizer = statement.model, statement.tokenizer
-        wanted = {each.sha256 for each in (model, tokenizer) if each is not None}
+        wanted = {file.sha256 for file in (model, tokenizer) if file is not None}
         for path in self._folder.iterdir():
             if path.name not in wanted:
                 path.unlink()

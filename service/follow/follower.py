@@ -94,7 +94,7 @@ class Follower:
     def downloaded_bytes(self, follow: Follow) -> int:
         """How much of what is offered is here. Blocking."""
         try:
-            return sum(each.stat().st_size for each in self._folder(follow).iterdir())
+            return sum(file.stat().st_size for file in self._folder(follow).iterdir())
         except FileNotFoundError:
             return 0
 

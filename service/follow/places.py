@@ -126,7 +126,7 @@ class RegistryTag:
             manifest = msgspec.json.decode(body, type=ImageManifest)
         except (msgspec.DecodeError, RecursionError) as error:
             raise SourceRefused(f"the tag's manifest cannot be read: {error}") from error
-        layer = next((each for each in manifest.layers if each.is_envelope), None)
+        layer = next((layer for layer in manifest.layers if layer.is_envelope), None)
         if manifest.manifests:
             raise SourceRefused(
                 "the tag names an index of several manifests; follow the tag of the one that `oras "

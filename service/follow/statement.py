@@ -62,7 +62,7 @@ class Statement(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def size_bytes(self) -> int:
         """Of all files."""
-        return sum(each.size_bytes for each in (self.model, self.tokenizer) if each is not None)
+        return sum(file.size_bytes for file in (self.model, self.tokenizer) if file is not None)
 
 
 class DsseSignature(Struct, frozen=True):

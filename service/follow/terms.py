@@ -63,9 +63,9 @@ def _of_report(report: str | None) -> Iterator[Problem]:
 def _of_keys(keys: Sequence[str], pems: list[str]) -> Iterator[Problem]:
     if not keys:
         yield Problem("/keys", NO_KEY)
-    for index, each in enumerate(keys):
+    for index, key in enumerate(keys):
         try:
-            pems.append(pem_of(public_key_bytes(each)))
+            pems.append(pem_of(public_key_bytes(key)))
         except ValueError as error:
             yield Problem(f"/keys/{index}", str(error))
 

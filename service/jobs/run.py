@@ -132,7 +132,7 @@ class JobRun:
         Earlier reasons stay. A job that is being cancelled is not paused any more.
         """
         known = {reason.condition for reason in self._pause_reasons}
-        self._pause_reasons += tuple(each for each in reasons if each.condition not in known)
+        self._pause_reasons += tuple(reason for reason in reasons if reason.condition not in known)
         await self._obey(Pause())
 
     async def hold(self, *reasons: Blocker) -> None:

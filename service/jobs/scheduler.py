@@ -90,8 +90,8 @@ class Scheduler:
                 self._wake.clear()
                 wanted, self._passes = self._passes, []
                 await self._step_if_there_is_room()
-                for each in wanted:
-                    each.set()
+                for end in wanted:
+                    end.set()
                 await self._wake.wait()
             await self._pause_for_next_daemon()
         finally:

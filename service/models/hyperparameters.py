@@ -119,7 +119,7 @@ def check_hyperparameters(
     else:
         wrong += [*_of_other_tasks(model, chosen), *_wrong_options(model, chosen)]
     if wrong:
-        placed = [Problem(at + each.pointer, each.detail) for each in wrong]
+        placed = [Problem(at + fault.pointer, fault.detail) for fault in wrong]
         raise InvalidInput("the model cannot train so", problems=placed)
 
 

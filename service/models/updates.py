@@ -75,7 +75,7 @@ def checked_preprocess(
 
 def _unlike(before: Sequence[Description], wanted: Sequence[Description]) -> Iterator[Problem]:
     """A problem for each changed field that samples or versions depend on."""
-    known = {each["input"]: each for each in before}
+    known = {description["input"]: description for description in before}
     for place, each in enumerate(wanted):
         at = f"/preprocess/{place}" if len(wanted) > 1 else "/preprocess"
         then = known.pop(each["input"], {})

@@ -67,8 +67,8 @@ def compare_task(
     other = other_measurement(model, before, store)
     # Today's validation samples only: neither the reference set nor the base set.
     what, other = (
-        each and replace(each, reference=False, base_set=False)
-        for each in (measurement(model, store), other)
+        measured and replace(measured, reference=False, base_set=False)
+        for measured in (measurement(model, store), other)
     )
     assert what is not None
     return Compare(

@@ -62,9 +62,9 @@ class SignalHistory:
         trained_s = trained_today_s - (before if before is not None else trained_today_s)
         self._now = self._now.plus(
             {
-                name: float(each.value)
-                for name, each in signals.items()
-                if isinstance(each.value, bool | int | float)
+                name: float(signal.value)
+                for name, signal in signals.items()
+                if isinstance(signal.value, bool | int | float)
             },
             eligible=eligible,
             trained_s=trained_s if trained_s >= 0 else trained_today_s,
@@ -86,9 +86,9 @@ class SignalHistory:
     def since(self, moment: datetime) -> list[DeviceMinute]:
         """The minutes since then, stored or not yet, oldest first. Blocking."""
         now, waiting = self._now, self._waiting  # before the rows, which may include them by then
-        known = {each.at: each for each in self._rows.since(moment)}
+        known = {row.at: row for row in self._rows.since(moment)}
         begun = () if now is None else (now.minute(),)
-        known |= {each.at: each for each in (*waiting, *begun) if each.at >= moment}
+        known |= {row.at: row for row in (*waiting, *begun) if row.at >= moment}
         return [known[at] for at in sorted(known)]
 
     def _close_minute(self) -> None:
@@ -119,11 +119,11 @@ def intervals(
     for minute in minutes:
         if since <= minute.at < since + count * length:
             by_interval[(minute.at - since) // length].append(minute)
-    names = dict.fromkeys(name for some in by_interval for each in some for name in each.signals)
+    names = dict.fromkeys(name for some in by_interval for row in some for name in row.signals)
     return Intervals(
         since,
-        tuple(all(each.eligible for each in some) if some else None for some in by_interval),
-        tuple(round(sum(each.trained_s for each in some), 1) for some in by_interval),
+        tuple(all(row.eligible for row in some) if some else None for some in by_interval),
+        tuple(round(sum(row.trained_s for row in some), 1) for some in by_interval),
         {name: tuple(_mean(some, name) for some in by_interval) for name in names},
     )
 

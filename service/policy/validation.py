@@ -83,14 +83,14 @@ def _completed(data: Mapping[str, Any], base: Policy) -> dict[str, Any]:
 def _faults(error: ValidationError, data: Mapping[str, Any]) -> dict[Place, str]:
     """The valid values at each invalid place."""
     texts: dict[Place, str] = {}
-    for each in error.errors(include_url=False, include_context=False):
-        place: Place = each["loc"]
-        if each["type"] == "unexpected_keyword_argument" and place[0] == "unknown":
+    for fault in error.errors(include_url=False, include_context=False):
+        place: Place = fault["loc"]
+        if fault["type"] == "unexpected_keyword_argument" and place[0] == "unknown":
             texts[place] = _no_such_setting(Unknown)
-        elif each["type"] == "value_error":
-            texts[place] = each["msg"].removeprefix("Value error, ")
+        elif fault["type"] == "value_error":
+            texts[place] = fault["msg"].removeprefix("Value error, ")
         else:
-            if each["type"] in {"missing", "unexpected_keyword_argument"}:
+            if fault["type"] in {"missing", "unexpected_keyword_argument"}:
                 place = place[:-1]
             place = _settled(place)
             texts[place] = f"must be {_expected(place)}{_given(data, place)}"
@@ -122,8 +122,8 @@ def _expected_value(name: str) -> str:
     kinds = get_args(setting.annotation) or (setting.annotation,)
     if bool in kinds:
         return "true or false"
-    (low,) = (each.ge for each in setting.metadata if hasattr(each, "ge"))
-    (high,) = (each.le for each in setting.metadata if hasattr(each, "le"))
+    (low,) = (bound.ge for bound in setting.metadata if hasattr(bound, "ge"))
+    (high,) = (bound.le for bound in setting.metadata if hasattr(bound, "le"))
     whole = "a whole number" if int in kinds else "a number"
     unit = f" {setting.description}" if setting.description in SAID_UNITS else ""
     null = ", or null" if NoneType in kinds else ""

@@ -28,9 +28,9 @@ def told_boxes(
     assert form is not None
     told = np.empty(len(photos), object)
     pairs = zip(photos, sizes or repeat(form.size), strict=False)  # `repeat` has no end
-    for place, (each, size) in enumerate(pairs):
-        boxes = form.restored(each.boxes, (size[0], size[1])).tolist()
-        told[place] = _objects(boxes, each)
+    for place, (objects, size) in enumerate(pairs):
+        boxes = form.restored(objects.boxes, (size[0], size[1])).tolist()
+        told[place] = _objects(boxes, objects)
     return told
 
 

@@ -91,7 +91,7 @@ def read_texts(reader: TextReader, body: bytes) -> list[bytes] | None:
     Raises InvalidInput.
     """
     instances, prefix = _instances(body)
-    if all(isinstance(each, dict) and "inputs" in each for each in instances):
+    if all(isinstance(instance, dict) and "inputs" in instance for instance in instances):
         return None
     faults = Faults()
     texts = []

@@ -162,7 +162,7 @@ class Lanes:
         if took is not None and took.maxlen == 0:
             return 1
         scaled = (seconds * max(1, size / max(1, known)) for seconds, known in took or ())
-        return LANES if any(each <= QUICK_S for each in scaled) else LANES - 1
+        return LANES if any(waited <= QUICK_S for waited in scaled) else LANES - 1
 
     async def _turn(self, turn: _Turn, *, may_start: bool) -> _Lane:
         if self.waiting >= MAX_WAITING:

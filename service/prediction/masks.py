@@ -37,7 +37,7 @@ def with_masks(
     pairs = zip(fields[LABEL], sizes or repeat(masks.size), strict=False)  # `repeat` has no end
     for place, (label, size) in enumerate(pairs):
         restored[place] = masks.restored(label.astype(np.uint8), (size[0], size[1]))
-    return {MASKS: restored, **{name: each for name, each in fields.items() if name != LABEL}}
+    return {MASKS: restored, **{name: field for name, field in fields.items() if name != LABEL}}
 
 
 def as_runs(masks: Array, names: Sequence[str] | None) -> Array:

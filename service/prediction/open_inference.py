@@ -72,13 +72,13 @@ def read_request(model: Model, body: bytes, *, header_bytes: int | None) -> Infe
         raise _wrong("/inputs", "a request is an object with inputs, a list of tensors")
     if not _objects(asked.get("outputs", [])) or not isinstance(asked.get("id", ""), str):
         raise _wrong("", "id is text, outputs is a list of objects")
-    wanted = {str(each.get("name")): _parameters(each) for each in asked.get("outputs", [])}
+    wanted = {str(output.get("name")): _parameters(output) for output in asked.get("outputs", [])}
     if any("classification" in parameters for parameters in wanted.values()):
         raise _wrong("/outputs", "classification is not supported; see /v1/models/{name}/predict")
     return InferRequest(
         id=asked.get("id"),
         inputs=_Inputs(model, memoryview(body)[end:]).read(asked["inputs"]),
-        outputs={name: bool(each.get("binary_data")) for name, each in wanted.items()},
+        outputs={name: bool(parameters.get("binary_data")) for name, parameters in wanted.items()},
         binary_outputs=bool(_parameters(asked).get("binary_data_output")),
     )
 
@@ -183,7 +183,7 @@ def _json_values(data: Any, spec: TensorSpec) -> Array | str:
 
 
 def _objects(value: Any) -> bool:
-    return isinstance(value, list) and all(isinstance(each, dict) for each in value)
+    return isinstance(value, list) and all(isinstance(entry, dict) for entry in value)
 
 
 def _parameters(value: dict[str, Any]) -> dict[str, Any]:

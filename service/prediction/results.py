@@ -72,6 +72,6 @@ def _spans(model: Model, logits: Array, words: Array) -> Array:
     classes = model.signature.target.classes
     assert classes is not None
     spans = np.empty(len(logits), object)
-    for row, each in enumerate(logits):
-        spans[row] = predicted_spans(each, words[row], classes)
+    for row, chances in enumerate(logits):
+        spans[row] = predicted_spans(chances, words[row], classes)
     return spans

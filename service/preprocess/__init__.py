@@ -131,7 +131,7 @@ def for_signature(
     specs = {spec.name: spec for spec in signature.inputs}
     kinds = {each["input"]: KINDS[each["kind"]].parse_among(each, specs) for each in descriptions}
     has_spans = signature.target.span_types is not None
-    whole = {name: each.at(tokenizer, has_spans=has_spans) for name, each in kinds.items()}
+    whole = {name: kind.at(tokenizer, has_spans=has_spans) for name, kind in kinds.items()}
     return Pipeline(signature.inputs, whole)
 
 
@@ -158,7 +158,7 @@ def parse(
             f"/{position}" if listed is not descriptions and len(listed) > 1 else ""
         )
         try:
-            taken = [each["input"] for each in complete]
+            taken = [description["input"] for description in complete]
             said = with_facts(description, text) if is_text(description) else description
             complete.append(_parse_one(said, signature, taken=taken, is_cut=is_cut))
         except WrongDescription as error:

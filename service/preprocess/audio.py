@@ -228,7 +228,7 @@ def _read(data: bytes, header: AudioHeader, *, most: int) -> NDArray[np.float32]
 
 def _bands_and_frames(spec: TensorSpec, layout: str) -> tuple[int, int]:
     shape = spec.shape
-    if len(shape) < 2 or any(each != 1 for each in shape[:-2]):
+    if len(shape) < 2 or any(size != 1 for size in shape[:-2]):
         order = "[bands, frames]" if layout == "bands_first" else "[frames, bands]"
         detail = f"the input {spec.name!r} has shape {list(shape)}; it takes {order} ({layout})"
         raise WrongDescription("/layout", f"{detail}, with axes of 1 before them or none")

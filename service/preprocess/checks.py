@@ -49,9 +49,9 @@ def numbers(description: Mapping[str, Any], name: str, *, count: int) -> tuple[f
     values = value if isinstance(value, list | tuple) else [value]
     if len(values) == 1:
         values = list(values) * count
-    if len(values) != count or not all(is_number(each) for each in values):
+    if len(values) != count or not all(is_number(number) for number in values):
         raise WrongDescription(f"/{name}", f"{name} is a list of {count} numbers")
-    return tuple(float(each) for each in values)
+    return tuple(float(number) for number in values)
 
 
 def is_number(value: Any) -> bool:

@@ -92,7 +92,7 @@ def _learn_or_open(
 def _described(model: Model, learned: Iterable[TensorKind]) -> Descriptions:
     """The model's descriptions, including the fitted values."""
     new = {kind.input: kind.describe() for kind in learned}
-    return tuple(new.get(each["input"], each) for each in model.preprocess)
+    return tuple(new.get(description["input"], description) for description in model.preprocess)
 
 
 def _rows(samples: Dataset, which: int, most: int | None) -> Iterator[NDArray[Any]]:

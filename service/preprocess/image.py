@@ -225,5 +225,5 @@ def _is_size(size: Any) -> bool:
     return (
         isinstance(size, list | tuple)
         and len(size) == 2
-        and all(isinstance(each, int) and 1 <= each <= MOST_PIXELS_A_SIDE for each in size)
+        and all(isinstance(side, int) and 1 <= side <= MOST_PIXELS_A_SIDE for side in size)
     )

@@ -13,6 +13,6 @@ from service.preprocess.text import Text
 from service.preprocess.windows import Windows
 
 KINDS: dict[str, type[Kind]] = {
-    each.kind: each for each in (Audio, Image, Standardize, Text, Windows)
+    kind.kind: kind for kind in (Audio, Image, Standardize, Text, Windows)
 }
 """Kind by name."""

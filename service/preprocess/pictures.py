@@ -48,7 +48,7 @@ TURNS = {
     8: Image.Transpose.ROTATE_90,
 }
 """EXIF orientation → the operation that turns a picture upright (EXIF 2.3, tag 0x0112)."""
-SIDEWAYS = {TURNS[each] for each in (5, 6, 7, 8)}
+SIDEWAYS = {TURNS[turn] for turn in (5, 6, 7, 8)}
 """Those that swap width and height."""
 # The size is checked here before decoding, against a limit below Pillow's own.
 Image.MAX_IMAGE_PIXELS = None

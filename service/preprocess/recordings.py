@@ -172,8 +172,8 @@ def _coded_number(coded: bytes) -> tuple[int | None, int]:
     if not 1 <= more <= 6 or len(coded) <= more:
         return None, 0
     number = first & (1 << 6 - more) - 1
-    for each in coded[1 : more + 1]:
-        number = number << 6 | each & 0x3F
+    for byte in coded[1 : more + 1]:
+        number = number << 6 | byte & 0x3F
     return number, more + 1
 
 
@@ -181,8 +181,8 @@ def _crc(data: bytes, *, bits: int) -> int:
     """FLAC's CRC: polynomials x^8 + x^2 + x + 1, and x^16 + x^15 + x^2 + 1."""
     table, high = _TABLES[bits], bits - 8
     value = 0
-    for each in data:
-        value = (value << 8 ^ table[value >> high ^ each]) & (1 << bits) - 1
+    for byte in data:
+        value = (value << 8 ^ table[value >> high ^ byte]) & (1 << bits) - 1
     return value
 
 

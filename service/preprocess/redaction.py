@@ -97,7 +97,7 @@ def _ways(parsed: Iterable[tuple[Any, Any]], at: str) -> int:
         if name == "SUBPATTERN":
             ways *= _ways(argument[-1], at)
         elif name == "BRANCH":
-            ways *= sum(_ways(each, at) for each in argument[1])
+            ways *= sum(_ways(branch, at) for branch in argument[1])
         elif name == "MAX_REPEAT":
             ways *= _repeated(*argument, at=at)
         else:

@@ -275,7 +275,7 @@ class Text(FileKind):
         }
 
     def tensors(self, files: Sequence[bytes]) -> dict[str, NDArray[Any]]:
-        rows = [self._readable(position, each) for position, each in enumerate(files)]
+        rows = [self._readable(position, file) for position, file in enumerate(files)]
         table = np.stack(rows).view(self.row_dtype)
         counts = np.minimum(table[:, 0].astype(np.int64), self.max_tokens)
         width = self.width(counts)

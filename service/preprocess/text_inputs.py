@@ -69,7 +69,7 @@ def roles_of(description: Mapping[str, Any], names: Iterable[str]) -> dict[str, 
         if name is None:
             continue
         if name not in inputs or name in (ids, *feeds.values()):
-            free = [each for each in inputs if each not in (ids, *feeds.values())]
+            free = [other for other in inputs if other not in (ids, *feeds.values())]
             raise WrongDescription(f"/{role}", f"no input {name!r} is free for it; free: {free}")
         feeds[role] = name
     left = [name for name in inputs if name != ids and name not in feeds.values()]

@@ -76,11 +76,11 @@ class Encoder:
         encodings = _guarded(lambda: encode(pairs, add_special_tokens=self._special))
         return [
             (
-                each.ids,
-                _second(each.type_ids),
-                token_words(text, each.offsets) if with_words else None,
+                encoding.ids,
+                _second(encoding.type_ids),
+                token_words(text, encoding.offsets) if with_words else None,
             )
-            for each, (text, _) in zip(encodings, texts, strict=True)
+            for encoding, (text, _) in zip(encodings, texts, strict=True)
         ]
 
 
@@ -140,7 +140,7 @@ def _examined(tokenizer: Any) -> TokenizerFacts:
         encodings = _guarded(lambda: tokenizer.encode_batch(list(PROBES)))
     except Unreadable as error:
         raise WrongTokenizer(f"it does not tokenize a short text: {error}") from error
-    if not any(each.ids for each in encodings):
+    if not any(encoding.ids for encoding in encodings):
         raise WrongTokenizer("it gives no tokens for ordinary texts")
     return TokenizerFacts(vocabulary, int(pad_id))
 

@@ -56,7 +56,7 @@ class ForecastLabels(Struct, frozen=True):
         if channel is None:
             channel = [*range(channels)]
         listed = tuple(channel) if isinstance(channel, list | tuple) else (channel,)
-        known = all(type(each) in (str, int) for each in listed)
+        known = all(type(channel) in (str, int) for channel in listed)
         if not listed or not known or len(set(listed)) < len(listed):
             detail = "channel is the name of a column, its index, or a list of different ones"
             raise WrongDescription("/forecast/channel", detail)

@@ -30,8 +30,8 @@ def word_pattern() -> re.Pattern[str]:
     """One word. Python's \\w lacks the marks that Hindi or Thai words are written with."""
     codes = range(CODES)
     marks = {code for code in codes if category(chr(code))[0] == "M"} | {*map(ord, JOINERS)}
-    letters = {each for each in codes if chr(each).isalnum()} | {ord("_")}
-    letters -= {each for first, last in ALONE for each in range(first, last + 1)}
+    letters = {code for code in codes if chr(code).isalnum()} | {ord("_")}
+    letters -= {code for first, last in ALONE for code in range(first, last + 1)}
     inside = _in_brackets(letters | marks)
     # In one set each: alternatives inside a repetition take four times as long.
     return re.compile(f"{_in_brackets(letters)}{inside}*|\\S{_in_brackets(marks)}*")
@@ -40,7 +40,7 @@ def word_pattern() -> re.Pattern[str]:
 def _in_brackets(codes: set[int]) -> str:
     """A regular expression of one of these characters, by ranges, which are read faster."""
     firsts = sorted(code for code in codes if code - 1 not in codes)
-    lasts = sorted(each for each in codes if each + 1 not in codes)
+    lasts = sorted(code for code in codes if code + 1 not in codes)
     return "[" + "".join(f"{chr(a)}-{chr(b)}" for a, b in zip(firsts, lasts, strict=True)) + "]"
 
 

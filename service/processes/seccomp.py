@@ -155,7 +155,7 @@ def program(machine: str, *, pid: int, accelerators: bool = False, network: bool
     new = when(ANY_BIT, NEW_NAMESPACES, REFUSE)
     code += _called(CLONE, machine, _argument(0), *new, *is_thread, REFUSE)
     code.append(UNKNOWN)
-    return b"".join(struct.pack("HBBI", *each) for each in code)
+    return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
 
 
 def when(test: int, value: int, *then: Instruction) -> list[Instruction]:

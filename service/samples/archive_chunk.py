@@ -38,7 +38,7 @@ LINE_BYTES, VALUE_BYTES = 2**20, 32
 FIELDS: dict[str, Callable[[Any], bool]] = {
     "key": lambda _: True,
     "label": lambda _: True,
-    "split": lambda value: value in [each.value for each in Split],
+    "split": lambda value: value in [split.value for split in Split],
     "pinned": lambda value: isinstance(value, bool),
     "length": lambda value: type(value) is int and value >= 0,
     "sha256": lambda value: isinstance(value, str),
@@ -105,7 +105,7 @@ class ChunkReader:
         self._intake = intake
         self.samples = 0
         self._parsers = {
-            name: each.restore for name, each in columns_of(model, intake.masks).items()
+            name: column.restore for name, column in columns_of(model, intake.masks).items()
         }
         of_label = VALUE_BYTES * prod(model.signature.target.shape)
         if for_model(model).masks(model.signature.target) is not None:

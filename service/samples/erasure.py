@@ -47,7 +47,7 @@ def retraining(store: Store, model: Model, gone: NDArray[np.int64]) -> NewJob:
     """
     jobs = list(_behind(store, store.versions.by_alias(model.id, "latest")))
     if not jobs:
-        jobs = [store.jobs.get(each) for each in store.lineage.jobs_that_saw(model.id, gone)]
+        jobs = [store.jobs.get(job_id) for job_id in store.lineage.jobs_that_saw(model.id, gone)]
     longest = max(jobs, key=lambda job: (job.progress.get("step", 0), job.id), default=None)
     asked = {} if longest is None else _for_classes_of(model, longest, store)
     return NewJob(

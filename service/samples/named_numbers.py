@@ -46,7 +46,7 @@ class NamedNumbers(Struct, frozen=True):
         if lacking and not self.may_lack_some:
             return f"lacks {lacking[0]!r}; this model learns whole labels, so send all numbers"
         numbers = map(parts.get, names)
-        return [int(each) if isinstance(each, bool) else each for each in numbers]
+        return [int(number) if isinstance(number, bool) else number for number in numbers]
 
     def merged(self, parts: Mapping[str, Any], stored: Label) -> Label:
         """The stored label with these numbers, which are in order; None makes one unknown."""

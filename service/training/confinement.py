@@ -68,8 +68,8 @@ def own_folders(task: Task) -> Iterator[str]:
     """Folders that the task writes to: its working folder, and the cache of the model's rows."""
     if hasattr(task, "work_dir"):
         yield task.work_dir
-    for each in (task, *_measurements(task)):
-        cache = getattr(each, "cache", None)
+    for part in (task, *_measurements(task)):
+        cache = getattr(part, "cache", None)
         if cache is not None:
             yield cache
 
@@ -93,7 +93,7 @@ def _trains(task: Task) -> TypeGuard[Train]:
 def _measurements(task: Task) -> Iterator[Measurement]:
     """How the task measures models: the candidate, and a baseline or teacher of another base."""
     for part in _parts(task):
-        named = (getattr(part, each, None) for each in ("measurement", "baseline_measurement"))
+        named = (getattr(part, name, None) for name in ("measurement", "baseline_measurement"))
         yield from filter(None, named)
 
 

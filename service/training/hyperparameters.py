@@ -183,7 +183,7 @@ def declared() -> Iterator[Declared]:
     hints = get_type_hints(Hyperparameters, include_extras=True)
     by_name = {field.name: field for field in fields(Hyperparameters)}
     last = [*OptimizerOptions.__struct_fields__, *LossOptions.__struct_fields__]
-    for name in (*(each for each in by_name if each not in last), *last):
+    for name in (*(other for other in by_name if other not in last), *last):
         kind, about = get_args(hints[name])
         default = None if "Default:" in about.text else by_name[name].default
         yield Declared(name, kind, about, default)

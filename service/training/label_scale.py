@@ -95,7 +95,7 @@ def fitted(
     output, truth = columns(np.concatenate(outputs)), columns(samples.labels[some])
     with np.errstate(all="ignore"):  # an output that is not finite explains nothing
         error, spread = (
-            np.square(truth - each).sum(axis=0, where=counts(truth)) for each in (output, mean)
+            np.square(truth - guess).sum(axis=0, where=counts(truth)) for guess in (output, mean)
         )
         explains = error <= (1 - KNOWN) * spread
         raw_mean, raw_deviation = mean_and_std((output - known.mean.ravel()) / known.scale.ravel())

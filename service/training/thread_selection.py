@@ -128,7 +128,7 @@ def _measure(
     rounds: list[dict[ThreadChoice, float]] = []
     began = perf_counter()
     while len(rounds) < ROUNDS and (not rounds or perf_counter() - began < BUDGET_S):
-        rounds.append({each: _step_seconds(open_engine(each), batch, tick) for each in among})
+        rounds.append({choice: _step_seconds(open_engine(choice), batch, tick) for choice in among})
     return rounds
 
 
@@ -165,8 +165,8 @@ def _read(path: Path) -> dict[str, ThreadChoice]:
     """The stored choices; empty if the file cannot be read, since they can be measured again."""
     try:
         return {
-            key: ThreadChoice(**each)
-            for key, each in dict(json.loads(path.read_text("utf-8"))).items()
+            key: ThreadChoice(**choice)
+            for key, choice in dict(json.loads(path.read_text("utf-8"))).items()
         }
     except (OSError, ValueError, TypeError):
         return {}
@@ -175,5 +175,5 @@ def _read(path: Path) -> dict[str, ThreadChoice]:
 def _write(path: Path, known: Mapping[str, ThreadChoice]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".new")
-    draft.write_text(dump({key: asdict(each) for key, each in known.items()}), "utf-8")
+    draft.write_text(dump({key: asdict(choice) for key, choice in known.items()}), "utf-8")
     draft.replace(path)

@@ -70,7 +70,7 @@ def reconcile(
         transaction.execute(statement)
     gone = sorted({*_missing(transaction, files), *damaged})
     transaction.execute("CREATE TEMP TABLE gone (sha256 TEXT PRIMARY KEY)")
-    transaction.executemany("INSERT INTO gone VALUES (?)", [(each,) for each in gone])
+    transaction.executemany("INSERT INTO gone VALUES (?)", [(sha256,) for sha256 in gone])
     variants = transaction.execute(_DELETE_VARIANTS).rowcount
     transaction.execute(_DELETE_JOB_FILES)
     transaction.execute(_DETACH)

@@ -139,7 +139,7 @@ class _Renewal:
 
     def _copy(self) -> tuple[list[Move], int]:
         """Where the samples are in the new pack, and its size in bytes."""
-        old, new = (self._packs.path(self._model_id, each) for each in (self._pack, self._to))
+        old, new = (self._packs.path(self._model_id, pack) for pack in (self._pack, self._to))
         with file_faults("cannot give room back"):
             descriptor, name = tempfile.mkstemp(prefix="pack-", dir=old.parent)
             try:

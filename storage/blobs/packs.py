@@ -154,7 +154,7 @@ class Packs:
             start = min((offset for offset, _ in ranges), default=0)
             end = max((offset + length for offset, length in ranges), default=0)
             if end - start > _READ_BYTES:
-                return [_read_at(file, *each) for each in ranges]
+                return [_read_at(file, *span) for span in ranges]
             together = _read_at(file, start, end - start)
             return [together[at - start : at - start + length] for at, length in ranges]
 

@@ -187,7 +187,7 @@ def insert_rows(
             values = [*constant.values(), *chain.from_iterable(batch)]
             connection.execute(f"{many} {on_conflict}", values)
         else:
-            last = ((*constant.values(), *each) for each in batch)
+            last = ((*constant.values(), *row) for row in batch)
             connection.executemany(f"{one} {on_conflict}", last)
 
 

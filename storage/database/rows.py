@@ -47,11 +47,11 @@ def _stored(value: Any, *, in_json: bool) -> Any:
 @cache
 def _fields(kind: type[Struct]) -> tuple[tuple[str, bool], ...]:
     """Names, and whether the column is JSON."""
-    return tuple((name, _is_json(each)) for name, each in get_type_hints(kind).items())
+    return tuple((name, _is_json(hint)) for name, hint in get_type_hints(kind).items())
 
 
 def _is_json(kind: Any) -> bool:
-    first = next((each for each in get_args(kind) if each is not NoneType), None)
+    first = next((part for part in get_args(kind) if part is not NoneType), None)
     if NoneType in get_args(kind):
         return _is_json(first)
     origin = get_origin(kind) or kind

@@ -31,9 +31,9 @@ def require_own(folder: Path) -> None:
     if (folder / "hone.db").exists():
         return
     foreign = sorted(
-        each.name
-        for each in folder.iterdir()
-        if each.is_dir() and each.name not in _OURS and not each.name.startswith(_REPLACED)
+        path.name
+        for path in folder.iterdir()
+        if path.is_dir() and path.name not in _OURS and not path.name.startswith(_REPLACED)
     )
     if foreign:
         raise AlreadyExists(

@@ -38,7 +38,7 @@ class PrivacyLedger:
         """Durable when it returns. Raises StorageBroken, StorageFull."""
         told = {**self._load(), _key(model): spent}
         with file_faults(f"cannot write {self._path}"):
-            text = dump({key: asdict(each) for key, each in told.items()}, indent=1)
+            text = dump({key: asdict(entry) for key, entry in told.items()}, indent=1)
             write_file(self._path, text.encode())
 
     def _load(self) -> dict[str, PrivacySpent]:

@@ -122,7 +122,7 @@ class Deletions:
             if row is None:  # another thread has carried it out, or its model is gone
                 return []
             stored = connection.execute(_IDS, (row["model_id"],))
-            ids = within(row["ids"], np.fromiter((each["id"] for each in stored), np.int64))
+            ids = within(row["ids"], np.fromiter((sample["id"] for sample in stored), np.int64))
         where = msgspec.convert(load(row["condition"]), SampleFilter)
         delete = partial(delete_matching, model_id=row["model_id"], where=where)
         gone = in_slices(self._writer, ids.tolist(), delete)

@@ -244,7 +244,7 @@ class Staging:
             twins=twins,
         )
         name = model_name(transaction, self._model_id)
-        told = {each: getattr(result, each) for each in _TOLD}
+        told = {field: getattr(result, field) for field in _TOLD}
         transaction.event("samples.added", name, told)
         return result
 

@@ -115,9 +115,7 @@ class SampleStats:
             for row in connection.execute(_ALIKE, (model_id, limit)).fetchall():
                 same = connection.execute(_OF_PREFIX, (model_id, row["prefix"])).fetchall()
                 by_digest = groupby(same, key=itemgetter("sha256"))
-                groups = [
-                    (sha256.hex(), [each["id"] for each in rows]) for sha256, rows in by_digest
-                ]
+                groups = [(sha256.hex(), [row["id"] for row in rows]) for sha256, rows in by_digest]
                 alike += [(sha256, ids) for sha256, ids in groups if len(ids) > 1]
         return alike
 

@@ -119,7 +119,7 @@ def job_columns(fields: JobFields) -> dict[str, Any]:
     for name in columns.keys() & {"progress", "metrics", "error"}:
         columns[name] = dump(columns[name])
     if "blocked_by" in columns:
-        columns["blocked_by"] = dump([asdict(each) for each in columns["blocked_by"]])
+        columns["blocked_by"] = dump([asdict(blocker) for blocker in columns["blocked_by"]])
     return columns
 
 

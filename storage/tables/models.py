@@ -211,8 +211,8 @@ class Models(Repository):
         if now.signature.target != old.signature.target:
             raise StateConflict("the model's classes were changed meanwhile; look again")
         require_idle(transaction.connection, now.id)
-        for each in renewed:
-            self._replace_files(transaction, each)
+        for row in renewed:
+            self._replace_files(transaction, row)
         moved = remove_label(transaction, now.id, removal) if removal is not None else 0
         defaults = edit(now.hyperparameters)
         update_model(transaction, replace(now, signature=new.signature, hyperparameters=defaults))
@@ -242,7 +242,7 @@ class Models(Repository):
         Raises NotFound.
         """
         model = find_model(transaction.connection, "id", id, base=base)
-        if any(each.get("mean", 0) is None for each in model.preprocess):
+        if any(description.get("mean", 0) is None for description in model.preprocess):
             transaction.execute(
                 "UPDATE bases SET preprocess = ? WHERE model_id = ? AND base = ?",
                 (dump(preprocess), id, base),

@@ -189,4 +189,4 @@ def _fetch(connection: sqlite3.Connection, model_id: int) -> builtins.list[Base]
 
 
 def _upgrades(connection: sqlite3.Connection, model_id: int) -> builtins.list[Base]:
-    return [each for each in _fetch(connection, model_id) if each.adopted_at is None]
+    return [base for base in _fetch(connection, model_id) if base.adopted_at is None]

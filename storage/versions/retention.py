@@ -101,12 +101,13 @@ class Retention:
     def _remove(self, transaction: Transaction, model_id: int, row: sqlite3.Row) -> None:
         key = (model_id, row["version"])
         hashes = [row["sha256"]]
-        hashes += [each["sha256"] for each in transaction.execute(_VARIANT_FILES, key)]
+        hashes += [variant["sha256"] for variant in transaction.execute(_VARIANT_FILES, key)]
         transaction.execute("DELETE FROM versions WHERE model_id = ? AND version = ?", key)
         checkpoints = transaction.execute(_CHECKPOINTS, {"job_id": row["job_id"]}).fetchall()
         hashes += [checkpoint["sha256"] for checkpoint in checkpoints]
         transaction.executemany(
-            "DELETE FROM checkpoints WHERE id = ?", [(each["id"],) for each in checkpoints]
+            "DELETE FROM checkpoints WHERE id = ?",
+            [(checkpoint["id"],) for checkpoint in checkpoints],
         )
         self._files.release(transaction, hashes)
         transaction.event(

@@ -51,7 +51,7 @@ class Variants:
         An existing one stays, unless it is damaged. Raises NotFound without the version.
         """
         dropped = transaction.execute(_DROP_DAMAGED, (model_id, version, name)).fetchall()
-        self._files.release(transaction, [each["sha256"] for each in dropped])
+        self._files.release(transaction, [row["sha256"] for row in dropped])
         self._files.reference(transaction, [file] if file else [])
         row = {
             "model_id": model_id,

@@ -62,7 +62,7 @@ async def _shown(follow: Follow, daemon: Daemon) -> FollowBody:
         model=follow.model,
         created_at=follow.created_at,
         asking=daemon.follower.asks(follow.model),
-        blocked_by=[BlockerBody.of(each) for each in blocked_by],
+        blocked_by=[BlockerBody.of(blocker) for blocker in blocked_by],
         offered=offered and OfferedBody.of(offered),
         in_share=in_share,
         downloaded_bytes=await asyncio.to_thread(daemon.follower.downloaded_bytes, follow),

@@ -61,7 +61,7 @@ def _verdict(device: dict[str, Any]) -> Text:
 
 def _signals(device: dict[str, Any]) -> Columns:
     """The known, short signals, in as many columns as there is room for."""
-    shown = ((name, measured(each)) for name, each in device["signals"].items())
+    shown = ((name, measured(signal)) for name, signal in device["signals"].items())
     return Columns(
         [
             _text(f"{name} {value}", no_wrap=True)

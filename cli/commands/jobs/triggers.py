@@ -84,7 +84,7 @@ def add(client: Client, /, model: str, **options: Any) -> None:
 @with_client
 def list_triggers(client: Client, model: str | None) -> None:
     """List the triggers of MODEL or of all, when they fire next, and how their last try ended."""
-    models = [each["name"] for each in client.items("/v1/models")] if model is None else [model]
+    models = [model["name"] for model in client.items("/v1/models")] if model is None else [model]
     rows = [trigger for name in models for trigger in client.items(_path(name))]
     echo_records(rows, _COLUMNS)
 

@@ -12,8 +12,8 @@ def show_diagnosis(diagnosis: dict[str, Any]) -> None:
     """Print what the file contains, what of it would train, and what is wrong."""
     echo_fields(
         [
-            *(("input", _tensor(each)) for each in diagnosis["inputs"]),
-            *(("output", _tensor(each)) for each in diagnosis["outputs"]),
+            *(("input", _tensor(tensor)) for tensor in diagnosis["inputs"]),
+            *(("output", _tensor(tensor)) for tensor in diagnosis["outputs"]),
             ("opset", diagnosis["opset"]),
             ("operators", diagnosis["operators"]),
             ("loss", diagnosis["loss"]),

@@ -56,7 +56,7 @@ def label(
     The sample is known by its id, or by the key that the app gave it.
     """
     changes = given(others)
-    labels = [each for each in (label, mask, unlabel or None) if each is not None]
+    labels = [choice for choice in (label, mask, unlabel or None) if choice is not None]
     if len(labels) > 1 or not (labels or changes):
         raise click.UsageError("give LABEL, --mask or --none, or another change")
     if mask is not None:
@@ -110,7 +110,7 @@ def delete(
         answer = client.request("DELETE", path, params={**conditions, **asked}).json()
         echo(answer, lambda outcome: _echo_deleted(model, outcome))
         return
-    jobs = [_delete(client, f"{path}/{each}", asked) for each in ids]
+    jobs = [_delete(client, f"{path}/{sample}", asked) for sample in ids]
     told = f"{len(ids):,} deleted" + (f"; job {jobs[-1]} trains again" if retrain else "")
     echo_done(told, deleted=list(ids), jobs=[job for job in jobs if job])
 

@@ -52,7 +52,7 @@ class _Document(Struct):
 
 def files_of(folder: Path) -> list[Path]:
     """COCO's files in a folder."""
-    return sorted(each for pattern in FILES for each in folder.glob(pattern))
+    return sorted(file for pattern in FILES for file in folder.glob(pattern))
 
 
 def read(file: Path, folder: Path) -> dict[Path, Boxes]:
@@ -68,7 +68,7 @@ def read(file: Path, folder: Path) -> dict[Path, Boxes]:
     names = {category.id: category.name for category in document.categories}
     places = (file.parent, folder / PHOTOS, folder / file.stem.removeprefix("instances_"))
     photos = {image.id: image for image in document.images}
-    paths = {each.id: _path(each.file_name, places, file) for each in document.images}
+    paths = {image.id: _path(image.file_name, places, file) for image in document.images}
     boxes: dict[Path, Boxes] = {path: [] for path in paths.values()}
     for at, each in enumerate(document.annotations):
         if each.image_id not in paths or each.category_id not in names:

@@ -37,5 +37,5 @@ def _echo(report: dict[str, Any]) -> None:
 
 def _row(feature: dict[str, Any]) -> list[Any]:
     name = feature["name"] or feature["feature"]
-    numbers = (feature[each] for each in ("psi", "limit", "training_mean", "recent_mean"))
+    numbers = (feature[figure] for figure in ("psi", "limit", "training_mean", "recent_mean"))
     return [f"{feature['input']} {name}", *(f"{number:.4g}" for number in numbers)]

@@ -113,13 +113,13 @@ def _with_labels(source: Path, classes: Sequence[str] | None) -> list[Media] | N
         pairs = _pairs(source, MASKS, ".png")
         return [Media(photo, _size_of(photo, mask), mask=mask) for photo, mask in pairs]
     if files := coco.files_of(source):
-        photos = [each for file in files for each in coco.read(file, source).items()]
+        photos = [photo for file in files for photo in coco.read(file, source).items()]
         return _with_boxes(photos, classes)
     if not (source / PHOTOS).is_dir() or not (source / yolo.LABELS).is_dir():
         return None
     names = yolo.names_of(source)
     pairs = _pairs(source, yolo.LABELS, ".txt")
-    read = ((each, yolo.read(file, each, names) if file else None) for each, file in pairs)
+    read = ((photo, yolo.read(file, photo, names) if file else None) for photo, file in pairs)
     return _with_boxes(read, classes)
 
 
@@ -190,7 +190,7 @@ def _send_batch(
     params: dict[str, str],
     advance: Advance,
 ) -> dict[str, Any]:
-    about = [{} if each.label is None else {"label": each.label} for each in batch]
+    about = [{} if item.label is None else {"label": item.label} for item in batch]
     with ExitStack() as opened:
         files = []
         for each in batch:
@@ -246,9 +246,9 @@ def _batches(files: Sequence[Media]) -> Iterator[tuple[int, Sequence[Media]]]:
     """The position of a batch's first file, and its files."""
     first = 0
     size_bytes = 0
-    for position, each in enumerate(files):
-        size_bytes += each.size_bytes
+    for position, item in enumerate(files):
+        size_bytes += item.size_bytes
         if position > first and (size_bytes > BATCH_BYTES or position - first == BATCH_FILES):
             yield first, files[first:position]
-            first, size_bytes = position, each.size_bytes
+            first, size_bytes = position, item.size_bytes
     yield first, files[first:]

@@ -142,7 +142,7 @@ def _first(client: Client, model: str, limit: int, **where: Any) -> list[dict[st
 
 def _with_names(client: Client, model: str, samples: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Samples, for people with the names of their classes; scripts get the indices."""
-    if wants_json() or not any(isinstance(each["label"], int) for each in samples):
+    if wants_json() or not any(isinstance(sample["label"], int) for sample in samples):
         return samples
     counts = client.get(model_path(model, "samples", "stats"))["labels"]
     names = {count["label"]: count["name"] for count in counts if count["name"] is not None}
@@ -161,8 +161,8 @@ def _echo_sample(sample: dict[str, Any]) -> None:
         [
             *((name.removesuffix("_at"), shown_label(sample[name])) for name in COLUMNS),
             *(
-                ("box", f"{each['label']} {plain(each['box'])}")
-                for each in boxes_of(sample["label"]) or ()
+                ("box", f"{box['label']} {plain(box['box'])}")
+                for box in boxes_of(sample["label"]) or ()
             ),
             ("size", file_size(sample["size_bytes"])),
             ("sha-256", sample["sha256"]),
@@ -176,8 +176,8 @@ def _echo_stats(stats: dict[str, Any]) -> None:
         [*((name, stats[name]) for name in counts), ("size", file_size(stats["size_bytes"]))]
     )
     rows = (
-        (each["split"], each["label"] if each["name"] is None else each["name"], each["count"])
-        for each in stats["labels"]
+        (row["split"], row["label"] if row["name"] is None else row["name"], row["count"])
+        for row in stats["labels"]
     )
     echo_text()
     echo_table(("SPLIT", "LABEL", "SAMPLES"), rows)

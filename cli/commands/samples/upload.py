@@ -135,13 +135,13 @@ def add_media(
         known = client.get(model_path(model))
         of_boxes = known["target"]["classes"]
         classes = None if "label" in params else _folder_names(known)
-        of_texts = any(each["kind"] == "text" for each in known["preprocess"])
+        of_texts = any(description["kind"] == "text" for description in known["preprocess"])
     path = model_path(model, to)
     skip = "on_error" in params
     files, faults = media.find(
         source, classes=classes, of_boxes=of_boxes, skip=skip, of_texts=of_texts
     )
-    with bar(sum(each.size_bytes for each in files), source.name) as advance:
+    with bar(sum(item.size_bytes for item in files), source.name) as advance:
         try:
             total = _total(media.send(client, path, files, params=params, advance=advance))
         except Failure as failure:

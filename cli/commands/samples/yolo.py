@@ -85,11 +85,11 @@ def read(file: Path, photo: Path, names: Mapping[int, str]) -> Boxes:
         if not line.strip():
             continue
         try:
-            label, across, down, wide, high = (float(each) for each in line.split())
+            label, across, down, wide, high = (float(field) for field in line.split())
         except ValueError:
             told = "a line is five numbers: class, and centre, width and height of the box"
             raise Failure(f"{file}, line {number}: {told}") from None
-        if not all(0 <= each <= 1 for each in (across, down, wide, high)):
+        if not all(0 <= side <= 1 for side in (across, down, wide, high)):
             told = "centre, width and height are shares of the photo's, from 0 to 1"
             raise Failure(f"{file}, line {number}: {told}")
         if label not in names:
@@ -105,7 +105,7 @@ def read(file: Path, photo: Path, names: Mapping[int, str]) -> Boxes:
 def _pixels(centre: float, share: float, size: int) -> tuple[float, float]:
     """Where a side begins and ends."""
     ends = ((centre + sign * share / 2) * size for sign in (-1, 1))
-    begin, end = (round(min(max(each, 0.0), size), DECIMALS) for each in ends)
+    begin, end = (round(min(max(end_at, 0.0), size), DECIMALS) for end_at in ends)
     return begin, end
 
 

@@ -52,7 +52,7 @@ def _echo(comparison: dict[str, Any]) -> None:
         if changed["items"]:
             echo_table(
                 ("SAMPLE", "LABEL", *headers, "ERROR BEFORE", "AFTER"),
-                (_changed(each, comparison["classes"]) for each in changed["items"]),
+                (_changed(sample, comparison["classes"]) for sample in changed["items"]),
             )
     if left_out := comparison["left_out"]:
         echo_text(f"{left_out:,} of classes that one does not know are left out", err=True)

@@ -85,8 +85,8 @@ def _echo(answer: dict[str, Any]) -> None:
     ids = answer.get("ids") or [None] * len(answer["predictions"])
     rows = [
         (*row, sample)
-        for each, sample in zip(answer["predictions"], ids, strict=True)
-        for row in _rows(each)
+        for prediction, sample in zip(answer["predictions"], ids, strict=True)
+        for row in _rows(prediction)
     ]
     columns = 3 if answer.get("ids") else 2
     echo_table(("PREDICTION", "PROBABILITY", "SAMPLE")[:columns], (row[:columns] for row in rows))
@@ -116,7 +116,7 @@ def _answer(prediction: dict[str, Any]) -> str:
         (told[name] for name in ("label", "values", "embedding", "probabilities") if name in told),
         None,
     )
-    shown = [each for each in (numbers, told.get("outputs")) if each is not None]
+    shown = [part for part in (numbers, told.get("outputs")) if part is not None]
     return "  ".join(map(plain, shown))
 
 

@@ -116,7 +116,7 @@ def judged(version: dict[str, Any]) -> tuple[str | None, str | None, str | None,
 
 def _if_forgotten(verdict: dict[str, Any]) -> str:
     comparisons = [verdict.get(name) or {} for name in ("base_set", "best_on_base_set")]
-    forgot = any(each.get("outcome") == "worse" for each in comparisons)
+    forgot = any(comparison.get("outcome") == "worse" for comparison in comparisons)
     return ", worse on the base set" if forgot else ""
 
 

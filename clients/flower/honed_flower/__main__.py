@@ -92,8 +92,8 @@ def _take_part(member: Membership, state: State) -> int:
         stop.set()
         client_app.STOPPED.set()
 
-    for each in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(each, end)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, end)
     until = time.monotonic() + (AGAIN_S if state.was_killed else 0)
     while True:
         node = SuperNode(member)

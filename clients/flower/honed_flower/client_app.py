@@ -63,7 +63,7 @@ def train(message: Message, context: Context) -> Message:
     if not is_secure:
         metrics = MetricRecord({"num-examples": weight, "bytes": len(content)})
         return Message(RecordDict({ARRAYS: pack(content), METRICS: metrics}), reply_to=message)
-    update = read_update(content, {name: each.shape for name, each in sent.items()})
+    update = read_update(content, {name: array.shape for name, array in sent.items()})
     whole = [sent[name] + update[name] for name in sorted(sent)]
     answer = FitRes(Status(Code.OK, ""), ndarrays_to_parameters(whole), weight, {})
     return Message(fitres_to_recorddict(answer, keep_input=False), reply_to=message)

@@ -60,9 +60,9 @@ class Model:
         }
         weights = [
             name
-            for name, each in self._initializers.items()
-            if each.data_type == TensorProto.FLOAT
-            and prod(each.dims) > 1
+            for name, tensor in self._initializers.items()
+            if tensor.data_type == TensorProto.FLOAT
+            and prod(tensor.dims) > 1
             and name not in statistics
         ]
         for pattern in trainable:

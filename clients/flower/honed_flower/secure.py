@@ -53,7 +53,7 @@ class SecureGrid:
         )
         context.state.array_records[MAIN_PARAMS_RECORD] = asked[0].content.array_records[ARRAYS]
         _Workflow(
-            {each.metadata.dst_node_id: each for each in asked},
+            {message.metadata.dst_node_id: message for message in asked},
             num_shares=1.0,
             reconstruction_threshold=THRESHOLD,
             max_weight=float(self._terms.max_samples),
@@ -93,7 +93,7 @@ class _Mean:
     """The mean of the parameters, by name, and the number of samples that it comes from."""
 
     def __init__(self, asked: Sequence[Message], grid: Grid, run_id: int) -> None:
-        self._nodes = [each.metadata.dst_node_id for each in asked]
+        self._nodes = [message.metadata.dst_node_id for message in asked]
         self._grid = grid
         self._run_id = run_id
 
@@ -107,7 +107,7 @@ class _Mean:
     ) -> tuple[None, dict[str, Any]]:
         """Take the mean, which each result already has."""
         if results:
-            weights = [each.num_examples for _, each in results]
+            weights = [result.num_examples for _, result in results]
             self.found = parameters_to_ndarrays(results[0][1].parameters), sum(weights)
         return None, {}
 

@@ -61,10 +61,10 @@ class OfUpdates(FedAvg):
     ) -> MetricRecord | None:
         """As the strategy, with only the figures that all usable replies have."""
         usable = [reply for reply in replies if self._is_usable(reply, self._measured)]
-        metrics = [each.content[METRICS] for each in usable if not each.has_error()]
+        metrics = [reply.content[METRICS] for reply in usable if not reply.has_error()]
         for name in FIGURES.difference(FIGURES.intersection(*metrics)):
-            for each in metrics:
-                each.pop(name, None)
+            for record in metrics:
+                record.pop(name, None)
         return super().aggregate_evaluate(server_round, usable)
 
     def _is_usable(self, reply: Message, read: Callable[[RecordDict], RecordDict]) -> bool:
@@ -81,7 +81,7 @@ class OfUpdates(FedAvg):
     def _whole(self, content: RecordDict) -> RecordDict:
         """Whole parameters in place of the update."""
         samples = self._samples(content)
-        shapes = {name: each.shape for name, each in self._sent.items()}
+        shapes = {name: array.shape for name, array in self._sent.items()}
         file = unpack(content.array_records.get(self.arrayrecord_key, ArrayRecord()))
         update = read_update(file, shapes)
         length = norm(update)

@@ -92,7 +92,7 @@ def _number(name: str, value: Any) -> Any:
 
 
 def _wrong(config: Mapping[str, Any]) -> list[str]:
-    kinds = {each.name.replace("_", "-"): each.type for each in fields(Terms)}
+    kinds = {field.name.replace("_", "-"): field.type for field in fields(Terms)}
     problems = [
         f"{name} is {value!r}, it takes {kinds[name]}"
         for name, value in config.items()

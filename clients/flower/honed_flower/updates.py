@@ -27,7 +27,7 @@ class BadUpdate(ValueError):
 
 def to_file(tensors: Tensors) -> bytes:
     """A file of parameters as the daemon takes it."""
-    return save({name: np.ascontiguousarray(each) for name, each in sorted(tensors.items())})
+    return save({name: np.ascontiguousarray(array) for name, array in sorted(tensors.items())})
 
 
 def read_update(content: bytes, shapes: Shapes) -> Tensors:
@@ -92,5 +92,5 @@ def _require(tensors: Tensors, shapes: Shapes) -> None:
 def norm(tensors: Tensors) -> float:
     """The norm of all tensors as one vector."""
     return float(
-        np.sqrt(sum(float(np.square(each, dtype=np.float64).sum()) for each in tensors.values()))
+        np.sqrt(sum(float(np.square(array, dtype=np.float64).sum()) for array in tensors.values()))
     )

@@ -57,7 +57,7 @@ def text(x: Any) -> dict[str, str] | None:
     """A text, or a pair of them, as an instance; None for what is none."""
     if isinstance(x, str):
         return {"text": x}
-    if isinstance(x, tuple) and len(x) == 2 and all(isinstance(each, str) for each in x):
+    if isinstance(x, tuple) and len(x) == 2 and all(isinstance(part, str) for part in x):
         return {"text": x[0], "text_pair": x[1]}
     return None
 
@@ -81,7 +81,7 @@ def each_of(make: Callable[[Any], T | None], xs: Any) -> list[T] | None:
     """What `text` or `file` makes of each of a list; None unless all are such."""
     if not isinstance(xs, (list, tuple)) or not xs:
         return None
-    values = [each for each in map(make, xs) if each is not None]
+    values = [value for value in map(make, xs) if value is not None]
     return values if len(values) == len(xs) else None
 
 
@@ -89,7 +89,7 @@ def files_body(files: Sequence[File], about: Mapping[str, Any]) -> dict[str, Any
     """The form of files as samples. about: label, key and weight, as far as they are given."""
     described = [{name: row[name] for name in about} for row in rows({"file": files, **about})]
     samples = ("samples", (None, json.dumps(described), "application/json"))
-    return {"files": [*(("file", tuple(each)) for each in files), samples]}
+    return {"files": [*(("file", tuple(file)) for file in files), samples]}
 
 
 def texts_body(instances: Sequence[dict[str, str]], about: Mapping[str, Any]) -> dict[str, Any]:
@@ -162,10 +162,10 @@ def _fits_npz(column: Sequence[Any]) -> bool:
     by name.
     """
     return not any(
-        each is None
-        or isinstance(each, Mapping)
-        or (isinstance(each, (list, tuple)) and (not each or isinstance(each[0], str)))
-        for each in plain(column)
+        value is None
+        or isinstance(value, Mapping)
+        or (isinstance(value, (list, tuple)) and (not value or isinstance(value[0], str)))
+        for value in plain(column)
     )
 
 

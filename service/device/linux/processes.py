@@ -63,7 +63,7 @@ class LinuxProcesses:
 
     def _runs(self, name: str, running: dict[str, bytes]) -> bool:
         comm = name.encode()[:COMM_BYTES]
-        return any(not self._is_ours(pid) for pid, each in running.items() if each == comm)
+        return any(not self._is_ours(pid) for pid, own in running.items() if own == comm)
 
     def _is_ours(self, pid: str) -> bool:
         """Whether the process is the daemon, or one of its descendants."""

@@ -178,7 +178,7 @@ def find(
 def _are_measured(comparison: Comparison) -> bool:
     """Whether both have a loss, so that a metric that neither has depends on the samples."""
     measured = (comparison.candidate, comparison.baseline or {})
-    return all(each.get("loss") is not None for each in measured)
+    return all(side.get("loss") is not None for side in measured)
 
 
 def _shortage(comparison: Comparison, policy: GatePolicy, where: str) -> str | None:
@@ -222,7 +222,7 @@ def _judge(
     if gain == 0:
         return "same", "the same"
     unit = METRICS[policy.metric].margin_unit(before)
-    small, allowed = (each * unit for each in (tolerated, policy.margin))
+    small, allowed = (bound * unit for bound in (tolerated, policy.margin))
     # One sample of ten must not count as more than a tenth because of rounding.
     if tolerated and -gain <= small * (1 + 1e-9):
         return "same", f"worse, but within the margin of {_number(small)}"

@@ -107,7 +107,7 @@ def merge_gate(
     """
     merged = {name: value for name, value in {**own, **change}.items() if value is not None}
     task, problems = TASKS[loss], []
-    known = dict.fromkeys(each.name for each in (*task.metrics, *task.by_class))
+    known = dict.fromkeys(metric.name for metric in (*task.metrics, *task.by_class))
     metric = merged.get("metric", next(iter(known)))
     if metric not in known:
         detail = f"a model with loss {loss} is measured by {' or '.join(known)}"

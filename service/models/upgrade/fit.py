@@ -127,14 +127,14 @@ def _input_problems(model: Model, new: Signature) -> Iterator[Problem]:
     kind = for_model(model).files
     if kind is not None:
         if len(new.inputs) > 1 and not kind.feeds_several:
-            names = ", ".join(f'"{each.name}"' for each in new.inputs)
+            names = ", ".join(f'"{spec.name}"' for spec in new.inputs)
             detail = f"the samples are files, for one input; the file has {names}"
             yield Problem("/model/graph/input", detail)
         return
     before = model.signature.inputs
-    if [each.name for each in before] != [each.name for each in new.inputs]:
+    if [spec.name for spec in before] != [spec.name for spec in new.inputs]:
         wanted, named = (
-            ", ".join(f'"{each.name}"' for each in inputs) for inputs in (before, new.inputs)
+            ", ".join(f'"{spec.name}"' for spec in inputs) for inputs in (before, new.inputs)
         )
         detail = f"the inputs are {named}, and the samples hold {wanted}; name them so, in order"
         yield Problem("/model/graph/input", detail)
@@ -149,7 +149,7 @@ def _input_problems(model: Model, new: Signature) -> Iterator[Problem]:
 
 
 def _target_problems(before: TargetSpec, new: TargetSpec) -> Iterator[Problem]:
-    then, now = (each.box_classes or each.num_classes for each in (before, new))
+    then, now = (target.box_classes or target.num_classes for target in (before, new))
     if then != now and before.shape == new.shape:
         advice = "" if before.box_classes else f"; name all {now} in the spec's classes"
         detail = f"it tells apart {now} classes, and the model {then}{advice}"

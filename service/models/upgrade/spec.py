@@ -58,13 +58,13 @@ class UpgradeSpec(Struct, frozen=True):
     @property
     def patterns(self) -> tuple[str, ...] | None:
         """Of the weights that train beside adapters."""
-        return tuple(each for each in _listed(self.trainable) if isinstance(each, str)) or None
+        return tuple(entry for entry in _listed(self.trainable) if isinstance(entry, str)) or None
 
     @property
     def adapters(self) -> list[Lora]:
         """One at most, if `upgrade_spec` has read it."""
         listed = [each.lora for each in _listed(self.trainable) if isinstance(each, AdaptersJson)]
-        return [Lora(each.rank, each.alpha, _listed(each.targets)) for each in listed]
+        return [Lora(lora.rank, lora.alpha, _listed(lora.targets)) for lora in listed]
 
     @property
     def descriptions(self) -> tuple[dict[str, Any], ...]:

@@ -67,7 +67,7 @@ class Upgrade(Struct, frozen=True):
         """What its job waits for, or why the old base still serves."""
         job = self.job
         if self.retry_at is None:
-            waits = "; ".join(each.detail for each in job.blocked_by)
+            waits = "; ".join(blocker.detail for blocker in job.blocked_by)
             return waits or f"job {job.id} is {job.state.value}"
         if job.error is not None:
             return f"job {job.id} has failed: {job.error.get('detail', '')}"

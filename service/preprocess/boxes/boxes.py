@@ -72,12 +72,12 @@ class Boxes(Struct, frozen=True):
         sides = np.array(self.size[::-1], np.float64)
         begin = (boxes[:, :2] * sides - offset) / scale
         end = begin + boxes[:, 2:] * sides / scale
-        begin, end = (each.clip(0, size[::-1]).round(DECIMALS) for each in (begin, end))
+        begin, end = (corner.clip(0, size[::-1]).round(DECIMALS) for corner in (begin, end))
         return np.concatenate([begin, (end - begin).round(DECIMALS)], axis=1)
 
     def _fit(self, size: tuple[int, int]) -> tuple[Numbers, Numbers]:
         """What multiplies and what shifts x and y from a photo to the tensor; see pictures.fit."""
-        theirs, ours = (np.array(each[::-1], np.float64) for each in (size, self.size))
+        theirs, ours = (np.array(sides[::-1], np.float64) for sides in (size, self.size))
         scale = ours / theirs
         if self.resize == "stretch":
             return scale, np.zeros(2)

@@ -46,8 +46,8 @@ class BoxReader(Column):
         if len(entries) > self._most:
             return None, f"label: {len(entries)} boxes, and the most on a photo is {self._most}"
         boxes: list[Box] = []
-        for place, each in enumerate(entries):
-            box = self._box(each)
+        for place, entry in enumerate(entries):
+            box = self._box(entry)
             if isinstance(box, str):
                 return None, f"label: box {place} {box}"
             boxes.append(box)

@@ -15,7 +15,7 @@ from storage.records.models import Model
 from storage.records.signatures import Signature
 
 LABEL = "label"
-NAMED = [each.name for each in SENT if each.asked is None]
+NAMED = [column.name for column in SENT if column.asked is None]
 """Columns of samples that a CSV names as they are named."""
 OTHERS = (
     "of an upload, label_column and weight_column name the columns of labels and weights, and "
@@ -90,7 +90,7 @@ def _sample_columns(
     """
     columns: dict[str, tuple[int, ...]] = {}
     for name, text in asked.items():
-        wanted = [each.strip() for each in text.split(",")] if name == LABEL else [text]
+        wanted = [part.strip() for part in text.split(",")] if name == LABEL else [text]
         missing = (
             f"there is no column {each[:100]!r}; there are {list(at)[:20]}"
             for each in wanted
@@ -105,7 +105,7 @@ def _sample_columns(
         if problems:
             raise wrong_csv(*problems)
         columns[name] = tuple(at[each] for each in wanted)
-    is_forecast = any("forecast" in each for each in model.preprocess)
+    is_forecast = any("forecast" in description for description in model.preprocess)
     names = () if is_forecast else model.signature.target.number_names
     if names and LABEL not in {*at, *columns} and {*names} <= {*at} - {*(model.features or ())}:
         columns[LABEL] = tuple(at[each] for each in names)

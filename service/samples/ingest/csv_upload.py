@@ -126,7 +126,7 @@ class _Chunk:
         self._texts = texts
         self._inputs = model.signature.inputs
         self._header = header
-        self._parsers = {name: each.parse_cells for name, each in sent_columns(model).items()}
+        self._parsers = {name: column.parse_cells for name, column in sent_columns(model).items()}
         self._rows = rows
 
     def check(self, faults: Faults) -> tuple[list[int], GoodSamples]:

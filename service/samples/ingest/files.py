@@ -28,7 +28,7 @@ NO_MASKS = (
     "but the model's output gives no class for each pixel of its input: it would be of the shape "
     "(batch, classes, height, width), with the input's height and width"
 )
-FIELDS = frozenset(each.name for each in SENT)
+FIELDS = frozenset(column.name for column in SENT)
 
 
 class FileUpload(Struct, frozen=True):
@@ -79,7 +79,7 @@ class FileReader:
         self._file = file
         self._kind = kind
         self._label = columns["label"]
-        self._parsers = {name: each.parse for name, each in columns.items()}
+        self._parsers = {name: column.parse for name, column in columns.items()}
 
     def read(self, upload: FileUpload, *, at: str) -> tuple[dict[str, Any], bytes, list[Problem]]:
         """Its columns, its bytes, and what is wrong. at: its JSON pointer."""

@@ -201,7 +201,7 @@ class Intake:
         for name, default in SAMPLE_COLUMNS.items():
             other = self._for_others.get(name, default)
             if name in given:
-                columns[name] = [other if each is None else each for each in given[name]]
+                columns[name] = [other if value is None else value for value in given[name]]
             elif other != default:
                 columns[name] = [other] * count
         return columns

@@ -92,9 +92,9 @@ class SampleParser:
         )
         self._target = model.signature.target
         named = {SPANS} if self._target.span_types else set()
-        self._fields = frozenset({*content, *named, *(each.name for each in SENT)})
+        self._fields = frozenset({*content, *named, *(column.name for column in SENT)})
         self._inputs = model.signature.inputs
-        self._parsers = {name: each.parse for name, each in sent_columns(model).items()}
+        self._parsers = {name: column.parse for name, column in sent_columns(model).items()}
 
     def parse(self, sample: Any, *, at: str) -> tuple[ParsedSample | None, list[Problem]]:
         """The sample, or None and its errors. at: JSON pointer of the sample."""

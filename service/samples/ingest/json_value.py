@@ -44,7 +44,7 @@ def read_json(body: bytes | str) -> Any:
     What it takes in memory is bounded: `[[],[],…]` is forty times as large there.
     """
     text = (body if isinstance(body, str) else body.decode()).removeprefix("\ufeff")
-    size = sum(text.count(character) * each for character, each in OBJECT_BYTES.items())
+    size = sum(text.count(character) * weight for character, weight in OBJECT_BYTES.items())
     if size > MAX_OBJECT_BYTES:
         raise TooLarge(
             f"this JSON takes up to {size} bytes of memory once it is read, and the most is "
@@ -81,7 +81,7 @@ def read_array(value: Any) -> NDArray[Any] | str:
     values: Iterable[Any] = [value]
     for length in shape:
         lists = list(values)
-        if any(not isinstance(each, list) or len(each) != length for each in lists):
+        if any(not isinstance(entry, list) or len(entry) != length for entry in lists):
             return "is a ragged list"
         values = chain.from_iterable(lists)
     kinds = set(map(type, values))

@@ -91,8 +91,8 @@ class LabelReader(Column):
             value = [value]
         unknown: list[int] = []
         if self._may_lack_some and isinstance(value, list):
-            unknown = [at for at, each in enumerate(value) if each is None]
-            value = [0 if each is None else each for each in value]
+            unknown = [at for at, number in enumerate(value) if number is None]
+            value = [0 if number is None else number for number in value]
         array = parse(value, self._spec)
         if unknown and not isinstance(array, str):
             array[unknown] = np.nan
@@ -114,7 +114,7 @@ class LabelReader(Column):
         if not any(cells):
             return None, None
         lacking = "null" if self._may_lack_some else ""
-        text = cells[0] if len(cells) == 1 else f"[{','.join(each or lacking for each in cells)}]"
+        text = cells[0] if len(cells) == 1 else f"[{','.join(cell or lacking for cell in cells)}]"
         label, complaint = self.parse_text(text)
         if complaint and (whole := WHOLE.sub(r"\1", text)) != text:
             again, still = self.parse_text(whole)
@@ -168,7 +168,7 @@ class LabelReader(Column):
 
     def _are_names(self, value: Any) -> bool:
         is_list = self._names_several and isinstance(value, list)
-        return is_list and all(isinstance(each, str) for each in value)
+        return is_list and all(isinstance(entry, str) for entry in value)
 
     def _by_name(self, value: str | list[str]) -> tuple[Label, str | None]:
         """A class's name, or those of all that a sample has."""
@@ -291,12 +291,12 @@ def label_reader(model: Model, masks: MaskCheck | None = None) -> Column:
 def columns_of(model: Model, masks: MaskCheck | None = None) -> dict[str, Column]:
     """The readers of a model's columns by name, in the order of errors; masks: see above."""
     label = label_reader(model, masks)
-    return {LabelReader.name: label, **{each.name: each(model) for each in COLUMNS}}
+    return {LabelReader.name: label, **{column.name: column(model) for column in COLUMNS}}
 
 
 def sent_columns(model: Model, masks: MaskCheck | None = None) -> dict[str, Column]:
     """Those of JSON, CSV and forms."""
-    return {name: each for name, each in columns_of(model, masks).items() if each.sent}
+    return {name: column for name, column in columns_of(model, masks).items() if column.sent}
 
 
 def parse_columns(

@@ -139,7 +139,7 @@ def _parse_header(name: str, text: str) -> tuple[bool, tuple[int, ...], np.dtype
     while text.startswith("{") and (match := _FIELD.match(text, at, end)):
         fields[match["name"]] = match
         at = match.end()
-    dtype, order, shape = (fields.get(each) for each in ("descr", "fortran_order", "shape"))
+    dtype, order, shape = (fields.get(key) for key in ("descr", "fortran_order", "shape"))
     whole = text.endswith("}") and not text[at:end].strip()
     if not (whole and dtype and dtype["dtype"] and order and order["flag"]) or not (
         shape and shape["axes"] is not None

@@ -70,7 +70,7 @@ class NpzBatch:
         self._inputs = model.signature.inputs
         own = {spec.name for spec in self._inputs}
         self._readers = {
-            name: each for name, each in columns_of(model).items() if each.named_in_npz(own)
+            name: column for name, column in columns_of(model).items() if column.named_in_npz(own)
         }
         self._members = members
         problems = [*self._name_problems(), *self._shape_problems()]
@@ -92,7 +92,7 @@ class NpzBatch:
             good = [row for row in range(count) if row not in complaints]
             if complaints:
                 records = records[good]
-                columns = {name: [each[row] for row in good] for name, each in columns.items()}
+                columns = {name: [values[row] for row in good] for name, values in columns.items()}
             samples = GoodSamples(records, columns)
             if self._cutter is None:
                 yield samples

@@ -32,7 +32,7 @@ def require_files(model: Model) -> FileKind:
     if kind is None:
         from service.preprocess.kinds import KINDS
 
-        kinds = " or ".join(repr(k) for k, each in KINDS.items() if issubclass(each, FileKind))
+        kinds = " or ".join(repr(k) for k, known in KINDS.items() if issubclass(known, FileKind))
         detail = f"register it with spec.preprocess of kind {kinds}, or send tensors"
         title = f"model {model.name!r} takes no files"
         raise InvalidInput(title, problems=[Problem("", detail)])

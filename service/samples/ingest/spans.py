@@ -66,7 +66,7 @@ class SpanReader(Column):
             return None, None
         if not isinstance(value, list):
             return None, f"label: send {WANTED}"
-        if value and all(isinstance(each, str) for each in value):
+        if value and all(isinstance(entry, str) for entry in value):
             return self._words(value)
         spans: list[Span] = []
         for place, each in enumerate(value):
@@ -130,7 +130,7 @@ class _Words(Unfitted, frozen=True):
         spans = spans_of(np.array(self.classes), self.scheme)
         types = self.scheme.types
         return _stored(
-            [Span(words[each.first][0], words[each.end - 1][1], types[each.type]) for each in spans]
+            [Span(words[span.first][0], words[span.end - 1][1], types[span.type]) for span in spans]
         )
 
 

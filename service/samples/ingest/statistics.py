@@ -44,8 +44,8 @@ class Statistics:
             if sum(map(len, self._few)) < MIN_ROWS:
                 return
             self._moments = _no_moments(self._model)
-        for each in self._few:
-            _add(self._moments, self._model, each)
+        for few in self._few:
+            _add(self._moments, self._model, few)
         self._few.clear()
 
     def warnings(self) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def merged_form(model: onnx.ModelProto, adapters: Sequence[Adapter]) -> onnx.Mod
 
 def add_branches(graph: Graph, adapters: Sequence[Adapter]) -> onnx.ModelProto:
     """The inverse of `merged_form`: each adapter next to its weight. The graph has the matrices."""
-    by_weight = {each.weight: each for each in adapters}
+    by_weight = {adapter.weight: adapter for adapter in adapters}
     branches = {}
     for target in find(graph):
         adapter = by_weight.get(target.weight)

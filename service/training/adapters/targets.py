@@ -51,11 +51,11 @@ def choose(graph: Graph, lora: Lora) -> list[Target]:
     every = list(find(graph))
     problems, chosen = [], set[str]()
     for index, pattern in enumerate(lora.targets):
-        fit = {each.node.name for each in every if _fits(each, pattern)}
+        fit = {target.node.name for target in every if _fits(target, pattern)}
         if not fit:
             problems.append(Problem(f"{PLACE}/targets/{index}", _unmatched(pattern, every)))
         chosen |= fit
-    targets = [each for each in every if each.node.name in chosen]
+    targets = [target for target in every if target.node.name in chosen]
     small = {t.weight: t for t in targets if min(t.columns, t.rows) < lora.rank}
     problems += [Problem(f"{PLACE}/rank", _too_small(each, lora.rank)) for each in small.values()]
     problems += [
@@ -160,7 +160,7 @@ def _unmatched(pattern: str, every: Sequence[Target]) -> str:
     fits = f'"{pattern}" fits no weight and no node of MatMul, Gemm or 1x1 Conv'
     if not every:
         return f"{fits}: the graph has none that could get an adapter; name weights to train whole"
-    names = [each.weight for each in every]
+    names = [target.weight for target in every]
     near = difflib.get_close_matches(pattern.strip("*"), names, n=5, cutoff=0.3) or names[:5]
     return f'{fits}; the nearest weights: {", ".join(near)}; "*" takes all of them'
 

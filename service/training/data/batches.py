@@ -130,7 +130,7 @@ class Batches(ABC):
         for chosen, inputs, targets in self._windows(order, batch_size=batch_size):
             for at in range(0, len(chosen), batch_size):
                 part = slice(at, at + batch_size)
-                batch = self._mixed(tuple([each[part] for each in inputs]), chosen[part])
+                batch = self._mixed(tuple([array[part] for array in inputs]), chosen[part])
                 yield batch, self._targets(targets[part], batch)
 
     def stretches(self, order: Indices, *, batch_size: int, steps: int) -> Iterator[Batch]:
@@ -141,7 +141,7 @@ class Batches(ABC):
         rows = steps * batch_size
         for chosen, inputs, targets in self._windows(order, batch_size=batch_size):
             for at in range(0, len(chosen), rows):
-                batch = tuple([each[at : at + rows] for each in inputs])
+                batch = tuple([array[at : at + rows] for array in inputs])
                 yield batch, self._targets(targets[at : at + rows], batch)
 
     @property
@@ -166,7 +166,7 @@ class Batches(ABC):
         mix, draws, ids = self.mix, self._draws, self.ids[chosen].tolist()
         # Features may also include indices and masks.
         return tuple(
-            [mix.apply(each, ids, draws) if each.dtype.kind == "f" else each for each in inputs]
+            [mix.apply(array, ids, draws) if array.dtype.kind == "f" else array for array in inputs]
         )
 
 

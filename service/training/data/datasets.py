@@ -64,8 +64,8 @@ class Datasets(Struct, frozen=True):
         """Compute the features that are not cached yet. tick may raise to end it."""
         if self.prefix is None:
             return
-        for each in (self.train, self.validation):
-            cast("Features", each).fill(tick)
+        for split in (self.train, self.validation):
+            cast("Features", split).fill(tick)
         self.prefix.close()
 
     def checks(self, batch_size: int) -> Iterator[Checked]:

@@ -86,18 +86,18 @@ class Prefix:
         parts_by_start: dict[int, list[Array]] = {}
 
         def work(part: slice) -> None:
-            parts_by_start[part.start] = self.outputs([each[part] for each in inputs])
+            parts_by_start[part.start] = self.outputs([array[part] for array in inputs])
 
         self.in_parts(len(inputs[0]), work)
         parts = [parts_by_start[start] for start in sorted(parts_by_start)]
-        return tuple(np.concatenate(each) for each in zip(*parts, strict=True))
+        return tuple(np.concatenate(outputs) for outputs in zip(*parts, strict=True))
 
     def rows(self, inputs: Sequence[Array]) -> Table:
         """The outputs in their cached form: (samples, row_bytes)."""
         table = np.empty((len(inputs[0]), self.row_bytes), np.uint8)
 
         def work(part: slice) -> None:
-            self.keep(self.outputs([each[part] for each in inputs]), table[part])
+            self.keep(self.outputs([array[part] for array in inputs]), table[part])
 
         self.in_parts(len(table), work)
         return table
@@ -201,7 +201,7 @@ class Features(Batches):
         def work(part: slice) -> None:
             for number, view in enumerate(self._views):
                 with gathering:  # the samples have one buffer
-                    inputs = [each.copy() for each in view.inputs(chosen[part])]
+                    inputs = [array.copy() for array in view.inputs(chosen[part])]
                 columns = slice(number * width, (number + 1) * width)
                 self._prefix.keep(self._prefix.outputs(inputs), table[part, columns])
 
@@ -219,8 +219,8 @@ class Features(Batches):
             self._read_or_make(chosen, rows, records)
         kept = split_records(records, self._prefix.kept)
         return tuple(
-            each.astype(spec.dtype, copy=False)
-            for each, spec in zip(kept, self._prefix.specs, strict=True)
+            array.astype(spec.dtype, copy=False)
+            for array, spec in zip(kept, self._prefix.specs, strict=True)
         )
 
     def labels_of(self, chosen: Indices) -> Array:

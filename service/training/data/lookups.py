@@ -89,8 +89,8 @@ class Lookups:
     def _fed(self, inputs: Sequence[Array], rows: list[int]) -> dict[str, Array]:
         whole = len(rows) == len(inputs[0])
         return {
-            name: each if whole else each[rows]
-            for name, each in zip(self._names, inputs, strict=True)
+            name: array if whole else array[rows]
+            for name, array in zip(self._names, inputs, strict=True)
         }
 
 

@@ -75,8 +75,8 @@ class Sampler(Struct, frozen=True):
 
     def _balanced(self, epoch: int, *, seed: int) -> list[Indices]:
         return [
-            _drawn(each, self._of_class, epoch, [seed % 2**64, place], 2)
-            for place, each in enumerate(self.classes)
+            _drawn(label, self._of_class, epoch, [seed % 2**64, place], 2)
+            for place, label in enumerate(self.classes)
         ]
 
 
@@ -105,4 +105,4 @@ def epoch_order(samples: int, *, seed: int, epoch: int) -> Indices:
 def by_class(chosen: Indices, labels: Indices) -> tuple[Indices, ...]:
     """The chosen positions by class, without empty classes. labels: of all positions."""
     own = labels[chosen]
-    return tuple(chosen[own == each] for each in np.unique(own))
+    return tuple(chosen[own == label] for label in np.unique(own))

@@ -67,8 +67,8 @@ def _of_inputs(samples: Batches, signature: Signature) -> Iterator[str]:
     count = min(len(samples), MOST_SAMPLES)
     chosen = np.linspace(0, len(samples) - 1, count).astype(np.int64)
     for inputs, _ in samples.batches(chosen, batch_size=BATCH_SIZE):
-        for place, each in moments.items():
-            each.add(inputs[place].reshape(len(inputs[place]), -1))
+        for place, moment in moments.items():
+            moment.add(inputs[place].reshape(len(inputs[place]), -1))
     for place, each in moments.items():
         yield from _of_features(signature.inputs[place].name, each)
 

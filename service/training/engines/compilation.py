@@ -150,7 +150,7 @@ def _manifest(step: StepModel, values: Mapping[str, NDArray[np.float32]], output
         output=output,
         parameters=_tensors(step.parameters, values),
         target=step.target,
-        draws=tuple(Draw(each.name, each.shape) for each in step.random),
+        draws=tuple(Draw(draw.name, draw.shape) for draw in step.random),
         statistics=_tensors([*step.updated, *step.loss.label_tensors], values),
         updated=tuple(step.updated.values()),
         loss=asdict(step.loss),
@@ -223,7 +223,7 @@ def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
     manifest = read_manifest(files.manifest)
     whole = merged_form(whole, manifest.adapters)
     merged = {name for each in manifest.adapters if each.merges for name in (each.left, each.right)}
-    moved = (each.name for each in (*manifest.parameters, *manifest.statistics))
+    moved = (tensor.name for tensor in (*manifest.parameters, *manifest.statistics))
     skeleton, _ = without(whole, [name for name in moved if name not in merged])
     kept = {prop.key: prop.value for prop in skeleton.metadata_props}
     own = {key: value for key, value in kept.items() if not key.startswith(METADATA_PREFIX)}
@@ -243,7 +243,7 @@ def without(
     for tensor in model.graph.initializer:
         if tensor.name in names:
             values[tensor.name] = onnx.numpy_helper.to_array(tensor)
-    kept = [each for each in model.graph.initializer if each.name not in names]
+    kept = [tensor for tensor in model.graph.initializer if tensor.name not in names]
     del skeleton.graph.initializer[:]
     skeleton.graph.initializer.extend(kept)
     wrong = [name for name in names if name not in values or values[name].dtype != np.float32]

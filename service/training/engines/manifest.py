@@ -194,7 +194,7 @@ def carry_over(
     so that it is never the highest. fresh: previous classes that were not trained.
     """
     rows = np.moveaxis(array, axis, 0)
-    known = {each: rows[index] for index, each in enumerate(then)}
+    known = {class_id: rows[index] for index, class_id in enumerate(then)}
     learned = [known[each] for each in now if each in known and each not in fresh] or [*rows]
     neutral = np.mean(learned, axis=0, dtype=np.float64).astype(np.float32)
     stacked = np.stack([known.get(each, neutral) for each in now])

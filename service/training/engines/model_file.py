@@ -55,7 +55,7 @@ def _steps(
     adapters: Sequence[Adapter],
 ) -> Iterator[Step]:
     merging = {adapter.weight: adapter for adapter in adapters if adapter.merges}
-    gone = {name for each in merging.values() for name in (each.left, each.right)}
+    gone = {name for adapter in merging.values() for name in (adapter.left, adapter.right)}
     added = [part for name in tensors if name not in gone for part in _field(name, tensors[name])]
     size, at = sum(memoryview(part).nbytes for part in added), 0
     for number, field, body in fields(model):

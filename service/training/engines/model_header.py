@@ -30,10 +30,10 @@ def read_header(path: Path) -> tuple[tuple[TensorSpec, ...], dict[str, str]]:
     model = map_file(path)
     outputs: list[TensorSpec] = []
     metadata = {}
-    for each, _, body in fields(model):
-        if each == GRAPH:
+    for number, _, body in fields(model):
+        if number == GRAPH:
             outputs += [_tensor(value) for field, _, value in fields(body) if field == OUTPUT]
-        elif each == METADATA:
+        elif number == METADATA:
             entry = {field: bytes(text).decode() for field, _, text in fields(body)}
             metadata[entry.get(KEY, "")] = entry.get(VALUE, "")
     return tuple(outputs), metadata

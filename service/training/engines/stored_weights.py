@@ -46,7 +46,7 @@ def map_weights(path: Path, names: Collection[str]) -> dict[str, NDArray[Any]]:
     if not names:
         return {}
     graphs = [body for number, _, body in fields(map_file(path)) if number == GRAPH]
-    arrays = {each.name: each.array() for graph in graphs for each in find(graph, names)}
+    arrays = {tensor.name: tensor.array() for graph in graphs for tensor in find(graph, names)}
     missing = sorted(set(names) - arrays.keys())
     if missing:
         raise ArtifactsUnreadable(f"{path} lacks {', '.join(missing)}; register the model anew")

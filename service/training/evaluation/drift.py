@@ -80,7 +80,7 @@ def drift_of(
         for labelled in (True, False)
     ]
     after = np.sort(np.concatenate([index.ids[index.ids > watermark] for index in both]))[-RECENT:]
-    opened = [reader.open(each.only(np.isin(each.ids, after))) for each in both]
+    opened = [reader.open(side.only(np.isin(side.ids, after))) for side in both]
     parts = [_figures(samples, what, tick) for samples in opened]
     recent = {name: np.concatenate([part[name] for part in parts]) for name in training}
     summed_up = [spec.name for spec in what.signature.inputs if prod(spec.shape) > MAX_FEATURES]
@@ -103,7 +103,7 @@ def compare(
     summed_up: inputs of too many numbers, of which FIGURES are compared. alarms: of a model whose
     predictions are scores.
     """
-    before, now = (len(next(iter(each.values()))) for each in (training, recent))
+    before, now = (len(next(iter(side.values()))) for side in (training, recent))
     counts = Drifted(training_samples=before, recent_samples=now, features=())
     if min(before, now) < MIN_SAMPLES:
         return counts
@@ -123,7 +123,7 @@ def compare(
     if alarms is not None:
         features.append(_of_threshold(alarms, features=total))
     features.sort(key=lambda each: each.psi / each.limit, reverse=True)
-    drifted = sum(each.psi > each.limit for each in features)
+    drifted = sum(feature.psi > feature.limit for feature in features)
     return replace(counts, features=tuple(features[:TOLD]), compared=len(features), drifted=drifted)
 
 
@@ -198,8 +198,8 @@ def _figures(samples: Batches, what: Measurement, tick: Heartbeat) -> dict[str, 
     for start in range(0, len(samples), BATCH_SIZE):
         chosen = np.arange(start, min(start + BATCH_SIZE, len(samples)))
         # Not by batches: those of texts differ in their number of figures.
-        for values, each in zip(samples.inputs(chosen), by_input, strict=True):
-            each.append(figures(values))
+        for values, histograms in zip(samples.inputs(chosen), by_input, strict=True):
+            histograms.append(figures(values))
         tick(len(chosen))
     return {
         spec.name: np.concatenate([figures(np.empty((0, *spec.shape))), *by_input[place]])

@@ -114,7 +114,7 @@ class ModelComparer:
             self.theirs = Side(baseline_measurement, dataset, baseline_classes)
         target, labels = measurement.signature.target, self.dataset.labels
         known = set(classes or target.ids) & set(baseline_classes or target.ids)
-        strange = [index for index, each in enumerate(target.ids) if each not in known]
+        strange = [index for index, class_id in enumerate(target.ids) if class_id not in known]
         self._is_known = np.isin(self.dataset.ids, self.theirs.dataset.ids)
         if strange:
             self._is_known &= ~holding(labels, strange)
@@ -186,8 +186,8 @@ class ModelComparer:
         labels, ids = self.dataset.labels[chosen], self.dataset.ids[chosen]
         weights = TASKS[what.loss].pass_metrics(what.signature.target).weights(labels)
         scores = {
-            name: each if metric.of_set else by_sample(ids, weights, each)
-            for name, each in simple.items()
+            name: figure if metric.of_set else by_sample(ids, weights, figure)
+            for name, figure in simple.items()
         }
         return tuple(
             SimpleComparison(name, metric.of_mean(theirs), self._interval(metric, ours, theirs))
@@ -243,7 +243,7 @@ class ModelComparer:
         if not len(weights):
             return ModelMetrics({}, np.empty(0))
         ids = side.dataset.ids[self._places(chosen, side)]
-        parts = [np.concatenate(each) for each in zip(*kept, strict=True)]
+        parts = [np.concatenate(arrays) for arrays in zip(*kept, strict=True)]
         mean = {
             "samples": len(np.unique(ids)),
             "loss": float(by_sample(ids, weights, losses).mean()),

@@ -49,8 +49,8 @@ class InferenceModel:
             return self._run(inputs)
         parts = []
         for start in range(0, count, self._rows):
-            part = [each[start : start + self._rows] for each in inputs]
-            filled = [np.resize(each, (self._rows, *each.shape[1:])) for each in part]
+            part = [array[start : start + self._rows] for array in inputs]
+            filled = [np.resize(array, (self._rows, *array.shape[1:])) for array in part]
             parts.append(self._run(filled)[: len(part[0])])
         return np.concatenate(parts)
 
@@ -75,9 +75,9 @@ class InferenceModel:
         if output.shape[1] != len(then):
             raise Unusable(f"it gives {output.shape[1]} classes, and should give {len(then)}")
         scores = np.full((len(output), len(self._now), *output.shape[2:]), -np.inf, output.dtype)
-        for index, each in enumerate(self._now):
-            if each in then:
-                scores[:, index] = output[:, then.index(each)]
+        for index, class_id in enumerate(self._now):
+            if class_id in then:
+                scores[:, index] = output[:, then.index(class_id)]
         return scores
 
     def _open(self, path: Path, threads: int) -> onnxruntime.InferenceSession:

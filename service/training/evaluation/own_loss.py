@@ -38,7 +38,7 @@ class LossModel:
         """(batch,): the loss of each sample alone. Raises Unusable."""
         losses = np.empty(len(target))
         for at in range(len(target)):
-            losses[at] = self._of_one([each[at : at + 1] for each in (*inputs, target)])
+            losses[at] = self._of_one([array[at : at + 1] for array in (*inputs, target)])
         return losses
 
     def _of_one(self, arrays: Sequence[Array]) -> float:

@@ -71,6 +71,6 @@ def _with_labels_to_doubt(task: Rank, index: SampleIndex) -> SampleIndex:
     """The samples that count, of classes that the version knows, since it can rank no others."""
     what = task.measurement
     ids = what.signature.target.ids
-    known = [at for at, each in enumerate(ids) if each in (task.classes or ids)]
+    known = [at for at, class_id in enumerate(ids) if class_id in (task.classes or ids)]
     index = index.only(np.isin(index.labels, known))
     return only_counted(index, what.signature.target, ignore_index=what.ignore_index)

@@ -36,4 +36,4 @@ def calibration_rows(task: Convert, tick: Callable[[], None]) -> Iterator[dict[s
     chosen = np.linspace(0, len(dataset) - 1, count).astype(np.int64)
     names = [spec.name for spec in what.signature.inputs]
     for inputs, _ in dataset.batches(chosen, batch_size=1):
-        yield {name: each.copy() for name, each in zip(names, inputs, strict=True)}
+        yield {name: array.copy() for name, array in zip(names, inputs, strict=True)}

@@ -90,7 +90,7 @@ def import_opsets(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdPro
                 " register the model anew"
             )
     del model.opset_import[:]
-    model.opset_import.extend(onnx.helper.make_opsetid(*each) for each in known.items())
+    model.opset_import.extend(onnx.helper.make_opsetid(*opset) for opset in known.items())
 
 
 def _domain(name: str) -> str:

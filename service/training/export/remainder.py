@@ -114,7 +114,7 @@ def _trace(
             return None
         missing.add(name)
         if maker is not None:
-            missing.update(each for each in maker.output if each and each not in there)
+            missing.update(other for other in maker.output if other and other not in there)
             pending.extend(name for name in reads(maker) if name not in there)
     return missing
 

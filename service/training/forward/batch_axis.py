@@ -95,7 +95,7 @@ def _freed(
     moved = (
         np.any([new != old for new in each], 0) for old, *each in zip(before, *after, strict=True)
     )
-    return [_without_batch(each, size) for each in moved]
+    return [_without_batch(shape, size) for shape in moved]
 
 
 def _without_batch(moved: NDArray[np.bool_], size: int) -> list[int] | None:
@@ -152,7 +152,7 @@ def _repeat_fed_rows(graph: Graph, size: int) -> None:
             value, repeated = onnx.numpy_helper.to_array(tensor), graph.fresh(f"{name}/rows")
             tensor.CopyFrom(onnx.numpy_helper.from_array(value.take([0], axis), name))
             for node in graph.consumers(name):
-                node.input[:] = [repeated if each == name else each for each in node.input]
+                node.input[:] = [repeated if read == name else read for read in node.input]
             sizes = _sizes(graph, repeated, {axis: rows}, value.shape)
             pair = [name, sizes.output[0]]
             nodes += [sizes, onnx.helper.make_node("Expand", pair, [repeated], repeated)]

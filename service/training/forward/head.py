@@ -59,7 +59,7 @@ def describe(
         features=layer.features,
         features_axis=1 if layer.is_conv else -1,
         classes=tuple(ids),
-        fresh=tuple(each for each in ids if each not in known),
+        fresh=tuple(class_id for class_id in ids if class_id not in known),
     )
 
 
@@ -140,8 +140,8 @@ def find(graph: Graph, output: str, classes: int) -> HeadLayer:
         node = graph.producer(name)
     bias = None
     if node is not None and is_default(node, "Add"):
-        bias = next((each for each in node.input if each in graph.initializers), None)
-        name = next((each for each in node.input if each != bias), "")
+        bias = next((read for read in node.input if read in graph.initializers), None)
+        name = next((read for read in node.input if read != bias), "")
         node = graph.producer(name) if bias is not None else node
     if node is None or not is_default(node, "Gemm", "MatMul", "Conv"):
         made_by = "an input" if node is None else f"{node.op_type} {node.name!r}"
@@ -240,7 +240,7 @@ def _compare(
     fixed = (graph.dims(graph.inputs[0].name) or (None,))[0]
     for rows in (fixed,) if fixed else ROWS:
         feeds = trial.draw(graph, rows)
-        ((before,), (after,)) = (trial.run(_giving(each, output), [feeds]) for each in (old, new))
+        ((before,), (after,)) = (trial.run(_giving(model, output), [feeds]) for model in (old, new))
         expected = before.take(then, axis=1)
         limit = TOLERANCE * (1 + float(np.abs(expected).max(initial=0.0)))
         if not np.allclose(after.take(now, axis=1), expected, rtol=0.0, atol=limit):

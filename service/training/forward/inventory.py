@@ -19,11 +19,11 @@ def parameters(
     above = graph.initializers if halves is None else halves.suffix.initializers
     dims = {name: graph.initializers[name].dims for name in (*names, *frozen(graph, names))}
     shapes = {name: tuple(dims[name]) for name in graph.initializers if name in dims}
-    shapes |= {each.name: each.shape for each in inert if each.name not in dims}
+    shapes |= {parameter.name: parameter.shape for parameter in inert if parameter.name not in dims}
     below = {name for name in shapes if name in graph.initializers and name not in above}
     if halves is not None:
         kept = {node.name for node in halves.suffix.proto.node}
-        below |= {each.name for each in inert if each.node.name not in kept}
+        below |= {parameter.name for parameter in inert if parameter.node.name not in kept}
     return tuple(
         Parameter(name, shape, trains=name in names, below=name in below)
         for name, shape in shapes.items()
@@ -44,7 +44,7 @@ def frozen(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
 
 def frozen_scalars(listed: Sequence[Parameter]) -> int:
     """The number of values that do not train."""
-    return sum(prod(each.shape) for each in listed if not each.trains)
+    return sum(prod(initializer.shape) for initializer in listed if not initializer.trains)
 
 
 def scalars(graph: Graph, names: Sequence[str]) -> int:

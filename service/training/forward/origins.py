@@ -67,7 +67,7 @@ class Origins:
     def arguments(self, node: onnx.NodeProto) -> list[str]:
         """Names of the arguments of the node's call, in order."""
         _, _, call = _properties(node).get(_CALL, "").partition("(args = ")
-        return [self._names.get(each, each) for each in _ARGUMENT.findall(call)]
+        return [self._names.get(argument, argument) for argument in _ARGUMENT.findall(call)]
 
 
 def recorded(model: onnx.ModelProto) -> dict[str, bool]:
@@ -95,4 +95,4 @@ def _properties(
     holder: onnx.ModelProto | onnx.GraphProto | onnx.NodeProto | onnx.ValueInfoProto,
 ) -> dict[str, str]:
     properties: Iterable[onnx.StringStringEntryProto] = holder.metadata_props
-    return {each.key: each.value for each in properties}
+    return {entry.key: entry.value for entry in properties}

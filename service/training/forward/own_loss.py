@@ -205,15 +205,15 @@ def target_spec(specs: Sequence[TensorSpec], classes: tuple[str, ...] | None) ->
 
     Raises GraphRefused.
     """
-    if [each.name for each in specs] == [JOINED]:
+    if [spec.name for spec in specs] == [JOINED]:
         assert classes is not None
         shape = specs[0].shape
         return TargetSpec(JOINED, "float32", shape, classes=classes, box_classes=len(classes))
-    if [each.name for each in specs] == [trial.NUMBERS]:
+    if [spec.name for spec in specs] == [trial.NUMBERS]:
         shape = specs[0].shape
         return TargetSpec(trial.NUMBERS, "float32", shape, classes=classes, may_ignore=True)
     if len(specs) > 1:
-        shown = ", ".join(f'"{each.name}"' for each in specs)
+        shown = ", ".join(f'"{spec.name}"' for spec in specs)
         raise refuse(
             PLACE,
             f"{len(specs)} inputs are read by the loss alone: {shown}; name them in spec.classes"

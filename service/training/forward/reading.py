@@ -206,7 +206,7 @@ def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
     if problems or inputs is None or row is None or target is None:
         known = {problem.pointer for problem in problems}
         more = reach.blocked(graph, names, wanted.end, has_shapes=row is not None)
-        raise refusal([*problems, *(each for each in more if each.pointer not in known)])
+        raise refusal([*problems, *(problem for problem in more if problem.pointer not in known)])
     return _Read(Signature(inputs, target, of_samples), row, names, below, inert)
 
 
@@ -218,9 +218,9 @@ def _signature(
         signature.check_length(graph, wanted.output, wanted.loss)
         return fed, signature.target_spec(wanted.loss, row, wanted.classes, fed)
     leading = own_loss.inputs_of(graph.proto, wanted.output)
-    labels = [each for each in fed if each.name not in leading]
+    labels = [spec for spec in fed if spec.name not in leading]
     target = own_loss.target_spec(labels, wanted.classes)
-    return tuple(each for each in fed if each.name in leading), target
+    return tuple(spec for spec in fed if spec.name in leading), target
 
 
 def _shapes(
@@ -276,7 +276,7 @@ def _chosen(
         return names, True
     notes += untrained.notes(inert)
     # If every weight trains, only a few cheap operators come before the first.
-    return names, len(names) < len(selected) or any(each.is_stuck for each in inert)
+    return names, len(names) < len(selected) or any(parameter.is_stuck for parameter in inert)
 
 
 def _divide(
@@ -304,7 +304,7 @@ def _settle(graph: Graph, wanted: _Wanted, read: _Read) -> Graph:
         shapes[wanted.loss_output] = [batch_axis.BATCH] if read.signature.loss_of_samples else []
     if graph.lengths is not None and (known := graph.measured.get(wanted.output)) is not None:
         free = known.type.tensor_type.shape.dim
-        shapes[wanted.output] = [each.dim_param or each.dim_value for each in free]
+        shapes[wanted.output] = [dim.dim_param or dim.dim_value for dim in free]
     for place, (name, shape) in enumerate(shapes.items()):
         value = onnx.helper.make_tensor_value_info(name, FLOAT, shape)
         graph.proto.output[place].CopyFrom(value)

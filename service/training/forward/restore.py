@@ -82,7 +82,7 @@ def _meant(
     name = node.input[index]
     sources = origins.sources(name)
     missing = [argument for argument in arguments if argument not in known]
-    held = [each for each in arguments if each in origins.parameters | origins.buffers]
+    held = [argument for argument in arguments if argument in origins.parameters | origins.buffers]
     in_order = node.op_type in _IN_ORDER and len(held) + 1 == len(node.input)
     if in_order and index and name in held and held[index - 1] in missing:
         return held[index - 1]  # The node reads another one of its own parameters here.
@@ -93,7 +93,7 @@ def _meant(
     if in_order:
         return held[index - 1] if index and held[index - 1] in missing else None
     lasts = {source.rpartition(".")[2] for source in sources}
-    alike = [each for each in missing if each.rpartition(".")[2] in lasts]
+    alike = [other for other in missing if other.rpartition(".")[2] in lasts]
     chosen = alike or missing
     return chosen[0] if chosen else None
 
@@ -233,4 +233,4 @@ def _are_one(source: str, name: str, origins: Origins) -> bool:
 def _names(graph: onnx.GraphProto) -> set[str]:
     """All names in the graph."""
     held = (*graph.initializer, *graph.input)
-    return {each.name for each in held} | {name for node in graph.node for name in node.output}
+    return {value.name for value in held} | {name for node in graph.node for name in node.output}

@@ -45,7 +45,7 @@ def free_lengths(graph: Graph, description: Mapping[str, Any]) -> str:
         raise refuse(f"{PLACE}{error.pointer}", error.detail) from None
     sizes = {name: dims[1] for name in fed if (dims := graph.dims(name)) and len(dims) == 2}
     if len(sizes) < len(fed):
-        name = next(each for each in fed if each not in sizes)
+        name = next(name for name in fed if name not in sizes)
         detail = f'input "{name}" has not the shape [batch, tokens], which a text feeds'
         raise refuse(pointer("model", "graph", "input", name), detail)
     masks = frozenset(name for role, name in feeds.items() if role == "attention_mask")
@@ -182,7 +182,7 @@ def target_spec(
     if classes is not None and not task.takes_class_names:
         others = losses(lambda each: each.takes_class_names)
         raise refuse("/spec/classes", f"loss {loss} has no classes; drop them or train {others}")
-    task.check_inputs([each.shape for each in inputs], tuple(output_shape))
+    task.check_inputs([spec.shape for spec in inputs], tuple(output_shape))
     return task.target_spec(output_shape, classes)
 
 

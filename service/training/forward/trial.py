@@ -144,7 +144,7 @@ def measure(graph: Graph, batch: str = "batch") -> None:
         a = values[0]
         if not all(isinstance(value, np.ndarray) for value in values) or a.dtype == object:
             continue
-        if len({each.ndim for each in values}) > 1:
+        if len({value.ndim for value in values}) > 1:
             continue
         dims = [_axis(sizes, known) for sizes in zip(*(v.shape for v in values), strict=True)]
         kind = onnx.helper.np_dtype_to_tensor_dtype(a.dtype)

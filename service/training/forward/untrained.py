@@ -61,14 +61,14 @@ def find(graph: Graph) -> list[Inert]:
         for tensor in _inner(node)
         if tensor.data_type == FLOAT
     ]
-    return [*others, *(each for each in (*named, *inner) if _is_learned(each))]
+    return [*others, *(parameter for parameter in (*named, *inner) if _is_learned(parameter))]
 
 
 def notes(inert: Sequence[Inert]) -> list[str]:
     """A sentence for each operator."""
     causes: dict[str, list[str]] = {}
-    for each in inert:
-        causes.setdefault(_cause(each), []).append(each.name)
+    for parameter in inert:
+        causes.setdefault(_cause(parameter), []).append(parameter.name)
     return [
         f"{quoted(names)} {'do' if len(names) > 1 else 'does'} not train{cause}"
         for cause, names in causes.items()
@@ -100,8 +100,8 @@ def _first(parts: Sequence[str]) -> str:
 
 
 def _inner(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
-    for each in nodes_of(node):
-        for graph in subgraphs(each):
+    for inner_node in nodes_of(node):
+        for graph in subgraphs(inner_node):
             yield from graph.initializer
 
 

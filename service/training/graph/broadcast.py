@@ -23,7 +23,7 @@ def unbroadcast(
         return _when_it_runs(gradient, source)
     lead = len(result.shape) - len(source.shape)
     pairs = list(zip(source.shape, result.shape[lead:], strict=True))
-    repeating = [each for each in others if each is not None and each.name != source.name]
+    repeating = [other for other in others if other is not None and other.name != source.name]
     if not all(
         _is_told(own, other) or (others and _repeat_nothing(repeating, len(pairs) - axis))
         for axis, (own, other) in enumerate(pairs)
@@ -49,7 +49,7 @@ def _ones(matrix: Tensor) -> Tensor:
     graph, rows = matrix.graph, (matrix.shape or (None,))[0]
     if isinstance(rows, int):
         return graph.numbers(np.ones(rows), matrix.dtype)
-    same = (each for each in graph.inputs if rows and (each.shape or (None,))[0] == rows)
+    same = (fed for fed in graph.inputs if rows and (fed.shape or (None,))[0] == rows)
     return graph.numbers(1.0, matrix.dtype).op("Expand", next(same, matrix).dims(0, 1))
 
 
@@ -61,8 +61,8 @@ def _is_told(own: Dim, other: Dim) -> bool:
 def _repeat_nothing(others: Sequence[Tensor], axis: int) -> bool:
     """Has each of them one number along an axis, counted from the last, which is 1?"""
     return all(
-        each.shape is not None and (len(each.shape) < axis or each.shape[-axis] == 1)
-        for each in others
+        other.shape is not None and (len(other.shape) < axis or other.shape[-axis] == 1)
+        for other in others
     )
 
 

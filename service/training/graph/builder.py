@@ -204,7 +204,7 @@ class Builder:
         for name, tensor in tensors.items():
             self.input(name, tensor.dtype, tensor.shape)
         for node in self.nodes:
-            node.input[:] = [names.get(each, each) for each in node.input]
+            node.input[:] = [names.get(read, read) for read in node.input]
 
     def _infer(self, node: onnx.NodeProto, inputs: Sequence[Tensor | None]) -> None:
         known = [t for t in inputs if t is not None]

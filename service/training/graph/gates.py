@@ -127,7 +127,7 @@ class _Reading:
 
     def beside(self, node: onnx.NodeProto, name: str) -> float | None:
         """The number that a node takes beside a tensor."""
-        others = [each for each in node.input if each != name]
+        others = [read for read in node.input if read != name]
         return self._numbers.get(others[0]) if len(others) == 1 else None
 
     def multiple(self, name: str) -> tuple[str, float]:
@@ -143,7 +143,7 @@ class _Reading:
         """The last of the products of a tensor with x and a half, in any order."""
         factor, has_x, node = 1.0, False, self.only_reader(name)
         while node is not None and node.op_type == "Mul":
-            other = next((each for each in node.input if each != name), name)
+            other = next((read for read in node.input if read != name), name)
             if other in self._numbers:
                 factor *= self._numbers[other]
             else:

@@ -45,11 +45,11 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
         rename(node, parts)
     readers = Counter(name for node in graph.node for name in reads(node))
     written = {node.output[0]: node for node in graph.node}
-    shapes = {each.name: each.type for each in graph.value_info}
+    shapes = {value.name: value.type for value in graph.value_info}
     zeros = {t.name for t in graph.initializer if _is_zero(t)}
     firsts = before_reshapes(graph.node, parts.values())
     sums: dict[str, list[onnx.NodeProto]] = defaultdict(list)
-    for value in [each for each in graph.output if each.name in parts]:
+    for value in [value for value in graph.output if value.name in parts]:
         name, first = value.name, firsts[parts[value.name]]
         if first in shapes:
             value.type.CopyFrom(shapes[first])
@@ -72,7 +72,7 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
         nodes += [duplicate(node), *(n for name in node.output for n in sums[name])]
     del graph.node[:]
     graph.node.extend(nodes)
-    prune(graph, [each.name for each in graph.output])
+    prune(graph, [value.name for value in graph.output])
     return model
 
 

@@ -74,7 +74,7 @@ class StepModel(Struct, frozen=True):
     @property
     def scale_rank(self) -> int:
         """The number of axes of the factor on the losses; 0 if a batch has a single loss."""
-        value = next(each for each in self.model.graph.input if each.name == LOSS_SCALE)
+        value = next(value for value in self.model.graph.input if value.name == LOSS_SCALE)
         return len(value.type.tensor_type.shape.dim)
 
     @property
@@ -118,7 +118,7 @@ def build_step(
     graph = read_model(form.model) if layout is None else rewritten(form.model, layout)
     target = loss.target or _target_name(model)
     losses = [loss, replace(loss, by_class=True)] if by_class else [loss]
-    ends = [_append_loss(graph, output, each, target) for each in losses]
+    ends = [_append_loss(graph, output, one, target) for one in losses]
     derived = _differentiate(graph, form, ends, parameters, of=loss.tensor or output)
     kept = tuple(name for name in frozen if name in graph.constants)
     steps = [
@@ -279,7 +279,7 @@ def _target_name(model: onnx.ModelProto) -> str:
 
 
 def _tensors(graph: onnx.GraphProto) -> set[str]:
-    names = {each.name for each in (*graph.input, *graph.initializer)}
+    names = {tensor.name for tensor in (*graph.input, *graph.initializer)}
     for node in graph.node:
         names.update(node.output, *(_tensors(inner) for inner in subgraphs(node)))
     return names

@@ -60,7 +60,7 @@ def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) 
     if not (np.mean(unseen) < before and after < before):
         why = "not calibrated: no temperature made samples likelier than it was fitted on others"
         return Calibrated(engine, {}, (why,))
-    errors = [_error(each, labels) for each in (logits, logits * scale)]
+    errors = [_error(scaled, labels) for scaled in (logits, logits * scale)]
     told = {
         "temperature": float(1 / scale),
         "loss_before": before,

@@ -71,12 +71,12 @@ def write(
     manifest, head = features.manifest, features.head
     path = Path(task.work_dir) / "computed.checkpoint"
     engine.save(path)
-    names = [each.name for each in (*manifest.parameters, *manifest.statistics)]
+    names = [tensor.name for tensor in (*manifest.parameters, *manifest.statistics)]
     tensors = dict(zip(names, checkpoint.read(path, names), strict=True))
     prototypes.write(tensors, head, scale)
     before = checkpoint.read_head(path)
     known = {head.classes[index] for index in prototypes.known}
-    fresh = tuple(each for each in before.fresh if each not in known)
+    fresh = tuple(class_id for class_id in before.fresh if class_id not in known)
     checkpoint.save(path, replace(before, steps=0, optimizer_options=None, fresh=fresh), tensors)
     engine.load_parameters(path)
 

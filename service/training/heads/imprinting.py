@@ -49,17 +49,17 @@ def start_new_classes(
     engine.save(folder / "before.checkpoint")
     start = checkpoint.read_head(folder / "before.checkpoint")
     there = set(np.unique(samples.labels).tolist())
-    new = [each for each in start.fresh if manifest.head.classes.index(each) in there]
+    new = [class_id for class_id in start.fresh if manifest.head.classes.index(class_id) in there]
     if not new:
         return task
-    names = [each.name for each in (*manifest.parameters, *manifest.statistics)]
+    names = [tensor.name for tensor in (*manifest.parameters, *manifest.statistics)]
     values = checkpoint.read(folder / "before.checkpoint", names)
     tensors = dict(zip(names, values, strict=True))
     if not task.signature.target.shape:
         means = _Means(HeadFeatures(task, engine, tick=tick), samples)
         for each in new:
             imprint(tensors, manifest.head, each, means, fresh=start.fresh)
-    fresh = tuple(each for each in start.fresh if each not in new)
+    fresh = tuple(class_id for class_id in start.fresh if class_id not in new)
     path = folder / "start.checkpoint"
     checkpoint.save(
         path, CheckpointHead(start.engine, classes=manifest.head.classes, fresh=fresh), tensors
@@ -82,7 +82,7 @@ def imprint(
     length = float(np.linalg.norm(direction))
     weight = np.moveaxis(tensors[head.weight], head.axis, 0)
     rows = weight.reshape(len(weight), -1)  # a convolution with a kernel of 1 has more axes
-    learned = [i for i, each in enumerate(head.classes) if each not in fresh]
+    learned = [i for i, class_id in enumerate(head.classes) if class_id not in fresh]
     if not length or not learned:
         return
     mean = rows[learned].mean(axis=0)

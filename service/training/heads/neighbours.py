@@ -172,5 +172,5 @@ def evenly(chosen: Indices, labels: Indices, most: int) -> Indices:
         low, high = (
             (middle, high) if np.minimum(counts, middle).sum() <= most else (low, middle - 1)
         )
-    parts = [spread(chosen[labels == each], low) for each in np.flatnonzero(counts) if low]
+    parts = [spread(chosen[labels == label], low) for label in np.flatnonzero(counts) if low]
     return np.sort(np.concatenate(parts)) if parts else spread(chosen, most)

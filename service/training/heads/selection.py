@@ -77,12 +77,12 @@ def choose_head(
         wanted = replace(asked.hyperparameters, **chosen[kind].values)
         wanted = replace(wanted, early_stopping_patience=None)  # it would use held-out samples
         one = _Judge(alone(replace(asked, hyperparameters=wanted)), datasets, open_engine, tick)
-        parts = [one.logits(each) for each in held]
+        parts = [one.logits(part) for part in held]
         scores[kind] = Score.of(np.concatenate(parts), labels)
     best = simplest(scores)
     told = ", ".join(
-        f"{kind} {each.loss:.3f} ({100 * each.accuracy:.1f} % right)"
-        for kind, each in scores.items()
+        f"{kind} {score.loss:.3f} ({100 * score.accuracy:.1f} % right)"
+        for kind, score in scores.items()
     )
     judged = sum(map(len, held))
     is_lowest = scores[best].loss == min(score.loss for score in scores.values())
@@ -101,8 +101,8 @@ def simplest(scores: Mapping[Kind, Score]) -> Kind:
     lowest = min(scores.values(), key=lambda score: score.loss)
     return next(
         kind
-        for kind, each in scores.items()
-        if each.loss - lowest.loss <= MARGIN * each.doubt(lowest)
+        for kind, score in scores.items()
+        if score.loss - lowest.loss <= MARGIN * score.doubt(lowest)
     )
 
 

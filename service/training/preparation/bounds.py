@@ -102,7 +102,7 @@ class _Counter:
 
 def _whole_numbers(graph: onnx.GraphProto) -> dict[str, int]:
     """Scalar integers among initializers and constants."""
-    tensors = [(each.name, each) for each in graph.initializer]
+    tensors = [(tensor.name, tensor) for tensor in graph.initializer]
     tensors += [
         (node.output[0], node.attribute[0].t)
         for node in graph.node

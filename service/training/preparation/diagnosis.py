@@ -102,7 +102,7 @@ def _of_artifacts(wanted: Prepare) -> Diagnosed | Refused:
         producer="",
         operators=len(graph.proto.node),
         inputs=tuple(
-            TensorInfo(each.name, each.dtype, each.shape) for each in prepared.signature.inputs
+            TensorInfo(spec.name, spec.dtype, spec.shape) for spec in prepared.signature.inputs
         ),
         outputs=tuple(_tensor(graph, name) for name in graph.outputs),
         initializers=tuple(
@@ -140,7 +140,7 @@ def _head(prepared: Prepared) -> HeadInfo | None:
 
 def _refused(graph: Graph, problems: Sequence[Problem]) -> Iterator[RefusedNode]:
     """The nodes that have problems."""
-    nodes = {pointer("model", "graph", "node", each.name): each for each in graph.proto.node}
+    nodes = {pointer("model", "graph", "node", node.name): node for node in graph.proto.node}
     for problem in problems:
         node = nodes.get(problem.pointer)
         if node is not None:

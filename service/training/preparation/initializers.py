@@ -27,7 +27,7 @@ def initializers(graph: Graph, prepared: Prepared | None, wanted: Prepare) -> It
     """Possible parameters, in graph order, then those added to the graph, such as adapters."""
     parameters = {each.name: each for each in prepared.parameters} if prepared else {}
     chosen = _chosen(graph, wanted) if prepared is None else ()
-    stuck = {each.name: each for each in untrained.find(graph)}
+    stuck = {parameter.name: parameter for parameter in untrained.find(graph)}
     for name, tensor in graph.initializers.items():
         known = parameters.pop(name, None)
         trains = name in chosen if known is None else known.trains

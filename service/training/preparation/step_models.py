@@ -82,7 +82,7 @@ def make_step_models(model_path: Path, task: Prepare) -> Prepared:
         shutil.copyfile(task.tokenizer, Path(task.work_dir) / TOKENIZER)
     artifacts = replace(prepared.artifacts, remainder_model=None, tokenizer=tokenizer)
     chosen = read_manifest(files.manifest).choices
-    notes = [measured_choices.NOTE.format(*each) for each in chosen.items()]
+    notes = [measured_choices.NOTE.format(*choice) for choice in chosen.items()]
     if task.batch_norm == "training" and not _has(forward.model, "BatchNormalization"):
         notes.append(NO_NORMS)
     return replace(prepared, artifacts=artifacts, text=text, notes=(*prepared.notes, *notes))

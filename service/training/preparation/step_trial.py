@@ -116,7 +116,7 @@ def _results(session: Any, known: Feeds) -> Feeds:
         else known[value.name]
         for value in session.get_inputs()
     }
-    names = [each.name for each in session.get_outputs()]
+    names = [value.name for value in session.get_outputs()]
     return dict(zip(names, session.run(names, read), strict=True))
 
 
@@ -156,7 +156,7 @@ def trial_feeds(step: StepModel, forward: ForwardModel, *, flag: bool) -> Feeds:
     tokens = graph.lengths.trials[0] if graph.lengths is not None else 0
     feeds = trial.draw(graph, ROWS, flag=flag, tokens=tokens or None)
     feeds |= draw_all(
-        [Draw(each.name, each.shape) for each in step.random], seed=0, batch=0, rows=ROWS
+        [Draw(draw.name, draw.shape) for draw in step.random], seed=0, batch=0, rows=ROWS
     )
     for name in (*step.parameters, *step.updated, *step.loss.label_tensors, *step.frozen):
         feeds[name] = to_array(graph.initializers[name])

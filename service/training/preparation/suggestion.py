@@ -131,7 +131,7 @@ def _listed(text: str) -> tuple[str, ...]:
     if isinstance(value, dict) and all(str(key).isdecimal() for key in value):
         value = [value[key] for key in sorted(value, key=int)]
     listed = value if isinstance(value, list | tuple) else text.split(",")
-    names = [each.strip() for each in listed if isinstance(each, str)]
+    names = [entry.strip() for entry in listed if isinstance(entry, str)]
     return tuple(names) if all(names) and len(names) == len(listed) else ()
 
 

@@ -31,7 +31,7 @@ OWN = LossOfModel.name
 FITS_ALL = SquaredError.name
 """The loss that is assumed where none is named or suggested."""
 METRICS: dict[str, Metric] = {
-    each.name: each for task in TASKS.values() for each in (*task.by_class, *task.metrics)
+    metric.name: metric for task in TASKS.values() for metric in (*task.by_class, *task.metrics)
 }
 """By name, which has the same direction and unit in all tasks."""
 if TYPE_CHECKING:

@@ -71,8 +71,8 @@ def assigned(boxes: Array, shape: Sequence[int]) -> NDArray[np.float32]:
     boxes: (batch, n, 5), with a class below 0 for none. shape: (classes + 4, height, width).
     """
     maps = np.zeros((len(boxes), *shape), np.float32)
-    for own, each in zip(maps, boxes.astype(np.float64), strict=True):
-        _assign(own, each[each[:, 4] >= 0])
+    for own, photo in zip(maps, boxes.astype(np.float64), strict=True):
+        _assign(own, photo[photo[:, 4] >= 0])
     return maps
 
 

@@ -183,7 +183,7 @@ class CrossEntropy(LearningTask):
             return None
         if len(row) == 1:
             return f"is {shown} numbers a sample: logits of classes"
-        is_of_positions = any(len(row) == len(each) and row[1:] == each[1:] for each in inputs)
+        is_of_positions = any(len(row) == len(shape) and row[1:] == shape[1:] for shape in inputs)
         if not is_of_positions or row in inputs:
             return None
         return f"is {shown}: classes at each position"

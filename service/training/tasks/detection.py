@@ -77,7 +77,7 @@ class Detection(LearningTask):
         assert inputs.target is not None
         output, target, scale = inputs.output, inputs.target, inputs.scale
         places = output.whole_from(1)[0] - SIDES
-        x, wanted = (each.slice([places], [places + SIDES], [1]) for each in (output, target))
+        x, wanted = (tensor.slice([places], [places + SIDES], [1]) for tensor in (output, target))
         heat = target.slice([0], [places], [1])
         near = heat.op("ReduceMax", output.graph.ints([1]), keepdims=1)
         share = scale / _at_least_one(near.sum([1, 2, 3], keep=True))
@@ -131,7 +131,7 @@ class Detection(LearningTask):
         return np.array([_entropy(box.probabilities).sum() for box in self.boxes(output)])
 
     def boxes(self, output: Array) -> list[FoundBoxes]:
-        return [found(each) for each in output]
+        return [found(maps) for maps in output]
 
     def output_shape(self, target: TargetSpec) -> tuple[int, ...]:
         return ((target.box_classes or 0) + SIDES, -1, -1)

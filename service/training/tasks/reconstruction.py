@@ -93,7 +93,7 @@ class ScoreThreshold(Struct, frozen=True):
     def of_file(cls, metadata: Mapping[str, str]) -> ScoreThreshold | None:
         """None for a file without a threshold, such as one that no job made."""
         values = [metadata.get(name) for name in cls.__struct_fields__]
-        threshold, rate, samples = (None if each is None else float(each) for each in values)
+        threshold, rate, samples = (None if value is None else float(value) for value in values)
         if threshold is None or rate is None or samples is None:
             return None
         return cls(threshold, rate, int(samples))
@@ -186,7 +186,7 @@ class Reconstruction(LearningTask):
 
     def check_inputs(self, inputs: Sequence[Row], output: Row) -> None:
         if not output or list(inputs) != [output]:
-            shapes = ", ".join(str(list(each)) for each in inputs)
+            shapes = ", ".join(str(list(shape)) for shape in inputs)
             raise refuse(
                 "/spec/loss",
                 f"{self.name} compares the output with the only input, and their rows have the "

@@ -70,8 +70,8 @@ def scheme_of(classes: tuple[str, ...]) -> Scheme:
         types=types,
         type_of=tuple(-1 if name == OUTSIDE else types.index(name) for name in named),
         begins=tuple(is_bio and name.startswith(BEGIN) for name in classes),
-        opens=tuple(class_of(each, *prefixes) for each in types),
-        continues=tuple(class_of(each, *prefixes[::-1]) for each in types),
+        opens=tuple(class_of(name, *prefixes) for name in types),
+        continues=tuple(class_of(name, *prefixes[::-1]) for name in types),
     )
 
 
@@ -88,7 +88,7 @@ def spans_of(classes: NDArray[np.int64], scheme: Scheme) -> list[WordSpan]:
     starts = np.flatnonzero(changes | np.array(scheme.begins)[classes])
     ends = [*starts[1:].tolist(), len(classes)]
     spans = zip(starts.tolist(), ends, types[starts].tolist(), strict=True)
-    return [WordSpan(*each) for each in spans if each[2] >= 0]
+    return [WordSpan(*span) for span in spans if span[2] >= 0]
 
 
 def word_classes(

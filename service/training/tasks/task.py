@@ -142,7 +142,7 @@ class LearningTask:
     @property
     def figures_by_class(self) -> tuple[str, ...]:
         """The names of all lists by class."""
-        return (*(each.name for each in self.by_class), *self.lists_by_class)
+        return (*(metric.name for metric in self.by_class), *self.lists_by_class)
 
     def metric(
         self, name: str, target: TargetSpec | None = None, place: int | None = None
@@ -152,8 +152,8 @@ class LearningTask:
         """
         del target
         if place is None:
-            return next(each for each in self.metrics if each.name == name)
-        own = next(each for each in self.by_class if each.name == name)
+            return next(metric for metric in self.metrics if metric.name == name)
+        own = next(metric for metric in self.by_class if metric.name == name)
         of_class = own.of_class
         assert of_class is not None
         return replace(own, figure=lambda means: of_class(means, place))
@@ -183,7 +183,7 @@ class LearningTask:
         value, slope = self.of_numbers(loss, inputs.output, inputs.target)
         if loss.has_unknown:
             unknown = inputs.target.op("IsNaN")
-            value, slope = (unknown.where(0.0, each) for each in (value, slope))
+            value, slope = (unknown.where(0.0, tensor) for tensor in (value, slope))
         if inputs.label_scale is not None:
             slope = slope / inputs.label_scale / self.label_unit(loss, inputs.label_scale)
         return LossAndGradient(total(value, scale), (slope * scale).known_like(inputs.output))

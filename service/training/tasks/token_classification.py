@@ -41,8 +41,8 @@ def span_counts(output: Array, target: Array, scheme: Scheme) -> NDArray[np.int6
         true = set(spans_of(wanted[there], scheme))
         guessed = set(spans_of(logits[there].argmax(axis=1), scheme))
         for place, spans in enumerate((true & guessed, true, guessed)):
-            for each in spans:
-                counted[row, place, each.type] += 1
+            for span in spans:
+                counted[row, place, span.type] += 1
     return counted
 
 
@@ -186,10 +186,10 @@ def predicted_spans(
     begins, ends = words[:, first].tolist()
     return [
         {
-            "start": begins[each.first],
-            "end": ends[each.end - 1],
-            "label": scheme.types[each.type],
-            "score": float(scores[each.first : each.end].mean()),
+            "start": begins[span.first],
+            "end": ends[span.end - 1],
+            "label": scheme.types[span.type],
+            "score": float(scores[span.first : span.end].mean()),
         }
-        for each in spans_of(chances.argmax(axis=1), scheme)
+        for span in spans_of(chances.argmax(axis=1), scheme)
     ]

@@ -71,7 +71,7 @@ def make_update(
         step=state.step,
         norm=norm,
         sent_norm=norm_of(sent),
-        raw_bytes=sum(each.nbytes for each in difference.values()),
+        raw_bytes=sum(tensor.nbytes for tensor in difference.values()),
         train_loss=state.loss_sum / state.loss_count if state.loss_count else None,
         validation=validation,
         baseline=state.baseline,
@@ -91,7 +91,7 @@ def clipped(
     if clip_norm is None or norm <= clip_norm:
         return tensors
     factor = np.float32(clip_norm / norm * (1 - ROUNDING))
-    return {name: each * factor for name, each in tensors.items()}
+    return {name: tensor * factor for name, tensor in tensors.items()}
 
 
 def with_noise(tensors: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[str, Floats]:
@@ -102,8 +102,8 @@ def with_noise(tensors: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[str
     generator = np.random.Generator(np.random.PCG64(secrets.randbits(128)))
     deviation = terms.noise_multiplier * terms.clip_norm
     return {
-        name: (each + generator.normal(0, deviation, each.shape)).astype(np.float32)
-        for name, each in tensors.items()
+        name: (tensor + generator.normal(0, deviation, tensor.shape)).astype(np.float32)
+        for name, tensor in tensors.items()
     }
 
 
@@ -114,11 +114,11 @@ def with_residual(update: Mapping[str, Floats], terms: UpdateTerms) -> Mapping[s
     if terms.compression == "none" or terms.residual is None:
         return update
     left = checkpoint.read_all(Path(terms.residual))
-    if {name: each.shape for name, each in left.items()} != {
-        name: each.shape for name, each in update.items()
+    if {name: tensor.shape for name, tensor in left.items()} != {
+        name: tensor.shape for name, tensor in update.items()
     }:
         return update
-    whole = {name: each + left[name] for name, each in update.items()}
+    whole = {name: tensor + left[name] for name, tensor in update.items()}
     return whole if terms.noise_multiplier else clipped(whole, norm_of(whole), terms.clip_norm)
 
 
@@ -160,6 +160,6 @@ def _keep_residual(
     if terms.compression == "none":
         return None
     path = folder / f"residual-{secrets.token_hex(4)}.safetensors"
-    save_file({name: each - sent[name] for name, each in owed.items()}, path)
+    save_file({name: tensor - sent[name] for name, tensor in owed.items()}, path)
     flush(path)
     return str(path)

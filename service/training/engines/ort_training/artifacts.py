@@ -97,7 +97,7 @@ def _shared(
 ) -> list[str]:
     """Frozen weights that are still initializers of a model, with unchanged values."""
     kept = [each for model in models for each in model.graph.initializer if each.name in names]
-    return sorted({each.name for each in kept if _equal(each, values[each.name])})
+    return sorted({tensor.name for tensor in kept if _equal(tensor, values[tensor.name])})
 
 
 def _equal(one: onnx.TensorProto, other: onnx.TensorProto) -> bool:
@@ -109,13 +109,13 @@ def _equal(one: onnx.TensorProto, other: onnx.TensorProto) -> bool:
 def _feed_in(model: onnx.ModelProto, names: Sequence[str]) -> None:
     """Make these tensors the last inputs, in this order; those that the model lacks are skipped."""
     graph = model.graph
-    held = {each.name: each for each in graph.initializer if each.name in names}
+    held = {tensor.name: tensor for tensor in graph.initializer if tensor.name in names}
     inputs = {value.name: value for value in graph.input}
     for name, tensor in held.items():
         inputs[name] = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
     order = [name for name in inputs if name not in names]
     order += [name for name in names if name in inputs]
-    _replace(graph.initializer, [each for each in graph.initializer if each.name not in held])
+    _replace(graph.initializer, [tensor for tensor in graph.initializer if tensor.name not in held])
     _replace(graph.input, [inputs[name] for name in order])
 
 
@@ -244,6 +244,6 @@ def _prepend(model: onnx.ModelProto, nodes: Sequence[onnx.NodeProto]) -> None:
 
 def _replace(field: Any, items: Sequence[Any]) -> None:
     """Replace the messages of a repeated field."""
-    copies = [type(each).FromString(each.SerializeToString()) for each in items]
+    copies = [type(item).FromString(item.SerializeToString()) for item in items]
     del field[:]
     field.extend(copies)

@@ -60,8 +60,8 @@ class _Table(Struct, frozen=True):
     def tables(self, field: int) -> list[_Table]:
         begin, count = self._vector(field)
         return [
-            _Table(self.content, _pointed_at(self.content, begin + 4 * each))
-            for each in range(count)
+            _Table(self.content, _pointed_at(self.content, begin + 4 * index))
+            for index in range(count)
         ]
 
     def vector(self, field: int, item_bytes: int) -> bytes:

@@ -129,8 +129,8 @@ class OrtEngine:
             source = self._api.CheckpointState.load_checkpoint(path)
         theirs = {name: parameter.data for name, parameter in source.parameters}
         ours = {name: parameter.data for name, parameter in self._state.parameters}
-        if {name: (each.shape, each.dtype) for name, each in theirs.items()} != {
-            name: (each.shape, each.dtype) for name, each in ours.items()
+        if {name: (array.shape, array.dtype) for name, array in theirs.items()} != {
+            name: (array.shape, array.dtype) for name, array in ours.items()
         }:
             raise CheckpointUnreadable(
                 f"{path} holds the parameters of another model; take a checkpoint of this one"

@@ -84,7 +84,7 @@ class Binding:
             self._session.run_with_iobinding(self._binding, OPTIONS)
         except RuntimeError as error:
             check_memory(error)
-            if any(each in str(error) for each in BEYOND):
+            if any(words in str(error) for words in BEYOND):
                 detail = "the model has nothing at an index that a label or an input of a sample is"
                 raise SamplesInvalid(f"{detail}; correct it, or delete the sample") from error
             raise

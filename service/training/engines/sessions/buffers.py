@@ -148,5 +148,5 @@ def aligned(size: int) -> Vector:
 def edges(count: int, shares: int) -> tuple[tuple[int, int], ...]:
     """Start and end of each share of `count` items; none is empty, so there may be fewer."""
     shares = max(1, min(shares, count))
-    cuts = [count * each // shares for each in range(shares + 1)]
+    cuts = [count * share // shares for share in range(shares + 1)]
     return tuple(pairwise(cuts))

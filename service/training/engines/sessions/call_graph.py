@@ -52,9 +52,9 @@ class CallGraph:
         inputs, outputs = (
             [
                 helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, array.shape)
-                for name, array in each.items()
+                for name, array in names.items()
             ]
-            for each in (self.read, self.written)
+            for names in (self.read, self.written)
         )
         graph = helper.make_graph(self._nodes, "calls", inputs, outputs)
         opsets = [helper.make_opsetid("", 17)]
@@ -64,7 +64,7 @@ class CallGraph:
     def _do(self, operator: Callable[..., object], *arguments: Array) -> None:
         result = f"w{len(self._nodes)}"
         *read, into = arguments
-        names = [self._name(each) for each in read]
+        names = [self._name(value) for value in read]
         if operator is np.copyto:
             into, value = arguments
             shape = helper.make_node("Constant", [], [f"shape of {result}"], value_ints=into.shape)

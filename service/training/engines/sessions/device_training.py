@@ -33,8 +33,8 @@ class DeviceBuffers(Buffers):
         self._earlier, self._has_earlier = None, False
         self._compiled: dict[Callable[..., object], Call] = {}
         self.is_stale = False
-        for each in (*self._state, *self.gradients):
-            device.hold(each)
+        for vector in (*self._state, *self.gradients):
+            device.hold(vector)
 
     @property
     def _state(self) -> tuple[Vector, ...]:
@@ -42,13 +42,13 @@ class DeviceBuffers(Buffers):
 
     def fetch(self) -> None:
         if self.is_stale:
-            for each in self._state:
-                self.device.fetch(each)
+            for vector in self._state:
+                self.device.fetch(vector)
         self.is_stale = False
 
     def send(self) -> None:
-        for each in self._state:
-            self.device.send(each)
+        for vector in self._state:
+            self.device.send(vector)
 
     def total(self) -> Vector:
         self.device.fetch(self.gradients[0])

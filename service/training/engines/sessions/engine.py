@@ -266,7 +266,7 @@ class SessionsEngine:
                 binding.allocate(self.output)
             share, taken = self._evaluation.run(some, rows=min(at_once, rows - start), scale=scale)
             loss += share
-            parts += [each.output(self.output) for each in self._evaluation.bindings[:taken]]
+            parts += [binding.output(self.output) for binding in self._evaluation.bindings[:taken]]
         return loss, parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def seed(self, seed: int) -> None:

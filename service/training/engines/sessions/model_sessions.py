@@ -59,7 +59,7 @@ class ModelSessions:
     def rows(self) -> int | None:
         """Of a run on the CPU, at most."""
         known = rows_at_once(self._manifest, of_optimized=self._is_here), self._state.rows
-        return min((each for each in known if each is not None), default=None)
+        return min((limit for limit in known if limit is not None), default=None)
 
     def largest_run(self, rows: int, provider: Provider | None) -> int:
         """The number of rows in the largest run on a batch."""
@@ -103,8 +103,8 @@ class ModelSessions:
 
         device = self._state.buffers.device
         if device is not None:
-            for each in self._frozen.values():
-                device.hold(each)
+            for array in self._frozen.values():
+                device.hold(array)
         sessions = self._sessions(model, provider=provider)
         binding = partial(ProviderBinding, device=device)
         return Shares(sessions, memory.bind, crew=self._crew, most=most, binding=binding)

@@ -100,9 +100,9 @@ class OncePerBatch:
         results = {
             value.name: gradients[value.name].reshape(value.shape) for value in last.get_outputs()
         }
-        weights = {each.name: tuple(each.shape) for each in first.get_outputs()}
+        weights = {value.name: tuple(value.shape) for value in first.get_outputs()}
         self.made = rooms(weights, flat, results.values())
-        sizes = {each.name: tuple(each.shape) for each in last.get_inputs()}
+        sizes = {value.name: tuple(value.shape) for value in last.get_inputs()}
         own = {name: parameters[name] for name in sizes if name in parameters}
         self.factors = Factors(sizes, shares=shares)
         sums = {n: size for n, size in sizes.items() if n not in {*own, *self.factors.axes}}
@@ -125,7 +125,7 @@ class OncePerBatch:
             self._crew.run([partial(_add, whole[cut], [o[cut] for o in others]) for cut in cuts])
         self._after.run()
         self.factors.clear(self._after)
-        self._crew.run([partial(each.flat.fill, 0) for each in self.parts[:shares]])
+        self._crew.run([partial(part.flat.fill, 0) for part in self.parts[:shares]])
 
 
 def _add(whole: Vector, others: Sequence[Vector]) -> None:

@@ -134,8 +134,8 @@ class Optimizer:
             do(subtract, average, parameter, average)
             do(multiply, average, self._ema_decay, average)
             do(add, average, parameter, average)
-        for each in block.gradients if self._clears else ():
-            do(np.copyto, each, ZERO)
+        for share in block.gradients if self._clears else ():
+            do(np.copyto, share, ZERO)
 
     def _whole_gradient(self, do: Do, block: Block) -> None:
         """Sum it up in the first share's, and clip it."""
@@ -166,7 +166,7 @@ class Optimizer:
                     row(gradient, number)
                     for gradient in buffers.gradients[: None if number in split_rows else 1]
                 ],
-                [row(each, number) for each in state],
+                [row(slot, number) for slot in state],
                 self._rates[number, ...],
                 self._decays[number, ...],
                 self._square_sums[number, ...],

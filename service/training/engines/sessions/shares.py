@@ -80,7 +80,7 @@ def rows_at_once(manifest: Manifest, *, of_optimized: bool = False) -> int | Non
     elements, least = manifest.work.elements, max(MIN_ROWS, manifest.work.least_rows)
     if manifest.batch_statistics or not elements:
         return most
-    parameters = sum(each.size for each in manifest.parameters)
+    parameters = sum(parameter.size for parameter in manifest.parameters)
     rows = max(least, ELEMENTS_AT_ONCE // elements, parameters // elements)
     return rows if most is None else min(rows, most)
 

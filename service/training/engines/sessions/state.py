@@ -134,8 +134,8 @@ class State:
         if then is None:
             count = tensors[self._head.weight].shape[self._head.axis]
             then = tuple(range(count))
-        learned = [each for each in then if each not in head.fresh]
-        self._fresh = tuple(each for each in now if each not in learned)
+        learned = [class_id for class_id in then if class_id not in head.fresh]
+        self._fresh = tuple(class_id for class_id in now if class_id not in learned)
         moved = {
             name: carry_over(tensors[name], axis, then=then, now=now, fresh=head.fresh)
             for name, axis in axes.items()

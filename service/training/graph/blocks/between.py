@@ -58,7 +58,7 @@ def binary(to: Rewriting, node: Node) -> Tensor | None:
         return None
     pair = (node.given(0), node.given(1))
     if pair[0].ranked[1:] == pair[1].ranked[1:]:
-        left, right = (to.blocked(each.name) for each in pair)
+        left, right = (to.blocked(tensor.name) for tensor in pair)
         return left.op(node.proto.op_type, right)
     whole, small = pair if pair[0].name in to.moved else pair[::-1]
     beside = _beside(to, small, whole)
@@ -151,7 +151,7 @@ def concat(to: Rewriting, node: Node) -> Tensor | None:
         return None
     if any(fixed(part, 1) % to.new.layout.block for part in parts[:-1]):
         return None
-    return to.new.op("Concat", *(to.blocked(each.name) for each in parts), axis=1)
+    return to.new.op("Concat", *(to.blocked(tensor.name) for tensor in parts), axis=1)
 
 
 def resize(to: Rewriting, node: Node) -> Tensor | None:
@@ -163,9 +163,9 @@ def resize(to: Rewriting, node: Node) -> Tensor | None:
     if fixed(x, 1) != fixed(y, 1) or any(after % before for before, after in pairs):
         return None
     times = [after // before for before, after in pairs]
-    for (before, after), each in zip(pairs, times, strict=True):
+    for (before, after), time in zip(pairs, times, strict=True):
         matrix = interpolation(node, before, after, after / before)
-        if not (matrix == np.repeat(np.eye(before), each, 0)).all():
+        if not (matrix == np.repeat(np.eye(before), time, 0)).all():
             return None
     return repeat(to.moved[x.name], times if len(times) == 2 else [1, *times])
 

@@ -98,7 +98,7 @@ def block_op(
     **attributes: Any,
 ) -> Tensor:
     """The output of a node of the runtime's own layout."""
-    names = [each.name if each is not None else "" for each in inputs]
+    names = [tensor.name if tensor is not None else "" for tensor in inputs]
     while not names[-1]:
         names.pop()
     node = helper.make_node(op_type, names, [""], domain=domain, **attributes)
@@ -208,7 +208,7 @@ def _lowered(
     wide = packed.whole[0]
     if not is_depthwise and whole:
         x, attributes["pads"] = _with_zeros(x, attributes, outs=wide, groups=groups)
-    names = [x.name, packed.name, *(_padded_bias(each, wide).name for each in bias)]
+    names = [x.name, packed.name, *(_padded_bias(term, wide).name for term in bias)]
     width = wide if is_depthwise else groups
     return helper.make_node(
         "Conv", names, [""], name=node.name, domain=DOMAIN, group=width, **attributes

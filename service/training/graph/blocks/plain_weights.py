@@ -42,7 +42,7 @@ def form_of(to: Rewriting, node: Node, weight: Tensor) -> str:
         of_input=node.x.name in [tensor.name for tensor in to.old.inputs],
     )
     layout: BlockLayout = to.new.layout
-    met = HEAVY * layout.rows * sum(product(each.whole_from(1)) for each in (node.x, node.y))
+    met = HEAVY * layout.rows * sum(product(tensor.whole_from(1)) for tensor in (node.x, node.y))
     count = product(weight.whole) if own.groups == 1 else 0
     if count > UNSURE * met:
         return COLUMNS

@@ -57,7 +57,7 @@ def max_pool(node: Node, g: Tensor) -> Gradients:
         low = x.graph.numbers(-3e38, x.dtype)
         flat = flat.op("Pad", x.graph.ints([0, *windows.pads[:2], 0, 0, *windows.pads[2:], 0]), low)
     seen = shifted(flat, windows, counts, first=1)
-    left, top = (each.reshape(-1, *counts, block) for each in (g, y))
+    left, top = (tensor.reshape(-1, *counts, block) for tensor in (g, y))
     parts: dict[tuple[int, int], Tensor] = {}
     places = list(itertools.product(*(range(k) for k in windows.kernel)))
     for place, own in zip(places, seen, strict=True):

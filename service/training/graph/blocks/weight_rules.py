@@ -66,7 +66,7 @@ def _by_products(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) ->
     outs, ins, *_ = weight.whole
     flat = from_blocks(g, outs, last=True).reshape(-1, outs)
     seen = bordered(from_blocks(x, ins, last=True), windows, first=1)
-    rows = [each.reshape(-1, ins) for each in shifted(seen, windows, sizes(g)[2:], first=1)]
+    rows = [view.reshape(-1, ins) for view in shifted(seen, windows, sizes(g)[2:], first=1)]
     if len(rows) == 1:
         return multiply(flat, rows[0], ta=True).reshape_like(weight)
     parts = [multiply(row, flat, ta=True) for row in rows]
@@ -161,8 +161,8 @@ def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups
     right = right.reshape(count, ways, 1, -1, block)
     blocks = x.reshape(-1, count * deep, *sizes(x)[2:], block).swap(0, 1)
     parts = []
-    for each in shifted(bordered(blocks, windows, first=2), windows, (rows, columns), first=2):
-        left = each.reshape(count, 1, deep, -1, block)
+    for view in shifted(bordered(blocks, windows, first=2), windows, (rows, columns), first=2):
+        left = view.reshape(count, 1, deep, -1, block)
         parts.append(left.swap(-1, -2) @ right)
     joined = _stacked(parts, axis=0)
     if not merges:
@@ -187,7 +187,7 @@ def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> T
     if windows.is_point:
         return over_places(x * g, outs).reshape_like(weight)
     graph.counts_rows = True
-    left, right = (each.reshape(-1, *sizes(each)[2:], block) for each in (x, g))
+    left, right = (tensor.reshape(-1, *sizes(tensor)[2:], block) for tensor in (x, g))
     absent = graph.ints([layout.rows * channels // block]) - left.size(0)
     pads = windows.pads
     wide = left.op("Pad", graph.vector(0, *pads[:2], 0, absent, *pads[2:], 0))

@@ -61,8 +61,8 @@ def lay_out_bags(model: onnx.ModelProto) -> None:
 
 def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:
     """None if it does something else, or carries anything from bag to bag."""
-    body = next((each.g for each in loop.attribute if each.name == "body"), None)
-    if body is None or [len(each) for each in (loop.input, body.input, body.output)] != [2, 2, 2]:
+    body = next((attribute.g for attribute in loop.attribute if attribute.name == "body"), None)
+    if body is None or [len(names) for names in (loop.input, body.input, body.output)] != [2, 2, 2]:
         return None
     makers = {name: node for node in body.node for name in node.output}
     values = _constants(graph) | _constants(body)
@@ -79,8 +79,8 @@ def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:
         goes_on is not None
         and goes_on.input[0] == loop.input[1]
         and values.get(loop.input[1]) in (True, [True])
-        and all(each.input[1] == body.input[0].name for each in (first, last))
-        and not any(attributes_of(each).get("axis", 0) for each in (first, last, rows))
+        and all(node.input[1] == body.input[0].name for node in (first, last))
+        and not any(attributes_of(node).get("axis", 0) for node in (first, last, rows))
         and axes in ([0], [[0]])
         and not attributes_of(total).get("keepdims", 1)
         and [values.get(name) for name in part.input[3:]] == [[0]]
@@ -100,7 +100,7 @@ def _maker(
     if reader is None:
         return None
     names = (
-        [each.name for each in reader.output]
+        [value.name for value in reader.output]
         if isinstance(reader, onnx.GraphProto)
         else reader.input
     )
@@ -112,7 +112,7 @@ def _maker(
 
 def _constants(graph: onnx.GraphProto) -> dict[str, Any]:
     """Whole numbers and truth values, alone or as the only one of a list."""
-    tensors = {each.name: each for each in graph.initializer}
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
     for node in graph.node:
         if node.op_type == "Constant" and len(node.output) == 1:
             tensors.update((node.output[0], a.t) for a in node.attribute if a.HasField("t"))

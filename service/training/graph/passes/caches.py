@@ -32,7 +32,7 @@ def drop_caches(model: onnx.ModelProto) -> None:
     if not past or not fed:
         return
     _keep(graph.input, fed)
-    _keep(graph.output, [each for each in graph.output if not PRESENT.fullmatch(each.name)])
+    _keep(graph.output, [value for value in graph.output if not PRESENT.fullmatch(value.name)])
     names = {value.name for value in past}
     for node in graph.node:
         if node.op_type == "Concat" and names.intersection(node.input):

@@ -64,7 +64,7 @@ def _means_the_same(model: onnx.ModelProto, version: int, target: int) -> bool:
     used = {(n.domain, n.op_type) for node in model.graph.node for n in _all_nodes(node)}
     return all(
         domain in STANDARD
-        and all(defs.has(name, each, "") for each in (version, target))
+        and all(defs.has(name, opset, "") for opset in (version, target))
         and len({defs.get_schema(name, each, "").since_version for each in (version, target)}) == 1
         for domain, name in used
     )

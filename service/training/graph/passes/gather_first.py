@@ -56,7 +56,7 @@ def _transposition(
     if moved.op_type != "Transpose" or widened.op_type != "Unsqueeze":
         return None
     order = attributes_of(moved).get("perm")
-    dropped, added = (_axes(each, numbers) for each in (node, widened))
+    dropped, added = (_axes(step, numbers) for step in (node, widened))
     if not order or len(dropped) != 1 or len(added) != 1:
         return None
     at, new = dropped[0] % len(order), added[0] % len(order)
@@ -70,7 +70,7 @@ def _axes(node: onnx.NodeProto, numbers: Mapping[str, onnx.TensorProto]) -> list
     """None if they are left out or computed."""
     names = [name for name in node.input[1:] if name in numbers]
     return [
-        int(each) for name in names for each in numpy_helper.to_array(numbers[name]).reshape(-1)
+        int(number) for name in names for number in numpy_helper.to_array(numbers[name]).reshape(-1)
     ]
 
 

@@ -62,7 +62,7 @@ def pad_within_convolutions(model: onnx.ModelProto) -> None:
         own = attributes.pop("pads", [0] * len(added))
         del node.attribute[:]
         attributes["pads"] = [first + second for first, second in zip(own, added, strict=True)]
-        node.attribute.extend(helper.make_attribute(*each) for each in attributes.items())
+        node.attribute.extend(helper.make_attribute(*pair) for pair in attributes.items())
         node.input[0] = pad.input[0]
 
 

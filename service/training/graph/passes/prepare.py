@@ -58,7 +58,7 @@ def prepare(
         model = inliner.inline_local_functions(model)
     drop_listed_initializers(model)
     if output is not None:
-        declared = [each for each in model.graph.output if each.name == output]
+        declared = [value for value in model.graph.output if value.name == output]
         kept = declared or [helper.make_empty_tensor_value_info(output)]
         del model.graph.output[:]
         model.graph.output.extend(kept)

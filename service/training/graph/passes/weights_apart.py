@@ -122,7 +122,7 @@ def _views(graph: Builder, parameters: Collection[str], of_samples: Collection[s
         or _turns_for_products(node, readers)
         if node.input[0] in parameters
         and len(readers[node.input[0]]) == 1
-        and all(each.output[0] in of_samples for each in readers[node.output[0]])
+        and all(reader.output[0] in of_samples for reader in readers[node.output[0]])
     }
 
 
@@ -141,8 +141,8 @@ def _turns_for_products(
     runtime makes it part of the products.
     """
     return _turns(node) and all(
-        each.op_type == "MatMul" or _turns_for_products(each, readers)
-        for each in readers[node.output[0]]
+        reader.op_type == "MatMul" or _turns_for_products(reader, readers)
+        for reader in readers[node.output[0]]
     )
 
 
@@ -214,8 +214,8 @@ def _factors(
     names = [f"{PART}{number}", f"{PART}{number + 1}"]
     shapes = [tuple(n if isinstance(n, int) else None for n in factor.ranked) for factor in factors]
     first, second = (
-        graph.input(name, each.dtype, shape)
-        for name, each, shape in zip(names, factors, shapes, strict=True)
+        graph.input(name, factor.dtype, shape)
+        for name, factor, shape in zip(names, factors, shapes, strict=True)
     )
     attributes = attributes_of(product)
     return dict(zip(names, factors, strict=True)), first.op("Gemm", second, **attributes)

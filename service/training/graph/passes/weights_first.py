@@ -74,4 +74,4 @@ def _fits(graph: Builder, node: onnx.NodeProto, weights: Collection[str]) -> boo
 
 
 def _batch(graph: Builder) -> object:
-    return next((each.shape[0] for each in graph.inputs if each.shape), None)
+    return next((tensor.shape[0] for tensor in graph.inputs if tensor.shape), None)

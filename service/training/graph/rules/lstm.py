@@ -94,7 +94,7 @@ def _forward(d: Direction, start: Tensor) -> tuple[Tensor, Tensor, Forward]:
     def step(states: list[Tensor], now: list[Tensor], captured: list[Tensor]) -> Step:
         fed, *inside = now
         read = _joined(fed, states[0])
-        sums = [each.op("Gemm", read) for each in captured]
+        sums = [operand.op("Gemm", read) for operand in captured]
         (i, o, f), g = map(gate, sums[:3]), new(sums[3])
         kept, added = f * states[1], i * g
         cell = kept + added

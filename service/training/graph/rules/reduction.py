@@ -103,7 +103,7 @@ def _without_nan(node: Node) -> Tensor:
     y, name = node.y, node.y.name
     readers = _readers(node, name)
     checks = {reader.output[0] for reader in readers if reader.op_type == "IsNaN"}
-    if [each.op_type for each in readers] == ["Cast"]:
+    if [reader.op_type for reader in readers] == ["Cast"]:
         name = readers[0].output[0]
         readers = _readers(node, name)
     for each in readers:

@@ -38,7 +38,7 @@ def grid_sample(node: Node, g: Tensor) -> Gradients:
     if mode in ("cubic", "bicubic"):
         raise NotDifferentiable("its mode is cubic; export it with linear")
     axes = _axes(node, x, grid)
-    image, g = (each.reshape(x.size(0), x.size(1), -1) for each in (x, g))
+    image, g = (tensor.reshape(x.size(0), x.size(1), -1) for tensor in (x, g))
     by_image, slopes = by_sampling(image, axes, g, nearest=mode == "nearest", moves=node.wants(1))
     by_axis = [(s * axis.slope).unsqueeze(-1) for s, axis in zip(slopes, axes, strict=True)]
     return [
