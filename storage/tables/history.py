@@ -18,7 +18,7 @@ _OF_JOBS = tuple(
 )
 # A model's newest job tells when it was last trained, and the last that made a version which number
 # comes next. A job's checkpoints would be deleted with it, so they keep it, as do its versions, its
-# files, and triggers, forgettings and records of samples that refer to it.
+# files, and triggers, bases, forgettings and records of samples that refer to it.
 _JOBS = """
 DELETE FROM jobs WHERE finished_at < ?
   AND id NOT IN (SELECT max(id) FROM jobs GROUP BY model_id)
@@ -27,6 +27,7 @@ DELETE FROM jobs WHERE finished_at < ?
   AND NOT EXISTS (SELECT 1 FROM checkpoints WHERE checkpoints.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM forgettings WHERE forgettings.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM triggers WHERE triggers.job_id = jobs.id)
+  AND NOT EXISTS (SELECT 1 FROM bases WHERE bases.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM job_files WHERE job_files.job_id = jobs.id)
   AND NOT EXISTS (SELECT 1 FROM job_samples WHERE job_samples.started_from = jobs.id)
 """

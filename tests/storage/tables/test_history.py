@@ -2,7 +2,7 @@ from datetime import datetime, timedelta, timezone
 
 import numpy as np
 import pytest
-from stored import publish, start_job
+from stored import new_model, publish, start_job
 
 from storage.records.federation import ROUND, NewRound
 from storage.records.jobs import JobState, MetricPoint, NewJob, NewTrigger
@@ -69,13 +69,18 @@ def test_a_jobs_row_stays_while_something_needs_it(store, add_model, adopt, cloc
     of_a_trigger = failed_job(store, model)
     trigger = store.triggers.add(NewTrigger(model.id, "t", {}, {}, 0, True))
     store.triggers.fired(trigger, job_id=of_a_trigger.id, labelled=0)
+    of_an_upgrade = NewJob(model.id, "upgrade", {}, "base", base=0)
+    store.bases.begin(new_model("-"), of_an_upgrade, request={})
+    (failed_upgrade,) = store.jobs.waiting()
+    store.jobs.move(failed_upgrade.id, JobState.QUEUED, JobState.RUNNING)
+    store.jobs.move(failed_upgrade.id, JobState.RUNNING, JobState.FAILED)
     newest = failed_job(store, model)
     clock[0] += AGE + timedelta(days=1)
     waiting = store.jobs.enqueue(NewJob(model.id, "manual", {}, "latest"))
 
     store.history.prune(AGE)
 
-    kept = [made_a_version, has_a_checkpoint, of_a_trigger, waiting]
+    kept = [made_a_version, has_a_checkpoint, of_a_trigger, failed_upgrade, waiting]
     assert job_ids(store) == {job.id for job in kept}
     assert {needless.id, newest.id}.isdisjoint(job_ids(store))
     assert store.metrics.list(has_a_checkpoint.id, 10) == []
