@@ -31,6 +31,7 @@ _NAME_VERSIONS = """
 UPDATE versions SET target = json_set(target, '$.classes', json(?))
 WHERE model_id = ? AND json_extract(target, '$.classes') IS NULL
 """
+_REQUESTS = (("triggers", "id", "hyperparameters"), ("bases", "base", "request"))
 
 
 class Removal(Struct, frozen=True):
@@ -79,18 +80,18 @@ def remove_label(transaction: Transaction, model_id: int, removal: Removal) -> i
     return moved
 
 
-def edit_triggers(
+def edit_requests(
     transaction: Transaction, model_id: int, edit: Callable[[dict[str, Any]], dict[str, Any]]
 ) -> None:
-    """Edit the hyperparameters of a model's triggers."""
-    rows = transaction.execute(
-        "SELECT id, hyperparameters FROM triggers WHERE model_id = ?", (model_id,)
-    )
-    for row in rows.fetchall():
-        transaction.execute(
-            "UPDATE triggers SET hyperparameters = ? WHERE id = ?",
-            (dump(edit(load(row["hyperparameters"]))), row["id"]),
+    """Edit the hyperparameters of a model's triggers, and those that its bases' jobs begin with."""
+    for table, key, column in _REQUESTS:
+        rows = transaction.execute(
+            f"SELECT {key}, {column} FROM {table} WHERE model_id = ?",  # noqa: S608 - our own
+            (model_id,),
         )
+        for row in rows.fetchall():
+            where = {"model_id": model_id, key: row[key]}
+            transaction.update(table, {column: dump(edit(load(row[column])))}, where=where)
 
 
 def name_versions(transaction: Transaction, model_id: int, classes: tuple[str, ...]) -> None:

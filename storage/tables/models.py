@@ -25,7 +25,7 @@ from storage.records.versions import Version
 from storage.samples.quota import EVICTABLE, to_evict
 from storage.tables.classes import (
     Removal,
-    edit_triggers,
+    edit_requests,
     name_versions,
     remove_label,
     require_idle,
@@ -203,8 +203,8 @@ class Models(Repository):
 
         old: the model as it was read. new: with the changed classes. renewed: the model at each of
         its bases, prepared anew, with its files; none if the heads stay. edit: adapts
-        hyperparameters of the model and its triggers to the new classes. Returns how many samples
-        the removed class had. Raises NotFound, StateConflict if the classes have changed meanwhile,
+        hyperparameters of the model, its triggers and bases to the new classes. Returns how many
+        samples the removed class had. Raises NotFound, StateConflict if the classes have changed meanwhile,
         and InUse while a job is unfinished or if samples would lose their labels but may not.
         """
         now = find_model(transaction.connection, "id", old.id)
@@ -216,7 +216,7 @@ class Models(Repository):
         moved = remove_label(transaction, now.id, removal) if removal is not None else 0
         defaults = edit(now.hyperparameters)
         update_model(transaction, replace(now, signature=new.signature, hyperparameters=defaults))
-        edit_triggers(transaction, now.id, edit)
+        edit_requests(transaction, now.id, edit)
         transaction.event("model.updated", now.name, {})
         return moved
 

@@ -29,7 +29,7 @@ from service.models.prepared import MADE_OF, shapes_digest, tokenizer_of
 from service.models.registry import Registry, with_files
 from service.training.protocol.messages.preparation import Prepared
 from storage.database.transaction import Happening
-from storage.errors import HoneError, NotFound, StateConflict
+from storage.errors import HoneError, NotFound, StateConflict, in_full
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Base, Model, NewModel
 from storage.store import Store
@@ -166,7 +166,7 @@ class Upgrades:
             try:
                 self._try_again(model_id, base)
             except HoneError as error:
-                event(logger, logging.WARNING, "upgrade.waits", model=name, why=error.detail)
+                event(logger, logging.WARNING, "upgrade.waits", model=name, why=in_full(error))
 
     async def stop(self) -> None:
         """Wait for what is under way."""

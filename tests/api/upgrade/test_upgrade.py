@@ -115,16 +115,20 @@ def test_a_rollback_returns_to_the_old_base_and_its_checkpoints(
 def test_a_worse_file_is_trained_refused_and_waits(served: Served, learned: str) -> None:
     blind = mlp(6, 1, 3, seed=5)
     before = served.http.get(f"/v1/models/{learned}/latest/model.onnx").content
-    job = upgraded(served, blind, hyperparameters={"max_steps": 1, "learning_rate": 1e-9})
+    still = {"max_steps": 1, "learning_rate": 1e-9, "class_weights": [1, 1, 2]}
+    job = upgraded(served, blind, hyperparameters=still)
     assert (job["state"], job["metrics"]["promoted"]) == ("succeeded", False)
     waiting = base(served)
     assert (waiting["base"], waiting["upgrade"]["state"]) == (1, "waiting")
     assert waiting["upgrade"]["reason"].startswith("not promoted")
     assert (waiting["upgrade"]["versions"], waiting["upgrade"]["retry_at"]) == ([3], 487)
     assert served.http.get(f"/v1/models/{learned}/latest/model.onnx").content == before
+    classes = f"/v1/models/{learned}/classes"
+    served.http.post(classes, json={"name": "dog"}).raise_for_status()
     served.upload(learned, "train", **blobs(200, 6, 3, seed=9))
     again = wait_until(lambda: _other_job(served, job["id"]), "the upgrade to be tried again")
-    served.wait_for_job(again)
+    job = served.wait_for_job(again)
+    assert job["hyperparameters"]["class_weights"] == [1, 1, 2, 1]
     assert served.http.delete(f"/v1/models/{learned}/base").status_code == 204
     assert base(served)["upgrade"] is None
     assert version(served, 3).get("code") == version(served, 4).get("code") == "not_found"
