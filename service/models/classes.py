@@ -20,7 +20,14 @@ from msgspec.structs import replace
 from service.errors import InvalidInput
 from service.jobs.short_tasks import ShortTasks
 from service.logs import event
-from service.models.prepared import BASE_MODEL, MADE_OF, UPLOAD, describe, prepare_again
+from service.models.prepared import (
+    BASE_MODEL,
+    MADE_OF,
+    UPLOAD,
+    describe,
+    prepare_again,
+    shapes_digest,
+)
 from service.models.registry import ROLES, Registry
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepared
@@ -180,6 +187,7 @@ class Classes:
         new = replace(
             model,
             engine="sessions",
+            shapes=await asyncio.to_thread(shapes_digest, answer),
             trainable=answer.trainable,
             trainable_parameters=answer.trainable_parameters,
             frozen_parameters=answer.frozen_parameters,

@@ -30,9 +30,6 @@ from storage.store import Store
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
 TRIGGER = "erasure"
 BY_CLASS = ("class_weights", "ignore_index")
 """Hyperparameters that depend on the classes."""

@@ -83,7 +83,8 @@ class Model(Struct, frozen=True, kw_only=True):
     base_set_at: when samples were last added to the base set, None before.
     keeps_duplicates: whether samples with equal inputs are stored. features: the names of CSV
     columns, in the order of the inputs, None while they are not known. loss_output: the tensor that
-    is the loss, if loss is `output`. federation: read by service/federation/consent.py.
+    is the loss, if loss is `output`. shapes: as of a base. federation: read by
+    service/federation/consent.py.
     """
 
     id: int
@@ -113,6 +114,7 @@ class Model(Struct, frozen=True, kw_only=True):
     quota: Quota = Quota()
     keeps_duplicates: bool = False
     features: tuple[str, ...] | None = None
+    shapes: str = ""
     federation: dict[str, Any] = field(default_factory=dict)
 
 

@@ -14,7 +14,7 @@ from storage.records.models import FileRecord, Model, NewModel
 
 _SELECT = """
 SELECT models.*, bases.base, engine, output, loss_output, inputs, loss_of_samples, trainable,
-  trainable_parameters, frozen_parameters, notes, preprocess,
+  trainable_parameters, frozen_parameters, notes, shapes, preprocess,
   (SELECT json_group_object(role, json_array(base_files.sha256, size_bytes))
    FROM base_files JOIN files ON files.sha256 = base_files.sha256
    WHERE base_files.model_id = models.id AND base_files.base = bases.base) AS files,
@@ -32,7 +32,7 @@ FROM models JOIN bases ON bases.model_id = models.id AND bases.base = coalesce(?
   WHERE aliases.model_id = models.id AND alias = 'latest'
 ))
 """
-_PREPARED = ("engine", "trainable", "trainable_parameters", "frozen_parameters", "notes")
+_PREPARED = ("engine", "trainable", "trainable_parameters", "frozen_parameters", "notes", "shapes")
 """Columns of a base that preparing it sets."""
 _CHANGING = (
     *("hyperparameters", "gate", "retention", "quota"),
@@ -42,7 +42,7 @@ _NEW = (
     *("name", "loss", "optimizer", "hyperparameters"),
     *("gate", "retention", "keeps_duplicates", "features"),
 )
-_OF_BASE = ("sha256", "shapes", "output", "loss_output", "preprocess", *_PREPARED)
+_OF_BASE = ("sha256", "output", "loss_output", "preprocess", *_PREPARED)
 _DELETING = """
 SELECT 1 FROM deletions WHERE model_id = :model_id
 UNION ALL SELECT 1 FROM packs WHERE model_id = :model_id AND leftovers

@@ -204,8 +204,9 @@ class Models(Repository):
         old: the model as it was read. new: with the changed classes. renewed: the model at each of
         its bases, prepared anew, with its files; none if the heads stay. edit: adapts
         hyperparameters of the model, its triggers and bases to the new classes. Returns how many
-        samples the removed class had. Raises NotFound, StateConflict if the classes have changed meanwhile,
-        and InUse while a job is unfinished or if samples would lose their labels but may not.
+        samples the removed class had. Raises NotFound, StateConflict if the classes have changed
+        meanwhile, and InUse while a job is unfinished or if samples would lose their labels but may
+        not.
         """
         now = find_model(transaction.connection, "id", old.id)
         if now.signature.target != old.signature.target:

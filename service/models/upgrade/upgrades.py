@@ -125,7 +125,7 @@ class Upgrades:
         async with self._short_tasks.folder("upgrade") as work_dir:
             upload = Upload(source, tokenizer)
             new = (await self._prepare(model, spec, upload, work_dir=work_dir)).new
-            return await asyncio.to_thread(self._fitting, model, new)
+            return Fitting(new, consent_of(model).allowed and model.shapes != new.shapes)
 
     async def begin(
         self, model: Model, spec: UpgradeSpec, source: Path, *, tokenizer: Path | None = None
@@ -219,10 +219,6 @@ class Upgrades:
             manifest_path=None if manifest is None else Path(manifest),
         )
         return Ready(prepared, replace(new, shapes=shapes_digest(prepared)), job)
-
-    def _fitting(self, model: Model, new: NewModel) -> Fitting:
-        (now,) = (base for base in self._store.bases.list(model.id) if base.base == model.base)
-        return Fitting(new, consent_of(model).allowed and now.shapes != new.shapes)
 
     def _store_base(self, ready: Ready, spec: UpgradeSpec, made_of: Path) -> Job:
         with self._store.files.adopting() as adopt:

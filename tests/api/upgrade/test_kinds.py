@@ -140,7 +140,8 @@ def test_a_base_that_cannot_take_stored_samples_is_told_and_sets_none_aside(
 
 
 def test_consent_ends_with_other_shapes_alone(served: Served) -> None:
-    served.register("pets", mlp(6, 8, 3))
+    served.register("pets", mlp(6, 8, 2), classes=["ant", "bee"])
+    served.http.post("/v1/models/pets/classes", json={"name": "cat"}).raise_for_status()
     served.upload("pets", "train", **blobs(100, 6, 3, seed=1))
     gate = {"gate": {"mode": "always"}}
     consent = {"federation": {"allowed": True, "superlink": "fl.example:9092"}}
