@@ -134,16 +134,20 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the daemon, then answer requests."""
         threads.limit()
-        local = self._passed
-        if not local and not self._local.is_private:
-            local = self._made()
-        await self._daemon.start()
         try:
-            self._app.state.token = admin_token(self._daemon.settings.data_dir)
-            # This daemon now holds the data folder: a socket in it is a leftover.
-            listeners = await self._listen(sockets or [], local or self._made())
+            local = self._passed
+            if not local and not self._local.is_private:
+                local = self._made()
+            await self._daemon.start()
+            try:
+                self._app.state.token = admin_token(self._daemon.settings.data_dir)
+                # This daemon now holds the data folder: a socket in it is a leftover.
+                listeners = await self._listen(sockets or [], local or self._made())
+            except BaseException:
+                await self._daemon.stop()
+                raise
         except BaseException:
-            await self._daemon.stop()
+            self._local.remove()
             raise
         # Starlette's forms: /tmp is often memory, and nobody keeps a reserve there.
         tempfile.tempdir = str(self._daemon.store.tmp_dir)

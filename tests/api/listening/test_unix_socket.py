@@ -169,6 +169,16 @@ def test_the_socket_of_a_killed_daemon_is_replaced(serve: Callable[..., Served])
     assert ask(serve()).status_code == 200
 
 
+def test_a_daemon_that_does_not_start_takes_its_socket_along(
+    honed_serve: Callable[..., tuple[int, str]], tmp_path: Path, open_folder: Path
+) -> None:
+    (tmp_path / "data").touch()
+    code, said = honed_serve(socket=open_folder / "api.sock")
+    assert code == 1
+    assert "data" in said
+    assert list(open_folder.iterdir()) == []
+
+
 def test_a_daemon_that_stops_takes_its_socket_along(serve: Callable[..., Served]) -> None:
     served = serve()
     assert served.stop() == 0
