@@ -93,7 +93,7 @@ class RepeatLimit(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Whether to log the record; each minute begins anew."""
-        if record.created - self._since >= REPEAT_WINDOW_S:
+        if abs(record.created - self._since) >= REPEAT_WINDOW_S:  # the clock may be set back
             held_back = sum(
                 count - MAX_REPEATS for count in self._counts.values() if count > MAX_REPEATS
             )

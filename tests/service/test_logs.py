@@ -44,6 +44,10 @@ def test_a_line_that_repeats_without_end_is_held_back(told: pytest.LogCaptureFix
     assert told.records[-1].message == "log.repeats_held_back"
     assert told.records[-1].fields == {"lines": 1000 - MAX_REPEATS}
 
+    for _ in range(MAX_REPEATS):
+        limit.filter(record("accept failed", at_s=2e9))
+    assert limit.filter(record("accept failed", at_s=2e9 - 1e8))  # the clock was set back
+
 
 def test_the_daemons_log_has_the_limit(capsys: pytest.CaptureFixture[str]) -> None:
     root = logging.getLogger()
