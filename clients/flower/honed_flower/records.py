@@ -12,9 +12,9 @@ UPDATE = "update"
 
 
 def to_arrays(tensors: Tensors) -> ArrayRecord:
-    """The record, in the order of the tensors' names."""
+    """The record, float32, in the order of the tensors' names."""
     return ArrayRecord(
-        {name: Array(np.ascontiguousarray(tensors[name])) for name in sorted(tensors)}
+        {name: Array(np.ascontiguousarray(tensors[name], np.float32)) for name in sorted(tensors)}
     )
 
 

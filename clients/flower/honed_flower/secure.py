@@ -114,8 +114,6 @@ class _Mean:
 
 def _reply(asked: Message, mean: list[Any], samples: int) -> Message:
     names = sorted(asked.content.array_records[ARRAYS])
-    arrays = to_arrays(
-        {name: values.astype("float32") for name, values in zip(names, mean, strict=True)}
-    )
+    arrays = to_arrays(dict(zip(names, mean, strict=True)))
     content = RecordDict({ARRAYS: arrays, METRICS: MetricRecord({"num-examples": samples})})
     return Message(content, reply_to=asked)

@@ -51,10 +51,11 @@ class OfUpdates(FedAvg):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """As the strategy, with only the usable updates."""
+        """As the strategy, with only the usable updates; FedAdam's result is float64."""
         if not self.takes_means:
             replies = [reply for reply in replies if self._is_usable(reply, self._whole)]
-        return super().aggregate_train(server_round, replies)
+        arrays, metrics = super().aggregate_train(server_round, replies)
+        return arrays and to_arrays(to_tensors(arrays)), metrics
 
     def aggregate_evaluate(
         self, server_round: int, replies: Iterable[Message]
@@ -88,10 +89,7 @@ class OfUpdates(FedAvg):
         scale = 1.0
         if self.clip_norm is not None and length > self.clip_norm:
             scale = self.clip_norm / length
-        whole = {
-            name: (values + scale * update[name]).astype(values.dtype)
-            for name, values in self._sent.items()
-        }
+        whole = {name: values + scale * update[name] for name, values in self._sent.items()}
         metrics = MetricRecord({EXAMPLES: samples, "bytes": len(file)})
         return RecordDict({self.arrayrecord_key: to_arrays(whole), METRICS: metrics})
 

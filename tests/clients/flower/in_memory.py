@@ -55,6 +55,9 @@ class Grid:
         self._leaving = leaving
         self._contexts = {node: empty(node) for node in range(1, NODES + 1)}
 
+    def get_node_ids(self) -> list[int]:
+        return [*self._contexts]
+
     def send_and_receive(self, messages: Iterable[Message], **_: Any) -> list[Message]:
         return [self._answer(each) for each in messages]
 
@@ -106,7 +109,17 @@ def replies() -> dict[str, Any]:
     measured += [{"loss": value, "num-examples": 3} for value in (float("nan"), [1.0])]
     measured = [{**measured[0], "accuracy": 0.5}, *(measured[:2]), *measured[3:]]
     answers = [reply("evaluate", None, each) for each in measured]
-    return {"arrays": shown(arrays), "figures": dict(strategy.aggregate_evaluate(1, answers))}
+    figures = dict(strategy.aggregate_evaluate(1, answers))
+    return {"arrays": shown(arrays), "figures": figures, "dtypes": [*map(dtypes, KINDS)]}
+
+
+def dtypes(kind: str) -> list[str]:
+    """Of what a strategy makes of five replies."""
+    strategy = type("Strategy", (OfUpdates, KINDS[kind]), {})()
+    asked = strategy.configure_train(1, to_arrays(SENT), ConfigRecord(), Grid({}))
+    good = [reply("train", pack(update(1)), {"num-examples": 5}) for _ in asked]
+    arrays, _ = strategy.aggregate_train(1, good)
+    return [str(each.dtype) for each in to_tensors(arrays).values()]
 
 
 if __name__ == "__main__":

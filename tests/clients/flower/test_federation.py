@@ -300,3 +300,4 @@ def test_a_reply_of_any_other_form_is_left_out(flower: Path) -> None:
     found = in_memory(flower, "replies")
     assert found["arrays"] == {"a": [[2, -1], [4, 1.5]], "b": [1.25]}
     assert found["figures"] == {"loss": 1.0}
+    assert found["dtypes"] == [["float32"] * 2] * 5
