@@ -58,12 +58,8 @@ def make_update(
     if not np.isfinite(norm):
         raise LossNotFinite("the parameters are not finite any more; try a lower learning_rate")
     noised = with_noise(clipped(difference, norm, terms.clip_norm), terms)
-    owed = with_residual(noised, terms)
     path = folder / f"update-{secrets.token_hex(4)}.safetensors"
-    sent = write_update(
-        path, owed, terms.compression, share=terms.share, facts={"samples": samples}
-    )
-    flush(path)
+    owed, sent = _written(path, with_residual(noised, terms), terms, samples)
     return Updated(
         path=str(path),
         residual=_keep_residual(folder, owed, sent, terms),
@@ -152,6 +148,21 @@ def _difference(engine: Engine, terms: UpdateTerms, folder: Path) -> dict[str, F
     names = checkpoint.measured_names(path, start)
     trained = checkpoint.read(path, names.values())
     return {name: now - start[name] for name, now in zip(names, trained, strict=True)}
+
+
+def _written(
+    path: Path, owed: Mapping[str, Floats], terms: UpdateTerms, samples: int
+) -> tuple[Mapping[str, Floats], Mapping[str, Floats]]:
+    """The update as it is owed and as it was written, which rounding to int8 makes longer: without
+    noise both are clipped again.
+    """
+    facts = {"samples": samples}
+    sent = write_update(path, owed, terms.compression, share=terms.share, facts=facts)
+    longest = None if terms.noise_multiplier else terms.clip_norm
+    if (shorter := clipped(owed, norm_of(sent), longest)) is not owed:
+        return _written(path, shorter, terms, samples)
+    flush(path)
+    return owed, sent
 
 
 def _keep_residual(

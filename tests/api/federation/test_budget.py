@@ -18,6 +18,8 @@ from support import wait_until
 from service.backup.contents import open_backup, read_contents
 from service.backup.restore import restore
 from service.federation.accounting import epsilon_of, rho_of
+from service.training.updates.compression import read_update
+from service.training.updates.update import norm_of
 
 NOISE = {"clip_norm": 1.0, "noise_multiplier": 2.0}
 
@@ -91,6 +93,17 @@ def test_the_devices_own_terms_hold_where_they_are_stricter(device):
     assert weak["epsilon"] == pytest.approx(after(1, 4.0))
     strict = device.round(sent, round=2, clip_norm=0.1, noise_multiplier=9.0)
     assert (strict["terms"]["clip_norm"], strict["terms"]["noise_multiplier"]) == (0.1, 9.0)
+
+
+def test_rounding_to_int8_makes_no_update_longer_than_clip_norm(device, tmp_path):
+    device.allow()
+    path = tmp_path / "update"
+    for number, epochs in enumerate((1, 3, 9)):
+        done = device.round(
+            device.parameters(), round=number, epochs=epochs, clip_norm=0.25, compression="int8"
+        )
+        path.write_bytes(device.http.get(f"/v1/rounds/{done['id']}/update").content)
+        assert 0.2499 < norm_of(read_update(path)) <= 0.25
 
 
 def test_what_leaves_is_clipped_and_noised(served):
