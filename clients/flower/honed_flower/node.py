@@ -172,6 +172,8 @@ class Executor:
             None,
             interceptors=[RuntimeVersionHttpInterceptor(component_name="honed-flower"), guard],
         )
+        # Flower's would ask a proxy of the environment for this device.
+        client._client = httpx.Client(timeout=client._client.timeout, trust_env=False)
         try:
             yield client
         finally:

@@ -74,7 +74,9 @@ def devices(superlink: SuperLink, folder: Path) -> Iterator[list[Device]]:
             device.upload(MODEL, seen.images, seen.labels)
             device.allow(superlink.address)
             superlink.register(device.key(superlink))
-            device.join(superlink, patience=5)
+            with pytest.MonkeyPatch.context() as network_of_the_device:
+                network_of_the_device.setenv("HTTP_PROXY", "http://127.0.0.1:9")
+                device.join(superlink, patience=5)
         yield made
     finally:
         for device in made:
