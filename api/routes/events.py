@@ -12,9 +12,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
-from api.access.scopes import ScopedRoute, ThePrincipal, needs
+from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
 from api.protocol import ABORT
+from api.routing import Route
 from api.schemas.base import EventBody, Page
 from api.waiting import client_of
 from service.access.principal import Scope
@@ -23,7 +24,7 @@ from service.events import LOST, Reader, replay
 from storage.database.codec import dump
 from storage.database.transaction import Happening
 
-router = APIRouter(prefix="/v1", tags=["events"], route_class=ScopedRoute)
+router = APIRouter(prefix="/v1", tags=["events"], route_class=Route)
 
 MEDIA_TYPE = "text/event-stream"
 RETRY_MS = 1000
