@@ -91,6 +91,8 @@ def read_array(value: Any) -> NDArray[Any] | str:
         return "holds text"
     if not kinds <= {int, float, bool}:
         return "holds values that are not numbers"
+    if kinds > {bool}:
+        return "holds booleans among numbers"
     try:
         array = np.array(value)
     except OverflowError:

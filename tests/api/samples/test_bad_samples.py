@@ -53,6 +53,11 @@ WRONG_SAMPLES = {
     "length": (sample(inputs={"x": [1, 2]}), "/samples/1/inputs/x", "the model takes [3]"),
     "ragged": (sample(inputs={"x": [[1], [2, 3]]}), "/samples/1/inputs/x", "ragged"),
     "text": (sample(inputs={"x": ["a", "b", "c"]}), "/samples/1/inputs/x", "holds text"),
+    "boolean": (
+        sample(inputs={"x": [1, True, 2]}),
+        "/samples/1/inputs/x",
+        "booleans among numbers",
+    ),
     "null": (sample(inputs={"x": [1, None, 2]}), "/samples/1/inputs/x", "not numbers"),
     "nan": (sample(inputs={"x": [1, float("nan"), 2]}), "/samples/1/inputs/x", "nan at [1]"),
     "infinity": (sample(inputs={"x": [1, 2, float("inf")]}), "/samples/1/inputs/x", "finite"),
