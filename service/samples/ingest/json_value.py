@@ -89,10 +89,9 @@ def read_array(value: Any) -> NDArray[Any] | str:
         return "is a ragged list"
     if str in kinds:
         return "holds text"
-    if not kinds <= {int, float, bool}:
-        return "holds values that are not numbers"
-    if kinds > {bool}:
-        return "holds booleans among numbers"
+    if kinds > {bool} or not kinds <= {int, float, bool}:
+        mixed = kinds <= {int, float, bool}
+        return "holds booleans among numbers" if mixed else "holds values that are not numbers"
     try:
         array = np.array(value)
     except OverflowError:

@@ -118,7 +118,14 @@ def _in_tensor(tensor: onnx.TensorProto, where: str) -> Iterator[str]:
 
 
 def _check(model: onnx.ModelProto) -> None:
-    shapeless = [
+    problems = [
+        Problem(
+            "/model/graph/sparse_initializer" + pointer(sparse.values.name),
+            "it is a sparse initializer; store it as a dense one, for which the zeros train, too",
+        )
+        for sparse in model.graph.sparse_initializer
+    ]
+    problems += [
         Problem(
             f"/model/graph/{side}" + pointer(value.name),
             f'{side} "{value.name}" says no shape; onnx.helper.make_tensor_value_info gives it one',
@@ -127,8 +134,8 @@ def _check(model: onnx.ModelProto) -> None:
         for value in values
         if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape")
     ]
-    if shapeless:
-        raise refusal(shapeless)
+    if problems:
+        raise refusal(problems)
     try:
         onnx.checker.check_model(model)
     except (onnx.checker.ValidationError, UnicodeDecodeError) as error:

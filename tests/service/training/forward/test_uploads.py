@@ -100,6 +100,17 @@ def test_data_outside_of_the_file_is_refused_once_wherever_it_is_named(
     assert SECRET not in problems[place]
 
 
+def test_a_sparse_initializer_is_refused_by_name(graphs: Any, refuse: Refuse) -> None:
+    model = graphs.around(node("Relu", ["h"], ["g"], name="r"))
+    dense = model.graph.initializer.pop(2)
+    sparse = model.graph.sparse_initializer.add(dims=dense.dims)
+    values = numpy_helper.to_array(dense).ravel()
+    sparse.values.CopyFrom(numpy_helper.from_array(values, dense.name))
+    sparse.indices.CopyFrom(numpy_helper.from_array(np.arange(len(values))))
+    problems = refuse(model)
+    assert "store it as a dense one" in problems[f"/model/graph/sparse_initializer/{dense.name}"]
+
+
 @pytest.mark.parametrize("keep", [0, 1, 0.3, 0.9, 0.999])
 def test_a_truncated_file_is_refused(keep: float, graphs: Any, refuse: Refuse) -> None:
     data = graphs.around(node("Relu", ["h"], ["g"], name="r")).SerializeToString()
