@@ -4960,7 +4960,7 @@ function cell2(app, model2, sample2, { place, size }) {
     "div",
     {
       id: `sample-${id}`,
-      class: `cell ${work.active === id ? "active" : ""} ${sample2.quarantine ? "aside" : ""}`,
+      class: `cell ${work.active === id ? "active" : ""}`,
       role: "option",
       "aria-selected": isSelected ? "true" : "false",
       "aria-label": `Sample ${id}, ${text3}`,
@@ -5164,6 +5164,7 @@ function toolbar(app, model2, items) {
   const work = workOf(app, model2.name);
   const ids = chosen2(app, model2);
   const one = ids.length === 1 ? ids[0] ?? null : null;
+  const aside = items.find(({ id }) => id === one)?.quarantine;
   const classes = classesOf(model2);
   const isBusy = app.state.pending.has(`label:${model2.name}`) || app.state.connection === "lost";
   const give = (value) => void label(app, model2, chosen2(app, model2), value);
@@ -5196,6 +5197,7 @@ function toolbar(app, model2, items) {
     one === null ? null : h("a", { class: "button", "data-key": "predict", href: to(["models", model2.name, "try"], { sample: one }), "aria-label": `Predict sample ${one}` }, "Predict"),
     one !== null && fileKind(model2) === "audio" ? opener("play", "Play", () => play(app, model2, one), `sample ${one}`) : null,
     ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model2), plural(ids.length, "sample"), "danger") : null,
+    aside ? h("p", { class: "problem", "data-key": "aside" }, `Quarantined: ${aside}`) : null,
     outcome(app, `label:${model2.name}`),
     unsavedView(app, model2)
   );

@@ -1,4 +1,4 @@
-"""Samples whose labels are arrays: masks of classes, and numbers, with names or without."""
+"""Samples that are more than a class: masks, numbers with names or without, quarantined ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from browser import SERIOUS, Tab
+from browser import LOW_CONTRAST, SERIOUS, Tab
+from embeddings import embedding_model
 from onnx import TensorProto, helper, numpy_helper
 from PIL import Image
 from support import Served, mlp, wait_until
@@ -183,3 +184,19 @@ def test_numbers_are_set_by_name_taken_back_and_predicted(
     predicted = page.locator("[data-key=predicted]")
     predicted.wait_for()
     assert predicted.locator("dt").all_inner_texts() == NAMES
+
+
+def test_quarantined_samples_say_why(tab: Callable[..., Tab], served: Served) -> None:
+    served.register("words", embedding_model())
+    ids = np.arange(70).reshape(10, 7) % 30
+    ids[3, 2] = 99
+    served.upload("words", split="train", x=ids, label=np.arange(10) % 2)
+    served.train("words", epochs=1, ignore_policy=True)
+    page = tab(served, viewport={"width": 390, "height": 844}).open("/models/words/samples")
+
+    row, other = (page.locator("[role=option]").nth(at) for at in (3, 4))
+    row.click()
+    page.get_by_text("Quarantined: it asks for row 99 of a table that has 30").wait_for()
+    boxes = [each.bounding_box() for each in (row, other)]
+    assert boxes[0] | {"y": 0} == boxes[1] | {"y": 0}
+    assert page.evaluate(LOW_CONTRAST) == []

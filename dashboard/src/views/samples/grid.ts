@@ -104,7 +104,7 @@ function cell(app: App, model: Model, sample: Sample, { place, size }: { place: 
     "div",
     {
       id: `sample-${id}`,
-      class: `cell ${work.active === id ? "active" : ""} ${sample.quarantine ? "aside" : ""}`,
+      class: `cell ${work.active === id ? "active" : ""}`,
       role: "option",
       "aria-selected": isSelected ? "true" : "false",
       "aria-label": `Sample ${id}, ${text}`,

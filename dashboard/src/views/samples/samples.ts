@@ -130,6 +130,7 @@ function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
   const work = workOf(app, model.name);
   const ids = chosen(app, model);
   const one = ids.length === 1 ? (ids[0] ?? null) : null;
+  const aside = items.find(({ id }) => id === one)?.quarantine;
   const classes = classesOf(model);
   const isBusy = app.state.pending.has(`label:${model.name}`) || app.state.connection === "lost";
   const give = (value: unknown): void => void label(app, model, chosen(app, model), value);
@@ -162,6 +163,7 @@ function toolbar(app: App, model: Model, items: Sample[]): HTMLElement {
     one === null ? null : h("a", { class: "button", "data-key": "predict", href: to(["models", model.name, "try"], { sample: one }), "aria-label": `Predict sample ${one}` }, "Predict"),
     one !== null && fileKind(model) === "audio" ? opener("play", "Play", () => play(app, model, one), `sample ${one}`) : null,
     ids.length > 0 ? opener("ask-delete", "Delete …", () => askDelete(app, model), plural(ids.length, "sample"), "danger") : null,
+    aside ? h("p", { class: "problem", "data-key": "aside" }, `Quarantined: ${aside}`) : null,
     outcome(app, `label:${model.name}`),
     unsavedView(app, model),
   );
