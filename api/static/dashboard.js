@@ -4989,7 +4989,7 @@ function press2(app, model2, items, columns, event) {
   const moves2 = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   const move = moves2[event.key];
   const digit = CLASS_KEYS2.indexOf(event.key);
-  if (event.altKey || event.ctrlKey && event.key !== "z") return;
+  if (event.altKey || (event.ctrlKey || event.metaKey) && event.key !== "z") return;
   if (move !== void 0) step(app, model2, items, columns, move);
   else if (event.key === " " && work.active !== null) toggle(work.selected, work.active);
   else if (event.key === "u" || event.key === "z") void undo(app, model2);

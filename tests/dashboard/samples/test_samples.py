@@ -111,6 +111,7 @@ def test_samples_are_labelled_by_keys_and_taken_back(
     grid.focus()
 
     page.keyboard.press("ArrowRight")
+    page.keyboard.press("Meta+2")  # the browser's: on a Mac it opens the second tab
     page.keyboard.press("1")
     page.get_by_role("option", name=f"Sample {ids[0]}, dark").wait_for()
     page.keyboard.press("2")

@@ -138,7 +138,7 @@ function press(app: App, model: Model, items: Sample[], columns: number, event: 
   const moves: Record<string, number> = { ArrowLeft: -1, ArrowRight: 1, ArrowUp: -columns, ArrowDown: columns };
   const move = moves[event.key];
   const digit = CLASS_KEYS.indexOf(event.key);
-  if (event.altKey || (event.ctrlKey && event.key !== "z")) return;
+  if (event.altKey || ((event.ctrlKey || event.metaKey) && event.key !== "z")) return;
   if (move !== undefined) step(app, model, items, columns, move);
   else if (event.key === " " && work.active !== null) toggle(work.selected, work.active);
   else if (event.key === "u" || event.key === "z") void undo(app, model);
