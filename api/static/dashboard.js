@@ -581,10 +581,10 @@ function ago(then, now) {
   return `${day(then)} ${then.getFullYear()}`;
 }
 function clock(moment2) {
-  const then = new Date(moment2);
-  const isToday = then.toDateString() === (/* @__PURE__ */ new Date()).toDateString();
+  const [then, now] = [new Date(moment2), /* @__PURE__ */ new Date()];
+  const date = then.getFullYear() === now.getFullYear() ? day(then) : `${day(then)} ${then.getFullYear()}`;
   const [hour, minute] = [then.getHours(), then.getMinutes()].map((part) => String(part).padStart(2, "0"));
-  return `${isToday ? "" : `${day(then)}, `}${hour}:${minute}`;
+  return `${then.toDateString() === now.toDateString() ? "" : `${date}, `}${hour}:${minute}`;
 }
 function moment(then) {
   return then.toString().slice(0, 24);

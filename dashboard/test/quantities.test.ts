@@ -61,7 +61,7 @@ test("quantities are short", () => {
   assert.equal(count(-999), "-999");
   assert.equal(bytes(19_900), "19.4 KiB");
   assert.equal(bytes(0), "0 B");
-  assert.equal(clock(new Date(2020, 1, 3, 4, 5)), "3 Feb, 04:05");
+  assert.equal(clock(new Date(2020, 1, 3, 4, 5)), "3 Feb 2020, 04:05");
   assert.equal(duration(3725), "1 h 2 min");
   assert.equal(duration(59.6), "1 min 0 s");
   assert.deepEqual(distinct([0.984, 0.9842, 0.9844], percent), ["98.40 %", "98.42 %", "98.44 %"]);

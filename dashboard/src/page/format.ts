@@ -58,12 +58,12 @@ export function ago(then: Date, now: Date): string {
   return `${day(then)} ${then.getFullYear()}`;
 }
 
-/** The time of day, with the date if it was not today. */
+/** The time of day, with the date if it is not today, and the year if it is not this one. */
 export function clock(moment: string | Date): string {
-  const then = new Date(moment);
-  const isToday = then.toDateString() === new Date().toDateString();
+  const [then, now] = [new Date(moment), new Date()];
+  const date = then.getFullYear() === now.getFullYear() ? day(then) : `${day(then)} ${then.getFullYear()}`;
   const [hour, minute] = [then.getHours(), then.getMinutes()].map((part) => String(part).padStart(2, "0"));
-  return `${isToday ? "" : `${day(then)}, `}${hour}:${minute}`;
+  return `${then.toDateString() === now.toDateString() ? "" : `${date}, `}${hour}:${minute}`;
 }
 
 /** A moment to the second, with the day of the week. */
