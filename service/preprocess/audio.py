@@ -21,13 +21,17 @@ from storage.records.signatures import TensorSpec
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-CHOICES: dict[str, tuple[str, ...]] = {
+FIXED = {"channels": "mean", "resample": "sinc_interp_hann", "window": "hann", "power": 2}
+FIXED |= {"floor": 1e-10, "fit": "start", "fill": 0}
+"""The fixed parts, so that an app can do the same: see docs/preprocessing.md."""
+CHOICES: dict[str, tuple[Any, ...]] = {
     "features": ("log_mel", "mfcc"),
     "layout": ("bands_first", "time_first"),
     "mel_scale": ("htk", "slaney"),
     "mel_norm": ("none", "slaney"),
     "log": ("natural", "decibel"),
     "padding": ("reflect", "none"),
+    **{name: (value,) for name, value in FIXED.items()},
 }
 """The choices; the first is the default."""
 SIZES = {"sample_rate": (1_000, 192_000), "fft_size": (16, 2**16), "mels": (1, 1024)}
@@ -35,9 +39,6 @@ WINDOW_S, HOP_S = 0.025, 0.01
 MOST_SECONDS = 120
 MOST_CHANNELS = 2
 MFCC_MELS = 40
-FIXED = {"channels": "mean", "resample": "sinc_interp_hann", "window": "hann", "power": 2}
-FIXED |= {"floor": 1e-10, "fit": "start", "fill": 0}
-"""The fixed parts, so that an app can do the same: see docs/preprocessing.md."""
 OWN = ("fft_size", "window_size", "hop_size", "mels", "f_min", "f_max", "mean", "std", "augment")
 FIELDS = ("input", "kind", *CHOICES, "sample_rate", *OWN)
 
@@ -68,7 +69,6 @@ class Audio(FileKind):
     @classmethod
     def parse(cls, description: Mapping[str, Any], spec: TensorSpec) -> Audio:
         """Raises WrongDescription."""
-        description = {name: value for name, value in description.items() if name not in FIXED}
         fields = chosen(description, FIELDS, CHOICES)
         if np.dtype(spec.dtype).kind != "f":
             detail = f"a recording becomes fractions, but the input takes {spec.dtype}"

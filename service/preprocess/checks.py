@@ -25,10 +25,11 @@ def refuse_unknown(description: Mapping[str, Any], known: Collection[str]) -> No
 def chosen(
     description: Mapping[str, Any],
     known: Collection[str],
-    choices: Mapping[str, Sequence[str]],
+    choices: Mapping[str, Sequence[Any]],
     **others: Any,
 ) -> dict[str, Any]:
-    """The fields, with the defaults of those that are absent: of each choice the first.
+    """The fields, with the defaults of those that are absent: of each choice the first, which may
+    be the only one.
 
     others: further defaults. Raises WrongDescription for unknown fields and choices.
     """
@@ -37,7 +38,8 @@ def chosen(
     fields = defaults | {name: value for name, value in description.items() if value is not None}
     for name, allowed in choices.items():
         if fields[name] not in allowed:
-            raise WrongDescription(f"/{name}", f"{name} is one of {', '.join(allowed)}")
+            what = f"one of {', '.join(allowed)}" if len(allowed) > 1 else f"always {allowed[0]}"
+            raise WrongDescription(f"/{name}", f"{name} is {what}")
     return fields
 
 

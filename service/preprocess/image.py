@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 CHANNELS = {"rgb": 3, "gray": 1}
-CHOICES: dict[str, tuple[str, ...]] = {
+FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}
+"""The fixed parts, so that an app can do the same: see docs/preprocessing.md."""
+CHOICES: dict[str, tuple[Any, ...]] = {
     "resize": ("cover", "contain", "stretch"),
     "channels": tuple(CHANNELS),
     "layout": ("nchw", "nhwc"),
+    **{name: (value,) for name, value in FIXED.items()},
 }
 """The choices; the first is the default."""
 FIELDS = ("input", "kind", "size", *CHOICES, "scale", "mean", "std", "augment")
-FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}
-"""The fixed parts, so that an app can do the same: see docs/preprocessing.md."""
 MOST_PIXELS_A_SIDE = 4096
 LARGE_PIXELS = 25_000_000
 """Larger images are decoded one at a time: each takes 4 bytes a pixel, twice."""
@@ -65,7 +66,6 @@ class Image(FileKind):
     @classmethod
     def parse(cls, description: Mapping[str, Any], spec: TensorSpec) -> Image:
         """Raises WrongDescription."""
-        description = {name: value for name, value in description.items() if name not in FIXED}
         fields = chosen(description, FIELDS, CHOICES, scale=255)
         if np.dtype(spec.dtype).kind != "f":
             detail = f"an image becomes fractions, but the input takes {spec.dtype}"

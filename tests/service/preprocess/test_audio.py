@@ -121,6 +121,7 @@ def test_samples_that_are_no_numbers_are_refused() -> None:
         ({"features": "chroma"}, "/features"),
         ({"layout": "time_first", "mels": 16}, "/mels"),
         ({"tempo": 1}, "/tempo"),
+        ({"window": "hamming"}, "/window"),
         ({"augment": {"flip": 0.5}}, "/augment/flip"),
         ({"augment": {"band_masking": 0.5}, "features": "mfcc"}, "/augment/band_masking"),
     ],

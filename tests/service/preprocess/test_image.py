@@ -146,6 +146,7 @@ def test_the_header_says_format_and_size(encode: Encode) -> None:
         ({"std": [0]}, "/std", "above 0"),
         ({"mean": [1, 2]}, "/mean", "a list of 1 numbers"),
         ({"colour": True}, "/colour", "unknown field"),
+        ({"padding": 114}, "/padding", "padding is always 0"),
     ],
 )
 def test_a_wrong_description_names_its_place(
