@@ -99,10 +99,11 @@ def _left_open(merged: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _idle(head: Any, names: Mapping[str, Any]) -> list[str]:
+def _idle(head: Any, wanted: Mapping[str, Any]) -> list[str]:
     """The hyperparameters that have no meaning with this head, by name. head: from JSON."""
     kind = head["kind"] if isinstance(head, Mapping) else None
-    return [name for name in sorted(names) if kind in ALL_HEADS and kind not in ABOUT[name].heads]
+    idle = [name for name in sorted(wanted) if kind in ALL_HEADS and kind not in ABOUT[name].heads]
+    return [name for name in idle if (name, wanted[name]) != ("auto", False)]
 
 
 def check_hyperparameters(

@@ -41,7 +41,6 @@ class Hyperparameters(OptimizerOptions, frozen=True):
             "Let the job choose what is not given of epochs, batch_size, learning_rate, schedule, "
             "early_stopping_patience, class_weights and label_smoothing. Default: true if neither "
             "the request nor the model says how long or how fast to train.",
-            heads=ALL_HEADS,
         ),
     ] = None
     epochs: Annotated[

@@ -228,6 +228,10 @@ def _foreign_options(options: OptimizerOptions, names: Collection[str]) -> Itera
             )
     if options.optimizer == "sgd" and options.nesterov and options.momentum == 0:
         yield Problem("/nesterov", "nesterov needs a momentum above 0")
+    if "decays" in names and options.decays and options.weight_decay == 0:
+        yield Problem(
+            "/decays", "decays says what shrinks by a weight_decay above 0; give one, too"
+        )
 
 
 def _out_of_bounds(options: OptimizerOptions) -> Iterator[Problem]:

@@ -65,7 +65,7 @@ def _uploaded() -> Any:
 def test_what_an_optimizer_does_not_take_is_refused_by_name(served: Served, model: str) -> None:
     answer = served.http.post(
         f"/v1/models/{model}/jobs",
-        json={"optimizer": "sgd", "betas": [0.9, 0.99], "decays": ["neck.*"]},
+        json={"optimizer": "sgd", "betas": [0.9, 0.99], "weight_decay": 0.1, "decays": ["neck.*"]},
     )
     assert answer.status_code == 422
     assert [each["pointer"] for each in answer.json()["errors"]] == ["/betas", "/decays"]

@@ -82,16 +82,19 @@ def test_a_request_that_says_how_to_train_leaves_the_models_computed_head_out() 
     defaults = {"head": {"kind": "prototype"}}
     assert merge(defaults, {}, seed=0)["head"] == {"kind": "prototype"}
     assert "head" not in merge(defaults, {"class_weights": [1, 2]}, seed=0)
+    assert "head" not in merge(defaults, {"auto": True}, seed=0)
+    assert merge(defaults, {"auto": False}, seed=0)["head"] == {"kind": "prototype"}
     assert merge({"head": {"kind": "linear"}}, {"epochs": 2}, seed=0)["head"] == {"kind": "linear"}
 
 
 def test_a_recipe_that_the_engine_cannot_train_is_refused_field_by_field() -> None:
     model = new_model(trainable=("body.w", "head.w"), hyperparameters={"optimizer": "sgd"})
-    asked = {"betas": [0.9, 0.9], "rate_factors": {"neck.*": 0.1}}
+    asked = {"betas": [0.9, 0.9], "rate_factors": {"neck.*": 0.1}, "decays": ["head.*"]}
     with pytest.raises(InvalidInput) as refused:
         check_hyperparameters(model, asked, at="/spec")
     assert {each.pointer: each.detail for each in refused.value.problems} == {
         "/spec/betas": "sgd has no betas; leave it out, or take adam, adamw, lion",
+        "/spec/decays": "decays says what shrinks by a weight_decay above 0; give one, too",
         "/spec/rate_factors": "no trained parameter matches 'neck.*'; they are body.w, head.w",
     }
 
