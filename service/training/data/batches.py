@@ -80,10 +80,9 @@ class Batches(ABC):
     def inputs(self, chosen: Indices) -> tuple[Array, ...]:
         """The inputs at these positions, batch axis first; valid until the next call."""
 
-    @property
-    def sample_count(self) -> int:
-        """Of which several may be of one sample."""
-        return len(self)
+    def sample_count(self, chosen: Indices | None = None) -> int:
+        """Of all positions, or of these; several may be of one sample."""
+        return len(np.unique(self.ids if chosen is None else self.ids[chosen]))
 
     def labels_of(self, chosen: Indices) -> Array:
         """Their labels, batch axis first, augmented as their inputs are; valid as these are."""

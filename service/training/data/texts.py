@@ -80,10 +80,6 @@ class LabelledTexts(Batches):
             self.most_rows = max(1, MOST_LOGITS // (kind.max_tokens * classes))
 
     @property
-    def sample_count(self) -> int:
-        return len(self._row_of)
-
-    @property
     def are_plain(self) -> bool:
         return False  # Batches differ in length.
 

@@ -32,7 +32,8 @@ _METRIC = {"class": "loss", "share": "accuracy", "absolute": "mae", "loss": "los
 
 class Answers(Struct, frozen=True):
     """A version's results on the samples. errors, is_wrong: (samples,); no error if nothing of it
-    counts, as of an anomalous sample. told: (samples, …).
+    counts, as of an anomalous sample; of several rows, such as a long text, their mean by what
+    counts of each. told: (samples, …).
     """
 
     metrics: dict[str, Any]
@@ -54,6 +55,7 @@ def compare(task: Compare, pipe: Pipe) -> Compared:
         baseline_measurement=task.baseline_measurement,
     )
     chosen = comparer.known()
+    ids, first = np.unique(comparer.dataset.ids[chosen], return_index=True)
     try:
         before = answers(comparer, task, task.baseline, comparer.theirs, chosen)
         after = answers(comparer, task, task.candidate, comparer.ours, chosen)
@@ -68,12 +70,12 @@ def compare(task: Compare, pipe: Pipe) -> Compared:
 
     def told(which: NDArray[np.bool_]) -> tuple[ChangedSample, ...]:
         places = np.flatnonzero(which)
-        first = places[np.argsort(-np.abs(grown[places]), kind="stable")][: task.most]
-        return tuple(_changed(comparer, chosen, before, after, int(at)) for at in first)
+        most = places[np.argsort(-np.abs(grown[places]), kind="stable")][: task.most]
+        return tuple(_changed(comparer, chosen[first], before, after, int(at)) for at in most)
 
     return Compared(
-        samples=len(chosen),
-        left_out=len(comparer.dataset) - len(chosen),
+        samples=len(ids),
+        left_out=comparer.dataset.sample_count() - len(ids),
         by=by,
         before=before.metrics,
         after=after.metrics,
@@ -102,19 +104,15 @@ def answers(
     learned = TASKS[what.loss]
     by = learned.compared_by(what.signature.target)
     loss_of, error_of = (learned.metric(name).of_samples for name in ("loss", _METRIC[by]))
-    metrics, errors = learned.pass_metrics(what.signature.target), [np.empty(0)]
+    metrics, rows = learned.pass_metrics(what.signature.target), [np.empty((3, 0))]
     metrics.read(model.metadata)
-    loss, counted = 0.0, 0.0
     wrong, told = [np.empty(0, bool)], []
     for inputs, truth in comparer.batches(chosen, side):
         output = model.run(inputs)
         metrics.update(output, truth)
-        weights = metrics.weights(truth)
-        loss += float(loss_of(output, truth) @ weights)
-        counted += float(weights.sum())
         error = error_of(output, truth)
         error = 1 - error if by == "share" else error
-        errors.append(np.where(weights > 0, error, 0.0))
+        rows.append(np.array([metrics.weights(truth), loss_of(output, truth), error]))
         if by == "class":
             predicted = columns(output.argmax(axis=1))[:, 0]
             wrong.append(predicted != columns(truth)[:, 0])
@@ -122,10 +120,14 @@ def answers(
         elif by == "absolute":
             told.append(columns(output)[:, :NUMBERS_TOLD])
         comparer.tick(len(truth))
-    mean = {"samples": len(chosen), "loss": loss / (counted or 1.0), **metrics.result()}
+    weights, losses, errors = np.concatenate(rows, axis=1)
+    ids, which = np.unique(side.dataset.ids[comparer.places(chosen, side)], return_inverse=True)
+    summed, counted = (np.bincount(which, each) for each in (errors * weights, weights))
+    loss = float(losses @ weights) / (float(weights.sum()) or 1.0)
+    mean = {"samples": len(ids), "loss": loss, **metrics.result()}
     return Answers(
-        metrics={k: finite_or_none(v) for k, v in mean.items()} if len(chosen) else {},
-        errors=np.concatenate(errors),
+        metrics={k: finite_or_none(v) for k, v in mean.items()} if len(ids) else {},
+        errors=np.divide(summed, counted, out=np.zeros(len(ids)), where=counted > 0),
         is_wrong=np.concatenate(wrong),
         told=np.concatenate(told) if told else None,
     )

@@ -155,11 +155,11 @@ class ModelComparer:
         metric = self._metric_on(known)
         ours = self.measure(candidate, known, self.ours, metric)
         alone = Comparison(
-            samples=len(known),
+            samples=self.dataset.sample_count(known),
             class_counts=self._count(chosen),
             candidate=ours.metrics,
             baseline=None,
-            left_out=len(chosen) - len(known),
+            left_out=self.dataset.sample_count(chosen[~self._is_known[chosen]]),
             ignored=self._measurement.ignore_index,
             simple=self._beside_simple(known, ours.per_sample, metric) if simple else (),
             metric=metric.name,
@@ -204,9 +204,9 @@ class ModelComparer:
     def batches(self, chosen: Indices, side: Side) -> Iterator[tuple[tuple[Array, ...], Array]]:
         """The samples at these positions of `dataset`, as a side takes them, and their labels."""
         rows = min(BATCH_SIZE, side.dataset.most_rows)
-        return side.dataset.batches(self._places(chosen, side), batch_size=rows)
+        return side.dataset.batches(self.places(chosen, side), batch_size=rows)
 
-    def _places(self, chosen: Indices, side: Side) -> Indices:
+    def places(self, chosen: Indices, side: Side) -> Indices:
         """The positions of the same samples in a side's dataset. chosen: rising."""
         if side.dataset is self.dataset:
             return chosen
@@ -242,10 +242,10 @@ class ModelComparer:
         weights, losses = np.concatenate(counted, axis=1)
         if not len(weights):
             return ModelMetrics({}, np.empty(0))
-        ids = side.dataset.ids[self._places(chosen, side)]
+        ids = side.dataset.ids[self.places(chosen, side)]
         parts = [np.concatenate(arrays) for arrays in zip(*kept, strict=True)]
         mean = {
-            "samples": len(np.unique(ids)),
+            "samples": self.dataset.sample_count(chosen),
             "loss": float(by_sample(ids, weights, losses).mean()),
         }
         return ModelMetrics(

@@ -47,7 +47,7 @@ def validate(
         metrics.update(output, target)
         tick()
     return {
-        "samples": dataset.sample_count,
+        "samples": dataset.sample_count(),
         "loss": loss_sum / (counted or 1.0),
         **metrics.result(),
     }

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from service.training.forward.graph import Graph
     from service.training.graph.tensor import Tensor
 
+ROUNDING = 1e-12
+"""Share of the mean square: a variance below it is what rounding leaves of equal labels."""
+
 
 def absolute_error(output: Array, target: Array) -> PerSample:
     """Mean over a sample's outputs."""
@@ -56,7 +59,7 @@ def r2(means: NDArray[np.float64]) -> float:
     """Mean R² of the outputs whose label varies; 0 if none does. means: of `explained`."""
     error, label, square, known = means.reshape(4, -1)
     variance = square - label**2 / np.where(known, known, 1.0)
-    varies = variance > 0
+    varies = variance > ROUNDING * square
     return float((1 - error[varies] / variance[varies]).mean()) if varies.any() else 0.0
 
 

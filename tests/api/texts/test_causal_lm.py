@@ -106,6 +106,12 @@ def test_a_job_that_is_paused_and_killed_ends_with_the_bytes_of_a_calm_one(
 
     assert hasty["metrics"]["validation"] == calm["metrics"]["validation"]
     assert hasty["metrics"]["validation"]["samples"] == 15
+    version = served.http.get(f"/v1/models/{name}/versions/{calm['version']}").json()
+    assert version["verdict"]["validation"]["samples"] == 15
+    told = {what: version["provenance"][f"{what}_samples"] for what in ("train", "validation")}
+    assert told == {"train": 45, "validation": 15}
+    compared = served.http.get(f"/v1/models/{name}/versions/1/comparison/2").json()
+    assert compared["samples"] == 15
     assert weights_of(served, calm) == weights_of(served, hasty)
 
 

@@ -115,7 +115,7 @@ def test_a_long_text_is_windows_whose_tokens_are_predicted_once(tmp_path: Path) 
     windows = len(data) - 2
     assert windows == 1 + -(-(len(ids) - 24) // 16)
     assert data.ids.tolist() == [1, *[2] * windows, 3]
-    assert data.sample_count == 3
+    assert data.sample_count() == 3
     predicted = []
     for at in range(1, 1 + windows):
         inputs, target = next(data.batches(np.array([at]), batch_size=1))

@@ -154,6 +154,18 @@ def test_figures_of_numbers_follow_from_the_mean_of_the_samples(metric: str) -> 
     assert score == pytest.approx(metrics.result()[metric], rel=1e-9)
 
 
+def test_labels_of_a_resample_that_are_all_equal_have_no_r2() -> None:
+    """Rounding leaves them a variance of 1e-17 of their square."""
+    noise, truth = np.random.default_rng(1), np.zeros((12, 1), np.float32)
+    truth[0] = 0.7
+    r2 = TASKS["mse"].metric("r2")
+    ours, theirs = (
+        r2.of_samples(truth + noise.normal(0, 0.3, truth.shape), truth) for _ in range(2)
+    )
+    found = paired_bootstrap(ours, theirs, r2.figure, tick=lambda: None)
+    assert -10 < found.low < found.high < 10
+
+
 def test_the_bootstrap_of_a_figure_resamples_both_models_alike() -> None:
     """Against resampling one set at a time."""
     declared = TASKS["cross_entropy"].metric("macro_f1")
