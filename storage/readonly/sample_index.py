@@ -48,11 +48,11 @@ _DIFFERENT = """
 SELECT count(DISTINCT sha256) FROM samples
 WHERE weight > 0 AND id IN (SELECT value FROM json_each(?))
 """
-_NEWEST_LABELLED = " UNION ALL ".join(
-    f"SELECT {_COLUMNS} FROM samples WHERE model_id = :model_id AND split = '{split.value}'"  # noqa: S608
+_NEWEST_LABELLED = {
+    split: f"SELECT {_COLUMNS} FROM samples WHERE model_id = :model_id AND split = '{split.value}'"  # noqa: S608
     " AND label IS NOT NULL AND quarantine IS NULL"
     for split in Split
-)
+}
 _NEWEST_UNLABELLED = f"""
 SELECT {_COLUMNS} FROM samples
 WHERE model_id = :model_id AND label IS NULL AND quarantine IS NULL
@@ -212,13 +212,15 @@ def read_newest(
     newest: int,
     target: TargetSpec | None,
     labelled: bool,
+    splits: Sequence[Split] = tuple(Split),
 ) -> SampleIndex:
-    """At most `newest` of the newest labelled or unlabelled samples; the latter's labels are zeros,
-    or empty without a target.
+    """At most `newest` of the newest samples, labelled ones of these splits or unlabelled ones; the
+    latter's labels are zeros, or empty without a target.
 
     Raises StorageBroken, Busy.
     """
-    select = _NEWEST_LABELLED if labelled else _NEWEST_UNLABELLED
+    of_splits = " UNION ALL ".join(_NEWEST_LABELLED[split] for split in splits)
+    select = of_splits if labelled else _NEWEST_UNLABELLED
     parameters = {"model_id": model_id, "newest": newest}
     with _reading(database) as connection:
         newest_first = f"{select} ORDER BY id DESC LIMIT :newest"

@@ -76,6 +76,7 @@ def drift_of(
             newest=RECENT,
             target=target,
             labelled=labelled,
+            splits=(Split.TRAIN, Split.VALIDATION),
         )
         for labelled in (True, False)
     ]

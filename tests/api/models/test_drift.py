@@ -24,13 +24,15 @@ def model(served: Served, request: pytest.FixtureRequest) -> str:
     return name
 
 
-def send(served: Served, model: str, rows: Any, *, labelled: bool = True) -> None:
+def send(
+    served: Served, model: str, rows: Any, *, labelled: bool = True, to: str = "samples"
+) -> None:
     lines = [
         ",".join([*map(str, row), ("high" if row[0] > 0 else "low") if labelled else ""])
         for row in np.asarray(rows).round(4).tolist()
     ]
     answer = served.http.post(
-        f"/v1/models/{model}/samples",
+        f"/v1/models/{model}/{to}",
         content="\n".join(["heat,load,noise,label", *lines]),
         headers={"Content-Type": "text/csv"},
     )
@@ -83,8 +85,9 @@ def test_nothing_is_said_of_a_version_that_no_job_made_or_with_few_samples(
 def test_a_shift_is_told_by_feature_and_as_one_event(served: Served, model: str) -> None:
     trained(served, model)
     send(served, model, GENERATOR.normal(size=(60, 3)))
+    send(served, model, GENERATOR.normal(size=(400, 3)) + HOT, to="base-set")
     same = drift(served, model)
-    assert (same["drifted"], same["compared"]) == (False, 3)
+    assert (same["drifted"], same["compared"], same["recent_samples"]) == (False, 3, 60)
 
     send(served, model, GENERATOR.normal(size=(300, 3)) + HOT, labelled=False)
     moved = drift(served, model)
