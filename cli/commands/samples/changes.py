@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from cli.client import Client, model_path
+from cli.errors import Failure
 from cli.options import (
     columns,
     filters,
@@ -110,7 +111,12 @@ def delete(
         answer = client.request("DELETE", path, params={**conditions, **asked}).json()
         echo(answer, lambda outcome: _echo_deleted(model, outcome))
         return
-    jobs = [_delete(client, f"{path}/{sample}", asked) for sample in ids]
+    jobs = []
+    for sample in ids:
+        try:
+            jobs.append(_delete(client, f"{path}/{sample}", asked))
+        except Failure as failure:
+            raise failure.within(f"{len(jobs):,} of {len(ids):,} deleted: ") from None
     told = f"{len(ids):,} deleted" + (f"; job {jobs[-1]} trains again" if retrain else "")
     echo_done(told, deleted=list(ids), jobs=[job for job in jobs if job])
 

@@ -63,12 +63,14 @@ def test_samples_are_deleted_by_id_or_by_condition_and_never_without_either(
 
     done = honed("samples", "delete", name, others[0]["id"], others[1]["id"], "--yes")
     assert done.stdout == "2 deleted\n"
+    again = honed("samples", "delete", name, others[2]["id"], others[0]["id"], "--yes")
+    assert again.stderr.startswith("error: 1 of 2 deleted: this model has no sample")
     deleted = json.loads(
         honed("samples", "delete", name, "--label", label, "--yes", "--json").stdout
     )
     assert deleted["deleted"] == len(found) - len(others)
     left = {each["id"] for each in client.items(model_path(name, "samples"))}
-    assert left == {each["id"] for each in others[2:]}
+    assert left == {each["id"] for each in others[3:]}
 
 
 def test_samples_are_listed_by_the_conditions_and_as_many_as_wished(
