@@ -38,7 +38,7 @@ def test_its_own_tests_pass(served: Served, bell: str) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "# pass 16" in done.stdout
+    assert "# pass 17" in done.stdout
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node.js is not installed")

@@ -43,6 +43,10 @@ export class Client {
       body: json === undefined ? body : JSON.stringify(json),
       // Without it fetch may turn a 304 into the answer of its own cache.
       cache: "no-store",
+    }).catch((error) => {
+      if (!(error instanceof TypeError)) throw error; // such as an abort
+      const reason = error.cause?.message || error.cause?.code || error.message;
+      throw new TypeError(`no daemon answers at ${this.url}: ${reason}`, { cause: error });
     });
     if (answer.ok || answer.status === 304) return answer;
     const isJson = answer.headers.get("content-type")?.includes("json");

@@ -254,6 +254,7 @@ export interface ModelBody {
   quota: QuotaSettings;
   duplicates: "merge" | "keep";
   features: Array<string> | null;
+  shapes: string;
   federation: ConsentBody;
 }
 

@@ -42,6 +42,13 @@ test("a model is registered, and many samples are added and changed by their key
   await assert.rejects(model.label("nobody", "3"), HonedError);
 });
 
+test("the address at which no daemon answers is named", async () => {
+  const nobody = new Client({ url: "http://127.0.0.1:2" });
+  await assert.rejects(nobody.get("/healthz"), /no daemon answers at http:\/\/127\.0\.0\.1:2: connect ECONNREFUSED/);
+  const gone = AbortSignal.abort();
+  await assert.rejects(client.request("GET", "/healthz", { signal: gone }), { name: "AbortError" });
+});
+
 test("many instances are predicted in one request", async () => {
   const predictions = await bell.predictAll(rows(5), { top: 2 });
   assert.deepEqual(predictions.map(({ top }) => top.label.length), [2, 2, 2, 2, 2]);

@@ -427,6 +427,7 @@ export interface ModelBody {
   quota: QuotaSettings;
   duplicates: "merge" | "keep";
   features: Array<string> | null;
+  shapes: string;
   federation: ConsentBody;
 }
 
