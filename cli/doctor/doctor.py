@@ -186,7 +186,8 @@ def check_database(client: Client) -> Iterator[Check]:
 
 def check_stopped_database(path: Path) -> Iterator[Check]:
     """What the next start would find wrong with the database."""
-    if not os.access(path, os.R_OK):
+    # SQLite writes files beside it to read.
+    if not os.access(path, os.R_OK) or _writable(path.parent, path.parent).status == "fail":
         return  # there is none yet, or what is wrong with the folder was told
     try:
         with translated(), closing(connect_reader(path)) as reader:

@@ -69,9 +69,6 @@ def restore(
     StorageBroken; then the existing data are unchanged.
     """
     data_dir = data_dir.absolute()
-    with file_faults(f"cannot make the data folder {data_dir}"):
-        make_folder(data_dir, parents=True)
-        require_own(data_dir)
     with _alone(data_dir):
         swap.finish(data_dir)
         if swap.holds_data(data_dir) and not set_aside:
@@ -94,7 +91,10 @@ def restore(
 @contextmanager
 def _alone(data_dir: Path) -> Iterator[None]:
     """Hold the data folder's lock. If the block fails, the record of the last shutdown stays."""
-    lock = DataDirLock(data_dir / "hone.lock")
+    with file_faults(f"cannot open the data folder {data_dir}"):
+        make_folder(data_dir, parents=True)
+        require_own(data_dir)
+        lock = DataDirLock(data_dir / "hone.lock")
     clean = not lock.unclean
     try:
         yield

@@ -101,12 +101,23 @@ def test_a_disk_that_became_read_only_ends_the_daemon_as_other_faults_of_it_do(
 
 
 def test_a_daemon_does_not_start_on_a_read_only_disk_and_says_why(
-    disk: Path, serve: Callable[..., Served]
+    disk: Path, serve: Callable[..., Served], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     serve(disk).stop()
     break_disk(disk)
-    command = [sys.executable, "-m", "cli", "serve", "--port", "0", "--data-dir", disk]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE_S)  # noqa: PLW1510 - the code is looked at below
-    assert done.returncode == 1
-    assert "Traceback" not in done.stderr
-    assert "Read-only file system; check the disk and the data folder" in done.stderr
+    monkeypatch.setenv("HONED_DATA_DIR", str(disk))
+    monkeypatch.setenv("HONED_PORT", "1")
+    serving, checking = (
+        subprocess.run(  # noqa: PLW1510 - the code is looked at below
+            [sys.executable, "-m", "cli", command],
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+        )
+        for command in ("serve", "doctor")
+    )
+    assert serving.returncode == checking.returncode == 1
+    assert "Traceback" not in serving.stderr
+    assert "Read-only file system; check the disk and the data folder" in serving.stderr
+    assert "cannot write: Read-only file system" in checking.stdout
+    assert "too many files" not in checking.stdout

@@ -16,7 +16,7 @@ from stored import SCHEMAS, make_older
 from service.backup.backup import write_backup
 from storage.backup.reconciling import Lost
 from storage.blobs import compaction
-from storage.errors import AlreadyExists, Busy, DataDirLocked
+from storage.errors import AlreadyExists, Busy, DataDirLocked, StorageBroken
 from storage.records.access import NewToken
 from storage.samples.filter import SampleFilter
 from storage.store import Store
@@ -165,6 +165,15 @@ def test_a_folder_in_use_is_left_alone(source: Path, tmp_path: Path) -> None:
     finally:
         store.close()
     assert kept(tmp_path / "target")[0] == ["old"]
+
+
+def test_a_folder_that_cannot_be_locked_is_told(source: Path, tmp_path: Path) -> None:
+    fill(tmp_path / "target", "old", 3)
+    lock = tmp_path / "target" / "hone.lock"
+    lock.unlink()
+    lock.mkdir()
+    with pytest.raises(StorageBroken, match=r"cannot open the data folder .*hone\.lock"):
+        put_back(back_up(source), tmp_path / "target", set_aside=True)
 
 
 def test_a_folder_of_other_things_is_left_alone(source: Path, tmp_path: Path) -> None:
