@@ -2994,7 +2994,7 @@ function verdictView(app, now) {
 function verdict(now) {
   if (now.eligible) return "Training is allowed now";
   if (now.paused) return "All training is paused";
-  if (now.snoozed_until !== null) return `Training is snoozed until ${clock(now.snoozed_until)}`;
+  if (now.snoozed_until !== null) return "Training is snoozed";
   return "Training is on hold";
 }
 function conditionsView(now, rules, { isShort }) {

@@ -62,7 +62,7 @@ export function verdictView(app: App, now: Device): HTMLElement {
 function verdict(now: Device): string {
   if (now.eligible) return "Training is allowed now";
   if (now.paused) return "All training is paused";
-  if (now.snoozed_until !== null) return `Training is snoozed until ${clock(now.snoozed_until)}`;
+  if (now.snoozed_until !== null) return "Training is snoozed";
   return "Training is on hold";
 }
 
