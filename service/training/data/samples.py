@@ -75,6 +75,9 @@ def load_samples(
             "the model has no labelled training samples; upload some, or give labels to those that"
             " wait for one"
         )
+    weights = train_set.weights
+    if weights is not None and not np.delete(weights, base_set).any():
+        raise NoSamples("all training samples have the weight 0; give some another")
     seen = train_set.ids if task.hyperparameters.epochs != 0 else train_set.ids[:0]
     sent = b64encode(encode(seen)).decode()
     reader.tell(Seen(sent, started_from=task.start.from_job))

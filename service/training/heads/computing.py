@@ -13,7 +13,6 @@ from service.training.data.datasets import Datasets
 from service.training.data.sampler import Sampler
 from service.training.engine import Engine
 from service.training.engines import checkpoint
-from service.training.errors import NoSamples
 from service.training.heads.features import HeadFeatures
 from service.training.heads.kinds import NEIGHBOURS, Head
 from service.training.heads.output_engine import OutputEngine
@@ -31,15 +30,13 @@ def compute_head(
 ) -> tuple[Engine, tuple[str, ...]]:
     """The engine with the computed head that the task asks for, and warnings for people.
 
-    tick runs between batches. Raises NoSamples if no sample has a weight.
+    tick runs between batches.
     """
     head, target = task.hyperparameters.head, task.signature.target
     assert isinstance(head, Head)
     assert target.num_classes is not None
     features = HeadFeatures(task, engine, tick=tick)
     weights = sample_weights(datasets.train, sampler)
-    if not weights.any():
-        raise NoSamples("all training samples have the weight 0; give some another")
     if head.kind == "knn":
         from service.training.heads.neighbours import Neighbours  # late: it imports onnx
 

@@ -151,3 +151,11 @@ def test_a_step_takes_the_mean_of_weighted_losses_and_validation_the_plain_one(
     np.testing.assert_allclose(after[bias], before[bias] - 0.5 * d.sum(axis=0), rtol=1e-4)
     assert job["metrics"]["train_loss"] == pytest.approx((loss * weights).mean(), rel=1e-4)
     assert job["metrics"]["baseline"]["loss"] == pytest.approx(losses(other)[1].mean(), rel=1e-4)
+
+
+def test_samples_of_the_weight_0_alone_are_none_to_train_on(served: Served) -> None:
+    served.register("weightless", mlp(FEATURES, CLASSES))
+    served.upload("weightless", x=rows(8, 6), label=np.arange(8) % 3, weight=np.zeros(8))
+    job = served.wait_for_job(served.ask_for_job("weightless", epochs=1)["id"], "failed")
+    assert job["error"]["code"] == "no_samples"
+    assert "all training samples have the weight 0" in job["error"]["detail"]
