@@ -146,7 +146,7 @@ def find(
     if policy.label is None:
         policy = replace(policy, metric=comparison.metric or policy.metric)
     figures: dict[str, Any] = {"samples": comparison.samples}
-    shortage = _shortage(comparison, policy, where)
+    shortage = _shortage(comparison, policy, where, classes)
     if shortage is not None:
         return Finding("too_few", shortage, figures)
     place = place_of(policy.label, classes)
@@ -181,7 +181,9 @@ def _are_measured(comparison: Comparison) -> bool:
     return all(side.get("loss") is not None for side in measured)
 
 
-def _shortage(comparison: Comparison, policy: GatePolicy, where: str) -> str | None:
+def _shortage(
+    comparison: Comparison, policy: GatePolicy, where: str, names: Sequence[str] | None
+) -> str | None:
     wanted = policy.min_validation_samples
     if comparison.samples < wanted or comparison.samples == 0:
         samples = counted(comparison.samples, f"{where} sample")
@@ -190,8 +192,9 @@ def _shortage(comparison: Comparison, policy: GatePolicy, where: str) -> str | N
     rarest = min(classes, key=comparison.class_counts.__getitem__, default=0)
     if comparison.class_counts and comparison.class_counts[rarest] < policy.min_per_class:
         samples = counted(comparison.class_counts[rarest], f"{where} sample")
+        name = names[rarest] if names else rarest
         return (
-            f"class {rarest} has {samples}, too few to tell: the gate wants at least"
+            f"class {name!r} has {samples}, too few to tell: the gate wants at least"
             f" {policy.min_per_class} of each class"
         )
     return None

@@ -176,6 +176,9 @@ def test_each_class_may_have_to_be_there() -> None:
     decision = decided(comparison, policy)
     assert not decision.promoted
     assert "class 1 has 2 validation samples" in decision.reason
+    evaluated = Evaluated(comparison)
+    named = decide(policy, evaluated, baseline_version=1, classes=("calm", "fire"))
+    assert "class 'fire' has 2 validation samples" in named.reason
     assert decided(replace(comparison, ignored=1), policy).promoted
 
 
