@@ -64,12 +64,12 @@ def check_engine_runs() -> Check:
     if done.returncode == 0:
         return Check("training", "ok", done.stdout.strip())
     how = f"exit code {done.returncode}" if done.returncode > 0 else f"signal {-done.returncode}"
-    words = done.stderr.strip()[-LAST_WORDS:]
+    words = done.stderr.strip().rpartition("\n")[2][-LAST_WORDS:]
     return _engine_broken(f"the child that trains one step ended with {how}: {words}")
 
 
 def _engine_broken(detail: str) -> Check:
-    name = next((name for name in RUNTIMES if installed_version(name)), "onnxruntime")
+    name = next(filter(installed_version, RUNTIMES))
     remedy = f"pip install --force-reinstall --no-deps {name}=={installed_version(name)}"
     return Check("training", "fail", detail, remedy)
 
@@ -111,8 +111,10 @@ def doctor(client: Client, *, verify: bool, repairs: bool, yes: bool) -> None:
 def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
     """Every check, the cheap ones first. verify: also read all stored data."""
     yield check_python(sys.version_info[:3])
-    yield check_runtime(installed_version)
-    yield check_engine_runs()
+    runtime = check_runtime(installed_version)
+    yield runtime
+    if runtime.status != "fail":
+        yield check_engine_runs()
     yield check_sandbox()
     yield check_onnx(installed_version)
     yield check_sqlite()

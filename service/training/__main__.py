@@ -16,7 +16,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from service.training.confinement import OF_FILES_ALONE, confine
-from service.training.errors import OutOfMemory
+from service.training.errors import EngineMissing, OutOfMemory
 from service.training.limits import apply_limits, memory_limit_bytes
 from service.training.protocol.messages.shared import Failed, Stopped
 from service.training.protocol.pipe import Interrupted, Pipe, claim_stdout
@@ -68,6 +68,8 @@ def answer(task: Task, pipe: Pipe) -> Message:
         told = fault_behind(error, f"the task {task.kind} failed") or error
         if isinstance(told, HoneError):
             return Failed(told.code, told.detail)
+        if isinstance(told, ImportError):
+            return Failed(EngineMissing.code, f"{told}; honed doctor says what is not installed")
         logger.exception("child_broke")
         words = f"{type(error).__name__}: {error}"
         return Failed(

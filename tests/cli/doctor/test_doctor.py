@@ -47,6 +47,13 @@ def test_a_wrong_setting_fails_with_its_name(honed: Callable[..., Any]) -> None:
     assert "HONED_PORT" in done.stdout
 
 
+def test_without_a_runtime_no_step_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "installed_version", lambda _: None)
+    names = [check.name for check in doctor.all_checks(Client(), verify=False)]
+    assert "runtime" in names
+    assert "training" not in names
+
+
 @posix
 def test_a_token_that_others_can_read_fails(tmp_path: Path) -> None:
     token = tmp_path / "admin.token"

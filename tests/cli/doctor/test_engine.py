@@ -24,4 +24,4 @@ def test_an_engine_that_breaks_its_process_is_told_with_its_last_words(
     assert crashed.status == "fail"
     assert ("signal 6" if os.name == "posix" else "exit code 3") in crashed.detail
     monkeypatch.setattr(doctor, "PROBE", [sys.executable, "-c", "raise ImportError('no engine')"])
-    assert "no engine" in doctor.check_engine_runs().detail
+    assert doctor.check_engine_runs().detail.endswith("exit code 1: ImportError: no engine")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from msgspec.structs import replace
+from training_child import Child
 
 from service.training.limits import MIN_MEMORY_BYTES
 from service.training.protocol.messages.commands import Pause
@@ -79,6 +81,24 @@ def test_a_bug_of_ours_fails_for_good_with_its_last_words_and_a_traceback(
     assert "ZeroDivisionError: " in last.detail
     assert child.end() == 0
     assert "Traceback" in child.errors()
+
+
+def test_a_package_that_is_not_installed_is_no_bug(tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['onnx'] = None; import service.training.__main__ as it; it.main()"
+    )
+    pipe = subprocess.PIPE
+    child = Child(
+        subprocess.Popen([sys.executable, "-c", code], stdin=pipe, stdout=pipe, stderr=pipe)
+    )
+    source, work_dir = str(tmp_path / "upload"), str(tmp_path / "prepared")
+    child.send(Prepare(source=source, form="forward", work_dir=work_dir, loss="mse"))
+    last = child.last()
+    child.close()
+    assert isinstance(last, Failed)
+    assert last.code == "engine_missing"
+    assert "onnx" in last.detail
+    assert "honed doctor" in last.detail
 
 
 def test_a_database_that_cannot_be_read_is_the_devices_fault(
