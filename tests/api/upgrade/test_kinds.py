@@ -94,13 +94,18 @@ def test_a_model_with_its_own_loss_is_compared_by_each_bases_own(served: Served)
     assert shown(served, "own/versions/3")["base"] == 2
 
 
-def test_numbers_keep_the_names_that_they_got_later(served: Served) -> None:
-    served.register("sensors", mlp(4, 2), loss="huber")
+@pytest.mark.parametrize("at_registration", [False, True])
+def test_numbers_keep_their_names(served: Served, at_registration: bool) -> None:
+    names = {"classes": ["left", "right"]}
+    served.register("sensors", mlp(4, 2), loss="huber", **(names if at_registration else {}))
     x = np.random.default_rng(6).standard_normal((60, 4)).astype("f4")
     for split, rows in (("train", slice(0, 40)), ("validation", slice(40, None))):
         served.upload("sensors", split=split, x=x[rows], label=x[rows, :2])
-    names = {"classes": ["left", "right"]}
-    served.http.patch("/v1/models/sensors", json=names).raise_for_status()
+    if at_registration:
+        part = {"inputs": {"x": [0.0] * 4}, "label": {"left": 1.0}, "split": "train"}
+        served.http.post("/v1/models/sensors/samples", json=part).raise_for_status()
+    else:
+        served.http.patch("/v1/models/sensors", json=names).raise_for_status()
     upgraded(served, "sensors", mlp(4, 8, 2))
     made = shown(served, "sensors/versions/2")
     assert (made["base"], made["classes"]) == (2, ["left", "right"])
