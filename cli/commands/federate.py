@@ -93,13 +93,15 @@ def leave(client: Client, model: str) -> None:
     file = _folder(client) / model / "token.json"
     token = _stored_token(client, file)
     service = bridge_service(model)
-    if service is not None and service.is_of(file.parent):
-        for step in service.uninstall():
-            echo_text(step)
+    steps = [*service.uninstall()] if service and service.is_of(file.parent) else []
     if token is not None:
         client.request("DELETE", f"/v1/tokens/{token['id']}")
         file.unlink()
-        echo_text("revoked its token")
+        steps.append("revoked its token")
+    if not steps and not file.parent.exists():
+        raise Failure(f"there is no node of {model!r} here; `honed federate status` lists them")
+    for step in steps:
+        echo_text(step)
 
 
 @federate.command("status")
