@@ -182,13 +182,20 @@ class Client:
         )
 
     def _verification(self) -> ssl.SSLContext | bool:
-        """Trust exactly the certificate of this machine's daemon, whoever has signed it."""
+        """Trust exactly the certificate of this machine's daemon, whoever has signed it.
+
+        Elsewhere: whom this system trusts, and SSL_CERT_FILE names.
+        """
         if self.socket is not None or not self.url.startswith("https:"):
             return False  # nothing to verify, and reading CA certificates takes long
-        if self._given_url or self.settings.tls_certificate is None:
-            return True
         import ssl
 
+        if self._given_url or self.settings.tls_certificate is None:
+            import httpx
+
+            trusted = httpx.create_ssl_context(trust_env=False)
+            trusted.load_default_certs()
+            return trusted
         try:
             own = self.settings.tls_certificate.read_text("ascii")
         except OSError as error:
@@ -249,6 +256,11 @@ class Client:
                 f"--url {self.url}: {error}; it looks like http://127.0.0.1:8471"
             ) from error
         except httpx.ConnectError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise Unreachable(
+                    f"the certificate at {self.endpoint} is not trusted: {error}\n"
+                    "Name the file of who has signed it in SSL_CERT_FILE"
+                ) from error
             raise Unreachable(
                 f"no daemon answers at {self.endpoint} ({error})\n"
                 "Start one with: honed serve\n"

@@ -77,7 +77,11 @@ def test_the_daemons_own_certificate_is_enough(
     with closing(Client()) as client:
         assert client.url.startswith("https://")
         assert "items" in client.get("/v1/models")
-    with closing(Client(url=client.url)) as client, pytest.raises(Failure, match="certificate"):
+    with closing(Client(url=client.url)) as client, pytest.raises(Failure, match="self-signed"):
+        client.get("/v1/models")
+    monkeypatch.setenv("SSL_CERT_FILE", str(files["tls_certificate"]))
+    trusted = "is not trusted: .* IP address mismatch.*\n.*SSL_CERT_FILE"  # it is of honed.test
+    with closing(Client(url=client.url)) as client, pytest.raises(Failure, match=trusted):
         client.get("/v1/models")
 
 
