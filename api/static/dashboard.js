@@ -1194,11 +1194,14 @@ async function loadMore(app, model2, listed) {
 }
 async function remove(app, { name }, ids, retrain) {
   const work = workOf(app, name);
+  const items = app.resources.peek(listPath(app, name))?.items ?? [];
+  const at = items.findIndex(({ id }) => id === work.active);
   await each(ids, async (id) => {
     await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
     work.selected.delete(id);
   });
-  Object.assign(work, { active: null, undo: [] });
+  const near = at < 0 ? [] : [...items.slice(at), ...items.slice(0, at).reverse()];
+  Object.assign(work, { active: near.find(({ id }) => !ids.includes(id))?.id ?? null, undo: [] });
   return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
 }
 async function removeAll(app, { name }, filter, retrain) {

@@ -153,11 +153,15 @@ export async function loadMore(app: App, model: Model, listed: Listed): Promise<
 /** Deletes samples for good. retrain: retrains without them, then deletes versions that saw them. */
 export async function remove(app: App, { name }: Model, ids: number[], retrain: boolean): Promise<Said> {
   const work = workOf(app, name);
+  const items = app.resources.peek<Listed>(listPath(app, name))?.items ?? [];
+  const at = items.findIndex(({ id }) => id === work.active);
   await each(ids, async (id) => {
     await app.api.remove(withQuery(modelPath(name, `/samples/${id}`), { retrain: retrain ? "true" : null }), true);
     work.selected.delete(id);
   });
-  Object.assign(work, { active: null, undo: [] });
+  // The next sample, else the one before: keys go on from there.
+  const near = at < 0 ? [] : [...items.slice(at), ...items.slice(0, at).reverse()];
+  Object.assign(work, { active: near.find(({ id }) => !ids.includes(id))?.id ?? null, undo: [] });
   return ids.length === 1 ? "Sample deleted." : `${ids.length} samples deleted.`;
 }
 

@@ -235,6 +235,11 @@ def test_samples_are_filtered_and_deleted(
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         assert page.evaluate(LOW_CONTRAST) == []
+    page.locator("[data-key=label] select").select_option("")
+    page.get_by_role("option", name=f"Sample {ids[2]}").click()
+    page.keyboard.press("Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    page.locator(f"#sample-{ids[3]}.active").wait_for()
 
 
 def test_a_sample_stays_in_view_under_fast_keys_and_on_the_way_back(
