@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Generator, Mapping, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ def register(name: str, model: str | Path | bytes, spec: Mapping[str, Any]) -> O
     part = "artifacts" if content.startswith(ZIP) else "model"
     files = {
         "spec": (None, json.dumps({"name": name, **spec}), "application/json"),
-        part: (part, content, "application/octet-stream"),
+        part: (part, BytesIO(content), "application/octet-stream"),  # as in Client.send
     }
     answer = yield Call("POST", "/v1/models", files=files)
     return str(answer.json()["name"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from io import BytesIO
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -52,8 +53,11 @@ class Client:
 
     def send(self, call: Call) -> httpx.Response:
         """Send any request of the API. Raises HonedError and Unreachable."""
+        options = call.options()
+        if call.content is not None:  # of bytes, httpcore copies all that is left with each part
+            options["content"] = BytesIO(call.content)
         with connection.reaching(self._where):
-            response = self._http.request(call.method, call.path, **call.options())
+            response = self._http.request(call.method, call.path, **options)
         return connection.checked(response)
 
     def get(self, path: str, **params: Any) -> Any:
