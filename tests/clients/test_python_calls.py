@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from completions import add_decoder
 from decoders import byte_tokenizer, decoder
-from honed_client import AsyncClient, AsyncModel, Client, HonedError, Model
+from honed_client import AsyncClient, AsyncModel, Call, Client, HonedError, Model
 from pictures import PREPROCESS, image_model, photo
 from support import Served, mlp
 
@@ -82,6 +82,8 @@ def test_a_model_is_registered_from_a_file_and_listed(client: Any, tmp_path: Pat
     assert listed == [shown["name"] for shown in client.models()]
     with pytest.raises(HonedError, match=names[0]):
         client.register(names[0], file, loss="mse")
+    client.send(Call("DELETE", f"/v1/models/{names[0]}"))
+    assert names[0] not in [shown["name"] for shown in client.models()]
 
 
 @pytest.mark.parametrize("kind", ["arrays", "lists", "by name"])

@@ -3,6 +3,7 @@
 from honed_client.aio import AsyncClient, AsyncModel
 from honed_client.calls import (
     Added,
+    Call,
     Completion,
     Job,
     Prediction,
@@ -19,6 +20,7 @@ __all__ = [
     "Added",
     "AsyncClient",
     "AsyncModel",
+    "Call",
     "Client",
     "Completion",
     "HonedError",
