@@ -39,10 +39,9 @@ def upgrade_task(
     known = replace(_as_registered(model, spec), preprocess=described_so)
     target, rows = model.signature.target, _row_ids(model, spec)
     is_same = rows is None or rows == target.ids == tuple(range(len(target.ids)))
-    # Without names, so that other numbers of classes are told with all else; where numbers had
-    # names from the first, some may be unknown, which the step has to take.
-    may_lack = target.may_ignore and target.num_classes is None
-    if is_same and target.span_types is None and model.loss_output is None and not may_lack:
+    # Where the output tells how many there are, without names: so another number of classes is
+    # told with all else.
+    if is_same and (TASKS[model.loss].has_classes or target.box_classes):
         known = replace(known, classes=None)
     task = prepare_task(known, source, "forward", work_dir=work_dir, tokenizer=tokenizer)
     return task if is_same else replace(task, class_ids=target.ids, row_ids=rows)

@@ -112,6 +112,14 @@ def test_numbers_keep_their_names(served: Served, at_registration: bool) -> None
     assert len(made["metrics"]["mae_by_label"]) == 2
 
 
+@pytest.mark.parametrize("loss", ["supcon", "multilabel"])
+def test_a_model_of_named_labels_takes_the_file_that_it_came_of(served: Served, loss: str) -> None:
+    model = mlp(6, 8, 2)
+    served.register("named", model, loss=loss, classes=["ant", "bee"])
+    answer = served.http.put("/v1/models/named/base", files={"model": ("new.onnx", model)})
+    assert answer.json()["code"] == "no_samples", answer.text
+
+
 def test_a_class_added_after_an_upgrade_is_there_after_a_rollback_too(served: Served) -> None:
     served.register("pets", mlp(6, 8, 3), classes=["ant", "bee", "cat"])
     served.upload("pets", "train", **blobs(200, 6, 3, seed=1))
