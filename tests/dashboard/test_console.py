@@ -156,9 +156,9 @@ def test_old_jobs_are_found_and_no_list_is_fetched_for_another(
     page.get_by_role("button", name="Show more").click()
     page.get_by_role("link", name="job 1", exact=True).wait_for()
     assert states_of(asked) == {RUNNING, WAITING, ENDED}
-    asked.clear()
     page.get_by_role("link", name="Device").click()
     page.get_by_role("heading", name="Device", exact=True).wait_for()
+    asked.clear()
     page.reload()
     page.get_by_role("region", name="Policy").wait_for()
     assert states_of(asked) == {RUNNING}

@@ -144,6 +144,8 @@ def test_the_form_knows_every_choice_of_preprocessing() -> None:
     for kind, known in (("image", IMAGE), ("windows", WINDOWS), ("audio", AUDIO)):
         of_kind = re.search(rf"\n  {kind}: \{{(.*?)\}},\n", choices, re.DOTALL)[1]
         for name, values in known.items():
+            if len(values) == 1:
+                continue  # it is fixed
             listed = ", ".join(f'"{value}"' for value in values)
             assert f"{name}: [{listed}]" in of_kind, (kind, name)
     for kind, names in (("image", FIXED_IMAGE), ("audio", FIXED_AUDIO)):
