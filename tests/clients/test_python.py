@@ -23,6 +23,7 @@ from support import DEADLINE_S, Served, mlp
 
 from cli.demo import digits
 
+CERTIFICATE = Path(__file__).parents[1] / "api" / "listening" / "certificate"
 X = [0.5] * 8
 
 
@@ -166,8 +167,10 @@ def test_this_machines_daemon_is_found_by_its_socket_without_a_token(
 def test_certificate_authorities_are_read_for_tls_alone(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = list[object]()
-    monkeypatch.setattr(ssl, "create_default_context", lambda **_: read.append(1))
+    read, load = list[object](), ssl.SSLContext.load_default_certs
+    monkeypatch.setattr(
+        ssl.SSLContext, "load_default_certs", lambda own: (read.append(1), load(own))
+    )
     for name in ("HONED_URL", "HONED_SOCKET"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HONED_DATA_DIR", str(served.data_dir))
@@ -176,6 +179,18 @@ def test_certificate_authorities_are_read_for_tls_alone(
     assert not read
     Client("https://127.0.0.1").close()
     assert read
+
+
+def test_a_certificate_of_ones_own_authority_is_trusted(
+    serve: Callable[..., Served], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"tls_certificate": CERTIFICATE / "certificate.pem", "tls_key": CERTIFICATE / "key.pem"}
+    url = serve(tmp_path / "data", **files).url.replace("http:", "https:")
+    with Client(url) as client, pytest.raises(Unreachable, match="self-signed"):
+        list(client.models())
+    monkeypatch.setenv("SSL_CERT_FILE", str(files["tls_certificate"]))
+    with Client(url) as client, pytest.raises(Unreachable, match="mismatch"):  # of honed.test
+        list(client.models())
 
 
 def test_no_runtime_is_loaded_unless_a_model_is_watched() -> None:

@@ -59,10 +59,18 @@ def options(url: str | None, token: str | None) -> dict[str, Any]:
         "headers": {"Authorization": f"Bearer {token.strip()}"} if token else {},
         "timeout": TIMEOUT,
         "trust_env": False,  # no proxy between an app and its device
-        # Authorities are read, in 30 ms, only for TLS; a new context has none, and trusts nobody.
-        "verify": not url.lower().startswith("http:") or ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
+        "verify": _trusted(url),
         "uds": None if path is None else str(path),
     }
+
+
+def _trusted(url: str) -> ssl.SSLContext:
+    """Whom the system trusts, and SSL_CERT_FILE names: read, in 30 ms, only for TLS."""
+    if url.lower().startswith("http:"):
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # a new one trusts nobody
+    context = httpx.create_ssl_context(trust_env=False)
+    context.load_default_certs()
+    return context
 
 
 def living_socket() -> Path | None:
