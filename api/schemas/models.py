@@ -282,7 +282,7 @@ class GateBody(Body):
     Model,
     without=(
         *("id", "signature", "loss_output", "trainable", "trainable_parameters", "files"),
-        *("frozen_parameters", "reference_frozen_at", "base_set_at", "keeps_duplicates"),
+        *("frozen_parameters", "shapes", "reference_frozen_at", "base_set_at", "keeps_duplicates"),
     ),
     created_at=datetime,
     inputs=list[InputBody],

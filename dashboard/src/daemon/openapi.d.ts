@@ -427,7 +427,6 @@ export interface ModelBody {
   quota: QuotaSettings;
   duplicates: "merge" | "keep";
   features: Array<string> | null;
-  shapes: string;
   federation: ConsentBody;
 }
 
