@@ -96,7 +96,7 @@ def test_a_package_that_is_not_installed_is_no_bug(tmp_path: Path) -> None:
     last = child.last()
     child.close()
     assert isinstance(last, Failed)
-    assert last.code == "engine_missing"
+    assert last.code == "engine_missing", last.detail
     assert "onnx" in last.detail
     assert "honed doctor" in last.detail
 
