@@ -10,8 +10,9 @@ import onnx
 from msgspec import Struct
 
 from service.training.errors import refusal
-from service.training.forward.graph import FLOAT, Graph, int_attribute, is_default
+from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.graph.builder import is_large
+from service.training.graph.node import attributes_of
 from service.training.graph.passes.microsoft import DOMAIN
 from service.training.protocol.messages.preparation import Lora
 from storage.errors import Problem
@@ -103,7 +104,7 @@ def _target(graph: Graph, node: onnx.NodeProto) -> Target | None:
     if is_default(node, "MatMulInteger"):
         return _of_integers(graph, node)
     if node.domain == DOMAIN and node.op_type == "MatMulNBits":
-        columns, rows = (int_attribute(node, name, 0) for name in ("K", "N"))
+        columns, rows = (attributes_of(node).get(name, 0) for name in ("K", "N"))
         return Target(node, node.input[1], node.input[1], node.output[0], columns, rows)
     if not is_default(node, "MatMul", "Gemm", "Conv"):
         return None
@@ -111,7 +112,7 @@ def _target(graph: Graph, node: onnx.NodeProto) -> Target | None:
     weight, sizes = _stored(graph, read), [size or 0 for size in graph.dims(read) or ()]
     if weight is None or not _is_matrix(node, sizes):
         return None
-    turned = node.op_type == "Conv" or bool(int_attribute(node, "transB", 0))
+    turned = node.op_type == "Conv" or bool(attributes_of(node).get("transB", 0))
     columns, rows = sizes[1::-1] if turned else sizes
     is_float = weight == read and graph.elem_type(weight) == FLOAT
     return Target(node, weight, read, node.output[0], columns, rows, turned, is_float)
@@ -121,8 +122,8 @@ def _is_matrix(node: onnx.NodeProto, sizes: Sequence[int]) -> bool:
     """Is every row of the result a row of x times a matrix of these sizes?"""
     if node.op_type == "Conv":
         one_place = set(sizes[2:]) <= {1} and len(sizes) > 1
-        return one_place and int_attribute(node, "group", 1) == 1
-    return len(sizes) == 2 and not int_attribute(node, "transA", 0)
+        return one_place and attributes_of(node).get("group", 1) == 1
+    return len(sizes) == 2 and not attributes_of(node).get("transA", 0)
 
 
 def _of_integers(graph: Graph, node: onnx.NodeProto) -> Target | None:

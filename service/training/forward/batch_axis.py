@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from service.training.errors import GraphRefused, refuse
 from service.training.forward import trial
-from service.training.forward.graph import Graph, int_attribute, is_default
+from service.training.forward.graph import Graph, is_default
 from service.training.forward.weights import is_weight
 from service.training.graph.flow import reads
+from service.training.graph.node import attributes_of
 from storage.errors import pointer
 
 BATCH = "batch"
@@ -175,7 +176,7 @@ def _axis_of_rows(graph: Graph, node: onnx.NodeProto, name: str) -> int | None:
     """The axis that must be the batch's in a tensor that the node reads; None if none must be."""
     if is_default(node, "LSTM", "GRU", "RNN") and name in node.input[5:7]:
         return 1
-    joined = is_default(node, "Concat") and int_attribute(node, "axis", 0) != 0
+    joined = is_default(node, "Concat") and attributes_of(node).get("axis", 0) != 0
     if (joined and not graph.fed.isdisjoint(node.input)) or not is_weight(graph, name):
         return 0 if name in node.input else None
     return None

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, flow, reads, subgraphs
-from service.training.graph.node import attributes_of
 from service.training.graph.passes.inference import without_weights
 from service.training.graph.passes.simplify import keep_tensors
 from service.training.graph.tensor import FLOATS
@@ -182,13 +181,6 @@ def nodes_of(node: onnx.NodeProto) -> Iterator[onnx.NodeProto]:
     for graph in subgraphs(node):
         for inner in graph.node:
             yield from nodes_of(inner)
-
-
-def int_attribute(node: onnx.NodeProto, name: str, default: int) -> int:
-    """An integer attribute."""
-    value = attributes_of(node).get(name, default)
-    assert isinstance(value, int)
-    return value
 
 
 def dtype_name(kind: int | None) -> str:

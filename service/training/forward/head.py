@@ -16,10 +16,10 @@ from service.training.forward import trial
 from service.training.forward.graph import (
     FLOAT,
     Graph,
-    int_attribute,
     is_default,
 )
 from service.training.forward.normalize import normalize
+from service.training.graph.node import attributes_of
 
 PLACE = "/model/graph/output"
 TOLERANCE = 1e-4
@@ -157,7 +157,7 @@ def _layer(
     graph: Graph, node: onnx.NodeProto, bias: str | None, *, classes: int, shapes: tuple[str, ...]
 ) -> HeadLayer:
     is_conv = is_default(node, "Conv")
-    axis = 0 if is_conv or int_attribute(node, "transB", 0) else 1
+    axis = 0 if is_conv or attributes_of(node).get("transB", 0) else 1
     if bias is None and len(node.input) > 2:
         bias = node.input[2] or None
     weight = node.input[1]
@@ -189,8 +189,8 @@ def _fault(graph: Graph, node: onnx.NodeProto, layer: HeadLayer, classes: int) -
         return f'has "{layer.bias}", which is not one number for each class'
     if (
         set(kernel) - {1}
-        or int_attribute(node, "group", 1) != 1
-        or int_attribute(node, "transA", 0)
+        or attributes_of(node).get("group", 1) != 1
+        or attributes_of(node).get("transA", 0)
     ):
         return "has a kernel larger than 1, groups, or a transposed input"
     return None

@@ -17,7 +17,6 @@ from service.training.forward.graph import (
     TOKENS,
     Graph,
     input_at,
-    int_attribute,
     is_default,
 )
 from service.training.graph.node import attributes_of
@@ -114,7 +113,7 @@ def table_size(graph: Graph, name: str, depth: int = 8) -> int:
     for node in graph.consumers(name) if depth else ():
         if is_default(node, "Gather") and input_at(node, 1) == name:
             dims = graph.dims(node.input[0]) or ()
-            axis = int_attribute(node, "axis", 0)
+            axis = attributes_of(node).get("axis", 0)
             size = dims[axis] if -len(dims) <= axis < len(dims) else None
             sizes.append(size or 2)
         elif is_default(node, *_SEE_THROUGH):

@@ -8,8 +8,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from service.training.forward.graph import FLOAT, Graph, int_attribute, is_default
+from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.graph.flow import reads
+from service.training.graph.node import attributes_of
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
 
 WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
@@ -122,7 +123,7 @@ def _weighs(graph: Graph, node: onnx.NodeProto, tensor: str, initializer: str) -
 
 def _passes_on(node: onnx.NodeProto) -> bool:
     """Does it move numbers alone, or make float32 of them, which weights are?"""
-    is_cast = is_default(node, "Cast") and int_attribute(node, "to", 0) == FLOAT
+    is_cast = is_default(node, "Cast") and attributes_of(node).get("to", 0) == FLOAT
     return is_cast or is_default(node, *PASS_THROUGH)
 
 
