@@ -8,7 +8,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import AsyncExitStack, ExitStack, suppress
 
 import uvicorn
 from fastapi import FastAPI
@@ -134,21 +134,17 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the daemon, then answer requests."""
         threads.limit()
-        try:
+        async with AsyncExitStack() as on_failure:
+            on_failure.callback(self._local.remove)
             local = self._passed
             if not local and not self._local.is_private:
                 local = self._made()
             await self._daemon.start()
-            try:
-                self._app.state.token = admin_token(self._daemon.settings.data_dir)
-                # This daemon now holds the data folder: a socket in it is a leftover.
-                listeners = await self._listen(sockets or [], local or self._made())
-            except BaseException:
-                await self._daemon.stop()
-                raise
-        except BaseException:
-            self._local.remove()
-            raise
+            on_failure.push_async_callback(self._daemon.stop)
+            self._app.state.token = admin_token(self._daemon.settings.data_dir)
+            # This daemon now holds the data folder: a socket in it is a leftover.
+            listeners = await self._listen(sockets or [], local or self._made())
+            on_failure.pop_all()
         # Starlette's forms: /tmp is often memory, and nobody keeps a reserve there.
         tempfile.tempdir = str(self._daemon.store.tmp_dir)
         self._daemon.supervisor.ready()
