@@ -112,7 +112,7 @@ def test_what_leaves_is_clipped_and_noised(served):
     sent = device.parameters()
     device.round(sent, round=1, epochs=3, clip_norm=0.25)
     norm = np.sqrt(sum(np.square(each).sum() for each in update_of(device, 1).values()))
-    assert 0.249 < norm <= 0.25
+    assert 0.2499 < norm <= 0.25
     device.round(sent, round=2, epochs=3, clip_norm=0.25, noise_multiplier=4.0)
     flat = np.concatenate([each.reshape(-1) for each in update_of(device, 2).values()])
     assert len(flat) > 10_000
