@@ -12,7 +12,7 @@ from storage.records.jobs import JobState
 from storage.records.versions import Version
 from storage.tables.job_rows import move_job
 from storage.versions.promotions import LATEST, move_alias
-from storage.versions.version_rows import find_version
+from storage.versions.version_rows import find_version, named_version
 
 _REQUESTS = """
 SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
@@ -39,7 +39,8 @@ WHERE state IN ('queued', 'paused') AND (
 def carry_out_requests(transaction: Transaction, files: FileStore, version: Version) -> None:
     """Delete the versions that saw erased samples, if this one's job has not seen them.
 
-    Their aliases move to it, regardless of the gate. Requests whose own job is still to come stay.
+    Their aliases move to it, regardless of the gate. Requests whose own job is still to come stay;
+    one whose own job has failed is no way for an upgrade around the gate.
     """
     requests = transaction.execute(_REQUESTS, (version.model_id, version.job_id)).fetchall()
     if not requests:
@@ -47,9 +48,11 @@ def carry_out_requests(transaction: Transaction, files: FileStore, version: Vers
     own = seen_by(transaction.connection, version.job_id)
     if own is None:
         return
+    latest = named_version(transaction.connection, version.model_id, LATEST)
     for request in requests:
         ids = decode(request["ids"])
-        if np.isin(ids, own).any():
+        may_inherit = request["job_id"] == version.job_id or version.base == latest.base
+        if not may_inherit or np.isin(ids, own).any():
             continue
         delete_versions_that_saw(transaction, files, version.model_id, ids, heir=version.version)
         transaction.execute("DELETE FROM forgettings WHERE job_id = ?", (request["job_id"],))

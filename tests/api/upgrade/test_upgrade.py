@@ -125,10 +125,17 @@ def test_a_worse_file_is_trained_refused_and_waits(served: Served, learned: str)
     assert served.http.get(f"/v1/models/{learned}/latest/model.onnx").content == before
     classes = f"/v1/models/{learned}/classes"
     served.http.post(classes, json={"name": "dog"}).raise_for_status()
+    served.http.post("/v1/pause").raise_for_status()
+    samples = f"/v1/models/{learned}/samples"
+    listed = served.http.get(samples, params={"split": "train", "limit": 1}).json()["items"]
+    erased = served.http.delete(f"{samples}/{listed[0]['id']}", params={"retrain": True}).json()
+    served.http.post(f"/v1/jobs/{erased['job']['id']}/cancel").raise_for_status()
+    served.http.post("/v1/resume").raise_for_status()
     served.upload(learned, "train", **blobs(200, 6, 3, seed=9))
     again = wait_until(lambda: _other_job(served, job["id"]), "the upgrade to be tried again")
     job = served.wait_for_job(again)
     assert job["hyperparameters"]["class_weights"] == [1, 1, 2, 1]
+    assert (version(served, "latest")["version"], base(served)["base"]) == (2, 1)
     assert served.http.delete(f"/v1/models/{learned}/base").status_code == 204
     assert base(served)["upgrade"] is None
     assert version(served, 3).get("code") == version(served, 4).get("code") == "not_found"
