@@ -152,9 +152,10 @@ def _teacher(job: Job, parent_version: int | None, store: Store) -> str | None:
 def _teacher_of_other_base(job: Job, model: Model, start: Start, store: Store) -> Teacher | None:
     """What teaches a distilling upgrade: what `latest` named when it began.
 
-    None if that is of the job's own base; then its start teaches. Raises NotFound, Damaged.
+    None if that is of the job's own base, or the job starts from a checkpoint; then its start
+    teaches. Raises NotFound, Damaged.
     """
-    if not job.hyperparameters.get("distillation"):
+    if not job.hyperparameters.get("distillation") or job.start != "base":
         return None
     if start.state is None:
         version = store.versions.by_alias(model.id, "latest")
@@ -166,7 +167,8 @@ def _teacher_of_other_base(job: Job, model: Model, start: Start, store: Store) -
     if measured is None:
         return None
     file = store.integrity.file(version.file.sha256)
-    return Teacher(version.version, str(file), measured, classes_known(model, version))
+    known = classes_known(model, version)
+    return Teacher(version.version, version.job_id, str(file), measured, known)
 
 
 def _first_start(job: Job, store: Store) -> Start:

@@ -80,7 +80,8 @@ def load_samples(
         raise NoSamples("all training samples have the weight 0; give some another")
     seen = train_set.ids if task.hyperparameters.epochs != 0 else train_set.ids[:0]
     sent = b64encode(encode(seen)).decode()
-    reader.tell(Seen(sent, started_from=task.start.from_job))
+    origin = task.start.from_job if task.teacher is None else task.teacher.job
+    reader.tell(Seen(sent, started_from=origin))
     validation_set = reader.read(Split.VALIDATION, watermark=task.watermark, features=features)
     return (train_set, validation_set), base_set
 

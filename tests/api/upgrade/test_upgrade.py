@@ -209,6 +209,15 @@ def test_the_old_model_teaches_the_new_one_if_asked(served: Served, learned: str
     )
     right = [each["metrics"]["validation"]["accuracy"] for each in (alone, taught)]
     assert right[1] > max(0.8, right[0] + 0.2), right
+    # What the teacher has learned from is in what it taught, too.
+    assert [_first_is_deleted(served, each["version"]) for each in (alone, taught)] == [False, True]
+
+
+def _first_is_deleted(served: Served, number: int) -> bool:
+    """Whether the first sample that a version has learned from is gone."""
+    path = f"/v1/models/pets/versions/{number}/samples"
+    deleted: bool = served.http.get(path, params={"limit": 1}).json()["items"][0]["deleted"]
+    return deleted
 
 
 def test_an_upgrade_that_is_killed_asks_the_same_teacher_again(served: Served) -> None:

@@ -81,11 +81,12 @@ class UpdateTerms(Serialized, frozen=True):
 class Teacher(Serialized, frozen=True):
     """A version of another base, whose predictions distillation takes.
 
-    model: path of its inference model. measurement: how it takes samples. classes: ids of those
-    that it knows, None for those of the signature.
+    job: which made it. model: path of its inference model. measurement: how it takes samples.
+    classes: ids of those that it knows, None for those of the signature.
     """
 
     version: int
+    job: int | None
     model: str
     measurement: Measurement
     classes: tuple[int, ...] | None = None
@@ -148,7 +149,7 @@ class Started(Line, frozen=True):
 class Seen(Line, frozen=True):
     """The samples that the job will train on. ids: encoded by storage.records.id_set, base64.
 
-    started_from: the job whose parameters it starts with.
+    started_from: the job whose parameters it starts with, or whose version teaches it.
     """
 
     ids: str
