@@ -67,8 +67,9 @@ class Joining:
     Two writes are two packets, and wake up the client twice.
     """
 
-    def __init__(self, transport: asyncio.Transport) -> None:
+    def __init__(self, transport: asyncio.Transport, conn: h11.Connection) -> None:
         self._transport = transport
+        self._conn = conn
         self._head = b""
         self.holds = False
 
@@ -78,6 +79,11 @@ class Joining:
         if not self.holds:
             self._transport.write(self._head)
             self._head = b""
+
+    def close(self) -> None:
+        """Close it, unless a body is still being sent: that would reset it, and lose the answer."""
+        if self._conn.their_state is not h11.SEND_BODY:
+            self._transport.close()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
@@ -144,9 +150,10 @@ class FileProtocol(H11Protocol):
         make_room(self.connections)  # type: ignore[arg-type]  # all are of this class
 
     def data_received(self, data: bytes) -> None:
-        """Process more bytes of a request."""
+        """Process more bytes of a request, or drop the rest of one that was answered."""
         self._heard += len(data)
-        super().data_received(data)
+        if self.conn.our_state is not h11.CLOSED:
+            super().data_received(data)
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are not HTTP; an unfinished request counts as disconnected."""
@@ -181,7 +188,7 @@ class FileProtocol(H11Protocol):
             scope["extensions"][PEER_UID] = {"uid": self._peer_uid}
 
         begin: Message | None = None
-        self.cycle.transport = joining = Joining(self.transport)  # type: ignore[assignment]
+        self.cycle.transport = joining = Joining(self.transport, self.conn)  # type: ignore[assignment]
 
         async def send_extended(message: Message) -> None:
             nonlocal begin

@@ -188,3 +188,17 @@ def test_a_sender_who_goes_away_stores_nothing_and_is_no_error(
     assert list((served.data_dir / "tmp").iterdir()) == []
     assert served.http.get(f"{url}/samples").json()["items"] == []
     assert served.http.get("/v1/jobs?model=bodied").json()["items"] == []
+
+
+def test_an_answer_to_half_a_body_reaches_a_sender_that_keeps_no_connection(served: Served) -> None:
+    """As nginx does, and Python's urllib."""
+    place = httpx.URL(served.url)
+    head = (
+        f"POST /v1/models/any/samples HTTP/1.1\r\nHost: {place.netloc.decode()}\r\n"
+        "Connection: close\r\nContent-Length: 10000000\r\n\r\n"
+    )
+    with socket.create_connection((place.host, place.port)) as connection:
+        connection.sendall(head.encode())
+        connection.recv(1, socket.MSG_PEEK)
+        connection.sendall(b"x" * 10_000_000)
+        assert connection.recv(2**14).startswith(b"HTTP/1.1 401")
