@@ -4898,6 +4898,7 @@ var ROWS_AHEAD = 10;
 var CLASS_KEYS2 = "1234567890";
 function gridView(app, model2, listed) {
   const isImage = showsPictures(model2);
+  const isLabelledAbove = takesMasks(model2) || takesBoxes(model2) || model2.target.span_types !== null;
   const { items } = listed;
   const { columns, rows, height, first, last: last2 } = windowOf(items.length, sizeOf(model2));
   if (last2 > rows - ROWS_AHEAD) void loadMore(app, model2, listed);
@@ -4908,7 +4909,7 @@ function gridView(app, model2, listed) {
     "div",
     {
       id: "grid",
-      class: "samples",
+      class: `samples ${isLabelledAbove ? "below" : ""}`,
       role: "listbox",
       "aria-label": "Samples",
       "aria-multiselectable": "true",

@@ -13,6 +13,11 @@ from support import Served, blobs, client, mlp, wait_until
 from service.access.principal import Scope
 
 SOURCE = Path(__file__).parents[2] / "dashboard" / "src" / "views" / "system" / "tokens.ts"
+IS_FOCUS_UNCOVERED = """() => {
+  const it = document.activeElement.closest("label.file") ?? document.activeElement;
+  const { x, y, width, height } = it.getBoundingClientRect();
+  return it.contains(document.elementFromPoint(x + width / 2, y + height - 2));
+}"""
 
 
 def test_a_token_is_made_used_and_revoked(tab: Callable[..., Tab], served: Served) -> None:
@@ -86,6 +91,11 @@ def test_a_small_phone_shows_every_tab_and_the_buttons_of_a_dialog(
     page.get_by_role("link", name="Settings").wait_for()
     nav = page.get_by_role("navigation", name="Pages of small")
     assert nav.evaluate("it => it.scrollWidth - it.clientWidth") == 0
+    page.goto(f"{served.url}/dashboard/models/small/settings")
+    page.get_by_role("button", name="Delete the model").wait_for()
+    for _ in range(40):
+        page.keyboard.press("Tab")
+        assert page.evaluate(IS_FOCUS_UNCOVERED), page.evaluate("document.activeElement.outerHTML")
     page.goto(f"{served.url}/dashboard/models")
     search, title = page.get_by_label("Search models"), page.get_by_role("heading", name="Models")
     search.wait_for()

@@ -31,6 +31,10 @@ FASTER_THAN_FRAMES = """() => {
   }
 }"""
 """Gives a box its second class, moves it right and makes it less high."""
+IS_UNCOVERED = """it => {
+  const { left, top } = it.getBoundingClientRect();
+  return it.contains(document.elementFromPoint(left + 9, top + 9));
+}"""
 BAR = {"box": [4, 6, 20, 8], "label": "bar"}
 SQUARE = {"box": [30, 20, 12, 12], "label": "square"}
 
@@ -125,6 +129,30 @@ def test_boxes_are_drawn_by_keys_alone(
     )
     page.keyboard.press("Delete")
     wait_until(lambda: boxes_of(served, sample) == [], "no box")
+
+
+def test_a_photo_far_down_the_list_is_drawn_on_beside_it(
+    tab: Callable[..., Tab], served: Served, photos: list[int]
+) -> None:
+    del photos
+    files = [("file", (f"{n}.png", png(street(n)[0]), "image/png")) for n in range(100, 120)]
+    path = f"/v1/models/{NAME}/samples"
+    last = served.http.post(path, files=files).raise_for_status().json()["ids"][-1]
+    page = tab(served, viewport={"width": 390, "height": 640}).open(f"/models/{NAME}/samples")
+    page.locator("[role=option]").first.wait_for()
+
+    def is_at_the_end() -> bool:
+        page.evaluate("window.scrollTo(0, document.body.scrollHeight)")
+        return bool(page.locator(f"#sample-{last}").count())
+
+    wait_until(is_at_the_end, "the last photo")
+    page.locator(f"#sample-{last}").click()
+    surface = page.get_by_role("group", name=f"Photo of sample {last}")
+    wait_until(lambda: surface.evaluate(IS_UNCOVERED), "the photo to be in view")
+    for _ in range(3):
+        page.keyboard.press("ArrowUp")
+    active = page.locator(f"#sample-{last - 6}.active")
+    wait_until(lambda: active.evaluate(IS_UNCOVERED), "the sample to be below its photo")
 
 
 def test_predicted_boxes_are_shown_and_kept(

@@ -3,8 +3,10 @@
 import type { App } from "../../app/app";
 import { h, s } from "../../page/dom";
 import { decimal, percent } from "../../page/format";
+import { takesBoxes } from "../../app/boxes";
 import { label, undo } from "../../app/labelling";
 import { classesOf, labelText } from "../../app/labels";
+import { takesMasks } from "../../app/masks";
 import { showsPictures } from "../../app/pictures";
 import { type Listed, loadMore, workOf } from "../../app/samples";
 import type { Model, Sample } from "../../daemon/types";
@@ -30,6 +32,7 @@ interface Window {
 
 export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
   const isImage = showsPictures(model);
+  const isLabelledAbove = takesMasks(model) || takesBoxes(model) || model.target.span_types !== null;
   const { items } = listed;
   const { columns, rows, height, first, last } = windowOf(items.length, sizeOf(model));
   if (last > rows - ROWS_AHEAD) void loadMore(app, model, listed);
@@ -41,7 +44,7 @@ export function gridView(app: App, model: Model, listed: Listed): HTMLElement {
     "div",
     {
       id: "grid",
-      class: "samples",
+      class: `samples ${isLabelledAbove ? "below" : ""}`,
       role: "listbox",
       "aria-label": "Samples",
       "aria-multiselectable": "true",
