@@ -16,8 +16,8 @@ from storage.disk.digest import sha256_of
 
 
 class LoadedModel(Struct, frozen=True, eq=False, weakref=True):
-    """A loaded model. batch: the rows that each run takes, None if as many as come. size_bytes: of
-    its file.
+    """A loaded model. output_names: those that hold numbers. batch: the rows that each run takes,
+    None if as many as come. size_bytes: of its file.
     """
 
     session: Any
@@ -26,7 +26,7 @@ class LoadedModel(Struct, frozen=True, eq=False, weakref=True):
     size_bytes: int
 
     def run(self, inputs: Tensors) -> Tensors:
-        """Every output by name. Raises PredictionFailed.
+        """Every output that holds numbers, by name. Raises PredictionFailed.
 
         A file with a fixed batch, such as version 1 may be, gets that many rows at a time.
         """
@@ -38,12 +38,9 @@ class LoadedModel(Struct, frozen=True, eq=False, weakref=True):
 
     def _run(self, inputs: Tensors) -> Tensors:
         try:
-            values = self.session.run(None, dict(inputs))
+            values = self.session.run(self.output_names, dict(inputs))
         except LOAD_ERRORS as error:
             raise PredictionFailed(f"the model cannot compute these inputs: {error}") from error
-        for name, value in zip(self.output_names, values, strict=True):
-            if not isinstance(value, np.ndarray) or value.dtype.hasobject:
-                raise PredictionFailed(f"output {name!r} holds no numbers; export one that does")
         return dict(zip(self.output_names, values, strict=True))
 
 
@@ -82,7 +79,11 @@ class LoadedModels:
             session = open_session(path, threads=self._threads, arena=False)
         except (MemoryError, OSError, *LOAD_ERRORS) as error:
             raise ModelNotLoadable(f"ONNX Runtime cannot load it: {error}") from error
-        outputs = [output.name for output in session.get_outputs()]
+        outputs = [
+            output.name
+            for output in session.get_outputs()
+            if output.type.startswith("tensor") and output.type != "tensor(string)"
+        ]
         return LoadedModel(session, outputs, _fixed_batch(session), size_bytes)
 
     def _evict(self) -> None:

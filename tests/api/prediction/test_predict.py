@@ -8,6 +8,7 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 from predictions import X, ask
 from support import Served, blobs, mlp, npz
 
@@ -82,6 +83,26 @@ def test_version_1_of_a_file_that_is_newer_than_the_runtime_predicts(
 
     for prediction, right in zip(predictions, softmax(expected(mlp(8, 16, 3), X)), strict=True):
         assert prediction["probabilities"] == pytest.approx(right, abs=1e-5)
+
+
+def test_outputs_that_hold_no_numbers_are_left_out(served: Served) -> None:
+    model = onnx.load_model_from_string(mlp(8, 16, 3))
+    logits = model.graph.output[0]
+    nodes = [
+        helper.make_node("SequenceConstruct", [logits.name], ["list"], name="list"),
+        helper.make_node("Cast", [logits.name], ["text"], name="text", to=TensorProto.STRING),
+    ]
+    model.graph.node.extend(nodes)
+    tensors = helper.make_sequence_type_proto(logits.type)
+    model.graph.output.append(helper.make_value_info("list", tensors))
+    text = helper.make_tensor_value_info("text", TensorProto.STRING, ["batch", 3])
+    model.graph.output.append(text)
+    served.register("listed", model.SerializeToString(), output=logits.name)
+
+    (prediction,) = ask(served, "listed", X[0]).json()["predictions"]
+
+    probabilities = softmax(expected(mlp(8, 16, 3), X[:1]))[0]
+    assert prediction["probabilities"] == pytest.approx(probabilities, abs=1e-5)
 
 
 def test_binary_cross_entropy_gives_probabilities(served: Served) -> None:
