@@ -101,6 +101,8 @@ def _problems(graph: Graph, name: str, place: str, example: str) -> Iterator[Pro
         names = ", ".join(graph.outputs)
         yield Problem(place, f'no node of the graph makes "{name}"; the outputs are: {names}')
     kind = graph.elem_type(name)
+    if any(v.name == name and not v.type.HasField("tensor_type") for v in graph.proto.output):
+        yield Problem(place, f'"{name}" is no tensor; name a float32 tensor, {example}')
     if kind is not None and kind != onnx.TensorProto.FLOAT:
         other = "export after model.float(), or " if kind in FLOATS else ""
         detail = f'"{name}" is {dtype_name(kind)}; {other}name a float32 tensor, {example}'

@@ -196,8 +196,9 @@ def measured_output_shape(graph: Graph, output: str) -> tuple[int, ...]:
         reason = error.problems[0].detail
         detail = f"it does not run on {graph.lengths.tokens} tokens, give fewer: {reason}"
         raise refuse(f"{PLACE}/max_tokens", detail) from None
-    if value.dtype != np.float32:
-        raise refuse("/spec/output", f'output "{output}" is {value.dtype}, it must be float32')
+    kind = getattr(value, "dtype", "no tensor")
+    if kind != np.float32:
+        raise refuse("/spec/output", f'output "{output}" is {kind}, it must be float32')
     if value.ndim == 0 or value.shape[0] != 2:
         raise refuse(
             "/spec/output",

@@ -72,17 +72,25 @@ def _losses(graph: Graph) -> Iterator[tuple[str, str]]:
 def _output(graph: Graph, own: str | None) -> str | None:
     """The only output besides a loss, else the one named logits, else the first."""
     names = [
-        name for name in graph.outputs if name != own and graph.elem_type(name) in (None, FLOAT)
+        _tensor_of(graph, name)
+        for name in graph.outputs
+        if name != own and graph.elem_type(name) in (None, FLOAT)
     ]
     named = [name for name in names if "logit" in name.lower()]
     return next(iter([*named, *names]), None)
 
 
+def _tensor_of(graph: Graph, name: str) -> str:
+    """Itself, or the tensor that ZipMap, at the end of scikit-learn's classifiers, makes a map."""
+    node = graph.producer(name)
+    return name if node is None or node.op_type != "ZipMap" else node.input[0]
+
+
 def _loss(graph: Graph, output: str) -> tuple[str, str, str]:
     """The tensor that the loss takes, the loss, and why."""
     node = graph.producer(output)
-    while node is not None and is_default(node, *PASS_ON):
-        node = graph.producer(node.input[0])
+    while node is not None and (is_default(node, *PASS_ON) or _is_pair(graph, node)):
+        node = graph.producer(node.input[-1 if node.op_type == "Concat" else 0])
     if node is not None and is_default(node, *ENDS):
         loss, what = ENDS[node.op_type]
         before = node.input[0]
@@ -92,6 +100,17 @@ def _loss(graph: Graph, output: str) -> tuple[str, str, str]:
     fitting = ((task.name, task.suggestion(row, inputs)) for task in TASKS.values())
     loss, why = next((name, why) for name, why in fitting if why is not None)
     return output, loss, f'"{output}" {why}'
+
+
+def _is_pair(graph: Graph, node: onnx.NodeProto) -> bool:
+    """Does it put 1 - p before p, the probabilities of two classes?"""
+    rest = graph.producer(node.input[0])
+    return (
+        is_default(node, "Concat")
+        and rest is not None
+        and is_default(rest, "Sub")
+        and list(node.input) == [rest.output[0], rest.input[1]]
+    )
 
 
 def _row(graph: Graph, name: str) -> tuple[int, ...]:

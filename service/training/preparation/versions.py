@@ -127,8 +127,8 @@ def _with_other_outputs(
     notes = []
     if lost:
         notes.append(
-            f"versions after the first do not have the outputs {', '.join(lost)}: they hang on "
-            "inputs or weights that training drops or rewrites"
+            f"versions after the first do not have the outputs {', '.join(lost)}: they are no "
+            "tensors, or hang on inputs or weights that training drops or rewrites"
         )
     if fragment is None:
         return artifacts, notes

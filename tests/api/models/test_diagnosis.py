@@ -83,6 +83,61 @@ def test_probabilities_are_trained_by_the_logits_before_them(served: Served) -> 
     assert found["target"]["classes"] == ["dark", "bright"]
 
 
+def classifier(last: str, *after: onnx.NodeProto) -> bytes:
+    """Scores, `last`, and what scikit-learn's converter writes after it."""
+    content = graph_of(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["scores"], name="product"),
+            helper.make_node(last, ["scores"], ["p"], name="likely"),
+            *after,
+        ],
+        {"w": np.ones((4, 2), np.float32), "one": np.ones(1, np.float32)},
+        row=4,
+        outputs=[(after[-1].output[0], ["batch", None])],
+    )
+    model = onnx.load_model_from_string(content)
+    if after[-1].op_type == "ZipMap":
+        number = helper.make_tensor_type_proto(TensorProto.FLOAT, [])
+        by_class = helper.make_map_type_proto(TensorProto.INT64, number)
+        model.graph.output[0].type.CopyFrom(helper.make_sequence_type_proto(by_class))
+        model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 1))
+    written: bytes = model.SerializeToString()
+    return written
+
+
+MAPS = helper.make_node(
+    "ZipMap", ["p"], ["maps"], name="zip", domain="ai.onnx.ml", classlabels_int64s=[0, 1]
+)
+PAIR = (
+    helper.make_node("Sub", ["one", "p"], ["rest"], name="rest"),
+    helper.make_node("Concat", ["rest", "p"], ["both"], name="both", axis=1),
+)
+
+
+@pytest.mark.parametrize(
+    ("model", "loss"),
+    [
+        (classifier("Softmax", MAPS), "cross_entropy"),
+        (classifier("Sigmoid", *PAIR), "bce_with_logits"),
+    ],
+    ids=["maps", "pair"],
+)
+def test_a_classifier_of_scikit_learn_is_trained_by_its_scores(
+    served: Served, model: bytes, loss: str
+) -> None:
+    diagnosis = diagnose(served, model).json()
+
+    assert diagnosis["ready"] is True, diagnosis["problems"]
+    assert (diagnosis["suggested"]["loss"], diagnosis["output"]) == (loss, "scores")
+
+
+def test_an_output_that_is_no_tensor_cannot_be_the_one_that_trains(served: Served) -> None:
+    diagnosis = diagnose(served, classifier("Softmax", MAPS), output="maps").json()
+
+    detail = '"maps" is no tensor; name a float32 tensor, the logits for example'
+    assert diagnosis["problems"] == [{"pointer": "/spec/output", "detail": detail}]
+
+
 @pytest.mark.parametrize("spec", [{}, {"output": "y"}])
 @pytest.mark.parametrize(
     ("loss", "label", "axes"),
