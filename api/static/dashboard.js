@@ -433,7 +433,8 @@ var App = class {
 };
 function resultOf(error) {
   if (error instanceof Refused) return { text: error.message, faults: error.faults };
-  return { text: `${error.message}. Try again.`, faults: [] };
+  const isLate = error.cause instanceof DOMException && error.cause.name === "TimeoutError";
+  return { text: `${error.message}. ${isLate ? "It may still carry this out: look before you try again." : "Try again."}`, faults: [] };
 }
 
 // src/page/dom.ts

@@ -15,6 +15,9 @@ from browser import Tab
 from support import Served, blobs, mlp, wait_until
 
 SLOW = {"epochs": 100_000, "learning_rate": 1e-4, "ignore_policy": True}
+WAIT_LESS = """((timeout) => {
+  AbortSignal.timeout = (ms) => timeout.call(AbortSignal, ms / 10);
+})(AbortSignal.timeout)"""
 NOTE_ENABLED = """
 () => {
   window.enabled = [];
@@ -246,6 +249,10 @@ def test_a_refusal_is_told_beside_its_button(tab: Callable[..., Tab], served: Se
 
     told = page.get_by_role("dialog").get_by_role("alert")
     told.get_by_text("no labelled training samples").wait_for()
+    page.route("**/v1/models/bare/jobs", lambda _: None)
+    page.evaluate(WAIT_LESS)
+    page.get_by_role("button", name="Queue the job").click()
+    told.get_by_text("It may still carry this out: look before you try again.").wait_for()
     one.forgive("409")
 
 

@@ -121,5 +121,6 @@ export class App {
 /** A failed action's message, with every fault of the request. */
 export function resultOf(error: Refused | Unreachable): { text: string; faults: Refused["faults"] } {
   if (error instanceof Refused) return { text: error.message, faults: error.faults };
-  return { text: `${error.message}. Try again.`, faults: [] };
+  const isLate = error.cause instanceof DOMException && error.cause.name === "TimeoutError";
+  return { text: `${error.message}. ${isLate ? "It may still carry this out: look before you try again." : "Try again."}`, faults: [] };
 }
