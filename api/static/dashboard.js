@@ -3090,7 +3090,7 @@ function chartView(app, chart) {
     ...chart.overlaid ? linesOf(chart, chart.overlaid.points, chart.overlaid.name) : []
   ];
   const drawn2 = lines.some(({ dots }) => dots.length > 1) ? lines : [];
-  if (drawn2.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve appears after the first steps.`);
+  if (drawn2.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve takes at least two values.`);
   const { title, isShare: isShare2, by = { name: "step", first: 0 }, width = app.width } = chart;
   const axes = { name: title, most: isShare2 ? 1 : Infinity, xName: by.name, first: by.first, show: isShare2 ? percent : decimal };
   const frame = frameOf(width, drawn2.flatMap(({ dots }) => dots), axes);

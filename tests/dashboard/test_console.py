@@ -272,6 +272,8 @@ def test_the_metric_of_each_version_is_drawn_with_its_axes(
         page.set_viewport_size({"width": width, "height": 800})
         wait_until(lambda: chart.evaluate(AS_DRAWN), "numbers that are not scaled")
         assert chart.bounding_box()["width"] <= card.bounding_box()["width"]
+    page.goto(f"{filled.url}/dashboard/jobs/{refused['job_id']}")
+    page.get_by_text("The accuracy curve takes at least two values.").wait_for()
 
 
 def test_a_person_promotes_and_rolls_back(tab: Callable[..., Tab], filled: Served) -> None:

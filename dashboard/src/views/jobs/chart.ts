@@ -44,7 +44,7 @@ export function chartView(app: App, chart: Chart): Element {
     ...(chart.overlaid ? linesOf(chart, chart.overlaid.points, chart.overlaid.name) : []),
   ];
   const drawn = lines.some(({ dots }) => dots.length > 1) ? lines : [];
-  if (drawn.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve appears after the first steps.`);
+  if (drawn.length === 0) return h("p", { class: "quiet" }, `The ${chart.title} curve takes at least two values.`);
   const { title, isShare, by = { name: "step", first: 0 }, width = app.width } = chart;
   const axes = { name: title, most: isShare ? 1 : Infinity, xName: by.name, first: by.first, show: isShare ? percent : decimal };
   const frame = frameOf(width, drawn.flatMap(({ dots }) => dots), axes);
