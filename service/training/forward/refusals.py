@@ -70,7 +70,7 @@ def quantized_layers(graph: Graph) -> list[onnx.NodeProto]:
 
 def remedy(node: onnx.NodeProto) -> str:
     """Why a node cannot train, and what to do about it."""
-    if is_quantized(node):
+    if is_quantized(node) or node.op_type == "MatMulNBits":
         return (
             "is quantized and cannot train; export the unfused float model, train adapters (lora), "
             "or name as trainable what lies above it"

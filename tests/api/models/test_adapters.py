@@ -95,6 +95,18 @@ def test_a_graph_of_which_nothing_can_get_an_adapter_says_so(served: Served) -> 
     )
 
 
+@pytest.mark.parametrize("base", ["int8", "int4"])
+def test_a_quantized_file_is_refused_with_the_hint_that_adapters_train(
+    base: str, served: Served
+) -> None:
+    spec = {"name": "unfit", "loss": "cross_entropy"}
+    answer = served.http.post(
+        "/v1/models", data={"spec": json.dumps(spec)}, files={"model": ("m.onnx", upload(base))}
+    )
+    assert answer.status_code == 422
+    assert all("train adapters (lora)" in each["detail"] for each in answer.json()["errors"])
+
+
 @pytest.mark.parametrize("base", ["int8", "float32"])
 def test_a_version_takes_what_its_adapters_take_and_is_put_together_when_fetched(
     base: str, serve: Callable[..., Served]
