@@ -172,9 +172,11 @@ def label_of(model: Model, text: str | None) -> object:
     target = model.signature.target
     if text in (target.classes or ()):
         return text
-    _, complaint = label_reader(model).parse_text(text)
+    value, complaint = label_reader(model).parse_text(text)
     if complaint:
         raise _wrong("/query/label", complaint)
+    if isinstance(value, int):
+        return value
     return json.loads(text) if target.span_types is None else text
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from msgspec import Struct
 
+from service.samples.ingest.tensors import YES_NO, parse_number
 from storage.records.samples import Label
 from storage.records.signatures import TargetSpec
 
@@ -57,6 +58,24 @@ class NamedNumbers(Struct, frozen=True):
         for name, value in parts.items():
             numbers[places[name]] = np.nan if value is None else value
         return as_label(numbers)
+
+
+def of_cells(cells: list[str], *, are_yes_no: bool, may_lack: bool) -> list[float | None] | str:
+    """The numbers in a CSV's columns of a label, None for one that is not known; or what is wrong.
+
+    may_lack: whether a cell may be empty.
+    """
+    numbers: list[float | None] = []
+    for cell in cells:
+        try:
+            number = parse_number(cell) if cell else None
+        except ValueError:
+            number = YES_NO.get(cell.lower()) if are_yes_no else None
+        if number is None and (cell or not may_lack):
+            shown = repr(cell[:SHOWN_CHARACTERS]) if cell else "nothing"
+            return f"one of its columns holds {shown}, which is not a number"
+        numbers.append(number)
+    return numbers
 
 
 def as_label(numbers: NDArray[Any]) -> Label:

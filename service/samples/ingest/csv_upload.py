@@ -28,6 +28,9 @@ from storage.store import Store
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+WANTED = {"f": "finite {}", "b": "true or false, 1 or 0", **dict.fromkeys("iu", "integers ({})")}
+"""By the kind of an input's numbers."""
+
 
 def store_csv(store: Store, model: Model, path: Path, options: UploadOptions) -> IngestResult:
     """Check and stage the lines in chunks, then store all of them, or the good ones.
@@ -192,13 +195,20 @@ class _Chunk:
     ) -> NDArray[np.uint8]:
         """(lines, input bytes); lines with a bad cell hold zeros."""
         text = [[row[column] for column in columns] for row in cells]
+        kind = np.dtype(spec.dtype).kind
+        if kind == "b":
+            text = [
+                [str(tensors.YES_NO.get(cell.strip().lower(), cell)) for cell in row]
+                for row in text
+            ]
         try:
             values = _all_numbers(text)
         except ValueError:
             values = self._one_by_one(text, columns, problems)
-        whole = np.dtype(spec.dtype).kind in "iub"
         converted, bad = tensors.convert(values, spec.dtype)
-        if whole:
+        if kind == "b":
+            bad = (values != converted).any(axis=1)
+        elif kind in "iu":
             bad = bad | (values != np.trunc(values)).any(axis=1)
             for at, column in np.argwhere(np.isfinite(values) & (np.abs(values) >= 2**53)).tolist():
                 exact = Decimal(text[at][column])  # which float64 may have rounded
@@ -212,7 +222,7 @@ class _Chunk:
                 line, shown = self._rows[position][0], text[position][where][:SHOWN_CHARACTERS]
                 detail = (
                     f"line {line}: column {columns[where] + 1} holds "
-                    f"{shown!r}; the model takes finite {spec.dtype}"
+                    f"{shown!r}; the model takes {WANTED[kind].format(spec.dtype)}"
                 )
                 problems[position] = [Problem(f"/{line}", detail)]
         return converted.reshape(len(cells), -1).view(np.uint8)
@@ -227,7 +237,7 @@ class _Chunk:
         for position, row in enumerate(text):
             for index, cell in enumerate(row):
                 try:
-                    values[position, index] = _number(cell)
+                    values[position, index] = tensors.parse_number(cell)
                 except ValueError:
                     line = self._rows[position][0]
                     column = columns[index] + 1
@@ -242,13 +252,6 @@ def _all_numbers(text: list[list[str]]) -> NDArray[np.float64]:
     if any("_" in joined or not joined.isascii() for joined in map("".join, text)):
         raise ValueError("digits of other scripts, or grouped ones")
     return np.array(text, np.float64)
-
-
-def _number(cell: str) -> float:
-    """Parse a number by the usual rules of CSV, not by Python's. Raises ValueError."""
-    if "_" in cell or not cell.strip().isascii():
-        raise ValueError(cell)
-    return float(cell)
 
 
 def _first_bad(row: NDArray[np.float64], dtype: str) -> int:

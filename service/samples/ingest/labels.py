@@ -25,7 +25,7 @@ from service.samples.ingest.tensors import (
     type_complaint,
 )
 from service.samples.mask_checks import MaskCheck, SentMask
-from service.samples.named_numbers import NamedNumbers, as_label
+from service.samples.named_numbers import NamedNumbers, as_label, of_cells
 from service.training.tasks import TASKS
 from service.training.tasks.task import LearningTask
 from storage.database.codec import dump
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 SHOWN_CHARACTERS = 100
 NO_LABEL = "label: the model's loss takes none; leave it out"
 NO_NUMBER = "label holds a number that is not finite; run lengths are whole ones"
-WHOLE = re.compile(r"\b(\d+)\.0*(?![\d.e])", re.ASCII | re.IGNORECASE)
-"""A whole number as written by programs that lack integers in columns with missing values."""
+WHOLE = re.compile(r"(\d+)\.0*", re.ASCII)
+"""An index as written by programs that lack integers in columns with missing values."""
 
 
 class LabelReader(Column):
@@ -89,6 +89,8 @@ class LabelReader(Column):
                 return value
         if not isinstance(value, list) and self._target.shape == (1,):
             value = [value]
+        if self._is_either and isinstance(value, list):
+            value = [int(number) if isinstance(number, bool) else number for number in value]
         unknown: list[int] = []
         if self._may_lack_some and isinstance(value, list):
             unknown = [at for at, number in enumerate(value) if number is None]
@@ -102,6 +104,8 @@ class LabelReader(Column):
         """A class name, a number, or JSON; empty for no label."""
         if not text or text in self._index:
             return self.parse(text or None)
+        if self._is_index and (whole := WHOLE.fullmatch(text)):
+            return self.parse_text(whole[1])
         try:
             value = read_json(text)
         except ValueError:
@@ -113,13 +117,10 @@ class LabelReader(Column):
         cells = [cell.strip() for cell in cells]
         if not any(cells):
             return None, None
-        lacking = "null" if self._may_lack_some else ""
-        text = cells[0] if len(cells) == 1 else f"[{','.join(cell or lacking for cell in cells)}]"
-        label, complaint = self.parse_text(text)
-        if complaint and (whole := WHOLE.sub(r"\1", text)) != text:
-            again, still = self.parse_text(whole)
-            return (label, complaint) if still else (again, None)
-        return label, complaint
+        if len(cells) == 1:
+            return self.parse_text(cells[0])
+        numbers = of_cells(cells, are_yes_no=self._is_either, may_lack=self._may_lack_some)
+        return (None, f"label: {numbers}") if isinstance(numbers, str) else self.parse(numbers)
 
     def array_complaint(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str | None:
         """As of other columns; a label may have more axes."""
@@ -128,7 +129,8 @@ class LabelReader(Column):
         is_flat = len(shape) == 1
         if dtype.kind == "U" and is_flat and self._target.classes and not self._target.shape:
             return None
-        if complaint := type_complaint(dtype, self._target.dtype):
+        is_told = self._is_either and dtype.kind == "b"
+        if not is_told and (complaint := type_complaint(dtype, self._target.dtype)):
             return f"label {complaint}"
         if (shape[1:] or (1,) * (is_flat and self._target.shape == (1,))) != self._target.shape:
             return (

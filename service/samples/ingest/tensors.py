@@ -36,12 +36,30 @@ def parse(value: Any, spec: TensorSpec) -> NDArray[Any] | str:
     array = read_array(value)
     if isinstance(array, str):
         return f"{array}; the model takes {spec.dtype} of shape {list(spec.shape)}"
+    if array.dtype.kind == "f" and np.dtype(spec.dtype).kind in "iu" and _are_whole(array):
+        array = array.astype(np.int64)
     if complaint := type_complaint(array.dtype, spec.dtype):
         return complaint
     if array.shape != spec.shape:
         return f"has shape {list(array.shape)}, the model takes {list(spec.shape)}"
     converted, bad = convert(array[None], spec.dtype)
     return range_complaint(array, spec.dtype) if bad[0] else converted[0]
+
+
+YES_NO = {"true": 1, "false": 0}
+"""In lower case."""
+
+
+def parse_number(cell: str) -> float:
+    """Parse a number by the usual rules of CSV, not by Python's. Raises ValueError."""
+    if "_" in cell or not cell.strip().isascii():
+        raise ValueError(cell)
+    return float(cell)
+
+
+def _are_whole(array: NDArray[Any]) -> bool:
+    """Whether all are integers, such as 1.0, that float64 has not rounded."""
+    return bool(((np.abs(array) < 2**53) & (array == np.trunc(array))).all())
 
 
 @lru_cache

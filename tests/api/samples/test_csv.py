@@ -7,8 +7,10 @@ import re
 
 import httpx
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
+from onnx import TensorProto, helper
 from support import Served, mlp
 
 
@@ -142,9 +144,35 @@ def test_the_good_lines_may_be_kept(served: Served, model: str) -> None:
 
 def test_whole_numbers_are_classes_however_they_are_written(served: Served, model: str) -> None:
     answer = send(served, model, "a,b,c,label\n1,2,3,1.0\n4,5,6,0.\n7,8,9,1.00\n7,8,8,\n")
+    url = f"/v1/models/{model}/samples"
+    sample = {"inputs": {"x": [8, 8, 8]}, "label": 1.0, "key": "json"}
+    in_json = served.http.post(url, json=sample)
 
     assert answer.status_code == 201, answer.text
-    assert [label for _, label, _ in rows(served, model)] == [1, 0, 1, None]
+    assert in_json.status_code == 201, in_json.text
+    assert [label for _, label, _ in rows(served, model)] == [1, 0, 1, None, 1]
+    assert served.http.patch(f"{url}?key=json", json={"label": 0.0}).json()["label"] == 0
+
+
+def test_a_class_named_by_a_number_is_found_by_its_name(served: Served) -> None:
+    served.register("sizes", mlp(3, 4, 2), classes=["1", "2"])
+    send(served, "sizes", "a,b,c,label\n1,2,3,1.0\n1,2,4,2\n").raise_for_status()
+    assert [label for _, label, _ in rows(served, "sizes")] == [0, 1]
+
+
+def test_a_column_of_booleans_holds_true_and_false(served: Served) -> None:
+    network = onnx.load_from_string(mlp(3, 4, 2, inputs="float"))
+    network.graph.node.insert(0, helper.make_node("Cast", ["x"], ["float"], to=TensorProto.FLOAT))
+    del network.graph.input[:]
+    told = helper.make_tensor_value_info("x", TensorProto.BOOL, ["batch", 3])
+    network.graph.input.append(told)
+    served.register("told", network.SerializeToString())
+    send(served, "told", "a,b,c\nTrue,false,1\n").raise_for_status()
+    wrong = send(served, "told", "a,b,c\n0,1,2\n")
+
+    assert rows(served, "told") == [([True, False, True], None, None)]
+    detail = wrong.json()["errors"][0]["detail"]
+    assert detail == "line 2: column 3 holds '2'; the model takes true or false, 1 or 0"
 
 
 def test_a_label_may_be_several_columns(served: Served, model: str) -> None:

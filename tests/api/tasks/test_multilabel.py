@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from support import Served, mlp
+from support import Served, mlp, npz
 
 NAMES = ["cat", "dog", "night"]
 
@@ -64,3 +64,23 @@ def test_what_does_not_fit_labels_is_refused(served: Served) -> None:
     assert renamed.json()["target"]["classes"] == ["a", "b", "c"]
     head = served.http.post(f"{url}/jobs", json={"head": "auto"})
     assert head.status_code in (409, 422)
+
+
+def test_true_and_false_are_labels_in_every_form(served: Served) -> None:
+    served.register("told-tags", mlp(8, 3), loss="multilabel", classes=NAMES)
+    url = "/v1/models/told-tags/samples"
+    x = ",".join(f"x[{n}]" for n in range(8))
+    bodies = {
+        "application/json": b'{"inputs": {"x": [0,0,0,0,0,0,0,0]}, "label": [true, false, true]}',
+        "application/x-npz": npz(x=np.ones((1, 8)), label=np.array([[True, False, True]])),
+        "text/csv": f"{x},{','.join(NAMES)}\n2,2,2,2,2,2,2,2,True,false,1".encode(),
+    }
+    for media_type, body in bodies.items():
+        answer = served.http.post(url, content=body, headers={"Content-Type": media_type})
+        assert answer.status_code == 201, answer.text
+    assert [each["label"] for each in served.http.get(url).json()["items"]] == [[1, 0, 1]] * 3
+
+    csv = {"Content-Type": "text/csv"}
+    body = f"{x},{','.join(NAMES)}\n3,3,3,3,3,3,3,3,yes,,1"
+    detail = served.http.post(url, content=body, headers=csv).json()["errors"][0]["detail"]
+    assert detail == "line 2: label: one of its columns holds 'yes', which is not a number"
