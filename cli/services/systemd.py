@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import Struct
@@ -53,11 +54,11 @@ class Service(Struct, frozen=True):
         program = self._program()
         if self.is_running:
             self._require_answer()
-        if not tcp and not self.is_user:
-            self._drop_in.unlink(missing_ok=True)
         for path, template in self.files(tcp=tcp).items():
             write(path, template.read_text("utf-8").replace(PROGRAM, str(program)))
             yield f"wrote {path}"
+        if not tcp and not self.is_user:
+            self._drop_in.unlink(missing_ok=True)
         if not self.is_user:
             _run("systemd-sysusers", f"--root={self.root}")
         if self.is_running:
@@ -80,6 +81,8 @@ class Service(Struct, frozen=True):
         for path in there:
             path.unlink()
             yield f"removed {path}"
+        with suppress(OSError):  # it is not there, or holds settings of the operator's
+            self._drop_in.parent.rmdir()
         if self.is_running:
             self.systemctl("daemon-reload")
 

@@ -45,6 +45,7 @@ def test_what_is_installed_starts_with_the_system_and_is_gone_afterwards(
     assert "honed:" in (system / "etc/passwd").read_text()
     assert not (units / "honed.service.d/tcp.conf").exists()
 
+    assert honed("service", "install", "--tcp", "--root", system).returncode == 0
     done = honed("service", "uninstall", "--root", system)
     assert done.returncode == 0, done.stderr
     assert [(units / name).is_symlink() for name in WANTED] == [False, False]
