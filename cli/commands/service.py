@@ -39,9 +39,11 @@ def service() -> None:
 
 def found(is_user: bool, root: Path = Path("/")) -> Service | Agent | WindowsService:
     """The service of this system. Raises Failure."""
+    is_foreign = root.resolve() != Path("/")
     if sys.platform == "linux":
+        if is_user and is_foreign:
+            raise Failure("a service of your own is in your home: give --user or --root, not both")
         return Service(is_user, root.resolve())
-    is_foreign = root != Path("/")
     if sys.platform == "win32":
         if is_user or is_foreign:
             raise Failure(

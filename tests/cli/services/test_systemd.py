@@ -89,6 +89,14 @@ def test_a_program_in_a_home_is_no_service_of_the_machine(
     assert list(system.rglob("honed*")) == []
 
 
+def test_a_service_of_the_users_own_is_in_no_other_system(
+    system: Path, honed: Callable[..., Any]
+) -> None:
+    done = honed("service", "install", "--user", "--root", system)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "--user or --root" in done.stderr
+
+
 def test_what_is_not_installed_cannot_be_removed(system: Path, honed: Callable[..., Any]) -> None:
     done = honed("service", "uninstall", "--root", system)
     assert done.returncode == 1
