@@ -55,7 +55,7 @@ class Service(Struct, frozen=True):
         if self.is_running:
             self._require_answer()
         for path, template in self.files(tcp=tcp).items():
-            write(path, template.read_text("utf-8").replace(PROGRAM, str(program)))
+            write(path, _with_program(template, program))
             yield f"wrote {path}"
         if not tcp and not self.is_user:
             self._drop_in.unlink(missing_ok=True)
@@ -146,6 +146,12 @@ def installed_program() -> Path:
     if not program.exists():
         raise Failure(f"there is no program {program}: install Hone with pip")
     return program
+
+
+def _with_program(template: Path, program: Path) -> str:
+    """The template's text with this program, whose path systemd would otherwise split or expand."""
+    path = str(program).replace("%", "%%")
+    return template.read_text("utf-8").replace(PROGRAM, f'"{path}"' if " " in path else path)
 
 
 def write(path: Path, text: str, *, mode: int = 0o644) -> None:

@@ -58,10 +58,13 @@ def test_systemd_understands_what_is_installed(
     system: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_user: bool
 ) -> None:
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(Service, "systemctl", lambda *_: "")
+    program = tmp_path / "my models 100%" / "honed"
+    program.parent.mkdir()
+    program.symlink_to(Path(sys.executable).with_name("honed"))
+    monkeypatch.setattr(systemd, "installed_program", lambda: program)
     service = Service(is_user, system)
-    for path, template in service.files(tcp=True).items():
-        program = Path(sys.executable).with_name("honed")
-        systemd.write(path, template.read_text("utf-8").replace(systemd.PROGRAM, str(program)))
+    list(service.install(tcp=True))
     found = [path for path in service.files(tcp=False) if path.suffix in {".service", ".socket"}]
     done = subprocess.run(
         ["systemd-analyze", "verify", *found],
