@@ -22,6 +22,7 @@ from service.errors import NotReady
 from service.events import Feed
 from service.federation.deadlines import Deadlines
 from service.federation.measuring import Measuring
+from service.follow.credentials import login_of
 from service.follow.follower import SWEEP_S, Follower
 from service.installation.inspector import Inspector
 from service.jobs.scheduler import Scheduler
@@ -97,6 +98,7 @@ class Daemon:
         self._on_fatal = on_fatal
         self.peers = Peers(settings.socket_users)
         require_program(settings.on_promoted)
+        login_of(settings.registry_credentials, "localhost")  # raises unless it can be read
         self.supervisor = Supervisor.of_environment(
             {"writer": self._writer_works, "scheduler": self._scheduler_works}
         )

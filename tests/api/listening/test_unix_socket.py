@@ -147,9 +147,11 @@ def test_another_user_may_do_what_the_settings_say_and_nothing_else(
         ("socket_users", '{"nobody-of-that-name": ["predict"]}', "there is no user 'nobody-of-th"),
         ("on_promoted", "no-such-program --now", "there is no program 'no-such-program' that can"),
         ("on_promoted", os.devnull, f"there is no program '{os.devnull}' that can be run"),
+        ("registry_credentials", "/none/config.json", "/none/config.json: No such file"),
+        ("registry_credentials", os.devnull, f"{os.devnull} is no config.json as"),
     ],
 )
-def test_a_user_or_program_that_the_system_lacks_stops_the_start(
+def test_a_user_program_or_file_that_the_system_lacks_stops_the_start(
     honed_serve: Callable[..., tuple[int, str]],
     tmp_path: Path,
     setting: str,
