@@ -204,7 +204,7 @@ def test_a_waiting_job_says_why_and_all_training_is_paused(
     page = tab(served).open()
 
     page.get_by_role("button", name="Pause all training").click()
-    page.get_by_text("All training is paused").wait_for()
+    page.get_by_text("All training is paused, not allowed since").wait_for()
     job = served.ask_for_job("waits")["id"]
     page.locator(f"[data-key=job-{job}]").get_by_text("training is paused by hand").wait_for()
     page.get_by_role("button", name="Resume all training").click()

@@ -36,10 +36,12 @@ export function verdictView(app: App, now: Device): HTMLElement {
     await (method === "post" ? app.api.post(path, body) : app.api.remove(path));
     return null;
   };
+  // Then it may have been on hold for longer.
+  const isByHand = now.paused || now.snoozed_until !== null;
   return h(
     "section",
     { class: `verdict ${now.eligible ? "good" : "held"}`, "data-key": "verdict", "aria-label": "Verdict" },
-    h("div", { class: "verdict-head" }, h("p", {}, h("strong", {}, verdict(now)), ` since ${clock(now.since)}`)),
+    h("div", { class: "verdict-head" }, h("p", {}, h("strong", {}, verdict(now)), `${isByHand ? ", not allowed" : ""} since ${clock(now.since)}`)),
     h(
       "div",
       { class: "buttons" },
