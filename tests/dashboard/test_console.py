@@ -37,6 +37,7 @@ it => {
 AS_DRAWN = "it => Math.abs(it.getBoundingClientRect().width - it.getAttribute('width')) < 1"
 SAID_BY_COLOR = (".sign.holds", ".hour.on")
 BACKGROUND = "it => getComputedStyle(it).backgroundColor"
+OUTLINE = "it => getComputedStyle(it).outlineStyle"
 RUNNING, WAITING = ("running",), ("queued", "paused")
 ENDED = ("succeeded", "failed", "cancelled")
 OVERFLOWING = """
@@ -86,11 +87,21 @@ def test_high_contrast_keeps_what_backgrounds_say(tab: Callable[..., Tab], fille
     page.locator(".hour.on").first.wait_for()
 
     shown = [page.locator(each).first.evaluate(BACKGROUND) for each in (".card", *SAID_BY_COLOR)]
-    current = page.locator("nav [aria-current]").evaluate("it => getComputedStyle(it).outlineStyle")
+    current = page.locator("nav [aria-current]").evaluate(OUTLINE)
+    page.goto(f"{filled.url}/dashboard/models/seen/samples")
+    samples = page.locator(".cell")
+    samples.nth(0).click(modifiers=["Control"])
+    samples.nth(1).click()
+    selected, active = [
+        page.locator(f".cell{each}") for each in ("[aria-selected=true]", ".active")
+    ]
+    active.wait_for()
+    outlines = {each.evaluate(OUTLINE) for each in (selected, active, samples.nth(2))}
     page.emulate_media(forced_colors="null")
 
     assert shown.count(shown[0]) == 1
     assert current == "solid"
+    assert outlines == {"double", "solid", "none"}
 
 
 def test_a_short_page_keeps_its_head_small_on_a_phone(
