@@ -11,7 +11,7 @@ import onnx
 
 from service.preprocess.text_inputs import IDS, KIND, ROLES
 from service.training.errors import GraphRefused
-from service.training.forward import own_loss, signature
+from service.training.forward import own_loss, signature, trial
 from service.training.forward.graph import FLOAT, Graph, is_default
 from service.training.forward.signature import takes_ids
 from service.training.protocol.messages.diagnosis import Suggested
@@ -88,6 +88,8 @@ def _tensor_of(graph: Graph, name: str) -> str:
 
 def _loss(graph: Graph, output: str) -> tuple[str, str, str]:
     """The tensor that the loss takes, the loss, and why."""
+    if (of_tokens := _of_tokens(graph, output)) is not None:
+        return output, *of_tokens
     node = graph.producer(output)
     while node is not None and (is_default(node, *PASS_ON) or _is_pair(graph, node)):
         node = graph.producer(node.input[-1 if node.op_type == "Concat" else 0])
@@ -100,6 +102,17 @@ def _loss(graph: Graph, output: str) -> tuple[str, str, str]:
     fitting = ((task.name, task.suggestion(row, inputs)) for task in TASKS.values())
     loss, why = next((name, why) for name, why in fitting if why is not None)
     return output, loss, f'"{output}" {why}'
+
+
+def _of_tokens(graph: Graph, output: str) -> tuple[str, str] | None:
+    """The loss and why, if the output has a row for each token of a text."""
+    dims = graph.dims(output) or ()
+    if not _texts(graph) or len(dims) != 3 or dims[1] != (graph.dims(IDS) or (0, 0))[1]:
+        return None
+    of_all = (dims[2] or 0) >= trial.table_size(graph, IDS)
+    fits = (name for name, t in TASKS.items() if (t.continues_texts if of_all else t.takes_spans))
+    what = "the next one, or of hidden ones if the model sees both sides" if of_all else "classes"
+    return next(fits), f'"{output}" is {dims[2]} numbers a token: logits of {what}'
 
 
 def _is_pair(graph: Graph, node: onnx.NodeProto) -> bool:

@@ -111,6 +111,21 @@ def test_a_model_of_token_ids_is_told_how_it_takes_texts(served: Served) -> None
     assert numbers["suggested"]["preprocess"] == []
 
 
+@pytest.mark.parametrize(
+    ("model", "loss"),
+    [
+        (decoder(64), "causal_lm"),
+        (decoder(64, tokens=20), "causal_lm"),
+        (labeller(64, 3), "token_classification"),
+        (classifier(64, 3), "cross_entropy"),
+    ],
+    ids=["decoder", "decoder of one length", "labeller", "classifier"],
+)
+def test_the_loss_of_a_model_of_texts_is_suggested(served: Served, model: bytes, loss: str) -> None:
+    diagnosis = served.http.post("/v1/diagnosis", files={"model": ("m.onnx", model)}).json()
+    assert diagnosis["suggested"]["loss"] == diagnosis["loss"] == loss
+
+
 def hostile(pattern: str) -> bytes:
     made = json.loads(TOKENIZER)
     made["pre_tokenizer"] = {
