@@ -2037,7 +2037,7 @@ function diagnosisView(found2) {
       ),
       found2.suggested !== null && h("p", { "data-key": "because" }, h("strong", {}, "Loss: "), found2.suggested.because, "."),
       classesView(found2),
-      found2.notes.length > 0 && h("ul", { class: "quiet", "data-key": "notes" }, found2.notes.map((note2) => h("li", {}, note2)))
+      found2.notes.length > 0 && h("ul", { class: "quiet", "data-key": "notes" }, found2.notes.map((note) => h("li", {}, note)))
     ),
     section("Parameters", { id: "parameters" }, sharesView(found2), cutView(found2), treeView(found2.parameters.items))
   );
@@ -2332,14 +2332,14 @@ function conditionsOf(device2, policy2) {
   return found2.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
 }
 function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, device2, policy2) {
-  const { value, note: note2 } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
+  const { value, note } = told(device2.signals[signal], (raw2) => show(Number(raw2)));
   const limit2 = policy2[stop];
-  if (typeof limit2 !== "number") return { name, title, value, note: note2, limit: null };
+  if (typeof limit2 !== "number") return { name, title, value, note, limit: null };
   const back = resume === void 0 ? null : policy2[resume];
   const until = typeof back === "number" && back !== limit2 ? `, resumes at ${show(back)}` : "";
   const raw = device2.signals[signal]?.value;
   const share = typeof raw === "number" && !isMinimum ? Math.min(1, raw / limit2) : null;
-  return { name, title, value, note: note2, limit: `${isMinimum ? "at least" : "at most"} ${show(limit2)}${until}`, share };
+  return { name, title, value, note, limit: `${isMinimum ? "at least" : "at most"} ${show(limit2)}${until}`, share };
 }
 function power(device2, policy2) {
   const read2 = told(device2.signals.on_ac_power, (raw) => raw === true ? "mains" : "battery");
@@ -3018,7 +3018,7 @@ function conditionsView(now, rules, { isShort }) {
     )
   );
 }
-function conditionRow({ name, title, value, note: note2, limit: limit2, isBlocking, share }, isShort) {
+function conditionRow({ name, title, value, note, limit: limit2, isBlocking, share }, isShort) {
   const state = limit2 === null ? "off" : isBlocking ? "blocks" : value === null ? "unknown" : "holds";
   const said2 = { off: "no limit", blocks: "blocks training", unknown: "unknown, does not block training", holds: "met" }[state];
   return h(
@@ -3027,12 +3027,12 @@ function conditionRow({ name, title, value, note: note2, limit: limit2, isBlocki
     h("th", { scope: "row" }, h("span", { class: `sign ${state}`, role: "img", "aria-label": said2 }), title),
     h(
       "td",
-      { class: "number", title: note2 === "" ? null : note2 },
+      { class: "number", title: note === "" ? null : note },
       value ?? "unknown",
       share !== null && h("meter", { min: 0, max: 1, value: share, "aria-hidden": "true" })
     ),
     h("td", {}, limit2 ?? "–"),
-    !isShort && h("td", { class: "quiet" }, note2)
+    !isShort && h("td", { class: "quiet" }, note)
   );
 }
 
@@ -4342,7 +4342,6 @@ function classesView2(known) {
 
 // src/app/uploads.ts
 var FORM_FILES = 20;
-var MOST_FAULTS = 20;
 var MASKS = /(^|\/)masks\//;
 var ARCHIVE = "application/zip";
 var LISTS = { csv: "text/csv", json: "application/json", jsonl: "application/jsonl" };
@@ -4433,12 +4432,12 @@ async function sendSome(app, model2, upload, files) {
     const answer = await accepted(app, model2, upload, files);
     upload.accepted += answer.accepted;
     upload.duplicates += answer.duplicates;
-    note(upload, answer.errors.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`));
+    upload.faults.push(...answer.errors.map((fault) => faultText2(files, fault)));
   } catch (error) {
     if (upload.stop?.signal.aborted) return;
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    const faults2 = error instanceof Refused ? error.faults.map(({ pointer, detail: detail2 }) => `${nameAt(files, pointer)}: ${detail2}`) : [];
-    note(upload, faults2.length > 0 ? faults2 : [`${files[0]?.file.name ?? ""}: ${error.message}`]);
+    const faults2 = error instanceof Refused ? error.faults.map((fault) => faultText2(files, fault)) : [];
+    upload.faults.push(...faults2.length > 0 ? faults2 : [`${files[0]?.file.name ?? ""}: ${error.message}`]);
   }
   upload.sent += files.length;
   app.draw();
@@ -4479,12 +4478,13 @@ function isArchive(file) {
 function unfit(model2, count2) {
   return `${plural(count2, "file")} skipped: this model takes ${TAKES[fileKind(model2) ?? "tensors"]}, and sample archives`;
 }
+function faultText2(files, { pointer, detail: detail2 }) {
+  const name = nameAt(files, pointer);
+  return detail2.startsWith(`${name}: `) ? detail2 : `${name}: ${detail2}`;
+}
 function nameAt(files, pointer) {
   const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
   return files[Number(at)]?.file.name ?? (files.length === 1 ? `${files[0]?.file.name ?? ""}${pointer}` : pointer);
-}
-function note(upload, faults2) {
-  upload.faults = [...upload.faults, ...faults2].slice(0, MOST_FAULTS);
 }
 function told2({ accepted: accepted2, duplicates, faults: faults2 }) {
   const same2 = duplicates > 0 ? `, ${plural(duplicates, "duplicate")}` : "";
@@ -5033,11 +5033,13 @@ function save2(file, name) {
 }
 
 // src/views/samples/upload.ts
+var FAULTS_SHOWN = 20;
 function uploadView(app, model2) {
   const upload = uploadOf(app, model2.name);
   const kind = fileKind(model2);
   const takes = { image: "images, folders", audio: "recordings, folders", text: ".txt, .csv or .jsonl files, folders", tensors: ".npz, .csv or .json files" }[kind ?? "tensors"];
   const isOff = upload.stop !== null || app.state.connection === "lost";
+  const hidden = upload.faults.length - FAULTS_SHOWN;
   const field3 = (title, isFolder) => fileButton(title, (files) => void send(app, model2, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
     "div",
@@ -5047,7 +5049,7 @@ function uploadView(app, model2) {
     kind === null ? null : field3("Choose a folder", true),
     kind !== null && namesOf(model2).length > 0 ? labelField(app, model2) : null,
     upload.stop === null ? null : progress(app, model2),
-    upload.faults.length === 0 ? null : h("div", { class: "problem", role: "alert" }, h("ul", {}, upload.faults.map((fault) => h("li", {}, fault))))
+    upload.faults.length === 0 ? null : h("div", { class: "problem", role: "alert" }, h("ul", {}, upload.faults.slice(0, FAULTS_SHOWN).map((fault) => h("li", {}, fault)), hidden > 0 && h("li", {}, `and ${plural(hidden, "more problem")}`)))
   );
 }
 function labelField(app, model2) {
@@ -5917,7 +5919,7 @@ function aboutView(model2) {
     "Details",
     { id: "about" },
     h("dl", { class: "pairs" }, pairs2.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
-    notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note2) => h("li", {}, note2))),
+    notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note) => h("li", {}, note))),
     h("details", {}, h("summary", {}, `Trainable initializers (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each2) => h("li", {}, h("code", {}, each2)))))
   );
 }
@@ -6384,7 +6386,7 @@ function checkpointsView(app, model2) {
   );
 }
 function checkpointItem(app, model2, checkpoint) {
-  const { id, role, pinned, job_id: job2, step: step2, epoch, size_bytes: size, note: note2 } = checkpoint;
+  const { id, role, pinned, job_id: job2, step: step2, epoch, size_bytes: size, note } = checkpoint;
   const about = `checkpoint ${id}`;
   return h(
     "li",
@@ -6398,7 +6400,7 @@ function checkpointItem(app, model2, checkpoint) {
       h("p", { class: "quiet" }, when(checkpoint.created_at))
     ),
     h("p", { class: "quiet" }, h("a", { href: to(["jobs", job2]) }, `job ${job2}`), `, step ${count(step2)}, epoch ${count(epoch)} · ${bytes(size)}`),
-    note2 !== "" && h("p", {}, note2),
+    note !== "" && h("p", {}, note),
     h(
       "div",
       { class: "buttons" },
@@ -6426,7 +6428,7 @@ function checkpointItem(app, model2, checkpoint) {
     )
   );
 }
-function changeForm2(app, { name }, { id, pinned, note: note2 }) {
+function changeForm2(app, { name }, { id, pinned, note }) {
   return settingsForm(app, {
     name: `checkpoint:${id}`,
     groups: [
@@ -6438,7 +6440,7 @@ function changeForm2(app, { name }, { id, pinned, note: note2 }) {
         ]
       }
     ],
-    values: { pinned, note: note2 || null },
+    values: { pinned, note: note || null },
     pointer: "",
     stale: [modelPath(name, "/checkpoints")],
     send: async (changed2) => {

@@ -7,10 +7,9 @@ import { namesOf } from "./labels";
 import { takesMasks } from "./masks";
 import { fileKind } from "./pictures";
 import { staleOf } from "./queries";
-import type { Accepted, Model } from "../daemon/types";
+import type { Accepted, Fault, Model } from "../daemon/types";
 
 const FORM_FILES = 20;
-const MOST_FAULTS = 20;
 const MASKS = /(^|\/)masks\//;
 const ARCHIVE = "application/zip";
 const LISTS = { csv: "text/csv", json: "application/json", jsonl: "application/jsonl" };
@@ -138,12 +137,12 @@ async function sendSome(app: App, model: Model, upload: Upload, files: Dropped[]
     const answer = await accepted(app, model, upload, files);
     upload.accepted += answer.accepted;
     upload.duplicates += answer.duplicates;
-    note(upload, answer.errors.map(({ pointer, detail }) => `${nameAt(files, pointer)}: ${detail}`));
+    upload.faults.push(...answer.errors.map((fault) => faultText(files, fault)));
   } catch (error) {
     if (upload.stop?.signal.aborted) return;
     if (!(error instanceof Refused || error instanceof Unreachable)) throw error;
-    const faults = error instanceof Refused ? error.faults.map(({ pointer, detail }) => `${nameAt(files, pointer)}: ${detail}`) : [];
-    note(upload, faults.length > 0 ? faults : [`${files[0]?.file.name ?? ""}: ${error.message}`]);
+    const faults = error instanceof Refused ? error.faults.map((fault) => faultText(files, fault)) : [];
+    upload.faults.push(...(faults.length > 0 ? faults : [`${files[0]?.file.name ?? ""}: ${error.message}`]));
   }
   upload.sent += files.length;
   app.draw();
@@ -195,14 +194,16 @@ function unfit(model: Model, count: number): string {
   return `${plural(count, "file")} skipped: this model takes ${TAKES[fileKind(model) ?? "tensors"]}, and sample archives`;
 }
 
+/** What is wrong with which file: the daemon names that of a picture or recording itself. */
+function faultText(files: Dropped[], { pointer, detail }: Fault): string {
+  const name = nameAt(files, pointer);
+  return detail.startsWith(`${name}: `) ? detail : `${name}: ${detail}`;
+}
+
 /** The name of the file that an error is about, whose place in the form the pointer contains. */
 function nameAt(files: Dropped[], pointer: string): string {
   const at = /^\/(?:files?|samples)\/(\d+)/.exec(pointer)?.[1];
   return files[Number(at)]?.file.name ?? (files.length === 1 ? `${files[0]?.file.name ?? ""}${pointer}` : pointer);
-}
-
-function note(upload: Upload, faults: string[]): void {
-  upload.faults = [...upload.faults, ...faults].slice(0, MOST_FAULTS);
 }
 
 function told({ accepted, duplicates, faults }: Upload): string {

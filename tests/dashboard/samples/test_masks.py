@@ -73,6 +73,14 @@ def test_the_masks_of_a_folder_are_the_labels_of_its_photos(
     assert [each["label"]["size"] for each in added] == [[SIDE, SIDE]]
     served.http.delete(f"/v1/models/painted/samples/{added[0]['id']}").raise_for_status()
 
+    torn = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": b"torn"} for n in range(22)]
+    page.get_by_label("Choose files").set_input_files(torn)
+    page.get_by_text("0 samples added, 22 problems.").wait_for()
+    faults = page.get_by_role("group", name="Add samples").get_by_role("listitem")
+    assert faults.count() == 21
+    assert faults.nth(3).inner_text().startswith("3.png: it is no PNG")
+    assert faults.last.inner_text() == "and 2 more problems"
+
 
 def is_near(canvas: Any, wanted: np.ndarray) -> bool:
     return bool(np.abs(pixels(canvas) - wanted).max() <= 3)

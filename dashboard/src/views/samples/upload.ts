@@ -9,11 +9,14 @@ import type { Model } from "../../daemon/types";
 import { chosen, send, uploadOf } from "../../app/uploads";
 import { fileButton } from "../parts/parts";
 
+const FAULTS_SHOWN = 20;
+
 export function uploadView(app: App, model: Model): HTMLElement {
   const upload = uploadOf(app, model.name);
   const kind = fileKind(model);
   const takes = { image: "images, folders", audio: "recordings, folders", text: ".txt, .csv or .jsonl files, folders", tensors: ".npz, .csv or .json files" }[kind ?? "tensors"];
   const isOff = upload.stop !== null || app.state.connection === "lost";
+  const hidden = upload.faults.length - FAULTS_SHOWN;
   const field = (title: string, isFolder: boolean): HTMLElement =>
     fileButton(title, (files) => void send(app, model, chosen(files)), { multiple: true, webkitdirectory: isFolder, disabled: isOff });
   return h(
@@ -24,7 +27,7 @@ export function uploadView(app: App, model: Model): HTMLElement {
     kind === null ? null : field("Choose a folder", true),
     kind !== null && namesOf(model).length > 0 ? labelField(app, model) : null,
     upload.stop === null ? null : progress(app, model),
-    upload.faults.length === 0 ? null : h("div", { class: "problem", role: "alert" }, h("ul", {}, upload.faults.map((fault) => h("li", {}, fault)))),
+    upload.faults.length === 0 ? null : h("div", { class: "problem", role: "alert" }, h("ul", {}, upload.faults.slice(0, FAULTS_SHOWN).map((fault) => h("li", {}, fault)), hidden > 0 && h("li", {}, `and ${plural(hidden, "more problem")}`))),
   );
 }
 
