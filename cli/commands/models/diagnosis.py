@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import Any
 
 from cli.output import echo_fields, echo_table, echo_text
@@ -51,8 +52,8 @@ def _suggested(suggested: dict[str, Any] | None) -> list[tuple[str, Any]]:
     if suggested is None:
         return []
     loss = suggested["loss"]
-    spelt = f"--loss {loss}" if isinstance(loss, str) else f"--loss-output {loss['output']}"
-    output = f" --output {suggested['output']}" if suggested["output"] else ""
+    spelt = f"--loss {loss}" if isinstance(loss, str) else f"--loss-output {quote(loss['output'])}"
+    output = f" --output {quote(suggested['output'])}" if suggested["output"] else ""
     preprocess = suggested["preprocess"]
     return [
         ("suggested", f"{spelt}{output}: {suggested['because']}"),

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from own_losses import own_loss, squared
+from own_losses import own_loss, renamed, squared
 from training_api import require_training_api
 
 from cli.demo import digits
@@ -57,6 +58,19 @@ def test_a_model_is_added_with_a_loss_of_its_own(honed: Callable[..., Any], tmp_
         refused = honed("models", "add", path, "--name", "no", *options)
         assert refused.returncode == 2
         assert "either with --loss or with --loss-output" in refused.stderr
+
+
+def test_the_options_that_a_check_suggests_can_be_pasted(
+    honed: Callable[..., Any], tmp_path: Path
+) -> None:
+    path = tmp_path / "own.onnx"
+    path.write_bytes(renamed(own_loss(*squared()), {"loss": "the loss", "y": "y (final)"}))
+
+    checked = honed("models", "check", path)
+
+    (line,) = (line for line in checked.stdout.splitlines() if line.startswith("suggested"))
+    options = shlex.split(line.removeprefix("suggested").split(": ")[0])
+    assert options == ["--loss-output", "the loss", "--output", "y (final)"]
 
 
 def test_every_fault_of_a_refused_model_is_told(honed: Callable[..., Any], tmp_path: Path) -> None:
