@@ -82,7 +82,7 @@ def _join(arguments: argparse.Namespace) -> int:
 def _take_part(member: Membership, state: State) -> int:
     """Until a signal, or until the SuperNode ends; returns the exit code."""
     from honed_flower import client_app
-    from honed_flower.node import Executor
+    from honed_flower.node import Executor, refusal
     from honed_flower.supernode import SuperNode, wrong_clock, wrong_key
 
     client_app.NOTED.append(lambda round_id: state.update(round_id=round_id))
@@ -102,7 +102,7 @@ def _take_part(member: Membership, state: State) -> int:
             code = Executor(member, node, state, stop).run()
         finally:
             node.stop()
-        reason = wrong_clock(member) if code else None
+        reason = (refusal(member) or wrong_clock(member)) if code else None
         if not code or reason or time.monotonic() > until or stop.wait(PAUSE_S):
             break
         logging.warning("trying again: the SuperLink may not know yet that this node was killed")

@@ -42,6 +42,8 @@ from honed_flower.supernode import Membership, SuperNode, read_key, wrong_clock
 logger = logging.getLogger("honed_flower")
 POLL_S = 0.5
 WATCH_S = 3.0
+REFUSALS = ("unauthorized", "insufficient_scope", "not_found")
+"""Errors of the daemon that end a node: of its token, and of a model that is gone."""
 ACQUIRE = "/flwr.proto.Runtime/AcquireTask"
 
 
@@ -57,7 +59,8 @@ class Executor:
         self._stop = stop
 
     def run(self) -> int:
-        """Run to the end; returns 0 if `stop` was set, else the SuperNode's exit code, or 1.
+        """Run to the end; returns 0 if `stop` was set, else the SuperNode's exit code or 1, as once
+        the daemon refuses the node.
 
         Flower's SuperNode ends with 0 if the SuperLink answers that it does not know it.
         """
@@ -74,12 +77,14 @@ class Executor:
                 except httpx.TransportError:  # it does not listen yet, or no longer
                     token = ""
                 if token:
-                    self._carry_out(token)
+                    if self._carry_out(token) and refusal(self._member):
+                        return 1
                 else:
                     self._stop.wait(POLL_S)
         return 0
 
-    def _carry_out(self, token: str) -> None:
+    def _carry_out(self, token: str) -> str:
+        """Handle a message; returns why it failed, empty if it did not."""
         with self._runtime(RuntimeTokenHttpInterceptor(token)) as client:
             beat = HeartbeatSender(make_task_heartbeat_fn_http(client))
             beat.start()
@@ -99,6 +104,7 @@ class Executor:
                 self._note(reply, why)
             finally:
                 beat.stop()
+        return why
 
     def _answer(self, message: Message, context: Context) -> tuple[Message, str]:
         client_app.STOPPED.clear()
@@ -187,7 +193,9 @@ def refusal(member: Membership) -> str | None:
         try:
             device.require_access()
         except HonedError as error:
-            return f"the daemon refuses this node: {error}"
+            if error.code in REFUSALS:
+                return f"the daemon refuses this node: {error}"
+            logger.warning("%s", error)
         except Unreachable as error:
             logger.warning("%s", error)
     return None

@@ -277,6 +277,20 @@ def test_a_daemon_that_was_killed_goes_on_with_its_round(
     assert [each.rounds_sent() for each in devices] == [each + 1 for each in before], told
 
 
+def test_a_node_whose_token_is_revoked_ends_at_the_next_message(
+    superlink: SuperLink, devices: list[Device]
+) -> None:
+    http, node = devices[2].http, devices[2].node
+    assert isinstance(node, Program)
+    wait_until(lambda: "SuperNode ID" in node.said(), "the SuperLink to take the node")
+    for token in http.get("/v1/tokens").json()["items"]:
+        http.delete(f"/v1/tokens/{token['id']}").raise_for_status()
+    run = begin(superlink, "revoked")
+    wait_until(lambda: node.process.poll() == 1, "the node to end", deadline_s=60)
+    assert re.search(r"the daemon refuses this node: token .* was revoked", node.said())
+    assert superlink.finish(run) == "finished:completed"
+
+
 def in_memory(flower: Path, *what: str) -> Any:
     """What in_memory.py says of the server's side."""
     program = [str(flower / "bin" / "python"), str(Path(__file__).with_name("in_memory.py"))]
