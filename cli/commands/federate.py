@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,7 +18,7 @@ from cli.client import Client, model_path
 from cli.errors import Failure
 from cli.options import Group, with_client
 from cli.output import Columns, echo_records, echo_text
-from cli.services.bridge import bridge_service
+from cli.services.bridge import STOP_S, bridge_service
 from service.processes.interpreter import APPLICATION
 from storage.database.codec import dump
 from storage.disk.durable import write_file
@@ -89,11 +90,14 @@ def join(
 @click.argument("model")
 @click.pass_obj
 def leave(client: Client, model: str) -> None:
-    """Stop the service of MODEL and revoke its token. Its key stays, for another time."""
+    """End the node of MODEL, its service too, and revoke its token. Its key stays, for another
+    time.
+    """
     file = _folder(client) / model / "token.json"
     token = _stored_token(client, file)
     service = bridge_service(model)
     steps = [*service.uninstall()] if service and service.is_of(file.parent) else []
+    steps += _end_node(file.parent)
     if token is not None:
         client.request("DELETE", f"/v1/tokens/{token['id']}")
         file.unlink()
@@ -121,6 +125,22 @@ def status(client: Client) -> None:
         "LAST": lambda state: state.get("last"),
     }
     echo_records(states, columns)
+
+
+def _end_node(folder: Path) -> Iterator[str]:
+    """End a node that runs without a service, while its token still lets it stop its round."""
+    import psutil
+
+    file = folder / "state.json"
+    pid = json.loads(file.read_text("utf-8")).get("pid") if file.exists() else None
+    if not _is_alive(pid):
+        return
+    with suppress(psutil.Error):  # it has just ended, or its id is now another user's
+        node = psutil.Process(pid)
+        if str(folder) in node.cmdline():
+            node.terminate()
+            node.wait(STOP_S)
+            yield "ended its node"
 
 
 def _now(state: dict[str, Any]) -> str:

@@ -99,7 +99,17 @@ def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
         assert refused.returncode == 1
         assert f"this daemon does not know the token in {file}" in refused.stderr
     file.write_text(json.dumps({"id": made["id"], "secret": made["secret"]}))  # of earlier nodes
-    assert "revoked its token" in honed("federate", "leave", model).stdout
+    waits = [sys.executable, "-c", "input()"]
+    with (
+        subprocess.Popen(waits, stdin=subprocess.PIPE) as other,
+        subprocess.Popen([*waits, "--folder", states / model], stdin=subprocess.PIPE) as node,
+    ):
+        for process, told in ((other, "revoked its token"), (node, "ended its node")):
+            (states / model / "state.json").write_text(json.dumps({"pid": process.pid}))
+            assert honed("federate", "leave", model).stdout == f"{told}\n"
+        assert node.poll() is not None
+        assert other.poll() is None
+        other.kill()
 
 
 def test_who_has_no_kind_of_service_can_leave_and_is_told_what_to_do_instead(
