@@ -227,17 +227,15 @@ def _token(client: Client, folder: Path, model: str) -> str:
 
 
 def _stored_token(client: Client, file: Path) -> dict[str, Any] | None:
-    """The token in a node's folder, if there is one. Raises Failure if this daemon has not made it:
-    the folder is by the settings' data folder, and `--url` may name another daemon.
+    """The token in a node's folder, if there is one that works. Raises Failure if this daemon has
+    not made it: the folder is by the settings' data folder, and `--url` may name another daemon.
     """
     if not file.exists():
         return None
     token: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    if any(
-        all(each[key] == token.get(key, each[key]) for key in BY)
-        for each in client.items("/v1/tokens")
-    ):
-        return token
+    for each in client.items("/v1/tokens"):
+        if all(each[key] == token.get(key, each[key]) for key in BY):
+            return None if each["revoked_at"] else token
     raise Failure(
         f"this daemon does not know the token in {file}. If another daemon's model of that name "
         "takes part, set HONED_DATA_DIR to the data folder of the one that is meant: each has its "

@@ -110,6 +110,9 @@ def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
         assert node.poll() is not None
         assert other.poll() is None
         other.kill()
+    file.write_text(json.dumps(made))  # of a token that is revoked
+    again = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    assert again.stdout.split()[-1] not in (token, "")
 
 
 def test_who_has_no_kind_of_service_can_leave_and_is_told_what_to_do_instead(
