@@ -146,8 +146,11 @@ class Windows(Standardize):
         )
 
     def check_target(self, target: TargetSpec) -> None:
-        if self.forecast is not None:
-            self.forecast.steps(target)
+        if self.forecast is None:
+            return
+        if self.label != "majority":
+            raise WrongDescription("/label", "a forecast is the label, not a row's; leave it out")
+        self.forecast.steps(target)
 
     def describe(self) -> dict[str, Any]:
         own = {name: getattr(self, name) for name in (*CHOICES, "length", "stride")}

@@ -137,6 +137,10 @@ def test_recordings_that_tell_no_labels_are_refused(served: Served, name: str) -
         assert refused.status_code == 422
         assert reason in refused.text
     assert stored(served, name) == []
+    other = {"kind": "windows", "stride": 1, "forecast": FORECAST, "label": "last"}
+    refused = served.http.patch(f"/v1/models/{name}", json={"preprocess": [other]})
+    (error,) = refused.json()["errors"]
+    assert error["pointer"].endswith("/label"), error
 
 
 @pytest.mark.parametrize(
