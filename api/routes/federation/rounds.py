@@ -139,6 +139,7 @@ async def stop_round(row: TheRound, daemon: TheDaemon) -> None:
 def _no_update(row: Round) -> str:
     job = row.job
     if job.state in ENDED:
-        why = f": {job.error['detail']}" if job.error else "; its update is gone, or never was"
+        error = round_body(row, has_update=False).error
+        why = f": {error.detail}" if error else "; its update is gone, or never was"
         return f"round {row.number} is {job.state.value}{why}"
     return f"round {row.number} is {job.state.value}; ask again when it has succeeded"

@@ -204,6 +204,8 @@ def test_a_round_that_never_began_ends_at_its_deadline(device, closed):
     wait_until(lambda: device.show(begun["id"])["blocked_by"], "the policy to hold it")
     shown = device.ended(begun["id"])
     assert (shown["state"], shown["error"]["code"]) == ("cancelled", "deadline_passed")
+    asked = device.http.get(f"/v1/rounds/{begun['id']}/update")
+    assert (asked.status_code, "cancelled: the deadline passed" in asked.text) == (409, True)
 
 
 def test_a_round_that_the_policy_paused_gives_what_it_has_at_its_deadline(device, closed):
