@@ -33,6 +33,7 @@ _TRUNCATE_PATIENCE_MS = 250
 _MOST_TOGETHER = 64
 _REST_S = 0.5
 """After this long without a write the page cache is freed: the idle daemon stays small."""
+STOPPING = "the daemon is stopping; try again when it is back"
 _logger = logging.getLogger(__name__)
 
 Subscriber = Callable[[Happening], None]
@@ -146,6 +147,11 @@ class Writer:
         if self._broken is not None:
             raise StorageBroken(f"the database failed: {self._broken}; restart the daemon")
 
+    def require_running(self) -> None:
+        """Raises Busy once the writing thread has ended. From any thread."""
+        if self._stopped.is_set():
+            raise Busy(STOPPING)
+
     def when_at_rest(self, action: Callable[[], object]) -> None:
         """Run `action` in the writing thread each time that has been idle for a moment, and at its
         end.
@@ -212,9 +218,7 @@ class Writer:
             except queue.Empty:
                 return
             if write is not _END:
-                write.future.set_exception(
-                    Busy("the daemon is stopping; try again when it is back")
-                )
+                write.future.set_exception(Busy(STOPPING))
 
     def _write(self, writes: list[Write]) -> list[_Result]:
         """Results of the committed writes; the futures of those that failed alone have failed."""

@@ -93,9 +93,9 @@ class Staging:
         records: concatenated, contiguous. lengths: of each record in bytes, if they are not all
         record_bytes long. columns: of SAMPLE_COLUMNS, one value per sample; the split may be one
         for all, and None derives it from the inputs.
-
-        Raises ValueError if the lengths do not match, StorageFull.
+        Raises ValueError if the lengths do not match, StorageFull, Busy once the store is closed.
         """
+        self._writer.require_running()
         count = len(labels)
         if count == 0:
             return

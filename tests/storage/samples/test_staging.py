@@ -4,11 +4,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from stored import split_of
+from stored import begin, split_of
 
 from storage.blobs import packs
-from storage.errors import NotFound
+from storage.errors import Busy, NotFound
 from storage.records.samples import Split
+from storage.store import Store
 
 RECORD_BYTES = 16
 
@@ -96,6 +97,17 @@ def test_leaving_without_a_commit_stores_nothing(store, add_model, record_of):
         staging.add(record_of(0), [1])
     assert store.samples.list(model.id, limit=1) == []
     assert list(store.tmp_dir.iterdir()) == []
+
+
+def test_what_is_still_being_staged_ends_with_the_store(data_dir, database, add_model, record_of):
+    """Its thread would keep the process of a daemon that was told to stop."""
+    store = Store.open(begin(data_dir, database))
+    with store.samples.stage(add_model(store).id, RECORD_BYTES) as staging:
+        staging.add(record_of(0), [1])
+        store.close()
+        with pytest.raises(Busy, match="stopping"):
+            staging.add(record_of(1), [1])
+    assert [*(data_dir / "tmp").iterdir()] == []
 
 
 def test_a_model_deleted_meanwhile_gets_no_samples(store, add_model, record_of):
