@@ -184,5 +184,5 @@ def _open(file: IO[bytes], max_pixels: int) -> Image.Image:
 
 
 def _to_8_bits(picture: Image.Image) -> Image.Image:
-    """Convert 16-bit gray: 65,535 becomes 255."""
-    return picture.convert("I").point(lambda value: value * (1 / 257)).convert("L")
+    """Convert 16-bit gray to the nearest of 256: 65,535 becomes 255."""
+    return picture.convert("I").point(lambda value: value * (1 / 257) + 0.5).convert("L")
