@@ -44,9 +44,7 @@ def etag(file: FileRecord) -> str:
 
 def is_known(request: Request, tag: str) -> bool:
     """Whether `If-None-Match` names this tag (RFC 9110, section 13.1.2: weak comparison)."""
-    tags = request.headers.get("if-none-match")
-    if tags is None:
-        return False
+    tags = ",".join(request.headers.getlist("if-none-match"))
     return tags.strip() == "*" or any(
         candidate.strip().removeprefix("W/") == tag for candidate in tags.split(",")
     )
