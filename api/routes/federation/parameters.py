@@ -175,8 +175,10 @@ def _require_consent_of_others(principal: Principal, model: Model) -> bool:
 
 def parameters_in(form: Any) -> Any:
     """The file of a form. Raises InvalidInput."""
-    part = form.get("parameters")
+    parts = form.getlist("parameters")
+    part = parts[0] if len(parts) == 1 else None
     if part is None or isinstance(part, str):
-        detail = 'the part "parameters" is missing; it holds a safetensors file'
+        there = f"there {len(parts)} times" if parts[1:] else "missing"
+        detail = f'the part "parameters" is {there}; it holds a safetensors file, once'
         raise InvalidInput("the form is wrong", problems=[Problem("/parameters", detail)])
     return part

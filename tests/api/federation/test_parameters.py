@@ -95,6 +95,10 @@ def test_a_form_says_how_to_personalize_these(device):
         files={"parameters": ("p", save(device.parameters()))},
     )
     assert [each["pointer"] for each in wrong.json()["errors"]] == ["/personalize/epoch"]
+    part = ("parameters", ("p", save(device.parameters())))
+    twice = device.http.put(f"{device.path}/parameters", files=[part, part])
+    assert twice.status_code == 422
+    assert "there 2 times" in twice.json()["errors"][0]["detail"]
 
 
 @pytest.fixture(scope="module")
