@@ -7,11 +7,13 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
 from fastapi import Depends, Request
+from msgspec.structs import replace
 
 from api import threads
 from api.bodies.multipart import FilePart, streamed_form
 from api.bodies.uploads import read_small, require_room_for, spooled
 from api.dependencies import KnownModel, TheDaemon
+from api.protocol import ON_DISK
 from service.daemon import Daemon
 from service.errors import InvalidInput
 from service.samples.ingest.csv_upload import store_csv
@@ -87,6 +89,7 @@ def _stored_by(store: Callable[..., IngestResult], **bounds: str) -> Feed:
     async def add(
         request: Request, daemon: Daemon, model: Model, options: UploadOptions
     ) -> IngestResult:
+        options = replace(options, require_room=request.scope[ON_DISK])
         most = {name: getattr(daemon.settings, setting) for name, setting in bounds.items()}
         async with spooled(request, folder=daemon.store.tmp_dir) as path:
             return await threads.upload(request, store, daemon.store, model, path, options, **most)

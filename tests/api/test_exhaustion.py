@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import secrets
 import select
 import shutil
@@ -12,6 +13,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import httpx
+import numpy as np
 import psutil
 import pytest
 from small_disks import in_memory
@@ -191,6 +193,23 @@ def test_bodies_without_end_leave_the_disk_its_reserve(
     wait_until(lambda: not list(tmp.iterdir()), "the parts of bodies to be deleted")
     sample = {"inputs": {"x": [1, 2, 3]}, "label": 1}
     assert served.http.post(SAMPLES, json=sample).status_code == 201
+
+
+def test_an_upload_that_unpacks_to_more_than_the_disk_has_leaves_it_its_reserve(
+    disk: Path, serve: Callable[..., Served]
+) -> None:
+    served = serve(disk / "data", disk_reserve_bytes=16 * MEBIBYTE)
+    served.register("m", mlp(4096, 2))
+    packed = io.BytesIO()
+    np.savez_compressed(packed, x=np.zeros((3200, 4096), np.float32), label=np.ones(3200, int))
+    assert packed.tell() < MEBIBYTE
+
+    headers = {"Content-Type": "application/x-npz"}
+    answer = served.http.post(SAMPLES, content=packed.getvalue(), headers=headers)
+
+    assert answer.status_code == 507
+    assert "HONED_DISK_RESERVE_BYTES" in answer.json()["detail"]
+    assert not list((served.data_dir / "tmp").iterdir())
 
 
 def test_requests_that_wait_for_a_version_hold_nobody_up_and_end_with_their_clients(

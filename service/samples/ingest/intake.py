@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
@@ -41,7 +41,8 @@ class UploadOptions(Struct, frozen=True):
     separated by commas if a label is a list, by default `label` if it exists. ignore_columns: for
     CSV, names separated by commas, or `*` for all that the model does not know. owner: who adds the
     samples, None if the caller may change anybody's. base_set: add them to the base set, whatever
-    split they name. masks: checks them; None for models without any.
+    split they name. masks: checks them; None for models without any. require_room: raises
+    StorageFull if the disk has less than its reserve free.
     """
 
     columns: Mapping[str, Any] = field(default_factory=dict)
@@ -52,6 +53,7 @@ class UploadOptions(Struct, frozen=True):
     owner: str | None = None
     base_set: bool = False
     masks: MaskChecks | None = None
+    require_room: Callable[[], None] | None = None
 
 
 class Faults:
@@ -157,6 +159,7 @@ class Intake:
         self._kind = for_model(model).files
         self._statistics = None if self._kind is not None else Statistics(store, model)
         self._base_set, self._owner = options.base_set, options.owner
+        self._require_room = options.require_room
         self._added = 0
         self.masks = None if options.masks is None else MaskCheck(options.masks, model)
         self._staging = stage(store, model, options, target=model.signature.target)
@@ -188,6 +191,8 @@ class Intake:
             _require_evictable(columns)
         if self._base_set and None in labels:
             _refuse_unlabelled(self._added + labels.index(None))
+        if self._require_room is not None:
+            self._require_room()
         self._added += len(labels)
         records, lengths = kept(self._kind, good.records, good.lengths)
         self._staging.add(records, labels, lengths=lengths, **columns)
