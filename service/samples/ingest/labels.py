@@ -185,7 +185,7 @@ class LabelReader(Column):
             size = list(self._target.shape)
             return None, f"label {shown} is one class; the model takes one at each place of {size}"
         if self._target.classes is None:
-            return None, f"label {shown} is a name, but the model has no classes; send a number"
+            return None, f"label {shown} is no finite number, and the model has no names of classes"
         if self._numbers is not None and not self._names_several:
             example = dump(dict.fromkeys(self._target.classes[:2], 0))
             return None, f"label {shown} is no number; send numbers by name, such as {example}"

@@ -181,11 +181,13 @@ def test_a_label_may_be_several_columns(served: Served, model: str) -> None:
     good = send(served, f"{model}-r", "a,b,c,u,v\n1,2,3,0.5,-1\n", label_column="u,v")
     few = send(served, f"{model}-r", "a,b,c,u,v,w\n1,2,3,0,0,0\n", label_column="u,v,w")
     gone = send(served, f"{model}-r", "a,b,c\n1,2,3\n", label_column="u")
+    word = send(served, f"{model}-r", "a,b,c,u\n1,2,3,nan\n", label_column="u")
 
     assert good.status_code == 201, good.text
     assert rows(served, f"{model}-r") == [([1, 2, 3], [0.5, -1], None)]
     assert "a label of this model is 2 numbers" in few.json()["errors"][0]["detail"]
     assert "there is no column 'u'" in gone.json()["errors"][0]["detail"]
+    assert "'nan' is no finite number" in word.json()["errors"][0]["detail"]
 
 
 def test_sensor_data_is_standardized_by_what_the_first_samples_say(served: Served) -> None:
