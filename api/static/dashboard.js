@@ -1148,6 +1148,7 @@ function list(app, model2) {
   const work = workOf(app, model2.name);
   return app.resources.read(path, async (api) => {
     const listed = await loadList(api, path, work.pages, pageSize(model2));
+    if (path !== listPath(app, model2.name)) return listed;
     const ids = new Set(listed.items.map(({ id }) => id));
     work.selected = new Set([...work.selected].filter((id) => ids.has(id)));
     if (work.active !== null && !ids.has(work.active)) work.active = null;

@@ -12,7 +12,8 @@ from typing import Any
 import httpx
 from browser import Tab
 from daemon_process import start_daemon
-from support import Served, mlp
+from playwright.sync_api import Route
+from support import Served, blobs, mlp, wait_until
 
 from cli.commands.dashboard import REDIRECTING
 
@@ -255,3 +256,28 @@ def test_the_documentation_works_under_its_policy_and_keeps_no_token(
     shown.page.locator(".btn-done").click()
     stored = "() => JSON.stringify(localStorage) + JSON.stringify(sessionStorage)"
     assert served.token not in shown.page.evaluate(stored)
+
+
+def test_a_late_list_of_another_filter_leaves_what_is_chosen(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    served.register("late", mlp(4, 3))
+    first = served.upload("late", **blobs(3, 4, 3)).json()["ids"][0]
+    page = tab(served).open("/models/late/samples?label=2&split=validation")
+    page.get_by_text("No matching samples.").wait_for()
+    late: list[Route] = []
+
+    def hold(route: Route) -> None:
+        late.append(route)
+
+    page.route(re.compile("/samples.*label=2"), hold)
+    served.upload("late", "train", **blobs(1, 4, 3, seed=1))
+    wait_until(lambda: page.wait_for_timeout(50) or late, "the page to ask for its list again")
+    page.locator("[data-key=label] select").select_option("")
+    page.locator("[data-key=split] select").select_option("")
+    page.get_by_role("option", name=f"Sample {first}").click()
+    with page.expect_response(re.compile("/samples.*label=2")):
+        late[0].continue_()
+
+    page.keyboard.press("Delete")
+    page.get_by_role("dialog").get_by_role("button", name="Keep").click()

@@ -94,6 +94,7 @@ export function list(app: App, model: Model): Listed | null | undefined {
   const work = workOf(app, model.name);
   return app.resources.read<Listed>(path, async (api) => {
     const listed = await loadList(api, path, work.pages, pageSize(model));
+    if (path !== listPath(app, model.name)) return listed; // another filter is shown by now
     const ids = new Set(listed.items.map(({ id }) => id));
     // Keys and buttons are about samples that are shown.
     work.selected = new Set([...work.selected].filter((id) => ids.has(id)));
