@@ -13,7 +13,7 @@ import httpx
 from browser import Tab
 from daemon_process import start_daemon
 from playwright.sync_api import Route
-from support import Served, blobs, mlp, wait_until
+from support import Served, blobs, mlp
 
 from cli.commands.dashboard import REDIRECTING
 
@@ -271,8 +271,8 @@ def test_a_late_list_of_another_filter_leaves_what_is_chosen(
         late.append(route)
 
     page.route(re.compile("/samples.*label=2"), hold)
-    served.upload("late", "train", **blobs(1, 4, 3, seed=1))
-    wait_until(lambda: page.wait_for_timeout(50) or late, "the page to ask for its list again")
+    with page.expect_request(re.compile("/samples.*label=2")):  # again, of its own accord
+        served.upload("late", "train", **blobs(1, 4, 3, seed=1))
     page.locator("[data-key=label] select").select_option("")
     page.locator("[data-key=split] select").select_option("")
     page.get_by_role("option", name=f"Sample {first}").click()
