@@ -127,7 +127,7 @@ def test_a_source_is_shown_changed_and_unfollowed(tab: Callable[..., Tab], serve
         card.get_by_text("honed models follow").wait_for()
         assert served.http.put(path, json=terms).status_code == 200
 
-        card.get_by_text(source).wait_for()
+        card.get_by_text(source, exact=True).wait_for()
         card.get_by_text("What a report would say").click()
         card.get_by_text("Never a sample, a label or a parameter").wait_for()
         card.get_by_label("Send one report").fill("https://vendor.example/v1/metrics")
