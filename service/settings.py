@@ -280,7 +280,7 @@ def _from_file() -> dict[str, Any]:
     try:
         if named and os.path.normcase(named) != os.devnull and not file.is_file():
             raise BadSetting(f"HONED_CONFIG: there is no file {named}; name one, or unset it")
-        table: dict[str, Any] = msgspec.toml.decode(file.read_bytes())
+        table: dict[str, Any] = msgspec.toml.decode(file.read_text("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, msgspec.DecodeError) as error:

@@ -32,7 +32,8 @@ def test_every_setting_has_a_description() -> None:
 def test_an_argument_wins_over_a_variable_and_that_over_the_file(
     clean: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    clean.write_text('port = 1\nlog_level = "debug"\ntraining_nice = 3\n')
+    lines = 'port = 1\nlog_level = "debug"\ntraining_nice = 3\n'
+    clean.write_text(lines, encoding="utf-8-sig")  # PowerShell's `Out-File -Encoding utf8`
     monkeypatch.setenv("HONED_PORT", "2")
     monkeypatch.setenv("HONED_TRAINING_NICE", "4")
 
