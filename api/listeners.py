@@ -142,7 +142,7 @@ class LocalSocket:
             status = self.path.stat()
             if (status.st_dev, status.st_ino) == self._made:
                 self.path.unlink()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:  # the next start replaces it
             event(logger, logging.WARNING, "socket.left", detail=in_words(error))

@@ -6,7 +6,7 @@ import errno
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BufferedWriter
 from pathlib import Path
 
@@ -110,7 +110,8 @@ def make_folder(folder: Path, *, parents: bool = False) -> None:
         return
     if parents:
         make_folder(folder.parent, parents=True)
-    folder.mkdir(mode=0o700, exist_ok=True)
+    with suppress(FileExistsError):  # made meanwhile; a file fails where it is used, as no folder
+        folder.mkdir(mode=0o700)
     sync_folder(folder.parent)
 
 

@@ -5,7 +5,7 @@ import pytest
 from support import blobs, mlp
 
 from storage.disk.permissions import open_to_others
-from storage.errors import AlreadyExists
+from storage.errors import AlreadyExists, StorageBroken
 from storage.store import Store
 
 if sys.platform == "win32":
@@ -60,6 +60,12 @@ def test_a_folder_of_other_things_is_refused_and_left_as_it_is(tmp_path):
         Store.open(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["letters"]
     assert mode_of(letters) == 0o755
+
+
+def test_a_data_folder_that_is_a_file_is_said_to_be_one(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageBroken, match=r"data folder .*: Not a directory: .*file"):
+        Store.open(tmp_path / "file")
 
 
 def test_what_a_daemon_leaves_that_ended_at_its_first_start_is_taken(tmp_path):
