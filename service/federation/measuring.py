@@ -21,10 +21,6 @@ from storage.records.models import Model
 from storage.store import Store
 
 EVERY_SAMPLE = 2**63 - 1
-NOT_FINITE = (
-    "the parameters cannot be measured: the model's loss with them is not finite; send some that"
-    " were trained, most likely smaller ones"
-)
 
 
 class Measuring:
@@ -50,7 +46,7 @@ class Measuring:
                     task, Validated, failure=failure, refusals=refusals
                 )
             except LossNotFinite as error:
-                raise InvalidInput(NOT_FINITE) from error
+                raise InvalidInput(error.detail) from error
         return answer.validation
 
     def _task(self, model: Model, path: Path, work_dir: Path) -> Train:

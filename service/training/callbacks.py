@@ -14,7 +14,7 @@ from service.training.checkpoints import BestCheckpoint, CheckpointWriter
 from service.training.data.batches import Batches
 from service.training.engine import Engine
 from service.training.errors import CheckpointUnreadable
-from service.training.evaluation.validation import AT_THE_START, TOO_LARGE, validate
+from service.training.evaluation.validation import AT_THE_START, RECEIVED, TOO_LARGE, validate
 from service.training.protocol.messages.training import LoopState, Start, Train
 from service.training.protocol.pipe import Interrupted, Pipe
 from service.training.reporting import Reporter
@@ -83,6 +83,7 @@ class JobCallbacks:
         self._validation_set = validation_set
         self._make_metrics = partial(TASKS[task.loss].pass_metrics, task.signature.target)
         self._batch_size = task.hyperparameters.batch_size
+        self._at_the_start = RECEIVED if task.start.given else AT_THE_START
         self._interval_s = task.checkpoint_interval_s
         self._save_at = state.seconds + self._interval_s
         self._saved = task.start.state
@@ -126,7 +127,7 @@ class JobCallbacks:
             make_metrics=self._make_metrics,
             batch_size=self._batch_size,
             tick=lambda: self.tick(state),
-            advice=AT_THE_START if state.step == 0 else TOO_LARGE,
+            advice=self._at_the_start if state.step == 0 else TOO_LARGE,
         )
 
     def tick(self, state: LoopState) -> None:

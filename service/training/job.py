@@ -23,7 +23,7 @@ from service.training.data.warnings import training_warnings
 from service.training.engine import Engine
 from service.training.engines import opening
 from service.training.engines.runtime import flush_denormals
-from service.training.evaluation.validation import AT_THE_START, validate
+from service.training.evaluation.validation import RECEIVED, validate
 from service.training.export.export import export
 from service.training.loop import train
 from service.training.protocol.messages.training import (
@@ -134,7 +134,7 @@ def go_through(
 
 
 def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Validated:
-    """Validate the parameters that the task starts from."""
+    """Validate the received parameters."""
     engine = open_engine(task, ThreadChoice())
     datasets.fill(tick)
     return Validated(
@@ -144,7 +144,7 @@ def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Val
             make_metrics=partial(TASKS[task.loss].pass_metrics, task.signature.target),
             batch_size=task.hyperparameters.batch_size,
             tick=tick,
-            advice=AT_THE_START,
+            advice=RECEIVED,
         )
     )
 

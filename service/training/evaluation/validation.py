@@ -18,6 +18,7 @@ AT_THE_START = (
     "the model that training starts from already gives it; bring inputs and labels to values of"
     " about 1 (preprocess of kind standardize does so), or start from other weights"
 )
+RECEIVED = "the received parameters give it; send some that were trained, most likely smaller ones"
 
 
 def validate(

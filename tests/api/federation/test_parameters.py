@@ -151,6 +151,9 @@ def test_parameters_with_which_the_loss_is_not_finite_are_refused(device):
     answer = device.measure(large)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
     assert "smaller" in answer.json()["detail"]
+    job = device.served.wait_for_job(device.send(large).json()["id"])
+    assert job["error"]["code"] == "loss_not_finite"
+    assert "the received parameters" in job["error"]["detail"]
 
 
 def test_a_federation_alone_needs_consent_to_send_and_to_measure(device, served):
