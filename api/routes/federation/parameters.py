@@ -33,7 +33,7 @@ from service.federation.consent import require_consent
 from service.federation.parameters import parameters_of
 from service.federation.rounds import require_tokenizer, require_validation, send_parameters
 from storage.database.codec import dump
-from storage.errors import Problem
+from storage.errors import Problem, pointer
 from storage.records.models import Model
 
 router = APIRouter(prefix="/v1/models/{name}", tags=["federation"], route_class=Route)
@@ -116,7 +116,7 @@ async def put_parameters(
     if require_media_type(request, *TAKEN, FORM) == FORM:
         async with request.form(max_files=2, max_fields=2) as form:
             course = await json_part(form, "personalize", Personalization)
-            async with spooled_part(parameters_in(form), folder=folder) as path:
+            async with spooled_part(parameters_in(form, "personalize"), folder=folder) as path:
                 job = await asyncio.to_thread(
                     send_parameters,
                     *(model, Path(path)),
@@ -173,8 +173,11 @@ def _require_consent_of_others(principal: Principal, model: Model) -> bool:
     return True
 
 
-def parameters_in(form: Any) -> Any:
-    """The file of a form. Raises InvalidInput."""
+def parameters_in(form: Any, beside: str) -> Any:
+    """The file of a form, which has one other part at most. Raises InvalidInput."""
+    if unknown := sorted(form.keys() - {"parameters", beside}):
+        detail = f'there is no such part; there are "parameters" and "{beside}"'
+        raise InvalidInput("the form is wrong", problems=[Problem(pointer(unknown[0]), detail)])
     parts = form.getlist("parameters")
     part = parts[0] if len(parts) == 1 else None
     if part is None or isinstance(part, str):

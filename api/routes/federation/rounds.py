@@ -88,7 +88,7 @@ async def ask_for_round(
         if spec is None:
             problem = Problem("/spec", 'the part "spec" is missing; it holds JSON')
             raise InvalidInput("the form is wrong", problems=[problem])
-        async with spooled_part(parameters_in(form), folder=daemon.store.tmp_dir) as path:
+        async with spooled_part(parameters_in(form, "spec"), folder=daemon.store.tmp_dir) as path:
             begin = partial(begin_round, model, FilePath(path), spec.model_dump())
             begun = await asyncio.to_thread(begin, store=daemon.store)
     daemon.deadlines.look_again()

@@ -95,6 +95,12 @@ def test_a_form_says_how_to_personalize_these(device):
         files={"parameters": ("p", save(device.parameters()))},
     )
     assert [each["pointer"] for each in wrong.json()["errors"]] == ["/personalize/epoch"]
+    misspelled = device.http.put(
+        f"{device.path}/parameters",
+        data={"personalise": json.dumps({"max_steps": 3})},
+        files={"parameters": ("p", save(device.parameters()))},
+    )
+    assert [each["pointer"] for each in misspelled.json()["errors"]] == ["/personalise"]
     part = ("parameters", ("p", save(device.parameters())))
     twice = device.http.put(f"{device.path}/parameters", files=[part, part])
     assert twice.status_code == 422
