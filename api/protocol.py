@@ -192,6 +192,10 @@ class FileProtocol(H11Protocol):
 
         async def send_extended(message: Message) -> None:
             nonlocal begin
+            if message["type"] == "http.response.start" and self.cycle.response_started:
+                self.cycle.disconnected = True  # a second answer: of a stop that cuts off the first
+                self.transport.abort()
+                return
             if message["type"] == "http.response.start" and _is_followed(message):
                 begin = message
                 return

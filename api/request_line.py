@@ -1,4 +1,4 @@
-"""Normalizes the method and the target of requests.
+"""Normalizes the method and the target of requests, and answers those that a stop cuts off.
 
 HEAD becomes a GET whose body is not sent (RFC 9110, section 9.3.2), and a target in absolute form
 becomes a path and a Host (RFC 9112, section 3.2.2).
@@ -6,12 +6,15 @@ becomes a path and a Host (RFC 9112, section 3.2.2).
 
 from __future__ import annotations
 
+import asyncio
 from urllib.parse import unquote
 
 from starlette.responses import PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from api.errors import refusal
 from api.protocol import IS_HEAD
+from service.errors import NotReady
 
 SCHEMES = (b"http://", b"https://")
 
@@ -32,9 +35,12 @@ class RequestLine:
             return
         asked = _in_origin_form(scope)
         if scope["method"] == "HEAD":
-            await self._app(_as_get(asked), receive, _Headers(send))
-        else:
+            asked, send = _as_get(asked), _Headers(send)
+        try:
             await self._app(asked, receive, send)
+        except asyncio.CancelledError:  # the daemon stops, and has waited for long enough
+            stops = NotReady("the daemon stops; send it again when it runs")
+            await refusal(stops)(scope, receive, send)
 
 
 class _Headers:

@@ -68,6 +68,9 @@ def serve_inside(tmp_path: Path) -> Iterator[Callable[..., Inside]]:
             loops.append(asyncio.get_running_loop())
             with listener:
                 await server.serve(sockets=[listener])
+            for left in tuple(server.server_state.connections):  # they end with a process
+                left.transport.abort()
+            await asyncio.sleep(0)
 
         thread = threading.Thread(target=lambda: asyncio.run(main()))
         thread.start()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import gzip
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import httpx
 import pytest
+from hostile_http import slow_reader
 from support import Served, mlp, wait_until
 
 MOST_BYTES = 2**20
@@ -202,3 +203,26 @@ def test_an_answer_to_half_a_body_reaches_a_sender_that_keeps_no_connection(serv
         connection.recv(1, socket.MSG_PEEK)
         connection.sendall(b"x" * 10_000_000)
         assert connection.recv(2**14).startswith(b"HTTP/1.1 401")
+
+
+def test_what_a_stop_cuts_off_is_told_to_come_again(
+    serve_inside: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    inside = serve_inside()
+    inside.server.config.timeout_graceful_shutdown = 0.1
+    host = f"Host: {httpx.URL(inside.url).netloc.decode()}\r\n"
+    upload = f"POST /v1/models HTTP/1.1\r\n{host}Authorization: Bearer {inside.token}\r\n"
+    kind = "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 9\r\n\r\n-"
+    answers = f"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\n{host}\r\n" * 20
+    with (
+        slow_reader(inside.url, answers.encode()),
+        slow_reader(inside.url, f"{upload}{kind}".encode()) as cut_off,
+    ):
+        wait_until(lambda: len(inside.server.server_state.tasks) == 2, "both requests")
+        inside.server.should_exit = True
+        answer = cut_off.recv(4096)
+        wait_until(lambda: not inside.server.server_state.tasks, "their end")
+    assert answer.startswith(b"HTTP/1.1 503 ")
+    assert b'"code":"not_ready"' in answer
+    assert [each.message for each in caplog.records if each.exc_info] == []
+    assert "without completing" not in caplog.text
