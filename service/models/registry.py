@@ -24,7 +24,6 @@ from service.models.prepared import (
     find_prepared,
     shapes_digest,
 )
-from service.models.promotion.policy import merge_gate
 from service.models.specification import (
     Form,
     ModelSpec,
@@ -86,12 +85,10 @@ class Registry:
         Raises InvalidInput, AlreadyExists, GraphRefused with every cause, PreparationFailed.
         """
         check_name(spec.name)
-        gate = merge_gate({}, spec.gate, loss=spec.loss, classes=spec.classes)
         await asyncio.to_thread(self._refuse_taken, spec.name)
         async with self._short_tasks.folder("prepare") as work_dir:
             task = prepare_task(spec, source, form, work_dir=work_dir, tokenizer=tokenizer)
             prepared = await self.prepare_once(task)
-            spec = replace(spec, gate=gate)
             model = await asyncio.to_thread(
                 self._store_model, spec, prepared, made_of=work_dir / MADE_OF
             )
@@ -123,11 +120,7 @@ class Registry:
 
     def _faults(self, spec: ModelSpec, prepared: Prepared | None) -> Iterator[Problem]:
         """Everything wrong with a spec, apart from its graph."""
-
-        def check_gate() -> object:
-            return merge_gate({}, spec.gate, loss=spec.loss, classes=spec.classes)
-
-        checks: list[Callable[[], object]] = [check_gate]
+        checks: list[Callable[[], object]] = []
         if spec.name:
             checks += [lambda: check_name(spec.name), lambda: self._refuse_taken(spec.name)]
         if prepared is not None:

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 from service import preprocess
 from service.errors import InvalidInput
 from service.models.hyperparameters import check_hyperparameters
+from service.models.promotion.policy import merge_gate
 from service.preprocess.text_inputs import is_text
 from service.samples.ingest.require import require_names
 from service.samples.ingest.windows import check_channels
@@ -119,7 +120,7 @@ def _of_texts(
 def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
     """The model as it would be stored, without its files.
 
-    Raises InvalidInput if preprocessing, features or hyperparameters do not fit it.
+    Raises InvalidInput if preprocessing, features, gate or hyperparameters do not fit it.
     """
     is_cut = prepared.artifacts.prefix_model is not None
     preprocessing = preprocess.parse(
@@ -143,7 +144,9 @@ def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
         files={},
         notes=prepared.notes,
         preprocess=preprocessing,
-        gate=spec.gate,
+        gate=merge_gate(
+            {}, spec.gate, loss=spec.loss, target=prepared.signature.target, at="/spec/gate"
+        ),
         retention=spec.retention,
         keeps_duplicates=spec.keeps_duplicates,
         features=features,

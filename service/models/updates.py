@@ -20,6 +20,7 @@ from storage.errors import InUse, Problem
 from storage.records.jobs import JobState
 from storage.records.models import Model
 from storage.records.samples import UNSET, Unset
+from storage.records.signatures import TargetSpec
 from storage.store import Store
 
 Description = Mapping[str, Any]
@@ -118,9 +119,9 @@ def change_model(
     preprocessed = change_of(store, model, preprocess)
 
     def edit(now: Model) -> Model:
-        new_gate, new_features = _checked(now, classes, gate, features)
         target = now.signature.target
         named = target if classes is None else replace(target, classes=tuple(classes))
+        new_gate, new_features = _checked(now, named, gate, features)
         merged = {**now.hyperparameters, **hyperparameters}
         check_hyperparameters(now, hyperparameters, at="/hyperparameters")
         return replace(
@@ -141,22 +142,24 @@ def change_model(
 
 def _checked(
     model: Model,
-    classes: Sequence[str] | None,
+    target: TargetSpec,
     gate: dict[str, Any],
     features: Sequence[str] | Unset | None,
 ) -> tuple[dict[str, Any], tuple[str, ...] | None]:
-    """The new gate and features. Raises InvalidInput with everything that is wrong."""
+    """The new gate and features. target: the new one, whose names the gate may use. Raises
+    InvalidInput with everything that is wrong.
+    """
     problems: list[Problem] = []
-    target = model.signature.target
-    names_taken = TASKS[model.loss].name_count(target)
-    if classes is not None and not len(set(classes)) == len(classes) == names_taken:
+    names_taken, classes = TASKS[model.loss].name_count(target), target.classes or ()
+    is_new = target != model.signature.target
+    if is_new and not len(set(classes)) == len(classes) == names_taken:
         wanted = f"{names_taken} different names" if names_taken else "no names"
         detail = f"{len(classes)} names given, the model takes {wanted}"
         problems.append(Problem("/classes", detail))
     merged: dict[str, Any] = {}
     names: tuple[str, ...] | None = None
     try:
-        merged = merge_gate(model.gate, gate, loss=model.loss, classes=target.classes)
+        merged = merge_gate(model.gate, gate, loss=model.loss, target=target)
     except InvalidInput as error:
         problems += error.problems
     try:

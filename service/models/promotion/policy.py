@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, convert
@@ -12,6 +12,7 @@ from service.training.tasks import TASKS
 from service.training.tasks.task import LearningTask
 from storage.errors import Problem
 from storage.records.models import Model
+from storage.records.signatures import TargetSpec
 
 Mode = Literal["always", "if_not_worse", "manual"]
 SIGNIFICANCE = 0.05
@@ -94,16 +95,12 @@ def effective_gate(own: dict[str, Any], loss: str) -> GatePolicy:
 
 
 def merge_gate(
-    own: dict[str, Any],
-    change: dict[str, Any],
-    *,
-    loss: str,
-    classes: Collection[str] | None = None,
+    own: dict[str, Any], change: dict[str, Any], *, loss: str, target: TargetSpec, at: str = "/gate"
 ) -> dict[str, Any]:
     """What differs from the defaults after a change; None resets a field to its default.
 
-    classes: the names, None if they are unknown. Raises InvalidInput for a metric that a model of
-    this loss does not have, and a label that it does not know.
+    at: the JSON pointer of the change. Raises InvalidInput for a metric that a model of this loss
+    does not have, and a label that its target does not know.
     """
     merged = {name: value for name, value in {**own, **change}.items() if value is not None}
     task, problems = TASKS[loss], []
@@ -111,21 +108,21 @@ def merge_gate(
     metric = merged.get("metric", next(iter(known)))
     if metric not in known:
         detail = f"a model with loss {loss} is measured by {' or '.join(known)}"
-        problems.append(Problem("/gate/metric", detail))
+        problems.append(Problem(f"{at}/metric", detail))
     elif {"metric", "label"} & change.keys():  # a class may have been renamed since
-        wrong = _label_problem(metric, merged.get("label"), task, classes)
-        problems += [] if wrong is None else [Problem("/gate/label", wrong)]
-    for at, guard in enumerate(change.get("guard") or ()):
-        unfit = _floor_problem(convert(guard, Floor), task, classes)
+        wrong = _label_problem(metric, merged.get("label"), task, target)
+        problems += [] if wrong is None else [Problem(f"{at}/label", wrong)]
+    for place, guard in enumerate(change.get("guard") or ()):
+        unfit = _floor_problem(convert(guard, Floor), task, target)
         if unfit is not None:
-            problems.append(Problem(f"/gate/guard/{at}/{unfit[0]}", unfit[1]))
+            problems.append(Problem(f"{at}/guard/{place}/{unfit[0]}", unfit[1]))
     if problems:
         raise InvalidInput("the gate does not fit the model", problems=problems)
     return merged
 
 
 def _floor_problem(
-    guard: Floor, task: LearningTask, classes: Collection[str] | None
+    guard: Floor, task: LearningTask, target: TargetSpec
 ) -> tuple[str, str] | None:
     """The field that is wrong, and what would be right."""
     figures = dict.fromkeys(task.figures_by_class, True)
@@ -137,12 +134,12 @@ def _floor_problem(
     if [name for name, bound in bounds.items() if bound is not None] != [wanted]:
         better = "more" if figures[guard.metric] else "less"
         return wanted, f"{better} {guard.metric} is better, so say {wanted}, and that alone"
-    wrong = _label_problem(guard.metric, guard.label, task, classes)
+    wrong = _label_problem(guard.metric, guard.label, task, target)
     return None if wrong is None else ("label", wrong)
 
 
 def _label_problem(
-    metric: str, label: str | int | None, task: LearningTask, classes: Collection[str] | None
+    metric: str, label: str | int | None, task: LearningTask, target: TargetSpec
 ) -> str | None:
     """What is wrong with the class that a figure is of."""
     is_of_all = any(each.name == metric for each in task.metrics)
@@ -150,8 +147,9 @@ def _label_problem(
         return None if is_of_all else f"{metric} is a figure of each class; name one"
     if metric not in task.figures_by_class:
         return f"{metric} is of all classes together; leave the label out"
-    if classes is None and is_of_all:
+    if target.classes is None and is_of_all:
         return f"{metric} of one number needs names; give them in classes"
-    if isinstance(label, str) and classes is not None and label not in classes:
+    count = len(target.classes or ()) or task.name_count(target)
+    if place_of(label, target.classes) not in range(count):
         return f"the model has no class {label!r}"
     return None

@@ -59,7 +59,6 @@ def _as_registered(model: Model, spec: UpgradeSpec) -> ModelSpec:
         lora=only_adapters(spec.adapters),
         classes=model.signature.target.classes,
         hyperparameters=model.hyperparameters,
-        gate=model.gate,
         keeps_duplicates=model.keeps_duplicates,
         features=model.features,
         batch_norm=spec.batch_norm,

@@ -83,6 +83,11 @@ WRONG_SPECS: dict[str, tuple[Any, str, str]] = {
         "/spec/hyperparameters/learning_rate",
         "greater than 0",
     ),
+    "gate": (
+        {"name": "a", "loss": "cross_entropy", "gate": {"metric": "recall", "label": 2}},
+        "/spec/gate/label",
+        "no class 2",
+    ),
 }
 
 

@@ -71,6 +71,7 @@ def test_a_floor_that_no_sample_tells_is_not_held(served: Served) -> None:
         ({"metric": "accuracy", "at_least": None}, "at_least", "more accuracy is better, so say"),
         ({"metric": "recall"}, "label", "is a figure of each class; name one"),
         ({"metric": "recall", "label": "flood"}, "label", "the model has no class 'flood'"),
+        ({"metric": "recall", "label": 3}, "label", "the model has no class 3"),
         ({"metric": "accuracy", "label": "b"}, "label", "of all classes together"),
     ],
 )
@@ -111,6 +112,8 @@ def test_a_figure_of_a_class_that_is_gone_promotes_nothing(served: Served) -> No
     served.http.patch(url, json={"gate": {"margin": 0.2}}).raise_for_status()
     assert served.http.patch(url, json={"gate": {"label": "fire"}}).status_code == 422
     served.http.patch(url, json={"gate": {"label": "flames"}}).raise_for_status()
+    renamed = {"classes": ["none", "glow", "smoke"], "gate": {"label": "glow"}}
+    served.http.patch(url, json=renamed).raise_for_status()
 
 
 @pytest.mark.parametrize(
@@ -118,6 +121,7 @@ def test_a_figure_of_a_class_that_is_gone_promotes_nothing(served: Served) -> No
     [
         ({"metric": "recall"}, "label", "recall is a figure of each class; name one"),
         ({"metric": "recall", "label": "flood"}, "label", "the model has no class 'flood'"),
+        ({"metric": "recall", "label": 3}, "label", "the model has no class 3"),
         ({"label": "b"}, "label", "accuracy is of all classes together; leave the label out"),
         ({"metric": "mae"}, "metric", "is measured by accuracy or balanced_accuracy or macro_f1"),
     ],

@@ -14,6 +14,7 @@ from service.training.protocol.messages.comparison import (
     Interval,
     SimpleComparison,
 )
+from storage.records.signatures import NO_TARGET
 
 ACCURACY = GatePolicy(metric="accuracy")
 LOSS = GatePolicy(metric="loss")
@@ -221,7 +222,10 @@ def test_what_could_not_be_measured_is_not_promoted() -> None:
 
 def test_a_gate_is_changed_field_by_field_and_null_is_the_default() -> None:
     own = merge_gate(
-        {"mode": "manual", "margin": 0.3}, {"mode": None, "metric": "loss"}, loss="mse"
+        {"mode": "manual", "margin": 0.3},
+        {"mode": None, "metric": "loss"},
+        loss="mse",
+        target=NO_TARGET,
     )
     assert own == {"margin": 0.3, "metric": "loss"}
     assert effective_gate(own, "mse") == GatePolicy(metric="loss", margin=0.3)
@@ -229,7 +233,7 @@ def test_a_gate_is_changed_field_by_field_and_null_is_the_default() -> None:
 
 def test_a_metric_that_the_model_does_not_have_is_refused() -> None:
     with pytest.raises(InvalidInput) as caught:
-        merge_gate({}, {"metric": "accuracy"}, loss="mse")
+        merge_gate({}, {"metric": "accuracy"}, loss="mse", target=NO_TARGET)
     assert caught.value.problems[0].pointer == "/gate/metric"
 
 
