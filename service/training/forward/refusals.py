@@ -7,6 +7,7 @@ import onnx
 from service.training.forward.graph import Graph, is_default
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import name_of
+from service.training.graph.node import attributes_of
 from service.training.graph.passes.microsoft import is_written_out
 from service.training.graph.passes.prepare import LOWERED
 from service.training.graph.passes.sequences import OPENED
@@ -58,6 +59,11 @@ def is_quantized(node: onnx.NodeProto) -> bool:
     return any(node.op_type.startswith(prefix) for prefix in _QUANTIZED)
 
 
+def takes_adapters(node: onnx.NodeProto) -> bool:
+    """Do gradients go through this quantized operator?"""
+    return has_gradient(node) and attributes_of(node).get("bits", 4) == 4
+
+
 def quantized_layers(graph: Graph) -> list[onnx.NodeProto]:
     """The nodes that read weights of eight bits or fewer."""
     narrow = {
@@ -71,9 +77,10 @@ def quantized_layers(graph: Graph) -> list[onnx.NodeProto]:
 def remedy(node: onnx.NodeProto) -> str:
     """Why a node cannot train, and what to do about it."""
     if is_quantized(node) or node.op_type == "MatMulNBits":
+        form = "" if takes_adapters(node) else " beside its form in QDQ or four-bit MatMulNBits"
         return (
-            "is quantized and cannot train; export the unfused float model, train adapters (lora), "
-            "or name as trainable what lies above it"
+            "is quantized and cannot train; export the unfused float model, train adapters (lora)"
+            f"{form}, or name as trainable what lies above it"
         )
     if node.domain == "ai.onnx.ml":
         return "is an operator of ai.onnx.ml, which has no gradient; train a neural network instead"

@@ -10,7 +10,7 @@ from math import prod
 
 from service.training.errors import refusal, refuse
 from service.training.forward.graph import FLOAT, Graph, is_default
-from service.training.forward.refusals import is_quantized, remedy
+from service.training.forward.refusals import is_quantized, remedy, takes_adapters
 from service.training.forward.weights import (
     LINEAR,
     adopt_constants,
@@ -59,10 +59,11 @@ def _weights(graph: Graph) -> tuple[str, ...]:
 
 
 def _nothing_trains(graph: Graph) -> str:
-    for node in graph.proto.node:
-        if is_quantized(node) or node.domain not in STANDARD:
-            why = f'node "{node.name}" ({node.op_type}) {remedy(node)}'
-            return f"the graph has no float32 weight that trains: {why}"
+    holders = [n for n in graph.proto.node if is_quantized(n) or n.domain not in STANDARD]
+    if holders:
+        node = min(holders, key=takes_adapters)
+        why = f'node "{node.name}" ({node.op_type}) {remedy(node)}'
+        return f"the graph has no float32 weight that trains: {why}"
     sizes = {name: prod(graph.initializers[name].dims) for name in _nameable(graph)}
     single = next((name for name, size in sizes.items() if size == 1), None)
     if single is None:

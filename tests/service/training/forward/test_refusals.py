@@ -216,24 +216,6 @@ def test_a_graph_without_weights_is_refused(graphs: Any, refuse: Refuse) -> None
     assert "no float32 weight" in problems["/model/graph/initializer"]
 
 
-def test_operators_that_hold_the_weights_are_told_where_none_trains(
-    graphs: Any, refuse: Refuse
-) -> None:
-    linear = node(
-        "LinearRegressor", ["x"], ["y"], name="ridge", domain="ai.onnx.ml",
-        coefficients=[0.5] * 6, intercepts=[0.0], targets=1,
-    )  # fmt: skip
-    model = graphs.model([linear], {}, y=("batch", 1))
-    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
-    told = refuse(model)["/model/graph/initializer"]
-    assert 'node "ridge" (LinearRegressor) is an operator of ai.onnx.ml' in told
-    nodes = [node("DequantizeLinear", ["w", "s"], ["d"]), node("MatMul", ["x", "d"], ["y"])]
-    weights = {"w": np.ones((6, 3), np.int8), "s": np.float32(0.1)}
-    told = refuse(graphs.model(nodes, weights))["/model/graph/initializer"]
-    assert "(DequantizeLinear) is quantized and cannot train" in told
-    assert "adapters" in told
-
-
 @pytest.mark.parametrize(
     ("loss", "operator"),
     [("cross_entropy", "Softmax"), ("cross_entropy", "LogSoftmax"), ("bce_with_logits", "Sigmoid")],

@@ -12,6 +12,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from service.training.protocol.messages.preparation import Prepared
 
 Accept = Callable[..., Prepared]
+Refuse = Callable[..., dict[str, str]]
 
 
 def test_weights_of_a_fused_operator_are_counted_as_frozen_and_noted(
@@ -119,3 +120,30 @@ def test_a_table_that_an_operator_with_a_gradient_reads_trains_if_it_is_named(
     assert prepared.frozen_parameters == 5
     assert any('"centres" does not train by default' in note for note in prepared.notes)
     assert "centres" in accept(model, trainable=("centres", "v")).trainable
+
+
+def test_operators_that_hold_the_weights_are_told_where_none_trains(
+    graphs: Any, refuse: Refuse
+) -> None:
+    linear = node(
+        "LinearRegressor", ["x"], ["y"], name="ridge", domain="ai.onnx.ml",
+        coefficients=[0.5] * 6, intercepts=[0.0], targets=1,
+    )  # fmt: skip
+    model = graphs.model([linear], {}, y=("batch", 1))
+    model.opset_import.append(helper.make_opsetid("ai.onnx.ml", 3))
+    told = refuse(model)["/model/graph/initializer"]
+    assert 'node "ridge" (LinearRegressor) is an operator of ai.onnx.ml' in told
+    nodes = [node("DequantizeLinear", ["w", "s"], ["d"]), node("MatMul", ["x", "d"], ["y"])]
+    weights = {"w": np.ones((6, 3), np.int8), "s": np.float32(0.1)}
+    told = refuse(graphs.model(nodes, weights))["/model/graph/initializer"]
+    assert "(DequantizeLinear) is quantized and cannot train" in told
+    assert "train adapters (lora), or" in told
+    scales = {"s": np.float32(0.1), "z": np.int8(0)}
+    nodes = [
+        node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        node("QLinearMatMul", ["q", "s", "z", "w", "s", "z", "s", "z"], ["r"]),
+        node("DequantizeLinear", ["r", "s", "z"], ["y"]),
+    ]
+    told = refuse(graphs.model(nodes, {"w": weights["w"], **scales}))["/model/graph/initializer"]
+    assert "(QLinearMatMul) is quantized" in told, "no adapter could train beside it"
+    assert "train adapters (lora) beside its form in QDQ" in told
