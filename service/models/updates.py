@@ -16,8 +16,8 @@ from service.preprocess.text_inputs import LEAVE_OUT, is_text
 from service.samples.ingest.require import require_names
 from service.samples.ingest.windows import check_channels
 from service.training.tasks import TASKS
-from storage.errors import InUse, Problem
-from storage.records.jobs import JobState
+from storage.errors import InUse, Problem, in_full
+from storage.records.jobs import JobState, Trigger
 from storage.records.models import Model
 from storage.records.samples import UNSET, Unset
 from storage.records.signatures import TargetSpec
@@ -117,17 +117,16 @@ def change_model(
     quota cannot be met, and InUse for preprocessing while a job is under way.
     """
     preprocessed = change_of(store, model, preprocess)
+    triggers = store.triggers.list(model.id)
 
     def edit(now: Model) -> Model:
         target = now.signature.target
         named = target if classes is None else replace(target, classes=tuple(classes))
         new_gate, new_features = _checked(now, named, gate, features)
-        merged = {**now.hyperparameters, **hyperparameters}
-        check_hyperparameters(now, hyperparameters, at="/hyperparameters")
         return replace(
             now,
             signature=replace(now.signature, target=named),
-            hyperparameters={name: value for name, value in merged.items() if value is not None},
+            hyperparameters=_defaults(now, hyperparameters, triggers),
             gate=new_gate,
             retention={**now.retention, **retention},
             quota=replace(now.quota, **(quota or {})),
@@ -138,6 +137,36 @@ def change_model(
         )
 
     return store.models.change(model.name, edit)[0]
+
+
+def _defaults(model: Model, change: dict[str, Any], triggers: Sequence[Trigger]) -> dict[str, Any]:
+    """The model's hyperparameters after a change. Raises InvalidInput if it, or a trigger that can
+    now, could not train with them.
+    """
+    if not change:
+        return model.hyperparameters
+    merged = {**model.hyperparameters, **change}
+    own = {name: value for name, value in merged.items() if value is not None}
+    after, asked = replace(model, hyperparameters=own), dict(change)
+    if "weight_decay" in change:  # without which decays say nothing
+        asked["decays"] = own.get("decays")
+    check_hyperparameters(after, asked, at="/hyperparameters")
+    for trigger in triggers:
+        said = _refusal(after, trigger.hyperparameters)
+        if said and not _refusal(model, trigger.hyperparameters):
+            detail = f"trigger {trigger.id} could train no more; change it first: {said}"
+            problems = [Problem("/hyperparameters", detail)]
+            raise InvalidInput("the change does not fit a trigger", problems=problems)
+    return own
+
+
+def _refusal(model: Model, asked: Mapping[str, Any]) -> str:
+    """Why the model cannot train so; empty if it can."""
+    try:
+        check_hyperparameters(model, asked)
+    except InvalidInput as wrong:
+        return in_full(wrong)
+    return ""
 
 
 def _checked(

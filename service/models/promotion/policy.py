@@ -121,9 +121,7 @@ def merge_gate(
     return merged
 
 
-def _floor_problem(
-    guard: Floor, task: LearningTask, target: TargetSpec
-) -> tuple[str, str] | None:
+def _floor_problem(guard: Floor, task: LearningTask, target: TargetSpec) -> tuple[str, str] | None:
     """The field that is wrong, and what would be right."""
     figures = dict.fromkeys(task.figures_by_class, True)
     figures |= {metric.name: metric.higher_is_better for metric in task.metrics}

@@ -9,7 +9,8 @@ import pytest
 
 from service.errors import InvalidInput
 from service.models.updates import change_model
-from storage.errors import StorageFull
+from storage.errors import StorageFull, in_full
+from storage.records.jobs import NewTrigger
 from storage.records.models import Model
 from storage.store import Store
 
@@ -39,6 +40,26 @@ def test_everything_that_is_wrong_is_told_at_once(store: Store, model: Model) ->
         change_model(store, model, **{**NOTHING, "classes": ["a"], "gate": {"metric": "mae"}})
 
     assert [each.pointer for each in caught.value.problems] == ["/classes", "/gate/metric"]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"optimizer": "sgd"}, "/hyperparameters/betas: sgd has no betas"),
+        ({"weight_decay": None, "decays": ["w"]}, "/hyperparameters/decays: decays says"),
+        ({"weight_decay": 0}, "/hyperparameters: trigger 1 could train no more; change it first"),
+    ],
+)
+def test_what_hyperparameters_are_left_can_train(
+    store: Store, model: Model, change: dict[str, Any], said: str
+) -> None:
+    own = {"betas": [0.9, 0.9], "weight_decay": 0.1}
+    change_model(store, model, **{**NOTHING, "hyperparameters": own})
+    asked = {"decays": ["w"]}
+    store.triggers.add(NewTrigger(model.id, "t", {"at_most_every_hours": 1}, asked, 0, True))
+    with pytest.raises(InvalidInput) as caught:
+        change_model(store, model, **{**NOTHING, "hyperparameters": change})
+    assert said in in_full(caught.value)
 
 
 def test_a_quota_that_cannot_be_met_changes_nothing(store: Store, model: Model) -> None:
