@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import onnx
 from onnx import inliner
 
@@ -23,6 +24,7 @@ from service.training.graph.passes.canonical import (
     stamp,
 )
 from service.training.graph.passes.folding import fold
+from service.training.graph.passes.pads import all_pads
 from service.training.graph.passes.simplify import keep_tensors
 from service.training.graph.tensor import FLOATS
 from storage.errors import Problem
@@ -57,6 +59,7 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     constants |= fold(model, constants, keep=parameters | scalars)
     graph = Graph(model)
     graph.parameters, graph.constants = parameters, constants
+    _pad_before_means(graph)
     spell_out(graph)
     return graph
 
@@ -152,6 +155,31 @@ def spell_out(graph: Graph) -> None:
         elif order and perm is None:
             replaced[node.name] = [_like(node, "Transpose")]
             replaced[node.name][0].attribute.append(onnx.helper.make_attribute("perm", order))
+    graph.replace(replaced)
+
+
+def _pad_before_means(graph: Graph) -> None:
+    """Pad before each AveragePool that counts pads and has a ceiling, so that it need not count.
+
+    1.19.2 divides also windows that the ceiling lets go beyond the pads by the whole kernel
+    (measured). Where one might begin in the pads, and be left out, nothing is changed.
+    """
+    replaced = {}
+    for node in graph.proto.node:
+        options = attributes_of(node) if is_default(node, "AveragePool") else {}
+        if not options.get("ceil_mode") or not options.pop("count_include_pad", 0):
+            continue
+        kernel = options["kernel_shape"]
+        rank = len(kernel)
+        pads = options.pop("pads", [0] * (2 * rank))
+        sizes = zip(kernel, pads[rank:], options.get("strides", [1] * rank), strict=True)
+        if all(size - after >= stride for size, after, stride in sizes):
+            full = np.array(all_pads(pads, range(2, 2 + rank), 2 + rank), np.int64)
+            read = [node.input[0], graph.add_initializer(f"{node.name}:pads", full)]
+            pad = onnx.helper.make_node("Pad", read, [graph.fresh(f"{node.name}:padded")], read[1])
+            mean = onnx.helper.make_node("AveragePool", pad.output, node.output, node.name)
+            mean.attribute.extend(onnx.helper.make_attribute(*each) for each in options.items())
+            replaced[node.name] = [pad, mean]
     graph.replace(replaced)
 
 

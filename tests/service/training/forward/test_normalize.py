@@ -98,6 +98,28 @@ def test_an_input_of_which_only_the_size_is_read_stays_one_of_each_sample(
     np.testing.assert_allclose(exported, output, rtol=1e-6)
 
 
+def test_a_mean_that_a_ceiling_lets_go_beyond_its_pads_is_of_what_it_holds(
+    graphs: Any, accept: Accept, trainer: type
+) -> None:
+    """As in PyTorch. ONNX Runtime 1.19.2 divides its sum by the whole kernel."""
+    options: dict[str, Any] = {"ceil_mode": 1, "count_include_pad": 1}
+    pool = node(
+        "AveragePool", ["row"], ["means"], kernel_shape=[4], strides=[3], pads=[1, 1], **options
+    )
+    nodes = [
+        node("Unsqueeze", ["x", "one"], ["row"]),
+        pool,
+        node("Flatten", ["means"], ["flat"]),
+        node("MatMul", ["flat", "w"], ["y"]),
+    ]
+    x, w = spread(4, 6), spread(3, 3)
+    engine = trainer(accept(graphs.model(nodes, {"w": w, "one": np.array([1])})).artifacts)
+    padded = np.pad(x, ((0, 0), (1, 1)))
+    means = [padded[:, at : at + 4].mean(axis=1) for at in (0, 3, 6)]
+    _, output = engine.evaluate(x, spread(4, 3))
+    np.testing.assert_allclose(output, np.stack(means, axis=1) @ w, rtol=0, atol=1e-5)
+
+
 def test_a_transpose_that_moves_nothing_beside_a_gemm_is_no_swap(
     graphs: Any, accept: Accept, trainer: type
 ) -> None:
