@@ -18,7 +18,7 @@ WEIGHT_SLOTS: dict[str, tuple[int, ...]] = {
     "Conv": (1, 2),
     "ConvTranspose": (1, 2),
     "DeformConv": (1, 3),
-    "Einsum": (0, 1),
+    "Einsum": (0, 1, 2, 3, 4, 5),
     "GRU": (1, 2, 3),
     "Gather": (0,),
     "Gemm": (0, 1, 2),

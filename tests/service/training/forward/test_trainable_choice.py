@@ -221,3 +221,9 @@ def test_what_a_kernel_is_computed_from_trains(graphs: Any, accept: Accept) -> N
     )
 
     assert accept(model).trainable == ("direction", "length")
+
+
+def test_each_operand_of_an_einsum_is_a_weight(graphs: Any, accept: Accept) -> None:
+    product = node("Einsum", ["x", "v", "w"], ["y"], name="head", equation="bi,ij,jk->bk")
+    model = graphs.model([product], {"v": normal(6, 2), "w": normal(2, 3)})
+    assert accept(model).trainable == ("v", "w")
