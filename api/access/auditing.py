@@ -13,11 +13,11 @@ from urllib.parse import quote
 
 from starlette.types import Message, Scope, Send
 
-from api.protocol import AUDIT_FACTS, ENDS, IS_HEAD, METHODS, PEER_UID, PRINCIPAL
+from api.protocol import AUDIT_FACTS, AUDIT_MODEL, ENDS, IS_HEAD, METHODS, PEER_UID, PRINCIPAL
 from service.access.principal import Principal, of_user
 from service.daemon import Daemon
 from service.models.specification import NAME
-from storage.database.audited import Pending, begin
+from storage.database.audited import Pending, about, begin
 from storage.records.access import EntryKind, NewEntry
 
 MAX_PATH = 256
@@ -28,6 +28,12 @@ How = Literal["samples", "change", "export"]
 def note_refusal(scope: Scope, code: str) -> None:
     """Count a request that was refused for lack of permission."""
     _daemon(scope).audit.note(_entry(scope, "refusal", code=code))
+
+
+def note_model(scope: Scope, model: str) -> None:
+    """Make the request's entry one of this model, which its path does not name."""
+    scope[AUDIT_MODEL] = model
+    about(model)
 
 
 @contextmanager
@@ -82,8 +88,8 @@ def _entry(scope: Scope, kind: EntryKind, *, code: str | None = None) -> NewEntr
 
 
 def _model(scope: Scope) -> str | None:
-    """The name in the path, if a model can have it."""
-    name = scope.get("path_params", {}).get("name", "")
+    """The name in the path, if a model can have it, or what `note_model` has told."""
+    name = scope.get(AUDIT_MODEL) or scope.get("path_params", {}).get("name", "")
     return name if NAME.fullmatch(name) else None
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from starlette.responses import Response
 
 from api import present
+from api.access.auditing import note_model
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
 from api.files import file_answer
@@ -23,12 +24,16 @@ router = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=Route)
 
 
 async def seen_checkpoint(
-    checkpoint_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
+    request: Request,
+    checkpoint_id: Annotated[int, Path(ge=1, lt=2**63)],
+    store: TheStore,
+    principal: ThePrincipal,
 ) -> int:
     """The id in the path. Raises NotFound if its model is outside the token's restriction."""
-    is_bound = principal.models is not None
-    if is_bound and not principal.sees(await asyncio.to_thread(_model_of, store, checkpoint_id)):
+    model = await asyncio.to_thread(_model_of, store, checkpoint_id)
+    if not principal.sees(model):
         raise no_checkpoint(checkpoint_id)
+    note_model(request.scope, model)
     return checkpoint_id
 
 

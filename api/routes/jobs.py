@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present
+from api.access.auditing import note_model
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.routing import Route
@@ -30,13 +31,16 @@ router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
 
 
 async def seen_job(
-    job_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
+    request: Request,
+    job_id: Annotated[int, Path(ge=1, lt=2**63)],
+    store: TheStore,
+    principal: ThePrincipal,
 ) -> int:
     """The id in the path. Raises NotFound if its model is outside the token's restriction."""
-    if principal.models is not None:
-        job = await asyncio.to_thread(store.jobs.get, job_id)
-        if not principal.sees(job.model):
-            raise no_job(job_id)
+    job = await asyncio.to_thread(store.jobs.get, job_id)
+    if not principal.sees(job.model):
+        raise no_job(job_id)
+    note_model(request.scope, job.model)
     return job_id
 
 

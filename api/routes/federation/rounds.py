@@ -10,6 +10,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Path, Request, Response
 from msgspec.structs import replace
 
+from api.access.auditing import note_model
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon, TheModel, TheStore
@@ -38,12 +39,16 @@ UPLOAD = body({FORM: form("spec", "RoundRequest", "parameters", required=PARTS, 
 
 
 async def seen_round(
-    round_id: Annotated[int, Path(ge=1, lt=2**63)], store: TheStore, principal: ThePrincipal
+    request: Request,
+    round_id: Annotated[int, Path(ge=1, lt=2**63)],
+    store: TheStore,
+    principal: ThePrincipal,
 ) -> Round:
     """The round in the path. Raises NotFound if its model is outside the token's restriction."""
     row = await asyncio.to_thread(store.rounds.get, round_id)
     if not principal.sees(row.job.model):
         raise no_round(round_id)
+    note_model(request.scope, row.job.model)
     return row
 
 

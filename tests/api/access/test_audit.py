@@ -99,7 +99,7 @@ def test_a_jobs_moves_by_hand_are_told(served: Served, model: str) -> None:
     assert [each["action"] for each in reversed(found)] == [
         *("pause_all", "ask_for_job", "cancel_job", "resume_all")
     ]
-    assert found[1]["path"] == f"/v1/jobs/{job}/cancel"
+    assert (found[1]["path"], found[1]["model"]) == (f"/v1/jobs/{job}/cancel", model)
 
 
 def test_exports_are_told_and_answers_without_content_are_not(served: Served, model: str) -> None:

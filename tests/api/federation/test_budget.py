@@ -132,7 +132,9 @@ def test_what_leaves_stands_in_the_audit_log_without_values(device):
     device.update(done["id"])
 
     def entry():
-        found = device.http.get("/v1/audit", params={"kind": "export"}).json()["items"]
+        found = device.http.get(
+            "/v1/audit", params={"kind": "export", "model": device.model}
+        ).json()["items"]
         path = f"/v1/rounds/{done['id']}/update"
         return next((each for each in found if each["path"] == path), None)
 
