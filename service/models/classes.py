@@ -28,6 +28,7 @@ from service.models.prepared import (
     prepare_again,
     shapes_digest,
 )
+from service.models.promotion.policy import by_name
 from service.models.registry import ROLES, Registry
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepared
@@ -59,10 +60,13 @@ class ModelClass(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True):
-    """target: after the change. edit: adapts the hyperparameters. removal: of the class removed."""
+    """target: after the change. edit: adapts hyperparameters, edit_gate the gate. removal: of the
+    class removed.
+    """
 
     target: TargetSpec
     edit: Edit
+    edit_gate: Edit = dict
     removal: Removal | None = None
 
 
@@ -157,7 +161,12 @@ class Classes:
             class_ids=(*target.ids[:index], *target.ids[index + 1 :]),
             classes_made=target.classes_made or len(names),
         )
-        change = Change(new, lambda values: _without(values, index), removal)
+        change = Change(
+            new,
+            lambda values: _without(values, index),
+            lambda gate: by_name(gate, names),
+            removal,
+        )
         moved = await self._change_head(model, change)
         event(logger, logging.INFO, "model.class_removed", model=model.name, samples=moved)
         return moved
@@ -209,7 +218,12 @@ class Classes:
                 for head in heads
             ]
             return self._store.models.change_classes(
-                model, new, renewed, edit=change.edit, removal=change.removal
+                model,
+                new,
+                renewed,
+                edit=change.edit,
+                edit_gate=change.edit_gate,
+                removal=change.removal,
             )
 
 

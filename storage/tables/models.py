@@ -197,16 +197,17 @@ class Models(Repository):
         renewed: Sequence[Model],
         *,
         edit: Callable[[dict[str, Any]], dict[str, Any]],
+        edit_gate: Callable[[dict[str, Any]], dict[str, Any]] = dict,
         removal: Removal | None = None,
     ) -> int:
         """Change a model's classes, with its head, labels and hyperparameters, all or nothing.
 
         old: the model as it was read. new: with the changed classes. renewed: the model at each of
         its bases, prepared anew, with its files; none if the heads stay. edit: adapts
-        hyperparameters of the model, its triggers and bases to the new classes. Returns how many
-        samples the removed class had. Raises NotFound, StateConflict if the classes have changed
-        meanwhile, and InUse while a job is unfinished or if samples would lose their labels but may
-        not.
+        hyperparameters of the model, its triggers and bases to the new classes, edit_gate its gate.
+        Returns how many samples the removed class had. Raises NotFound, StateConflict if the
+        classes have changed meanwhile, and InUse while a job is unfinished or if samples would lose
+        their labels but may not.
         """
         now = find_model(transaction.connection, "id", old.id)
         if now.signature.target != old.signature.target:
@@ -216,7 +217,8 @@ class Models(Repository):
             self._replace_files(transaction, row)
         moved = remove_label(transaction, now.id, removal) if removal is not None else 0
         defaults = edit(now.hyperparameters)
-        update_model(transaction, replace(now, signature=new.signature, hyperparameters=defaults))
+        changed = replace(now, signature=new.signature, hyperparameters=defaults)
+        update_model(transaction, replace(changed, gate=edit_gate(now.gate)))
         edit_requests(transaction, now.id, edit)
         transaction.event("model.updated", now.name, {})
         return moved

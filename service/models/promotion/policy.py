@@ -65,6 +65,16 @@ def place_of(label: str | int | None, classes: Sequence[str] | None) -> int | No
     return [*classes].index(label) if classes and label in classes else UNKNOWN
 
 
+def by_name(own: dict[str, Any], classes: Sequence[str]) -> dict[str, Any]:
+    """A gate's own fields with names for indices of classes, which change when one is removed."""
+    label, named_so = own.get("label"), dict(own)
+    if isinstance(label, int) and label < len(classes):
+        named_so["label"] = classes[label]
+    if "guard" in own:
+        named_so["guard"] = [by_name(floor, classes) for floor in own["guard"]]
+    return named_so
+
+
 def named(figure: GatePolicy | Floor) -> str:
     """The metric, and the class that it is of, in words."""
     return figure.metric if figure.label is None else f"{figure.metric} of {figure.label!r}"

@@ -160,9 +160,11 @@ def test_a_name_that_is_free_again_is_a_class_of_its_own(pets: Pets) -> None:
     np.testing.assert_allclose(after[:, 2], after[:, :2].mean(axis=1), rtol=1e-4, atol=1e-4)
 
 
-def test_hyperparameters_that_name_classes_follow(pets: Pets) -> None:
+def test_hyperparameters_and_gates_that_name_classes_follow(pets: Pets) -> None:
     given = {"class_weights": [1.0, 2.0, 3.0], "ignore_index": 2}
-    pets.served.http.patch(pets.url, json={"hyperparameters": given})
+    floor = {"metric": "recall", "label": 2, "at_least": 0.5}
+    gate = {"metric": "recall", "label": 1, "guard": [floor]}
+    pets.served.http.patch(pets.url, json={"hyperparameters": given, "gate": gate})
     rule = {"at_most_every_hours": 1000, "enabled": False, "hyperparameters": given}
     trigger = pets.served.http.post(f"{pets.url}/triggers", json=rule).json()["id"]
 
@@ -170,7 +172,9 @@ def test_hyperparameters_that_name_classes_follow(pets: Pets) -> None:
     grown = pets.served.http.get(pets.url).json()["hyperparameters"]
     pets.change("DELETE", "/cat", params={"unlabel": True})
 
-    shrunk = pets.served.http.get(pets.url).json()["hyperparameters"]
+    model = pets.served.http.get(pets.url).json()
+    shrunk, gate, names = model["hyperparameters"], model["gate"], model["target"]["classes"]
+    assert [gate["label"], gate["guard"][0]["label"]] == names[:2]
     asked = pets.served.http.get(f"{pets.url}/triggers/{trigger}").json()["hyperparameters"]
     assert grown == {"class_weights": [1.0, 2.0, 3.0, 1.0], "ignore_index": 2}
     assert shrunk == asked == {"class_weights": [2.0, 3.0, 1.0], "ignore_index": 1}
