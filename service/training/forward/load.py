@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.errors import refusal, refuse
+from service.training.graph.flow import duplicate, reads
 from service.training.graph.passes.bags import lay_out_bags
 from service.training.graph.passes.caches import drop_caches
 from service.training.preparation.bounds import require_bounded
@@ -37,6 +40,7 @@ def load_again(path: Path) -> onnx.ModelProto:
     """The same as `load`, of a file whose graph that has checked."""
     model = parse(path)
     refuse_external(model)
+    _sort(model.graph)
     lay_out_bags(model)
     drop_caches(model)
     return model
@@ -67,6 +71,24 @@ def refuse_external(model: onnx.ModelProto, root: str = "/model") -> None:
     if places:
         others = f" and of {len(places) - 1} more" if places[1:] else ""
         raise refuse(root + places[0].removeprefix("/model"), EXTERNAL.format(others=others))
+
+
+def _sort(graph: onnx.GraphProto) -> None:
+    """Put nodes after those that make what they read, as tools that write float16 leave undone.
+
+    A graph with a cycle stays as it is, and the checker refuses it.
+    """
+    makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
+    read = {
+        place: [makers[name] for name in reads(node) if name in makers]
+        for place, node in enumerate(graph.node)
+    }
+    if all(maker < place for place, earlier in read.items() for maker in earlier):
+        return
+    with suppress(CycleError):
+        nodes = [duplicate(graph.node[place]) for place in TopologicalSorter(read).static_order()]
+        del graph.node[:]
+        graph.node.extend(nodes)
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[str]:

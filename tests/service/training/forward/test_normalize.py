@@ -53,6 +53,18 @@ def test_nodes_without_names_and_with_equal_names_are_taken(graphs: Any, accept:
     assert accept(model).trainable == ("w", "b", "v")
 
 
+def test_nodes_are_put_in_order_unless_they_go_round(graphs: Any, accept: Accept) -> None:
+    """As `onnxruntime.transformers.float16` writes them."""
+    model = graphs.around(node("Softplus", ["h"], ["g"], name="late"))
+    nodes = [*model.graph.node][::-1]
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+    assert accept(model).trainable == ("w", "b", "v")
+    model.graph.node[1].input[0] = "y"
+    with pytest.raises(AssertionError, match="must be topologically sorted"):
+        accept(model)
+
+
 def test_initializers_that_are_listed_as_inputs_are_no_inputs(graphs: Any, accept: Accept) -> None:
     model = graphs.model([node("MatMul", ["x", "w"], ["y"], name="head")], {"w": spread(6, 3)})
     model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [6, 3]))
