@@ -17,7 +17,8 @@ from service.training.forward.signature import takes_ids
 from service.training.protocol.messages.diagnosis import Suggested
 from service.training.tasks import OWN, TASKS
 
-PASS_ON = ("Identity", "Squeeze", "Reshape", "Flatten")
+PASS_ON = ("Identity", "Squeeze", "Reshape", "Flatten", "TopK", "ReduceMax", "Clip")
+"""Operators that move, choose or bound scores, between these and the output."""
 ENDS = {
     operator: (task.name, what)
     for task in reversed(TASKS.values())

@@ -91,7 +91,7 @@ def classifier(last: str, *after: onnx.NodeProto) -> bytes:
             helper.make_node(last, ["scores"], ["p"], name="likely"),
             *after,
         ],
-        {"w": np.ones((4, 2), np.float32), "one": np.ones(1, np.float32)},
+        {"w": np.ones((4, 2), np.float32), "one": np.ones(1, np.float32), "count": np.array([1])},
         row=4,
         outputs=[(after[-1].output[0], ["batch", None])],
     )
@@ -112,6 +112,7 @@ PAIR = (
     helper.make_node("Sub", ["one", "p"], ["rest"], name="rest"),
     helper.make_node("Concat", ["rest", "p"], ["both"], name="both", axis=1),
 )
+BEST = helper.make_node("TopK", ["p", "count"], ["best", "classes"], name="best")
 
 
 @pytest.mark.parametrize(
@@ -119,10 +120,11 @@ PAIR = (
     [
         (classifier("Softmax", MAPS), "cross_entropy"),
         (classifier("Sigmoid", *PAIR), "bce_with_logits"),
+        (classifier("Softmax", BEST), "cross_entropy"),
     ],
-    ids=["maps", "pair"],
+    ids=["maps", "pair", "best"],
 )
-def test_a_classifier_of_scikit_learn_is_trained_by_its_scores(
+def test_a_classifier_that_ends_in_probabilities_is_trained_by_its_scores(
     served: Served, model: bytes, loss: str
 ) -> None:
     diagnosis = diagnose(served, model).json()
