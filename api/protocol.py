@@ -157,6 +157,12 @@ class FileProtocol(H11Protocol):
         if self.conn.our_state is not h11.CLOSED:
             super().data_received(data)
 
+    def _get_upgrade(self) -> bytes | None:
+        """None: no offer is taken (RFC 9110, section 7.8). uvicorn would warn of each, and some
+        clients make one with every request, Java's HttpClient by default.
+        """
+        return None
+
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are not HTTP; an unfinished request counts as disconnected."""
         is_head = False
@@ -176,9 +182,6 @@ class FileProtocol(H11Protocol):
         super().on_response_complete()
 
     async def _extended_app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._plain_app(scope, receive, send)
-            return
         self.waiting_since, self.since = None, self.loop.time()
         scope["extensions"] = {
             ZERO_COPY: {},

@@ -219,3 +219,12 @@ def test_the_head_and_the_body_of_an_answer_arrive_together(served: Served) -> N
             connection.sendall(asked.encode())
             answer = connection.recv(2**20)
             assert answer.endswith(b"}"), answer
+
+
+@pytest.mark.parametrize("offer", ["h2c", "websocket"])
+def test_an_offer_of_another_protocol_is_not_taken_and_not_logged(
+    served: Served, offer: str
+) -> None:
+    asked = {"Connection": "Upgrade", "Upgrade": offer}
+    assert served.http.get("/v1/models", headers=asked).status_code == 200
+    assert "pgrade" not in served.said()
