@@ -17,7 +17,8 @@ from typing import Protocol
 
 MAX_CONNECTIONS = 512
 RESERVED = 32
-"""So many connections of the administrators are only closed for others of theirs."""
+"""So many connections of the administrators, and at most half of all, are only closed for others of
+theirs."""
 MAX_DESCRIPTORS = 65_536
 """More are never needed, and some programs that a hook may start close every possible one."""
 MAX_WAIT_S = 10.0
@@ -73,10 +74,11 @@ def make_room(connections: Collection[Connection]) -> None:
 
     The oldest is the one that has waited or been answered for the longest time.
     """
-    if len(connections) <= max_connections():
+    if len(connections) <= (most := max_connections()):
         return
     counts = Counter(connection.holder for connection in connections)
-    counts.subtract({each.holder: RESERVED for each in connections if each.is_reserved})
+    reserved = min(RESERVED, most // 2)
+    counts.subtract({each.holder: reserved for each in connections if each.is_reserved})
     greediest, _ = counts.most_common(1)[0]
     min((each for each in connections if each.holder == greediest), key=_since).abort()
 

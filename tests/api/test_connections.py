@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from unittest.mock import Mock
 from urllib.parse import urlsplit
 
 import httpx
@@ -21,7 +22,7 @@ from fastapi import FastAPI
 from hostile_http import slow_reader
 from support import DEADLINE_S, Served, blobs, client, mlp, wait_until
 
-from api.connections import MAX_WAIT_S
+from api.connections import MAX_WAIT_S, make_room
 from api.server import _configured
 from service.settings import Settings
 
@@ -107,6 +108,16 @@ def test_silent_connections_neither_stop_answers_nor_lose_a_job(limited: Served)
     assert job["restarts"] == 0
     assert statistics.median(seconds) <= 0.1, seconds
     assert "Too many open files" not in limited.log.read_text("utf-8")
+
+
+def test_an_administrator_who_has_them_all_lets_a_new_one_in_where_few_may_be_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (64, 64))
+    held = [Mock(holder="admin", is_reserved=True, since=since) for since in range(16)]
+    new = Mock(holder="nobody", is_reserved=False, since=16)
+    make_room([*held, new])
+    assert [each.since for each in (*held, new) if each.abort.called] == [0]
 
 
 def test_who_waits_for_an_event_or_a_version_is_not_closed(
