@@ -7409,12 +7409,11 @@ async function open(problem = null) {
   try {
     await session.run(problem);
   } catch (error) {
+    session.close();
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
     const lost = session.unsaved > 0 ? ` Not stored: ${plural(session.unsaved, "label")}.` : "";
     askForToken(`The daemon rejected this token: ${error.message}.${lost}`);
-  } finally {
-    session.close();
   }
 }
 var Session = class {
@@ -7455,7 +7454,7 @@ var Session = class {
   }
   close() {
     this.#ended.abort();
-    dialog.close();
+    this.#showDialog(null);
   }
   /** At most once for each frame of the screen, and not while a control is pressed. */
   #draw() {

@@ -70,12 +70,12 @@ async function open(problem: string | null = null): Promise<void> {
   try {
     await session.run(problem);
   } catch (error) {
+    // First: an open dialog would keep the focus from the form.
+    session.close();
     if (!(error instanceof Refused)) throw error;
     sessionStorage.removeItem(TOKEN_KEY);
     const lost = session.unsaved > 0 ? ` Not stored: ${plural(session.unsaved, "label")}.` : "";
     askForToken(`The daemon rejected this token: ${error.message}.${lost}`);
-  } finally {
-    session.close();
   }
 }
 
@@ -123,7 +123,7 @@ class Session {
 
   close(): void {
     this.#ended.abort();
-    dialog.close();
+    this.#showDialog(null);
   }
 
   /** At most once for each frame of the screen, and not while a control is pressed. */

@@ -73,6 +73,22 @@ def test_a_token_is_changed_and_rotated(tab: Callable[..., Tab], served: Served)
     one.forgive("422")
 
 
+def test_a_token_that_ends_under_an_open_dialog_is_asked_for_again(
+    tab: Callable[..., Tab], served: Served
+) -> None:
+    body = {"name": "ending", "scopes": ["models:read", "tokens:admin"]}
+    known = served.http.post("/v1/tokens", json=body).json()
+    one = tab(served)
+    page = one.open("/system", known["secret"])
+    page.get_by_role("button", name="Rotate … ending").click()
+
+    served.http.delete(f"/v1/tokens/{known['id']}").raise_for_status()
+
+    page.locator("#token:focus").wait_for()
+    assert page.locator("dialog").inner_html() == ""
+    one.forgive("ERR_INCOMPLETE_CHUNKED_ENCODING", "401", "403")
+
+
 def test_a_token_that_is_refused_says_why(tab: Callable[..., Tab], served: Served) -> None:
     one = tab(served)
     page = one.open("/system")
