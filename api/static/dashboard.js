@@ -3200,16 +3200,17 @@ function summary2({ title }, lines, show) {
 
 // src/views/jobs/log.ts
 function logView(app, { id, state, restarts }) {
-  const shown2 = app.draft(`log:${id}`, () => ({ isOpen: state === "failed" || restarts > 0 }));
+  const turned = app.draft(`log:${id}`, () => ({}));
+  const isOpen = turned.isOpen ?? (state === "failed" || restarts > 0);
   const turn = () => {
-    shown2.isOpen = !shown2.isOpen;
+    turned.isOpen = !isOpen;
     app.draw();
   };
   return section(
     "Log",
     { id: "log" },
-    shown2.isOpen && linesView(app, id),
-    h("div", { class: "buttons" }, opener("turn-log", shown2.isOpen ? "Hide the log" : "Show the log", turn))
+    isOpen && linesView(app, id),
+    h("div", { class: "buttons" }, opener("turn-log", isOpen ? "Hide the log" : "Show the log", turn))
   );
 }
 function linesView(app, id) {

@@ -282,8 +282,7 @@ def test_a_failed_job_shows_its_log_at_once(
     job = served.ask_for_job("dying", epochs=100_000, ignore_policy=True)["id"]
     page = tab(served).open(f"/jobs/{job}")
     log = page.get_by_role("region", name="Log").first
-    log.get_by_role("button", name="Show the log").click()
-    log.get_by_text("training on").first.wait_for()
+    log.get_by_role("button", name="Show the log").wait_for()
 
     killed: set[int] = set()
     while served.job(job)["state"] == "running":
@@ -295,6 +294,8 @@ def test_a_failed_job_shows_its_log_at_once(
 
     page.locator(".badge.failed").wait_for()
     wait_until(lambda: log.get_by_text("was ended by SIGKILL").count() == 4, "every end")
+    log.get_by_role("button", name="Hide the log").click()
+    log.get_by_role("button", name="Show the log").click()
     page.reload()
     log.get_by_text("was ended by SIGKILL").first.wait_for()
 

@@ -7,16 +7,17 @@ import { type Child, h } from "../../page/dom";
 import { loading, opener, scrolled, section } from "../parts/parts";
 
 export function logView(app: App, { id, state, restarts }: Job): HTMLElement {
-  const shown = app.draft(`log:${id}`, () => ({ isOpen: state === "failed" || restarts > 0 }));
+  const turned = app.draft<{ isOpen?: boolean }>(`log:${id}`, () => ({}));
+  const isOpen = turned.isOpen ?? (state === "failed" || restarts > 0);
   const turn = (): void => {
-    shown.isOpen = !shown.isOpen;
+    turned.isOpen = !isOpen;
     app.draw();
   };
   return section(
     "Log",
     { id: "log" },
-    shown.isOpen && linesView(app, id),
-    h("div", { class: "buttons" }, opener("turn-log", shown.isOpen ? "Hide the log" : "Show the log", turn)),
+    isOpen && linesView(app, id),
+    h("div", { class: "buttons" }, opener("turn-log", isOpen ? "Hide the log" : "Show the log", turn)),
   );
 }
 
