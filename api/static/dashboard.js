@@ -3265,7 +3265,7 @@ function progressText(job2) {
   const { step: step2, total_steps: total2, epoch, epochs, eta_seconds: eta } = job2.progress;
   if (step2 === 0 && total2 === null) return "starting";
   const steps = total2 === null ? `step ${count(step2)}` : `step ${count(step2)} of ${count(total2)}`;
-  const current = step2 === total2 ? epoch : epoch + 1;
+  const current = step2 === total2 ? Math.max(1, epoch) : epoch + 1;
   const turn = epochs === null ? `epoch ${count(current)}` : `epoch ${count(Math.min(current, epochs))} of ${count(epochs)}`;
   const left = eta !== null && job2.state === "running" ? `, about ${duration(eta)} left` : "";
   return `${steps}, ${turn}${left}`;

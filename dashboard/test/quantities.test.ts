@@ -48,6 +48,7 @@ test("the epoch is the one under way", () => {
   assert.equal(at(19, 1, 2), "step 19 of 20, epoch 2 of 2");
   assert.equal(at(20, 2, 2), "step 20 of 20, epoch 2 of 2");
   assert.equal(at(20, 5, null), "step 20 of 20, epoch 5");
+  assert.equal(at(20, 0, null), "step 20 of 20, epoch 1");
 });
 
 test("quantities are short", () => {

@@ -46,7 +46,7 @@ export function progressText(job: Job): string {
   if (step === 0 && total === null) return "starting";
   const steps = total === null ? `step ${count(step)}` : `step ${count(step)} of ${count(total)}`;
   // The daemon counts those that are over.
-  const current = step === total ? epoch : epoch + 1;
+  const current = step === total ? Math.max(1, epoch) : epoch + 1;
   const turn = epochs === null ? `epoch ${count(current)}` : `epoch ${count(Math.min(current, epochs))} of ${count(epochs)}`;
   const left = eta !== null && job.state === "running" ? `, about ${duration(eta)} left` : "";
   return `${steps}, ${turn}${left}`;
