@@ -266,6 +266,11 @@ class Client:
                 "Start one with: honed serve\n"
                 "Or say where it is: --url, or the variable HONED_URL"
             ) from error
+        except httpx.ReadTimeout as error:
+            raise Unreachable(
+                f"no answer came in time from {self.endpoint}, where somebody listens\n"
+                "As a service it may still be starting, or fail to: systemctl status honed"
+            ) from error
         except httpx.TransportError as error:
             why = str(error) or type(error).__name__
             raise Unreachable(f"the connection to {self.endpoint} broke: {why}") from error

@@ -12,11 +12,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support import Served
 
 from cli.client import Client
+from cli.commands.device import status
 from cli.errors import Failure
 from cli.listener import living_socket
+from cli.main import honed
 from service.settings import load_settings
 
 CERTIFICATE = Path(__file__).parents[1] / "api" / "listening" / "certificate"
@@ -47,6 +50,19 @@ def test_the_socket_is_preferred_and_a_listener_on_the_port_learns_nothing(
         stranger.setblocking(False)
         with pytest.raises(BlockingIOError):
             stranger.accept()
+
+
+def test_a_service_that_listens_and_does_not_start_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("HONED_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(status, "READY_TIMEOUT_S", 0.1)
+    with socket.socket(socket.AF_UNIX) as of_systemd:
+        of_systemd.bind(str(tmp_path / "api.sock"))
+        of_systemd.listen()
+        done = CliRunner().invoke(honed, ["status"])
+    assert done.exit_code == 1
+    assert "systemctl status honed" in done.output
 
 
 def test_an_address_that_was_given_is_asked(here: Served) -> None:

@@ -12,6 +12,8 @@ from cli.options import with_client
 from cli.output import echo, echo_fields, echo_json, echo_table, echo_text, wants_json
 from storage.errors import counted, file_size
 
+READY_TIMEOUT_S = 30.0
+"""systemd listens for a service that does not start, and its socket takes a question for ever."""
 WORKING = ("running", "queued", "paused")
 
 
@@ -19,7 +21,7 @@ WORKING = ("running", "queued", "paused")
 @with_client
 def status(client: Client) -> None:
     """Show whether the device trains or what prevents it, what it trains, and which jobs wait."""
-    health = client.get("/readyz")
+    health = client.request("GET", "/readyz", timeout=READY_TIMEOUT_S).json()
     device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
     unfinished = client.items("/v1/jobs", state=WORKING)
