@@ -29,6 +29,21 @@ def test_a_key_that_is_not_whole_is_named_with_what_to_do(flower: Path, tmp_path
         assert f"{file} holds no whole private key" in refused.stderr
 
 
+def test_a_file_without_certificates_ends_the_node_at_once(flower: Path, tmp_path: Path) -> None:
+    command = [flower / "bin" / "honed-flower", "join", "127.0.0.1:9", "--model", "digits"]
+    for content in (b"", b"no PEM", "é".encode()):
+        (tmp_path / "ca.pem").write_bytes(content)
+        done = subprocess.run(
+            [*command, "--folder", tmp_path, "--root-certificates", tmp_path / "ca.pem"],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=30,
+        )
+        assert done.returncode == 2
+        assert "ca.pem holds no certificates as PEM" in done.stderr
+
+
 def test_a_token_that_the_daemon_refuses_ends_the_node_at_once(
     flower: Path, served: Served, tmp_path: Path
 ) -> None:
