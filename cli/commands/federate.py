@@ -102,8 +102,10 @@ def leave(client: Client, model: str) -> None:
         client.request("DELETE", f"/v1/tokens/{token['id']}")
         file.unlink()
         steps.append("revoked its token")
-    if not steps and not file.parent.exists():
-        raise Failure(f"there is no node of {model!r} here; `honed federate status` lists them")
+    if not steps:
+        raise Failure(
+            f"there is no node of {model!r} here, or it has left; `honed federate status` lists all"
+        )
     for step in steps:
         echo_text(step)
 

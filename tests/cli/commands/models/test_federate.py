@@ -110,6 +110,7 @@ def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
         assert node.poll() is not None
         assert other.poll() is None
         other.kill()
+    assert "or it has left" in honed("federate", "leave", model).stderr
     file.write_text(json.dumps(made))  # of a token that is revoked
     again = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     assert again.stdout.split()[-1] not in (token, "")
