@@ -6,7 +6,7 @@ import onnx
 
 from service.training.forward.graph import Graph, is_default
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import name_of
+from service.training.graph.flow import CONTROL_FLOW, name_of
 from service.training.graph.node import attributes_of
 from service.training.graph.passes.microsoft import is_written_out
 from service.training.graph.passes.prepare import LOWERED
@@ -14,7 +14,6 @@ from service.training.graph.passes.sequences import OPENED
 from service.training.graph.rules import RULES
 from storage.errors import Problem, pointer
 
-_CONTROL_FLOW = ("If", "Loop", "Scan")
 _RANDOM = (
     *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
     *("Bernoulli", "Multinomial", "Dropout"),
@@ -89,8 +88,11 @@ def remedy(node: onnx.NodeProto) -> str:
             f"is an operator of {node.domain}, which has no gradient; "
             "export the unfused float model, without runtime optimizations"
         )
-    if node.op_type in _CONTROL_FLOW:
-        return "is control flow, which has no gradient; export the model traced and unrolled"
+    if node.op_type in CONTROL_FLOW:
+        return (
+            "is control flow, which has no gradient; export the model with torch.where for If and "
+            "loops unrolled"
+        )
     return (
         "has no gradient and cannot be rewritten here; use another operator, "
         "or train only parameters that lie above it"

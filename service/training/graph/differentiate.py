@@ -10,7 +10,7 @@ import onnx
 from service.training.errors import refusal
 from service.training.graph.blocks import pool_rules, rules
 from service.training.graph.builder import Builder
-from service.training.graph.flow import flow_from, name_of
+from service.training.graph.flow import CONTROL_FLOW, flow_from, name_of
 from service.training.graph.gates import gate_of
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import total
@@ -96,9 +96,10 @@ def _node(graph: Builder, proto: onnx.NodeProto, wanted: tuple[bool, ...]) -> No
 
 
 def _problem(proto: onnx.NodeProto, reason: str) -> Problem:
+    way = "with torch.where for If and loops unrolled" if proto.op_type in CONTROL_FLOW else ""
     return Problem(
         pointer("model", "graph", "node", proto.name),
         f'node "{proto.name}" ({name_of(proto)}) lies between trainable parameters and the loss, '
-        f"and cannot be trained through: {reason}; freeze what lies below it, or export it"
-        " otherwise",
+        f"and cannot be trained through: {reason}; freeze what lies below it, or export it "
+        f"{way or 'otherwise'}",
     )

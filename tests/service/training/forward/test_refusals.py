@@ -138,7 +138,8 @@ def test_control_flow_between_parameters_and_loss_is_refused(graphs: Any, refuse
     for value in (choice.attribute[0].g, choice.attribute[1].g):
         assert value.output
     problems = refuse(_shaped(model))
-    assert "cannot be trained through" in problems["/model/graph/node/choose"]
+    assert "cannot be trained through" in (told := problems["/model/graph/node/choose"])
+    assert "export it with torch.where for If" in told
 
 
 def _shaped(model: Any) -> Any:
