@@ -9,7 +9,7 @@ import onnx
 from onnx import inliner
 
 from service.training.errors import refusal
-from service.training.forward.graph import Graph, dtype_name, is_default
+from service.training.forward.graph import Graph, dtype_name, input_at, is_default
 from service.training.forward.origins import keep, recorded
 from service.training.forward.restore import restore
 from service.training.forward.weights import is_named_by_pytorch
@@ -60,6 +60,7 @@ def normalize(model: onnx.ModelProto, notes: list[str]) -> Graph:
     graph = Graph(model)
     graph.parameters, graph.constants = parameters, constants
     _pad_before_means(graph)
+    _settle_scales(graph)
     spell_out(graph)
     return graph
 
@@ -181,6 +182,23 @@ def _pad_before_means(graph: Graph) -> None:
             mean.attribute.extend(onnx.helper.make_attribute(*each) for each in options.items())
             replaced[node.name] = [pad, mean]
     graph.replace(replaced)
+
+
+def _settle_scales(graph: Graph) -> None:
+    """Raise by a bit each scale of a Resize that the runtime and ONNX take for two sizes.
+
+    14 · 9/14 is 9 in the runtime's float32, and 8 in the float64 of shape inference.
+    """
+    for node in graph.proto.node:
+        scales = graph.array(input_at(node, 2)) if is_default(node, "Resize") else None
+        sizes = np.array(graph.dims(node.input[0]) if node.input else (), np.float64)
+        if scales is not None and scales.shape == sizes.shape:
+            exact, single = scales.astype(np.float64), scales.astype(np.float32)
+            apart = np.floor(sizes * exact) < np.floor(sizes.astype(np.float32) * single)
+            if apart.any():
+                raised = np.where(apart, np.nextafter(single, np.float32(np.inf)), single)
+                node.input[2] = graph.add_initializer(f"{node.name}:scales", raised)
+                graph.refresh()  # a later one may read the size
 
 
 def _reversed(graph: Graph, node: onnx.NodeProto) -> list[int]:

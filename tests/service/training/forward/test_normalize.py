@@ -132,6 +132,23 @@ def test_a_mean_that_a_ceiling_lets_go_beyond_its_pads_is_of_what_it_holds(
     np.testing.assert_allclose(output, np.stack(means, axis=1) @ w, rtol=0, atol=1e-5)
 
 
+def test_a_size_that_the_runtime_rounds_up_is_no_smaller_one(
+    graphs: Any, accept: Accept, trainer: type
+) -> None:
+    """6 · 5/6 is 5 in the runtime's float32, and less in float64."""
+    nodes = [
+        node("Unsqueeze", ["x", "one"], ["row"]),
+        node("Resize", ["row", "", "scales"], ["fewer"], mode="linear"),
+        node("Conv", ["fewer", "v"], ["c"]),
+        node("Reshape", ["c", "rows"], ["flat"]),
+        node("MatMul", ["flat", "w"], ["y"]),
+    ]
+    weights = {"v": spread(2, 1, 2), "w": spread(8, 3), "scales": np.float32([1, 1, 5 / 6])}
+    weights |= {"one": np.array([1]), "rows": np.array([-1, 8])}
+    engine = trainer(accept(graphs.model(nodes, weights)).artifacts)
+    assert np.isfinite(engine.step(spread(4, 6), spread(4, 3), learning_rate=0.1))
+
+
 def test_a_transpose_that_moves_nothing_beside_a_gemm_is_no_swap(
     graphs: Any, accept: Accept, trainer: type
 ) -> None:
