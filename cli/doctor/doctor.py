@@ -15,6 +15,7 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
+from cli import listener
 from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line
 from cli.doctor import data
@@ -39,6 +40,7 @@ from storage.database.opening import check_database as check_database_structure
 from storage.database.schema import migrations_of
 from storage.errors import HoneError, StorageBroken
 
+OF_FOLDER = frozenset({"disk space", "filesystem", "permissions", "token"})
 PROBE = command("cli.doctor.engine_probe")
 PROBE_TIMEOUT_S = 120.0
 OWN_BACKUP = (
@@ -125,11 +127,29 @@ def all_checks(client: Client, *, verify: bool) -> Iterator[Check]:
             "settings", "fail", error.detail, "mend it; docs/settings.md lists the settings"
         )
         return
-    yield from check_data_dir(settings.data_dir)
-    yield check_permissions(settings.data_dir)
-    yield check_token_file(client.token_file)
+    if client.socket == listener.SOCKET_OF_SERVICE:
+        yield from check_folder_of_service(client)
+    else:
+        yield from check_data_dir(settings.data_dir)
+        yield check_permissions(settings.data_dir)
+        yield check_token_file(client.token_file)
     yield from check_daemon(client)
     yield from data.verify(client) if verify else check_data(client)
+
+
+def check_folder_of_service(client: Client) -> Iterator[Check]:
+    """What the service finds about its own data folder, which is not this user's."""
+    if client.answer("/healthz") is None:
+        return  # check_daemon tells
+    try:
+        system = client.get("/v1/system")
+    except Failure as error:
+        yield Check("data folder", "warn", f"not checked: {error.message}", "sudo honed doctor")
+        return
+    yield Check("data folder", "ok", system["data_dir"])
+    for check in system["checks"]:
+        if check["name"] in OF_FOLDER:
+            yield Check(**check)
 
 
 def check_data_dir(folder: Path) -> Iterator[Check]:
@@ -180,10 +200,8 @@ def check_database(client: Client) -> Iterator[Check]:
         return
     told = restored_line(response.json())
     if told is not None:
-        folder = client.settings.data_dir / "broken"
-        yield Check(
-            "database", "warn", told, f"read {folder}/*/note.json; remove its folder when done"
-        )
+        remedy = "read broken/*/note.json in the data folder; remove its folder when done"
+        yield Check("database", "warn", told, remedy)
 
 
 def check_stopped_database(path: Path) -> Iterator[Check]:

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cli import listener
 from cli.client import Client
 from cli.demo.daemon import DaemonProcess
 from cli.doctor import doctor
@@ -152,6 +153,19 @@ def test_a_daemon_whose_data_are_elsewhere_is_a_warning(daemon: DaemonProcess) -
     check, access = doctor.check_daemon(Client(url=daemon.client.url))
     assert (check.status, access.status) == ("ok", "warn")
     assert "set HONED_DATA_DIR to its data folder" in str(access.remedy)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the service has a Unix socket there")
+def test_the_folder_of_the_service_is_checked_for_who_has_none(
+    daemon: DaemonProcess, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    data_dir = daemon.token_file.parent
+    monkeypatch.setattr(listener, "SOCKET_OF_SERVICE", data_dir / "api.sock")
+    monkeypatch.setenv("HONED_DATA_DIR", str(tmp_path / "none"))
+    with closing(Client()) as client:
+        found = {check.name: check for check in doctor.all_checks(client, verify=False)}
+    assert found["data folder"].detail == str(data_dir)
+    assert found["token"].detail == str(data_dir / "admin.token")
 
 
 def test_a_stranger_at_the_address_fails(daemon: DaemonProcess) -> None:
