@@ -175,7 +175,7 @@ class _Inputs:
 def _json_values(data: Any, spec: TensorSpec) -> Array | str:
     if not isinstance(data, list):
         return "has no data: a list, flat or nested"
-    array = read_array(data)
+    array = read_array(data, spec.dtype)
     if isinstance(array, str):
         return array
     complaint = tensors.type_complaint(array.dtype, spec.dtype)

@@ -213,7 +213,8 @@ class _Chunk:
             for at, column in np.argwhere(np.isfinite(values) & (np.abs(values) >= 2**53)).tolist():
                 exact = Decimal(text[at][column])  # which float64 may have rounded
                 try:
-                    converted[at, column] = int(exact)
+                    converted[at, column] = whole = int(exact)
+                    bad[at] |= whole != exact
                 except OverflowError:
                     bad[at] = True
         for position in np.flatnonzero(bad).tolist():

@@ -69,11 +69,11 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-def read_array(value: Any) -> NDArray[Any] | str:
+def read_array(value: Any, dtype: str) -> NDArray[Any] | str:
     """The array from nested lists of numbers or booleans, or what is wrong with them.
 
-    Lengths and types are checked before numpy sees the lists, because it pads strings to the
-    longest one.
+    dtype: of the tensor that they are for. Lengths and types are checked before numpy sees the
+    lists, because it pads strings to the longest one.
     """
     shape = shape_of(value)
     if len(shape) > MAX_AXES:
@@ -92,11 +92,20 @@ def read_array(value: Any) -> NDArray[Any] | str:
     if kinds > {bool} or not kinds <= {int, float, bool}:
         mixed = kinds <= {int, float, bool}
         return "holds booleans among numbers" if mixed else "holds values that are not numbers"
+    return _numbers(value, dtype, as_floats=float in kinds)
+
+
+def _numbers(value: Any, dtype: str, *, as_floats: bool) -> NDArray[Any] | str:
+    """As `read_array`, of numbers or booleans alone."""
     try:
-        array = np.array(value)
+        array = np.array(value, np.float64 if as_floats else None)
+        if as_floats or array.dtype.kind in "iub" or not array.size:
+            return array
+        if np.dtype(dtype).kind != "f":
+            return "holds an integer beyond 64 bits, -2^63 to 2^63 - 1"
+        return np.array(value, np.float64)  # JavaScript writes 1e20 as an integer
     except OverflowError:
-        array = np.array(None)
-    return "holds values that are not numbers of 64 bits" if array.dtype.hasobject else array
+        return "holds an integer beyond float64"
 
 
 def shape_of(value: Any) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ def little_endian(dtype: str) -> np.dtype[Any]:
 
 def parse(value: Any, spec: TensorSpec) -> NDArray[Any] | str:
     """One input from JSON: its tensor, of shape spec.shape, or what is wrong with it."""
-    array = read_array(value)
+    array = read_array(value, spec.dtype)
     if isinstance(array, str):
         return f"{array}; the model takes {spec.dtype} of shape {list(spec.shape)}"
     if array.dtype.kind == "f" and np.dtype(spec.dtype).kind in "iu" and _are_whole(array):

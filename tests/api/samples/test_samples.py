@@ -152,7 +152,8 @@ def test_regression_labels_are_vectors(served: Served) -> None:
     served.register("scalar", mlp(3, 4, 1), loss="mse")
 
     vector = served.http.post(
-        "/v1/models/regression/samples", json={"inputs": {"x": [1, 2, 3]}, "label": [0.5, -1]}
+        "/v1/models/regression/samples",
+        json={"inputs": {"x": [1, 2, 2**70]}, "label": [0.5, -(2**70)]},
     ).json()
     number = served.http.post(
         "/v1/models/scalar/samples", json={"inputs": {"x": [1, 2, 3]}, "label": 0.25}
@@ -163,7 +164,7 @@ def test_regression_labels_are_vectors(served: Served) -> None:
 
     shown = served.http.get(f"/v1/models/regression/samples/{vector['ids'][0]}").json()
     scalar = served.http.get(f"/v1/models/scalar/samples/{number['ids'][0]}").json()
-    assert shown["label"] == [0.5, -1]
+    assert shown["label"] == [0.5, -(2**70)]
     assert scalar["label"] == [0.25]
     assert "has shape [1], the model takes [2]" in short.json()["errors"][0]["detail"]
 

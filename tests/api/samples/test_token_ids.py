@@ -74,8 +74,13 @@ def test_ids_of_a_csv_are_as_they_were_written(served: Served) -> None:
     content = "\n".join([header, *(f"{each}{rest}" for each in ids[:3]), f"1e16{rest}"])
     first = served.http.post(url, content=content, headers=csv).json()["ids"][0]
     too_large = served.http.post(url, content=f"{header}\n{2**63}{rest}", headers=csv)
+    half = served.http.post(url, content=f"{header}\n{2**53 + 1}.5{rest}", headers=csv)
+    sample = {"inputs": {"x": [2**63] + [0] * (LENGTH - 1)}}
+    in_json = served.http.post(url, json=sample)
 
     for n, given in enumerate(ids):
         stored = np.load(io.BytesIO(served.http.get(f"{url}/{first + n}/content").content))
         assert stored["x"][0, 0] == given
     assert "column 1 holds '9223372036854775808'" in too_large.json()["errors"][0]["detail"]
+    assert "column 1 holds '9007199254740993.5'" in half.json()["errors"][0]["detail"]
+    assert "holds an integer beyond 64 bits" in in_json.json()["errors"][0]["detail"]
