@@ -18,6 +18,7 @@ from service.samples.ingest.spans import SpanReader
 from service.samples.ingest.tensors import (
     UNREADABLE,
     convert,
+    first,
     little_endian,
     parse,
     range_complaint,
@@ -133,10 +134,8 @@ class LabelReader(Column):
         if not is_told and (complaint := type_complaint(dtype, self._target.dtype)):
             return f"label {complaint}"
         if (shape[1:] or (1,) * (is_flat and self._target.shape == (1,))) != self._target.shape:
-            return (
-                f"label has shape {list(shape[1:])} a sample, "
-                f"the model takes {list(self._target.shape)}"
-            )
+            shown, wanted = list(shape[1:]), list(self._target.shape)
+            return f"label has shape {shown} a sample, the model takes {wanted}"
         return None
 
     def read(self, rows: NDArray[Any]) -> tuple[list[Label], dict[int, str]]:
@@ -153,11 +152,11 @@ class LabelReader(Column):
         unknown = np.isnan(rows) if self._may_lack_some and rows.dtype.kind == "f" else None
         rows = rows if unknown is None else np.where(unknown, 0, rows)
         converted, bad = convert(rows, self._target.dtype)
-        bad = bad | self._out_of_range(converted)
+        beyond = self._out_of_range(converted).reshape(len(rows), -1).any(axis=1)
         complaints = {
-            int(i): self._complaint(converted[i])
+            i: (None if bad[i] else self._complaint(converted[i]))
             or f"label {range_complaint(rows[i], self._target.dtype)}"
-            for i in np.flatnonzero(bad)
+            for i in np.flatnonzero(bad | beyond).tolist()
         }
         if self._is_index:
             return converted.tolist(), complaints
@@ -192,32 +191,32 @@ class LabelReader(Column):
         known = ", ".join(map(repr, self._target.classes[:20]))
         return None, f"label {shown} is not one of the model's classes: {known}"
 
-    def _out_of_range(self, rows: NDArray[Any]) -> NDArray[np.bool_]:
-        flat = rows.reshape(len(rows), -1)
+    def _out_of_range(self, numbers: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which of the numbers of labels are."""
+        outside = np.zeros(numbers.shape, dtype=bool)
         if self._target.num_classes is not None:
-            outside = (flat < 0) | (flat >= self._target.num_classes)
-            outside &= (flat != IGNORED) | (not self._target.may_ignore)
+            outside = (numbers < 0) | (numbers >= self._target.num_classes)
+            outside &= (numbers != IGNORED) | (not self._target.may_ignore)
         elif self._range is not None:
             low, high = self._range
-            outside = (flat < low) | (flat > high)
+            outside = (numbers < low) | (numbers > high)
             if self._is_either:
-                outside |= (flat > low) & (flat < high)
-        else:
-            return np.zeros(len(rows), dtype=bool)
-        return np.asarray(outside.any(axis=1))
+                outside |= (numbers > low) & (numbers < high)
+        return np.asarray(outside)
 
     def _complaint(self, label: NDArray[Any]) -> str | None:
-        if not self._out_of_range(label[None])[0]:
+        if not (outside := self._out_of_range(label)).any():
             return None
         if self._target.num_classes is not None:
             known = f"the model has classes 0 to {self._target.num_classes - 1}"
             if self._target.may_ignore:
                 known += f", and {IGNORED} is for positions that do not count"
-            return f"label {label.tolist()} is out of range; {known}"
-        assert self._range is not None
-        low, high = self._range
-        values = f"{low} or {high}" if self._is_either else f"values from {low} to {high}"
-        return f"label {label.tolist()} is out of range; this loss takes {values}"
+        else:
+            assert self._range is not None
+            low, high = self._range
+            values = f"{low} or {high}" if self._is_either else f"values from {low} to {high}"
+            known = f"this loss takes {values}"
+        return f"label {first(label, outside)} is out of range; {known}"
 
     def _stored(self, label: NDArray[Any]) -> Label:
         if self._is_index:

@@ -119,9 +119,13 @@ def range_complaint(row: NDArray[Any], dtype: str) -> str:
         else:
             limits = np.iinfo(dtype)
             bad = (row < limits.min) | (row > limits.max)
-    place = [int(axis) for axis in np.argwhere(bad)[0]]
-    value = row[tuple(place)]
-    where = f" at {place}" if place else ""
+    held = first(row, bad)
     if np.dtype(dtype).kind == "f":
-        return f"holds {value}{where}; every value must be a finite {dtype}"
-    return f"holds {value}{where}, out of the range of {dtype}"
+        return f"holds {held}; every value must be a finite {dtype}"
+    return f"holds {held}, out of the range of {dtype}"
+
+
+def first(array: NDArray[Any], bad: NDArray[np.bool_]) -> str:
+    """The first of its values that are bad, and where that is."""
+    place = np.argwhere(bad)[0].tolist()
+    return f"{array[tuple(place)]}" + (f" at {place}" if place else "")

@@ -151,6 +151,7 @@ WRONG_ARRAYS = {
     "unknown": ({"x": ROWS, "y": LABELS}, "/y", "no input 'y'"),
     "label range": ({"x": ROWS, "label": np.array([0, 2, 0])}, "/label/1", "classes 0 to 1"),
     "label negative": ({"x": ROWS, "label": np.array([0, -1, 0])}, "/label/1", "out of range"),
+    "label unsigned": ({"x": ROWS, "label": LABELS.astype("u8") - 1}, "/label/0", "holds 18446744"),
     "label float": ({"x": ROWS, "label": LABELS / 2}, "/label", "takes integers"),
     "label name": ({"x": ROWS, "label": np.array(["cat", "cow", "dog"])}, "/label/1", "'cow'"),
     "label shape": ({"x": ROWS, "label": LABELS[:, None]}, "/label", "has shape [1] a sample"),

@@ -172,10 +172,16 @@ def test_samples_of_padding_alone_are_left_out(served: Served) -> None:
 
 def test_other_labels_below_0_are_refused_with_what_is_right(served: Served) -> None:
     served.register("strict", tagger())
-    sample = {"inputs": {"x": np.zeros((LENGTH, FEATURES)).tolist()}, "label": [-1] * LENGTH}
+    sample = {
+        "inputs": {"x": np.zeros((LENGTH, FEATURES)).tolist()},
+        "label": [0, 2] + [-1] * (LENGTH - 2),
+    }
     answer = served.http.post("/v1/models/strict/samples", json=sample)
     (fault,) = answer.json()["errors"]
-    assert fault["detail"].endswith("classes 0 to 2, and -100 is for positions that do not count")
+    assert fault["detail"] == (
+        "label -1 at [2] is out of range; the model has classes 0 to 2, and -100 is for positions "
+        "that do not count"
+    )
     sample["label"] = [0] * 3 + [-100] * (LENGTH - 3)
     assert served.http.post("/v1/models/strict/samples", json=sample).status_code == 201
     kept = served.http.get("/v1/models/strict/samples").json()["items"][0]["label"]
