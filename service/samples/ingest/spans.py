@@ -57,16 +57,17 @@ class SpanReader(Column):
 
     def parse(self, value: Any) -> Value:
         """What it is once it is fitted to its text. Classes of words may be one text as well."""
+        are_words = isinstance(value, str) and not value.startswith("[")
         if isinstance(value, str):
             try:
-                value = read_json(value) if value.startswith("[") else value.split()
+                value = value.split() if are_words else read_json(value)
             except ValueError as error:
                 return None, f"label: {error}; send {WANTED}"
         if value is None:
             return None, None
         if not isinstance(value, list):
             return None, f"label: send {WANTED}"
-        if value and all(isinstance(entry, str) for entry in value):
+        if are_words or (value and all(isinstance(entry, str) for entry in value)):
             return self._words(value)
         spans: list[Span] = []
         for place, each in enumerate(value):

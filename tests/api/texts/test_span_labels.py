@@ -27,6 +27,7 @@ WRONG: dict[str, tuple[Any, str]] = {
     "too few words": (["B-PER", "O"], "2 classes, and the text has 3 words"),
     "an unknown class of a word": (["PER", "O", "O"], "word 0 is 'PER', which is none of 'O'"),
     "words in a text": ("O O O O", "4 classes, and the text has 3 words"),
+    "no word in a text": (" ", "0 classes, and the text has 3 words"),
     "a class of the text": (1, "send a list of"),
     "words and spans": (["O", PER], "span 0 is no object"),
     "JSON that is none": ("[{", "Expecting property name"),
