@@ -1868,15 +1868,20 @@ function press(app, { name, label: label2, about, kind, stale: stale2 = [], disa
     outcome(app, name)
   );
 }
-function outcome(app, name) {
+function outcome(app, name, fields2 = []) {
   const result = app.state.results.get(name);
   if (result === void 0) return null;
+  const faults2 = result.faults.filter(({ pointer }) => !fields2.some((place) => isAt(pointer, place)));
   return h(
     "span",
     { class: "outcome problem", role: "alert", "data-key": "outcome" },
     result.text,
-    result.faults.length > 0 && h("ul", {}, result.faults.map((fault) => h("li", {}, faultText(fault))))
+    faults2.length > 0 && h("ul", {}, faults2.map((fault) => h("li", {}, faultText(fault))))
   );
+}
+function faultsAt2(app, name, place) {
+  const faults2 = app.state.results.get(name)?.faults.filter(({ pointer }) => isAt(pointer, place)) ?? [];
+  return faults2.map(({ pointer, detail: detail2 }) => h("span", { class: "problem", role: "alert" }, faultText({ pointer: pointer.slice(place.length), detail: detail2 })));
 }
 function faultText({ pointer, detail: detail2 }) {
   return pointer === "" ? [detail2] : [h("code", {}, pointer), ` ${detail2}`];
@@ -2626,7 +2631,7 @@ function settingsForm(app, form) {
       )
     ),
     form.more?.(changed2) ?? null,
-    outcome(app, form.name),
+    outcome(app, form.name, form.groups.flatMap(({ settings }) => settings.map(({ name }) => `${form.pointer}/${name}`))),
     h(
       "div",
       { class: "buttons" },
@@ -2666,8 +2671,7 @@ function forget(app, name) {
 }
 function field(app, form, setting, changed2) {
   const { name, title, unit, kind } = setting;
-  const place = `${form.pointer}/${name}`;
-  const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === place || pointer.startsWith(`${place}/`));
+  const faults2 = faultsAt2(app, form.name, `${form.pointer}/${name}`);
   const known = name in changed2 ? changed2[name] : form.values[name];
   const take2 = (value) => {
     change(form, changed2, name, value);
@@ -2678,8 +2682,8 @@ function field(app, form, setting, changed2) {
     { "data-key": name, class: kind === "flag" ? "check" : null },
     kind === "flag" && control(setting, known, take2, false),
     h("span", {}, title, unit ? h("span", { class: "quiet" }, ` (${unit})`) : null),
-    kind !== "flag" && control(setting, known, take2, fault !== void 0),
-    fault !== void 0 && h("span", { class: "problem" }, fault.detail)
+    kind !== "flag" && control(setting, known, take2, faults2.length > 0),
+    faults2
   );
 }
 function control({ name, kind, scale = 1, options = [], isOptional, placeholder }, known, take2, isWrong) {
@@ -5966,7 +5970,7 @@ function openTraining(app, model2, checkpoint = null) {
         h("input", { type: "checkbox", name: "ignore_policy" }),
         "Train now, ignoring the policy"
       ),
-      outcome(app, name),
+      outcome(app, name, FIELDS2.map((field3) => `/${field3.name}`)),
       h(
         "div",
         { class: "buttons" },
@@ -5978,7 +5982,7 @@ function openTraining(app, model2, checkpoint = null) {
 }
 function fieldView(app, model2, form, { name, title, unit, step: step2, fallback }) {
   const set = model2.hyperparameters[name];
-  const fault = app.state.results.get(form)?.faults.find(({ pointer }) => pointer === `/${name}`);
+  const faults2 = faultsAt2(app, form, `/${name}`);
   return h(
     "label",
     { "data-key": name },
@@ -5988,9 +5992,9 @@ function fieldView(app, model2, form, { name, title, unit, step: step2, fallback
       type: "number",
       step: step2,
       placeholder: set === void 0 || set === null ? fallback : `${String(set)}, the model’s default`,
-      "aria-invalid": fault !== void 0
+      "aria-invalid": faults2.length > 0
     }),
-    fault !== void 0 && h("span", { class: "problem" }, fault.detail)
+    faults2
   );
 }
 function startField(checkpoint) {

@@ -266,9 +266,9 @@ def test_fields_say_what_is_wrong_with_them(tab: Callable[..., Tab], served: Ser
     page.get_by_label("Batch size").fill("0")
     page.get_by_role("button", name="Queue the job").click()
 
-    page.locator("label", has_text="Batch size").get_by_text(
-        "greater than or equal to 1"
-    ).wait_for()
+    told = page.get_by_role("alert").get_by_text("greater than or equal to 1")
+    page.locator("label", has_text="Batch size").filter(has=told).wait_for()
+    assert told.count() == 1
     one.forgive("422")
 
 

@@ -30,6 +30,7 @@ def test_the_policy_is_changed_says_what_is_wrong_and_is_reset(
     form.get_by_label("Niceness").fill("77")
     save.click()
     form.locator("[data-key=nice] .problem").wait_for()
+    assert form.locator(".problem").get_by_text("from 0 to 19").count() == 1
     form.get_by_label("Niceness").fill("12")
     form.get_by_label("Minimum free disk space").fill("100")
     form.get_by_label("Stop while battery saver is on").uncheck()

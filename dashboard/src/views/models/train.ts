@@ -5,7 +5,7 @@ import type { App } from "../../app/app";
 import { type Child, h } from "../../page/dom";
 import { to } from "../../app/route";
 import type { Checkpoint, Model } from "../../daemon/types";
-import { outcome } from "../parts/parts";
+import { faultsAt, outcome } from "../parts/parts";
 
 interface Field {
   name: string;
@@ -42,7 +42,7 @@ export function openTraining(app: App, model: Model, checkpoint: Checkpoint | nu
         h("input", { type: "checkbox", name: "ignore_policy" }),
         "Train now, ignoring the policy",
       ),
-      outcome(app, name),
+      outcome(app, name, FIELDS.map((field) => `/${field.name}`)),
       h(
         "div",
         { class: "buttons" },
@@ -55,7 +55,7 @@ export function openTraining(app: App, model: Model, checkpoint: Checkpoint | nu
 
 function fieldView(app: App, model: Model, form: string, { name, title, unit, step, fallback }: Field): HTMLElement {
   const set = model.hyperparameters[name];
-  const fault = app.state.results.get(form)?.faults.find(({ pointer }) => pointer === `/${name}`);
+  const faults = faultsAt(app, form, `/${name}`);
   return h(
     "label",
     { "data-key": name },
@@ -65,9 +65,9 @@ function fieldView(app: App, model: Model, form: string, { name, title, unit, st
       type: "number",
       step,
       placeholder: set === undefined || set === null ? fallback : `${String(set)}, the model’s default`,
-      "aria-invalid": fault !== undefined,
+      "aria-invalid": faults.length > 0,
     }),
-    fault !== undefined && h("span", { class: "problem" }, fault.detail),
+    faults,
   );
 }
 

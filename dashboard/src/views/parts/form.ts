@@ -2,7 +2,7 @@
 
 import type { App, Said } from "../../app/app";
 import { type Child, h } from "../../page/dom";
-import { outcome } from "./parts";
+import { faultsAt, outcome } from "./parts";
 
 export interface Setting {
   name: string;
@@ -74,7 +74,7 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
       ),
     ),
     form.more?.(changed) ?? null,
-    outcome(app, form.name),
+    outcome(app, form.name, form.groups.flatMap(({ settings }) => settings.map(({ name }) => `${form.pointer}/${name}`))),
     h(
       "div",
       { class: "buttons" },
@@ -119,8 +119,7 @@ function forget(app: App, name: string): void {
 
 function field(app: App, form: SettingsForm, setting: Setting, changed: Values): HTMLElement {
   const { name, title, unit, kind } = setting;
-  const place = `${form.pointer}/${name}`;
-  const fault = app.state.results.get(form.name)?.faults.find(({ pointer }) => pointer === place || pointer.startsWith(`${place}/`));
+  const faults = faultsAt(app, form.name, `${form.pointer}/${name}`);
   const known = name in changed ? changed[name] : form.values[name];
   const take = (value: unknown): void => {
     change(form, changed, name, value);
@@ -131,8 +130,8 @@ function field(app: App, form: SettingsForm, setting: Setting, changed: Values):
     { "data-key": name, class: kind === "flag" ? "check" : null },
     kind === "flag" && control(setting, known, take, false),
     h("span", {}, title, unit ? h("span", { class: "quiet" }, ` (${unit})`) : null),
-    kind !== "flag" && control(setting, known, take, fault !== undefined),
-    fault !== undefined && h("span", { class: "problem" }, fault.detail),
+    kind !== "flag" && control(setting, known, take, faults.length > 0),
+    faults,
   );
 }
 

@@ -1,6 +1,7 @@
 /** Small elements that several views share. */
 
 import type { App, Said } from "../../app/app";
+import { isAt } from "../../app/registration";
 import { type Attributes, type Child, h } from "../../page/dom";
 import { ago, moment } from "../../page/format";
 import type { Blocker, Job, JobState } from "../../daemon/types";
@@ -41,16 +42,23 @@ export function press(app: App, { name, label, about, kind, stale = [], disabled
   );
 }
 
-/** The error of a failed action, with every fault of the request. */
-export function outcome(app: App, name: string): HTMLElement | null {
+/** The error of a failed action, with the faults of the request. fields: places whose faults are shown there. */
+export function outcome(app: App, name: string, fields: readonly string[] = []): HTMLElement | null {
   const result = app.state.results.get(name);
   if (result === undefined) return null;
+  const faults = result.faults.filter(({ pointer }) => !fields.some((place) => isAt(pointer, place)));
   return h(
     "span",
     { class: "outcome problem", role: "alert", "data-key": "outcome" },
     result.text,
-    result.faults.length > 0 && h("ul", {}, result.faults.map((fault) => h("li", {}, faultText(fault)))),
+    faults.length > 0 && h("ul", {}, faults.map((fault) => h("li", {}, faultText(fault)))),
   );
+}
+
+/** The faults of a failed action at one field. */
+export function faultsAt(app: App, name: string, place: string): HTMLElement[] {
+  const faults = app.state.results.get(name)?.faults.filter(({ pointer }) => isAt(pointer, place)) ?? [];
+  return faults.map(({ pointer, detail }) => h("span", { class: "problem", role: "alert" }, faultText({ pointer: pointer.slice(place.length), detail })));
 }
 
 function faultText({ pointer, detail }: { pointer: string; detail: string }): Child[] {
