@@ -1,4 +1,5 @@
 // src/daemon/api.ts
+var TOKEN_KEY = "honed.token";
 var TIMEOUT_MS = 15e3;
 var Unreachable = class extends Error {
 };
@@ -18,6 +19,13 @@ var Api = class {
   /** token: null for what needs none. */
   constructor(token) {
     this.#token = token;
+  }
+  /** Goes on with a token's new secret if the token is the caller's: then the former secret is refused. */
+  async renew(path, secret) {
+    const response = await this.#send(path, {}).catch(() => null);
+    if (response?.status !== 401) return;
+    this.#token = secret;
+    sessionStorage.setItem(TOKEN_KEY, secret);
   }
   async get(path) {
     return await this.#answer("GET", path);
@@ -7106,6 +7114,7 @@ function askRotate(app, { id, name }) {
     stale: TOKENS2,
     run: async () => {
       ({ secret } = await app.api.post(`/v1/tokens/${id}/rotate`));
+      await app.api.renew(`/v1/tokens/${id}`, secret);
       return null;
     },
     done: () => app.open(() => secretView(app, secret))
@@ -7366,7 +7375,6 @@ function tokenView(problem) {
 }
 
 // src/main.ts
-var TOKEN_KEY = "honed.token";
 var REDRAW_MS = 15e3;
 var PRESSED = "button, a, summary, input";
 var STAYING = "h1, h2, h3, a[href], summary";

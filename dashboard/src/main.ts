@@ -1,6 +1,6 @@
 /** Starts the console: signs in, follows the daemon, and draws. */
 
-import { Api, Refused, Unreachable } from "./daemon/api";
+import { Api, Refused, TOKEN_KEY, Unreachable } from "./daemon/api";
 import { App } from "./app/app";
 import { element, h, paint, patch } from "./page/dom";
 import { plural } from "./page/format";
@@ -10,7 +10,6 @@ import { countUnsaved } from "./app/labelling";
 import { pageView, titleOf } from "./views/page";
 import { tokenView } from "./views/token";
 
-const TOKEN_KEY = "honed.token";
 /** How often times like "3 min ago" are redrawn. */
 const REDRAW_MS = 15_000;
 /** Controls that must not move while they are pressed: the click would miss them. */

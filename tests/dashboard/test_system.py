@@ -73,7 +73,7 @@ def test_a_token_is_changed_and_rotated(tab: Callable[..., Tab], served: Served)
     one.forgive("422")
 
 
-def test_a_token_that_ends_under_an_open_dialog_is_asked_for_again(
+def test_a_page_goes_on_when_its_token_is_rotated_and_asks_for_another_when_it_ends(
     tab: Callable[..., Tab], served: Served
 ) -> None:
     body = {"name": "ending", "scopes": ["models:read", "tokens:admin"]}
@@ -81,6 +81,10 @@ def test_a_token_that_ends_under_an_open_dialog_is_asked_for_again(
     one = tab(served)
     page = one.open("/system", known["secret"])
     page.get_by_role("button", name="Rotate … ending").click()
+    page.get_by_role("dialog").get_by_role("button", name="Rotate").click()
+    secret = page.locator("dialog .secret").inner_text()
+    page.locator(".connection.live").wait_for()
+    assert page.evaluate("sessionStorage.getItem('honed.token')") == secret
 
     served.http.delete(f"/v1/tokens/{known['id']}").raise_for_status()
 

@@ -2,6 +2,8 @@
 
 import type { Fault, Page } from "./types";
 
+/** Where the tab keeps its token. */
+export const TOKEN_KEY = "honed.token";
 /** Of an answer that the daemon does not have to work on. */
 export const TIMEOUT_MS = 15_000;
 
@@ -21,11 +23,19 @@ export class Refused extends Error {
 }
 
 export class Api {
-  readonly #token: string | null;
+  #token: string | null;
 
   /** token: null for what needs none. */
   constructor(token: string | null) {
     this.#token = token;
+  }
+
+  /** Goes on with a token's new secret if the token is the caller's: then the former secret is refused. */
+  async renew(path: string, secret: string): Promise<void> {
+    const response = await this.#send(path, {}).catch(() => null);
+    if (response?.status !== 401) return;
+    this.#token = secret;
+    sessionStorage.setItem(TOKEN_KEY, secret);
   }
 
   async get<T>(path: string): Promise<T> {

@@ -134,6 +134,7 @@ function askRotate(app: App, { id, name }: Token): void {
     stale: TOKENS,
     run: async () => {
       ({ secret } = await app.api.post<{ secret: string }>(`/v1/tokens/${id}/rotate`));
+      await app.api.renew(`/v1/tokens/${id}`, secret);
       return null;
     },
     done: () => app.open(() => secretView(app, secret)),
