@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -13,9 +14,12 @@ from typing import TYPE_CHECKING
 import click
 
 from cli.output import echo_text
+from service.logs import event
 
 if TYPE_CHECKING:
     from service.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 
 @click.command()
@@ -30,12 +34,17 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
     """Run the daemon until it is stopped (Ctrl-C, SIGTERM, SIGHUP)."""
 
     def announce(addresses: list[str]) -> None:
+        token_file = settings.data_dir / "admin.token"
+        if settings.log_format == "json":
+            told = {"addresses": addresses, "token_file": str(token_file)}
+            event(logger, logging.INFO, "daemon.listens", **told)
+            return
         for address in addresses:
             echo_text(f"honed listens on {address}")
         for each in addresses:
             if not each.startswith("unix:"):
                 echo_text(f"the dashboard is at {each}/dashboard")
-        echo_text(f"the admin token is in {settings.data_dir / 'admin.token'}")
+        echo_text(f"the admin token is in {token_file}")
 
     asked_to_stop = threading.Event()
     exit_code = 0

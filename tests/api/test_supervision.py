@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 import sys
 import threading
@@ -55,9 +56,11 @@ def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Systemd
 def test_systemd_is_told_of_start_work_and_end(
     systemd: Systemd, serve: Callable[..., Served]
 ) -> None:
-    served = serve()
+    served = serve(log_format="json")
     assert [systemd.hears() for _ in range(4)] == ["READY=1", *["WATCHDOG=1"] * 3]
     served.stop()
+    told = [json.loads(line)["event"] for line in served.said().splitlines()]
+    assert {"daemon.listens", "daemon.stopped"} <= set(told)
     said = []
     while (message := systemd.hears(within_s=PERIOD_S)) is not None:
         said.append(message)

@@ -245,7 +245,7 @@ class Served:
     def _announced(self) -> str | None:
         text = self.said()
         assert self.process.poll() is None, f"the daemon ended: {text}"
-        found = re.search(r"listens on (https?://\S+|unix:\S+)", text)
+        found = re.search(r'listens(?: on |","addresses":\[")((?:https?://|unix:)[^\s"]+)', text)
         return found[1] if found else None
 
     def _answers(self) -> bool:
