@@ -27,6 +27,13 @@ _SLACK = 100
 EVICTABLE = SampleFilter(split=Split.TRAIN, pinned=False)
 """What a change of the quota may evict."""
 _QUOTA = "SELECT quota FROM models WHERE id = ?"
+_NEW = """
+UPDATE triggers SET labelled = labelled + :sign * (
+  SELECT coalesce(sum(count), 0) FROM sample_counts
+  WHERE model_id = triggers.model_id AND split <> 'base' AND class <> -1
+) WHERE model_id = :model_id
+"""
+# Before and after an eviction, so that those that arrive at a full model still count as new.
 _DELETING = "SELECT 1 FROM deletions WHERE model_id = ?"
 _HELD = """
 SELECT
@@ -70,7 +77,12 @@ def enforce_quota(transaction: Transaction, model_id: int, quota: Quota, *, adde
     if transaction.execute(_DELETING, (model_id,)).fetchone():
         return 0
     gone = to_evict(transaction.connection, model_id, quota, added_by=added_by)
-    return delete_samples(transaction, model_id, gone) if gone else 0
+    if not gone:
+        return 0
+    transaction.execute(_NEW, {"model_id": model_id, "sign": -1})
+    evicted = delete_samples(transaction, model_id, gone)
+    transaction.execute(_NEW, {"model_id": model_id, "sign": 1})
+    return evicted
 
 
 def to_evict(

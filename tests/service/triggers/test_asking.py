@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from msgspec.structs import replace
+
 from service.triggers.rule import Rule
 from storage.records.jobs import Blocker, JobState, NewTrigger
+from storage.records.models import Quota
 from storage.samples.filter import SampleFilter
 
 
@@ -64,6 +67,17 @@ def test_deleted_samples_do_not_hold_new_ones_back(store, shop, model, add, aski
     asking.check()
     shop.add_samples(model, 3)
     asking.check()
+    assert causes(store) == ["samples"]
+
+
+def test_a_full_model_gets_new_samples_too(store, shop, model, add, asking):
+    add(Rule(new_samples=3))
+    held = store.sample_stats.counts(model.id).train
+    store.models.change(model.name, lambda now: replace(now, quota=Quota(max_samples=held)))
+    for _ in range(3):
+        assert causes(store) == []
+        shop.add_samples(model, 1)
+        asking.check()
     assert causes(store) == ["samples"]
 
 
