@@ -42,8 +42,9 @@ class HoneError(Exception):
 
 
 def in_full(error: HoneError) -> str:
-    """An error's message with its problems, in one line."""
-    places = [f"{problem.pointer}: {problem.detail}" for problem in error.problems]
+    """An error's message with its problems that it does not tell itself, in one line."""
+    untold = [problem for problem in error.problems if problem.detail not in error.detail]
+    places = [f"{problem.pointer}: {problem.detail}" for problem in untold]
     return "; ".join([error.detail, *places])
 
 

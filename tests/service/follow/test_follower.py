@@ -175,13 +175,14 @@ def test_a_statement_that_is_never_renewed_is_told_when_it_has_expired(bench):
 
 @pytest.mark.parametrize("has_tags", [True, False], ids=["ETags", "no ETags"])
 def test_a_file_that_the_model_cannot_take_is_refused_until_it_changes(bench, has_tags):
-    bench.upgrades.error = InvalidInput("no", problems=[Problem("/model", "it has no input x")])
+    problems = [Problem("/model", "it has no input x"), Problem("/spec", "no")]
+    bench.upgrades.error = InvalidInput("no", problems=problems)
     bench.follow(bench.site.publish(bench.vendor, MODEL))
     if not has_tags:
         bench.site.lies["/digits.onnx.sig"] = lambda each, content: each.answer(200, content)
     progress = bench.ask()
     assert progress.error.code == "base_refused"
-    assert "/model: it has no input x" in progress.error.detail
+    assert progress.error.detail == "version 2: no; /model: it has no input x"
     bench.ahead = timedelta(hours=25)
     assert bench.ask().error.code == "base_refused"
     assert bench.site.paths().count("/digits.onnx") == 1
