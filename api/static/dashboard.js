@@ -535,6 +535,10 @@ function keyOf(node) {
   return node instanceof Element ? node.getAttribute("data-key") : null;
 }
 function patchAttributes(present, wanted) {
+  const isField = present instanceof HTMLInputElement;
+  const isLeft = isField && present.type === "search" && present !== document.activeElement;
+  const isUntouched = isField && (isLeft || present.value === present.getAttribute("value"));
+  const isUnpressed = isField && present.checked === present.hasAttribute("checked");
   const handlers = present;
   for (const name of HANDLERS) handlers[name] = wanted[name];
   for (const name of present.getAttributeNames()) {
@@ -544,9 +548,9 @@ function patchAttributes(present, wanted) {
   for (const { name, value } of [...wanted.attributes]) {
     if (present.getAttribute(name) === value) continue;
     present.setAttribute(name, value);
-    const isFilter = name === "value" && present instanceof HTMLInputElement && present.type === "search";
-    if (isFilter && present !== document.activeElement) present.value = value;
+    if (name === "value" && isUntouched) present.value = value;
   }
+  if (isUnpressed) present.checked = present.hasAttribute("checked");
 }
 
 // src/page/format.ts

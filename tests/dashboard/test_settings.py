@@ -120,6 +120,14 @@ def test_gate_quota_and_retention_are_changed(tab: Callable[..., Tab], served: S
     gate.get_by_role("button", name="Save").click()
     page.get_by_text("Gate of formed saved.").wait_for()
     quota = page.get_by_role("region", name="Sample quota")
+    held = gate.get_by_label("Hold versions back")
+    for change in ("3", ""):
+        quota.get_by_label("Maximum samples").fill(change)
+        held.click()
+    another = {"gate": {"hold_on_drift": True}, "quota": {"max_samples": 9}}
+    served.http.patch("/v1/models/formed", json=another).raise_for_status()
+    wait_until(lambda: quota.get_by_label("Maximum samples").input_value() == "9", "the other's")
+    assert held.is_checked()
     quota.get_by_label("Maximum samples").fill("500")
     quota.get_by_role("button", name="Save").click()
     page.get_by_text("Sample quota of formed saved.").wait_for()

@@ -128,6 +128,11 @@ function keyOf(node: ChildNode): string | null {
 }
 
 function patchAttributes(present: Element, wanted: Element): void {
+  // A field that nobody is changing shows what is new, even if something else was typed there before.
+  const isField = present instanceof HTMLInputElement;
+  const isLeft = isField && present.type === "search" && present !== document.activeElement;
+  const isUntouched = isField && (isLeft || present.value === present.getAttribute("value"));
+  const isUnpressed = isField && present.checked === present.hasAttribute("checked");
   const handlers = present as unknown as Record<string, unknown>;
   for (const name of HANDLERS) handlers[name] = (wanted as unknown as Record<string, unknown>)[name];
   for (const name of present.getAttributeNames()) {
@@ -138,8 +143,7 @@ function patchAttributes(present: Element, wanted: Element): void {
   for (const { name, value } of [...wanted.attributes]) {
     if (present.getAttribute(name) === value) continue;
     present.setAttribute(name, value);
-    // The address has another filter than what was typed.
-    const isFilter = name === "value" && present instanceof HTMLInputElement && present.type === "search";
-    if (isFilter && present !== document.activeElement) present.value = value;
+    if (name === "value" && isUntouched) present.value = value;
   }
+  if (isUnpressed) present.checked = present.hasAttribute("checked");
 }
