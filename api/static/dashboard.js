@@ -3240,7 +3240,7 @@ function linesView(app, id) {
       "ol",
       { class: "log" },
       lines.map(
-        ({ at, source, text: text3 }) => h("li", { class: source }, h("time", { datetime: at, class: "quiet" }, new Date(at).toLocaleTimeString()), h("code", {}, text3))
+        ({ at, source, text: text3 }) => h("li", { class: source }, h("time", { datetime: at, class: "quiet" }, new Date(at).toTimeString().slice(0, 8)), h("code", {}, text3))
       )
     )
   );
@@ -6941,7 +6941,7 @@ function row({ id, at, who, address, action, path, model: model2, code, count: t
   return h(
     "tr",
     { "data-key": `entry-${id}` },
-    h("td", { class: "quiet" }, h("time", { datetime: at, title: new Date(at).toLocaleString() }, clock(at))),
+    h("td", { class: "quiet" }, h("time", { datetime: at, title: moment(new Date(at)) }, clock(at))),
     h("td", {}, who),
     h("th", { scope: "row" }, action.replaceAll("_", " "), code !== null && h("span", { class: "problem" }, ` ${code}`), times > 1 && ` × ${count(times)}`),
     h("td", {}, model2 === null ? "–" : h("a", { href: to(["models", model2]) }, model2)),
@@ -6983,7 +6983,7 @@ function eventRow({ id, type, model: model2, created_at: at, data }) {
   return h(
     "li",
     { "data-key": `event-${id}` },
-    h("time", { datetime: at, class: "quiet", title: new Date(at).toLocaleString() }, clock(at)),
+    h("time", { datetime: at, class: "quiet", title: moment(new Date(at)) }, clock(at)),
     h("strong", { class: BAD.test(type) ? "problem" : null }, type),
     model2 !== null && h("a", { href: to(["models", model2]) }, model2),
     typeof data.job_id === "number" && h("a", { href: to(["jobs", data.job_id]) }, `job ${data.job_id}`),

@@ -294,9 +294,9 @@ def test_a_failed_job_shows_its_log_at_once(
 
     page.locator(".badge.failed").wait_for()
     wait_until(lambda: log.get_by_text("was ended by SIGKILL").count() == 4, "every end")
+    assert re.fullmatch(r"\d\d:\d\d:\d\d", log.locator("time").first.inner_text())
     log.get_by_role("button", name="Hide the log").click()
     log.get_by_role("button", name="Show the log").click()
-    page.reload()
     log.get_by_text("was ended by SIGKILL").first.wait_for()
 
 

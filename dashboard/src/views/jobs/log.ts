@@ -32,7 +32,7 @@ function linesView(app: App, id: number): Child {
       "ol",
       { class: "log" },
       lines.map(({ at, source, text }) =>
-        h("li", { class: source }, h("time", { datetime: at, class: "quiet" }, new Date(at).toLocaleTimeString()), h("code", {}, text)),
+        h("li", { class: source }, h("time", { datetime: at, class: "quiet" }, new Date(at).toTimeString().slice(0, 8)), h("code", {}, text)),
       ),
     ),
   );

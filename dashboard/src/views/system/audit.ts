@@ -6,7 +6,7 @@ import { to } from "../../app/route";
 import { withQuery } from "../../daemon/api";
 import type { AuditEntry } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
-import { clock, count } from "../../page/format";
+import { clock, count, moment } from "../../page/format";
 import { choice, filters, pagesView, text } from "../parts/filters";
 import { scrolled, section } from "../parts/parts";
 
@@ -49,7 +49,7 @@ function row({ id, at, who, address, action, path, model, code, count: times }: 
   return h(
     "tr",
     { "data-key": `entry-${id}` },
-    h("td", { class: "quiet" }, h("time", { datetime: at, title: new Date(at).toLocaleString() }, clock(at))),
+    h("td", { class: "quiet" }, h("time", { datetime: at, title: moment(new Date(at)) }, clock(at))),
     h("td", {}, who),
     h("th", { scope: "row" }, action.replaceAll("_", " "), code !== null && h("span", { class: "problem" }, ` ${code}`), times > 1 && ` × ${count(times)}`),
     h("td", {}, model === null ? "–" : h("a", { href: to(["models", model]) }, model)),

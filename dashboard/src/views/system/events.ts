@@ -6,7 +6,7 @@ import { to } from "../../app/route";
 import { withQuery } from "../../daemon/api";
 import type { Told } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
-import { clock } from "../../page/format";
+import { clock, moment } from "../../page/format";
 import { choice, filters, modelChoice, pagesView } from "../parts/filters";
 import { section } from "../parts/parts";
 
@@ -46,7 +46,7 @@ function eventRow({ id, type, model, created_at: at, data }: Told): HTMLElement 
   return h(
     "li",
     { "data-key": `event-${id}` },
-    h("time", { datetime: at, class: "quiet", title: new Date(at).toLocaleString() }, clock(at)),
+    h("time", { datetime: at, class: "quiet", title: moment(new Date(at)) }, clock(at)),
     h("strong", { class: BAD.test(type) ? "problem" : null }, type),
     model !== null && h("a", { href: to(["models", model]) }, model),
     typeof data.job_id === "number" && h("a", { href: to(["jobs", data.job_id]) }, `job ${data.job_id}`),
