@@ -86,18 +86,19 @@ def test_a_model_is_registered_from_a_file_and_listed(client: Any, tmp_path: Pat
     assert names[0] not in [shown["name"] for shown in client.models()]
 
 
-@pytest.mark.parametrize("kind", ["arrays", "lists", "by name"])
+@pytest.mark.parametrize("kind", ["arrays", "lists", "lists of arrays", "by name"])
 def test_many_samples_are_added_in_one_request(model: Any, kind: str) -> None:
     x = rows(5)
-    inputs = {"arrays": x, "lists": x.tolist(), "by name": {"x": x}}[kind]
+    told = {"arrays": x, "lists": x.tolist(), "lists of arrays": [*x], "by name": {"x": x}}
+    inputs = told[kind]
     labels = ["yes", "3", "no", "yes", "no"]
     keys, weights = [f"k{n}" for n in range(5)], [1, 2, 0.5, 1, 1]
     added = model.add_all(inputs, labels, keys=keys, weights=weights, split="validation")
     first, last = added["ids"]
     assert (added["accepted"], added["duplicates"], last - first) == (5, 0, 4)
     stored = list(model.samples(split="validation", limit=2))
-    told = [(sample["key"], sample["weight"]) for sample in stored]
-    assert told == list(zip(keys, weights, strict=True))
+    found = [(sample["key"], sample["weight"]) for sample in stored]
+    assert found == list(zip(keys, weights, strict=True))
     assert [NAMES[sample["label"]] for sample in stored] == labels
     again = model.add_all(inputs, labels)
     assert (again["accepted"], again["duplicates"], again["ids"]) == (0, 5, None)
@@ -151,7 +152,7 @@ def test_columns_of_other_lengths_are_refused_before_they_are_sent(model: Any) -
 
 
 def test_a_sample_is_labelled_and_changed_by_its_key(model: Any) -> None:
-    sample = model.add(rows(1)[0], key="app-17", weight=2, split="train")
+    sample = model.add(rows(1)[0], key="app-17", weight=np.float32(2), split="train")
     labelled = model.label("app-17", "3")
     assert (labelled["id"], labelled["label"], labelled["weight"]) == (sample, 2, 2.0)
     changed = model.change("app-17", weight=0.5, pinned=True)

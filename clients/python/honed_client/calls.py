@@ -12,6 +12,9 @@ from urllib.parse import quote
 
 import httpx
 
+from honed_client import values
+
+JSON = {"Content-Type": "application/json"}
 ENDED = ("succeeded", "failed", "cancelled")
 
 
@@ -120,10 +123,13 @@ class Call:
 
     def options(self) -> dict[str, Any]:
         """The arguments for httpx; parameters of None are left out."""
-        bodies = {"json": self.json, "content": self.content, "files": self.files}
+        bodies = {"content": self.content, "files": self.files}
         body = {name: value for name, value in bodies.items() if value is not None}
+        headers = dict(self.headers)
+        if self.json is not None:
+            body, headers = {"content": values.as_json(self.json)}, {**JSON, **headers}
         params = {name: value for name, value in self.params.items() if value is not None}
-        return {"params": params, "headers": dict(self.headers), **body}
+        return {"params": params, "headers": headers, **body}
 
 
 def model_path(name: str, *parts: object) -> str:

@@ -199,8 +199,7 @@ class ModelOperations:
         text = values.text(x)
         if text is not None:
             return text
-        inputs = yield from self._inputs(x)
-        return {"inputs": {name: values.plain(value) for name, value in inputs.items()}}
+        return {"inputs": (yield from self._inputs(x))}
 
     def _inputs(self, x: Any) -> Operation[dict[str, Any]]:
         known = None if isinstance(x, Mapping) else (yield from self._known())

@@ -39,6 +39,19 @@ def plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
+def as_json(value: Any) -> bytes:
+    """What holds arrays, tensors and NumPy's numbers at any depth. Raises TypeError, ValueError."""
+    return json.dumps(
+        value, ensure_ascii=False, separators=(",", ":"), allow_nan=False, default=_listed
+    ).encode()
+
+
+def _listed(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    raise TypeError(f"JSON cannot hold {type(value).__name__}")
+
+
 def by_name(x: Any, description: Mapping[str, Any] | None) -> dict[str, Any]:
     """Inputs by name. description: of the model, needed if x is not a mapping.
 
@@ -88,7 +101,7 @@ def each_of(make: Callable[[Any], T | None], xs: Any) -> list[T] | None:
 def files_body(files: Sequence[File], about: Mapping[str, Any]) -> dict[str, Any]:
     """The form of files as samples. about: label, key and weight, as far as they are given."""
     described = [{name: row[name] for name in about} for row in rows({"file": files, **about})]
-    samples = ("samples", (None, json.dumps(described), "application/json"))
+    samples = ("samples", (None, as_json(described), "application/json"))
     return {"files": [*(("file", tuple(file)) for file in files), samples]}
 
 
@@ -131,7 +144,7 @@ def label_of(label: Any, description: Mapping[str, Any] | None) -> Any:
     """The label to send: text of a number becomes one if the model's classes have no names."""
     if is_numeric_text(label) and description is not None:
         return label if description["target"]["classes"] else int(label)
-    return plain(label)
+    return label
 
 
 def is_numeric_text(label: Any) -> bool:
