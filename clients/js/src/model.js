@@ -256,6 +256,7 @@ async function inTurn(values, make) {
 
 /** As JSON can hold it: typed arrays as arrays, whole numbers of 64 bits as numbers. */
 function plain(value) {
+  if (typeof value === "number" && !Number.isFinite(value)) throw new RangeError(`${value} is no number of JSON, which makes it null`);
   if (typeof value === "bigint") {
     if (!Number.isSafeInteger(Number(value))) throw new RangeError(`${value} is beyond the numbers that are exact as JSON`);
     return Number(value);

@@ -70,7 +70,7 @@ function fetchBy(socketPath) {
         if (isEmpty) answer.resume();
         resolve(new Response(isEmpty ? null : Readable.toWeb(answer), { status: answer.statusCode, headers: answer.headers }));
       });
-      request.on("error", reject);
+      request.on("error", (error) => reject(signal?.aborted ? error : new TypeError("fetch failed", { cause: error })));
       request.end(content);
     });
   };

@@ -2,7 +2,11 @@
 // HONED_URL, HONED_TOKEN and HONED_DATA_DIR, which has the model `bell`. tests/clients/test_js.py starts it.
 
 import assert from "node:assert/strict";
-import { readFile } from "node:fs/promises";
+import { once } from "node:events";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import net from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { test } from "node:test";
 import { Client, HonedError, Model } from "../src/index.js";
 import { localClient } from "../src/node.js";
@@ -66,6 +70,7 @@ test("whole numbers of 64 bits are sent as numbers, and refused where those woul
   const added = await bell.addAll([{ x: Float64Array.from(x), label: 1n }]);
   assert.equal(added.accepted + added.duplicates, 1);
   await assert.rejects(bell.predict(new BigInt64Array(8).fill(2n ** 53n)), RangeError);
+  await assert.rejects(bell.label(1, NaN), RangeError); // null takes a label away
 });
 
 test("predictions come as one typed array", async () => {
@@ -109,6 +114,13 @@ test("triggers are made, changed and removed, and the policy is changed", async 
 test("a model is registered by the socket, too", { skip: process.platform !== "linux" }, async () => {
   const local = await localClient({ env: { HONED_DATA_DIR } });
   assert.equal((await (await registered(local, "js-local")).describe()).loss, "cross_entropy");
+  const folder = await mkdtemp(path.join(tmpdir(), "honed-"));
+  const server = net.createServer().listen(path.join(folder, "api.sock"));
+  await once(server, "listening");
+  const alone = await localClient({ env: { HONED_DATA_DIR: folder } });
+  await rm(folder, { recursive: true });
+  server.close();
+  await assert.rejects(alone.get("/healthz"), { name: "TypeError", message: /no daemon answers at .*: connect ENOENT/ });
 });
 
 test("every method has a type", async () => {
