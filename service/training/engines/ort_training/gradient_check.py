@@ -58,9 +58,9 @@ def _close(
     loss: Callable[[], float],
 ) -> bool:
     slope, step = expected
-    parameter.data = (start + move).astype(np.float32)
+    parameter.data = np.asarray(start + move, np.float32)
     above = loss()
-    parameter.data = (start - move).astype(np.float32)
+    parameter.data = np.asarray(start - move, np.float32)
     below = loss()
     noise = ROUNDING * max(abs(above), abs(below)) / step
     return abs((above - below) / (2 * step) - slope) <= TOLERANCE * slope + noise

@@ -69,7 +69,8 @@ def _shake(parameters: Any, trainable: Sequence[str]) -> None:
     rng = np.random.default_rng(0)
     for name in trainable:
         values = np.array(parameters[name].data)
-        parameters[name].data = values + rng.normal(0.0, SHAKE, values.shape).astype(np.float32)
+        values += rng.normal(0.0, SHAKE, values.shape).astype(np.float32)
+        parameters[name].data = values
 
 
 def _step(

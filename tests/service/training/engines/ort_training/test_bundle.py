@@ -97,12 +97,16 @@ def test_an_inner_tensor_may_be_measured_and_exported(
 def test_our_own_artifacts_are_taken_again(
     graphs: Any, accept: Callable[..., Prepared], tmp_path: Path
 ) -> None:
+    scaled = [node("Relu", ["h"], ["r"]), node("Exp", ["t"], ["e"]), node("Mul", ["r", "e"], ["g"])]
+    model = graphs.around(*scaled, t=np.array(0.5, np.float32))
+    model.producer_name = "pytorch"  # so that t, which has no axes, trains
     for loss in KINDS.values():
-        made = accept(graphs.around(node("Relu", ["h"], ["g"], name="r")), loss=loss)
+        made = accept(model, loss=loss)
         path = pack(Path(made.artifacts.checkpoint).parent)
         again = accept(path.replace(tmp_path / "again.zip"), form="artifacts", loss=loss)
         assert again.signature == made.signature
         assert (again.output, again.trainable) == (made.output, made.trainable)
+        assert "t" in made.trainable
 
 
 def test_artifacts_for_boxes_are_made_for_apps_that_feed_maps(
