@@ -100,7 +100,8 @@ def _by_type(graph: Graph, tensor: onnx.TensorProto) -> tuple[WhyNot, str] | Non
     """Why tensors of this type do not train, None if they may."""
     dtype = dtype_name(tensor.data_type)
     if tensor.data_type in refusals.NARROW:
-        return "quantized", f"it is {dtype}; adapters (lora) can train beside it"
+        beside = all(map(refusals.takes_adapters, graph.consumers(tensor.name)))
+        return "quantized", f"it is {dtype}" + "; adapters (lora) can train beside it" * beside
     if tensor.data_type == FLOAT:
         return None
     if tensor.data_type in FLOATS or tensor.name in other_precisions(graph):

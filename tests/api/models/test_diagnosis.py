@@ -217,13 +217,18 @@ def test_what_else_is_wrong_with_the_spec_is_told_with_the_graph(served: Served)
 
 def test_quantized_weights_say_so(served: Served) -> None:
     model = onnx.load_from_string(mlp(4, 3))
-    model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 2), np.int8), "q"))
+    for name in ("q", "p"):
+        model.graph.initializer.append(numpy_helper.from_array(np.ones((4, 2), np.int8), name))
+    model.graph.initializer.append(numpy_helper.from_array(np.array(0, np.int8), "zero"))
     scale = numpy_helper.from_array(np.array(0.1, np.float32), "scale")
     model.graph.initializer.append(scale)
     last = model.graph.output[0].name
     model.graph.node.append(helper.make_node("DequantizeLinear", ["q", "scale"], ["dq"], name="dq"))
     first = model.graph.input[0].name
     model.graph.node.append(helper.make_node("MatMul", [first, "dq"], ["side"], name="side"))
+    model.graph.node.append(helper.make_node("QuantizeLinear", [first, "scale", "zero"], ["qx"]))
+    product = ["qx", "scale", "zero", "p", *("scale", "zero") * 2]
+    model.graph.node.append(helper.make_node("QLinearMatMul", product, ["unread"]))
     model.graph.node.append(helper.make_node("ReduceSum", ["side"], ["sum"], name="sum"))
     model.graph.node.append(helper.make_node("Add", [last, "sum"], ["end"], name="end"))
     model.graph.output[0].name = "end"
@@ -232,7 +237,9 @@ def test_quantized_weights_say_so(served: Served) -> None:
 
     items = {each["name"]: each for each in found["parameters"]["items"]}
     assert items["q"]["why_not"] == "quantized"
-    assert items["q"]["dtype"] == "int8"
+    assert items["q"]["dtype"] == items["p"]["dtype"] == "int8"
+    assert items["q"]["detail"] == "it is int8; adapters (lora) can train beside it"
+    assert items["p"]["detail"] == "it is int8"
 
 
 @pytest.mark.parametrize(
