@@ -13,7 +13,10 @@ from starlette.responses import Response
 from api.access.scopes import ScopedRoute, ThePrincipal, needs
 from api.dependencies import TheDaemon
 from service.access.principal import Scope
+from service.federation.consent import consent_of
+from service.federation.spending import epsilon_spent
 from service.policy.observer import Observation
+from storage.errors import StorageBroken
 from storage.records.jobs import JobState
 from storage.records.models import Model
 from storage.store import Store
@@ -34,7 +37,7 @@ Sample = tuple[Labels, float]
 )
 @needs(Scope.MODELS_READ, "not_ready")
 async def metrics(daemon: TheDaemon, principal: ThePrincipal) -> Response:
-    """Models, samples, jobs, versions and the verdict, as gauges.
+    """Models, samples, jobs, versions, federated rounds and the verdict, as gauges.
 
     A token that is bound to models gets the gauges of these, without the verdict.
     """
@@ -70,8 +73,30 @@ def _families(
         "Jobs by state.",
         [({"state": state.value}, counts.get(state, 0)) for state in JobState],
     )
+    yield from _rounds(store, [model for model in models if model.federation])
     if observation is not None:
         yield from _verdict(observation)
+
+
+def _rounds(store: Store, models: list[Model]) -> Iterator[str]:
+    """models: those whose consent has ever been set."""
+    try:
+        spent = [(model, store.rounds.spent(model)) for model in models]
+    except StorageBroken:  # nobody can tell what was spent, which is no reason to tell nothing else
+        return
+    yield _gauge(
+        "honed_rounds",
+        "Rounds of federated training that made an update.",
+        [({"model": model.name}, each.rounds + each.unnoised) for model, each in spent],
+    )
+    yield _gauge(
+        "honed_privacy_epsilon",
+        "What these have spent of privacy, for the delta of the consent.",
+        [
+            ({"model": model.name}, epsilon_spent(each, delta=consent_of(model).delta))
+            for model, each in spent
+        ],
+    )
 
 
 def _verdict(observation: Observation) -> Iterator[str]:

@@ -40,6 +40,9 @@ def test_rounds_are_refused_for_ever_once_the_budget_is_spent(device):
     assert device.ask(sent, round=3, clip_norm=1.0).json()["code"] == "privacy_budget_spent"
     spent = device.federation()["spent"]
     assert spent == {"epsilon": after(2), "rounds": 2, "rounds_without_noise": 0}
+    scraped = device.http.get("/metrics").text.splitlines()
+    assert f'honed_rounds{{model="{device.model}"}} 2' in scraped
+    assert f'honed_privacy_epsilon{{model="{device.model}"}} {after(2):g}' in scraped
     device.allow(epsilon=after(3) + 0.01).raise_for_status()
     assert device.round(sent, round=3, **NOISE)["state"] == "succeeded"
 
@@ -219,6 +222,7 @@ def test_a_file_of_what_was_spent_that_cannot_be_read_stops_rounds(serve, tmp_pa
     refused = device.ask(device.parameters(), round=2, **NOISE)
     assert refused.json()["code"] == "storage_broken"
     assert str(ledger) in refused.json()["detail"]
+    assert "honed_samples" in device.http.get("/metrics").raise_for_status().text
     ledger.write_text(kept)
     assert device.round(device.parameters(), round=2, **NOISE)["epsilon"] == pytest.approx(after(2))
 
