@@ -9,8 +9,9 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -22,6 +23,9 @@ from cli.services.bridge import STOP_S, bridge_service
 from service.processes.interpreter import APPLICATION
 from storage.database.codec import dump
 from storage.disk.durable import write_file
+
+if TYPE_CHECKING:
+    import psutil
 
 PACKAGES = ("clients/python", "clients/flower")
 """Paths in a checkout and in the wheel. They are not installed from an index: whoever published
@@ -73,13 +77,18 @@ def join(
     folder = _folder(client)
     if service is not None and not service.is_of(folder / model):
         raise Failure(OTHERS.format(model=model))
+    if service is None and _node(folder / model) is not None:
+        raise Failure(
+            f"a node of {model!r} runs already; end it first: `honed federate leave {model}`"
+        )
     program = _installed(folder / "environment")
     command = [str(program), "join", superlink, "--model", model, "--folder", str(folder / model)]
     if root_certificates is not None:
         command += ["--root-certificates", str(root_certificates)]
     variables = {**_address(client), "HONED_TOKEN": _token(client, folder / model, model)}
     if service is not None:
-        for step in service.install(command, variables, folder / model):
+        started = service.install(command, variables, folder / model)
+        for step in chain(_end_node(folder / model), started):
             echo_text(step)
         return
     client.close()
@@ -133,16 +142,23 @@ def _end_node(folder: Path) -> Iterator[str]:
     """End a node that runs without a service, while its token still lets it stop its round."""
     import psutil
 
-    file = folder / "state.json"
-    pid = json.loads(file.read_text("utf-8")).get("pid") if file.exists() else None
-    if not _is_alive(pid):
-        return
-    with suppress(psutil.Error):  # it has just ended, or its id is now another user's
-        node = psutil.Process(pid)
-        if str(folder) in node.cmdline():
+    with suppress(psutil.Error):  # it has just ended
+        if node := _node(folder):
             node.terminate()
             node.wait(STOP_S)
             yield "ended its node"
+
+
+def _node(folder: Path) -> psutil.Process | None:
+    """The node's process, if it runs. A second one would stop its round and overwrite its state."""
+    import psutil
+
+    file = folder / "state.json"
+    pid = json.loads(file.read_text("utf-8")).get("pid") if file.exists() else None
+    with suppress(psutil.Error):  # it has ended, or its id is now another user's
+        if pid is not None and str(folder) in (node := psutil.Process(pid)).cmdline():
+            return node
+    return None
 
 
 def _now(state: dict[str, Any]) -> str:

@@ -106,6 +106,8 @@ def test_who_joins_gets_a_token_that_may_take_part_and_nothing_else(
     ):
         for process, told in ((other, "revoked its token"), (node, "ended its node")):
             (states / model / "state.json").write_text(json.dumps({"pid": process.pid}))
+            joined = subprocess.run(command, env=environment, capture_output=True, check=False)
+            assert (b"runs already" in joined.stderr) is (process is node)
             assert honed("federate", "leave", model).stdout == f"{told}\n"
         assert node.poll() is not None
         assert other.poll() is None
