@@ -179,6 +179,7 @@ class Guard:
         if PEER_UID in scope["extensions"]:
             return self._names  # a Unix socket has no port
         address, port = scope["server"]
+        address = address.removeprefix("::ffff:")  # IPv4, on a socket that takes both
         names = self._names | {f"[{address}]" if ":" in address else address}
         with_port = {f"{name}:{port}" for name in names}
         return with_port | names if port == DEFAULT_PORTS[scope["scheme"]] else with_port

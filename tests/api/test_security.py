@@ -16,6 +16,7 @@ import httpx
 import pytest
 from support import DEADLINE_S, Served, client
 
+from api.security import Guard
 from service.access.principal import ADMIN, Scope
 from service.access.token_secrets import is_secret
 from storage.records.access import Limits
@@ -105,6 +106,16 @@ def test_another_host_name_is_refused(served: Served, host: str) -> None:
         assert answer.status_code == 421
         assert answer.json()["code"] == "wrong_host"
         assert "localhost:" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("called", "host"), [("::ffff:192.0.2.2", "192.0.2.2:1"), ("fe80::1", "[fe80::1]:1")]
+)
+def test_the_called_address_is_accepted(called: str, host: str) -> None:
+    guard = Guard(None, allowed_hosts=(), allowed_origins=(), takes_reports=False)  # type: ignore[arg-type]
+    scope = {"extensions": {}, "server": (called, 1), "scheme": "http"}
+    assert host in guard._hosts(scope)
+    assert "evil.example:1" not in guard._hosts(scope)
 
 
 @pytest.mark.parametrize("name", ["localhost", "127.0.0.1", "[::1]", "LOCALHOST"])
