@@ -176,7 +176,7 @@ class SquaredError(Numbers):
         shown = "\u00d7".join(map(str, row)) or "1"
         if len(row) > 1 and row in inputs:
             return f"has the shape of an input, {shown}: numbers"
-        return f"is {shown} a sample: numbers"
+        return f"is {shown} number{'s' * (shown != '1')} a sample"
 
 
 class AbsoluteError(Numbers):
