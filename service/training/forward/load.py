@@ -11,6 +11,7 @@ import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.errors import refusal, refuse
+from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, reads
 from service.training.graph.passes.bags import lay_out_bags
 from service.training.graph.passes.caches import drop_caches
@@ -41,6 +42,9 @@ def load_again(path: Path) -> onnx.ModelProto:
     model = parse(path)
     refuse_external(model)
     _sort(model.graph)
+    domains = {each.domain for each in (*model.opset_import, *model.graph.node)}
+    if domains.isdisjoint(STANDARD):  # as of tree ensembles alone; what is added needs an opset
+        model.opset_import.append(onnx.helper.make_opsetid("", 18))
     lay_out_bags(model)
     drop_caches(model)
     return model
