@@ -121,7 +121,7 @@ def _models(store: Store, names: Collection[str] | None) -> Iterator[Model]:
 
 def _gauge(name: str, text: str, samples: list[Sample]) -> str:
     lines = [f"# HELP {name} {text}", f"# TYPE {name} gauge"]
-    lines += [f"{name}{_labels(labels)} {value:g}" for labels, value in samples]
+    lines += [f"{name}{_labels(labels)} {value:.15g}" for labels, value in samples]
     return "\n".join(lines) + "\n"
 
 

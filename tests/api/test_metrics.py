@@ -6,6 +6,8 @@ import re
 
 from support import Served, blobs, mlp
 
+from api.routes.metrics import _gauge
+
 LINE = re.compile(r'[a-z_]+(\{([a-z_]+="([^"\\]|\\.)*",?)+\})? -?[0-9.e+]+')
 
 
@@ -23,3 +25,7 @@ def test_metrics_tell_models_samples_jobs_and_the_verdict(served: Served) -> Non
     assert 'honed_latest_version{model="scraped"} 1' in lines
     assert any(re.fullmatch(r'honed_jobs\{state="succeeded"\} [1-9]\d*', line) for line in lines)
     assert "# TYPE honed_eligible gauge" in lines
+
+
+def test_a_number_keeps_all_its_digits() -> None:
+    assert _gauge("n", "N.", [({}, 1_234_567), ({}, 0.1)]).endswith("\nn 1234567\nn 0.1\n")
