@@ -300,6 +300,37 @@ function isBelow(key, place) {
   return `${key}?` === place || key.startsWith(place) && (/[/?]$/.test(place) || /^([/?]|$)/.test(key.slice(place.length)));
 }
 
+// src/app/place.ts
+var SCROLLED_WITHIN_MS = 1e4;
+function leftOf() {
+  return history.state ?? {};
+}
+function leave({ drafts }) {
+  const pages = [...drafts].flatMap(([name, draft]) => typeof draft.pages === "number" ? [[name, draft.pages]] : []);
+  history.replaceState({ scrolled: window.scrollY, pages: Object.fromEntries(pages) }, "");
+}
+var Scrolling = class {
+  #awaited = 0;
+  #until = 0;
+  constructor(signal) {
+    for (const moved of ["wheel", "keydown", "pointerdown"]) {
+      window.addEventListener(moved, () => this.#awaited = 0, { signal, passive: true });
+    }
+  }
+  /** The page is another one. */
+  begin() {
+    this.#awaited = leftOf().scrolled ?? 0;
+    this.#until = performance.now() + SCROLLED_WITHIN_MS;
+  }
+  /** The page was drawn. */
+  goOn() {
+    if (performance.now() > this.#until) this.#awaited = 0;
+    if (this.#awaited === 0 || document.documentElement.scrollHeight < this.#awaited + window.innerHeight) return;
+    window.scrollTo(0, this.#awaited);
+    this.#awaited = 0;
+  }
+};
+
 // src/app/route.ts
 var HOME = "/dashboard";
 function routeOf({ pathname, search: search2 }) {
@@ -372,7 +403,7 @@ var App = class {
   /** To another page of the console. isSame: the same page, with another filter or order. */
   go(href, { isSame = false } = {}) {
     if (!isSame) {
-      history.replaceState({ scrolled: window.scrollY }, "");
+      leave(this.state);
       history.pushState(null, "", href);
     } else history.replaceState(null, "", href);
     this.moved(isSame);
@@ -390,7 +421,8 @@ var App = class {
   draft(name, initial) {
     const known = this.state.drafts.get(name);
     if (known !== void 0) return known;
-    const begun2 = initial();
+    const pages = leftOf().pages?.[name];
+    const begun2 = { ...initial(), ...pages === void 0 ? {} : { pages } };
     this.state.drafts.set(name, begun2);
     return begun2;
   }
@@ -2618,7 +2650,7 @@ function settingsForm(app, form) {
   const changed2 = app.draft(form.name, () => ({}));
   const isChanged = Object.keys(changed2).length > 0;
   const isOff = app.state.pending.has(form.name) || app.state.connection === "lost";
-  const leave = () => {
+  const leave2 = () => {
     forget(app, form.name);
     form.close?.();
   };
@@ -2628,7 +2660,7 @@ function settingsForm(app, form) {
     const fields2 = event.currentTarget;
     if (!await app.act(form.name, form.stale, () => form.send(asked))) return;
     fields2.reset();
-    leave();
+    leave2();
   };
   return h(
     "form",
@@ -2647,9 +2679,9 @@ function settingsForm(app, form) {
     h(
       "div",
       { class: "buttons" },
-      form.close !== void 0 && h("button", { type: "reset", onclick: leave }, "Close"),
+      form.close !== void 0 && h("button", { type: "reset", onclick: leave2 }, "Close"),
       h("button", { type: "submit", class: "primary", disabled: !isChanged || isOff }, form.save ?? "Save"),
-      form.close === void 0 && isChanged && h("button", { type: "reset", onclick: leave }, "Discard")
+      form.close === void 0 && isChanged && h("button", { type: "reset", onclick: leave2 }, "Discard")
     )
   );
 }
@@ -7439,6 +7471,7 @@ var Session = class {
   #isDue = false;
   #isPressed = false;
   #shown = "";
+  #scrolling = new Scrolling(this.#ended.signal);
   /** The control that had the focus last, and what it is in; then the same of the one that opened its dialog. */
   #left = [];
   /** Whether it was disabled or removed, and not the user who left it. */
@@ -7458,7 +7491,7 @@ var Session = class {
       window.addEventListener(released, () => this.#release(), { signal });
     }
     window.addEventListener("popstate", () => this.#app.moved(), { signal });
-    window.addEventListener("beforeunload", (event) => this.unsaved > 0 && event.preventDefault(), { signal });
+    window.addEventListener("beforeunload", (event) => this.#leave(event), { signal });
     for (const moved of ["resize", "scroll"]) {
       window.addEventListener(moved, () => this.#draw(), { signal, passive: true });
     }
@@ -7511,6 +7544,7 @@ var Session = class {
     this.#showDialog(asked);
     this.#giveFocusBack(focused);
     this.#arrive();
+    this.#scrolling.goOn();
   }
   #noteFocus(focused) {
     const within2 = pathTo(focused);
@@ -7541,16 +7575,20 @@ var Session = class {
     paint(dialog);
     if (!dialog.open) dialog.showModal();
   }
-  /** After a change of page its heading takes the focus, and readers say it. On the way back it is scrolled as it was. */
+  /** After a change of page its heading takes the focus, and readers say it. On the way back and after a reload it is scrolled as it was. */
   #arrive() {
     const path = this.#app.route.parts.join("/");
     if (path === this.#shown) return;
     const isFirst = this.#shown === "";
     this.#shown = path || " ";
+    this.#scrolling.begin();
     if (isFirst) return;
-    const left = history.state;
-    window.scrollTo(0, left?.scrolled ?? 0);
+    window.scrollTo(0, leftOf().scrolled ?? 0);
     root.querySelector("main h1")?.focus({ preventScroll: true });
+  }
+  #leave(event) {
+    leave(this.#app.state);
+    if (this.unsaved > 0) event.preventDefault();
   }
   #click(event) {
     const href = followed(event);

@@ -5,6 +5,7 @@ import { App } from "./app/app";
 import { element, h, paint, patch } from "./page/dom";
 import { plural } from "./page/format";
 import { Live } from "./app/live";
+import { leave, leftOf, Scrolling } from "./app/place";
 import { followed } from "./app/route";
 import { countUnsaved } from "./app/labelling";
 import { pageView, titleOf } from "./views/page";
@@ -85,6 +86,7 @@ class Session {
   #isDue = false;
   #isPressed = false;
   #shown = "";
+  readonly #scrolling = new Scrolling(this.#ended.signal);
   /** The control that had the focus last, and what it is in; then the same of the one that opened its dialog. */
   #left: HTMLElement[] = [];
   /** Whether it was disabled or removed, and not the user who left it. */
@@ -107,7 +109,7 @@ class Session {
       window.addEventListener(released, () => this.#release(), { signal });
     }
     window.addEventListener("popstate", () => this.#app.moved(), { signal });
-    window.addEventListener("beforeunload", (event) => this.unsaved > 0 && event.preventDefault(), { signal });
+    window.addEventListener("beforeunload", (event) => this.#leave(event), { signal });
     for (const moved of ["resize", "scroll"]) {
       window.addEventListener(moved, () => this.#draw(), { signal, passive: true });
     }
@@ -167,6 +169,7 @@ class Session {
     this.#showDialog(asked);
     this.#giveFocusBack(focused);
     this.#arrive();
+    this.#scrolling.goOn();
   }
 
   #noteFocus(focused: Element | null): void {
@@ -203,16 +206,22 @@ class Session {
     if (!dialog.open) dialog.showModal();
   }
 
-  /** After a change of page its heading takes the focus, and readers say it. On the way back it is scrolled as it was. */
+  /** After a change of page its heading takes the focus, and readers say it. On the way back and after a reload it is scrolled as it was. */
   #arrive(): void {
     const path = this.#app.route.parts.join("/");
     if (path === this.#shown) return;
     const isFirst = this.#shown === "";
     this.#shown = path || " ";
+    this.#scrolling.begin();
     if (isFirst) return;
-    const left = history.state as { scrolled: number } | null;
-    window.scrollTo(0, left?.scrolled ?? 0);
+    window.scrollTo(0, leftOf().scrolled ?? 0);
     root.querySelector<HTMLElement>("main h1")?.focus({ preventScroll: true });
+  }
+
+  #leave(event: BeforeUnloadEvent): void {
+    // No later: at its end, a page's change of the history is lost.
+    leave(this.#app.state);
+    if (this.unsaved > 0) event.preventDefault();
   }
 
   #click(event: MouseEvent): void {

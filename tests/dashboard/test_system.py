@@ -186,6 +186,12 @@ def test_the_audit_log_is_filtered_and_read_page_by_page(
     page.get_by_role("button", name="Show more").click()
     wait_until(lambda: rows.count() == 102, "the second page")
     assert page.get_by_role("button", name="Show more").count() == 0
+    rows.last.scroll_into_view_if_needed()
+    place = page.evaluate("scrollY")
+    page.reload()
+    wait_until(lambda: page.evaluate("scrollY") == place, "the same place")
+    assert place > 0
+    assert rows.count() == 102
 
     page.get_by_label("What").fill("register")
     page.get_by_label("What").press("Enter")

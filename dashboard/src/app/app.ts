@@ -2,6 +2,7 @@
 
 import { type Api, Refused, Unreachable } from "../daemon/api";
 import { Resources } from "../daemon/resources";
+import { leave, leftOf } from "./place";
 import { type Route, routeOf } from "./route";
 import { emptyState, type State } from "./state";
 
@@ -43,7 +44,7 @@ export class App {
   /** To another page of the console. isSame: the same page, with another filter or order. */
   go(href: string, { isSame = false } = {}): void {
     if (!isSame) {
-      history.replaceState({ scrolled: window.scrollY }, "");
+      leave(this.state);
       history.pushState(null, "", href);
     } else history.replaceState(null, "", href);
     this.moved(isSame);
@@ -63,7 +64,8 @@ export class App {
   draft<T extends Record<string, unknown>>(name: string, initial: () => T): T {
     const known = this.state.drafts.get(name);
     if (known !== undefined) return known as T;
-    const begun = initial();
+    const pages = leftOf().pages?.[name];
+    const begun = { ...initial(), ...(pages === undefined ? {} : { pages }) };
     this.state.drafts.set(name, begun);
     return begun;
   }
