@@ -94,7 +94,8 @@ def read_archive(
 
 def _count_chunks(archive: zipfile.ZipFile) -> int:
     """The number of chunks. Raises InvalidInput if there are too few or too many."""
-    names = {name for name in archive.namelist() if name.startswith(("samples/", "data/"))}
+    files = (entry.filename for entry in archive.infolist() if not entry.is_dir())
+    names = {name for name in files if name.startswith(("samples/", "data/"))}
     with ArchiveEntry(archive, END) as end:
         text = end.read(MAX_MANIFEST_BYTES)
     try:

@@ -143,13 +143,17 @@ def test_an_archive_moves_a_dataset_to_another_model(served: Served, model: str)
     served.http.patch(f"/v1/models/{model}/samples", params={"key": "b"}, json={"pinned": True})
 
     archive = served.http.get(f"/v1/models/{model}/samples/archive")
+    packed_again = io.BytesIO(archive.content)  # as `zip -r` does
+    with zipfile.ZipFile(packed_again, "a") as added:
+        added.writestr("samples/", b"")
+        added.writestr("data/", b"")
     answers = [
         served.http.post(
             f"/v1/models/{other}/samples/archive",
-            content=archive.content,
+            content=content,
             headers={"Content-Type": "application/zip"},
         ).json()
-        for _ in range(2)
+        for content in (archive.content, packed_again.getvalue())
     ]
 
     def told(name: str) -> list[tuple[object, ...]]:
