@@ -61,7 +61,7 @@ def find_beside_simple(
     """How the candidate does beside predictions without a model; said unless it is better."""
     findings: dict[str, Finding] = {}
     ours = figure_of(comparison.candidate, policy.metric, place_of(policy.label, classes))
-    for simple in comparison.simple:
+    for simple in comparison.simple if ours is not None else ():
         baseline, name = {policy.metric: simple.figure}, SIMPLE[simple.name]
         beside = replace(
             comparison,

@@ -87,6 +87,8 @@ def test_a_version_no_better_than_no_model_is_promoted_and_said_to_be(
     assert decision.verdict["last_value"]["outcome"] == outcome
     assert said in decision.reason
     assert ("window" in decision.reason) is bool(said)
+    untold = replace(comparison, candidate={"loss": None})
+    assert "window" not in decided(untold, LOSS).reason
 
 
 def test_losses_within_chance_do_not_add_up_against_the_best() -> None:
