@@ -13,7 +13,7 @@ from service.logs import event
 from service.policy.observer import Observation
 from service.samples.drift import EVENT as DRIFTED
 from service.training.errors import NoSamples
-from service.triggers.due import is_due, is_rested
+from service.triggers.due import has_tried, is_due, is_rested
 from service.triggers.rule import UNUSABLE, Rule
 from storage.errors import NotFound, StateConflict, in_full
 from storage.records.jobs import Trigger
@@ -54,8 +54,9 @@ class TriggerChecker:
                 trigger = self._store.triggers.get(trigger_id)
             except NotFound:
                 return
-            if trigger.enabled:
-                self._fire(trigger, Rule(**trigger.rule))
+            rule = Rule(**trigger.rule)
+            if trigger.enabled and not has_tried(trigger, rule, now=self._now()):
+                self._fire(trigger, rule)
 
     def _fire(self, trigger: Trigger, rule: Rule) -> None:
         if is_rested(trigger, rule, now=self._now()):

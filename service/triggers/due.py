@@ -50,6 +50,17 @@ def is_due(
             return True
 
 
+def has_tried(trigger: Trigger, rule: Rule, *, now: datetime) -> bool:
+    """Whether it has tried since the last time of its cron: a check found that time missed first,
+    as after a sleep.
+    """
+    since = trigger.tried_at
+    if rule.cron is None or since is None or since > now or _is_untried(trigger):
+        return False
+    since -= timedelta(seconds=1)
+    return not missed(rule.cron, zone_of(rule.time_zone), after=since, until=now)
+
+
 def is_rested(trigger: Trigger, rule: Rule, *, now: datetime) -> bool:
     """Whether at_most_every_hours have passed. Setting the clock back does not delay it.
 
