@@ -41,7 +41,8 @@ def figures(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
 
 
 def round_body(row: Round, *, has_update: bool, different: int = 0) -> RoundBody:
-    """A round, without its norms, which only the audit log records.
+    """A round, without its norms, which only the audit log records, and without what its job tells
+    of the training samples: the loss of a last epoch may be that of one sample.
 
     different: how many of the model's validation samples differ.
     """
@@ -55,10 +56,12 @@ def round_body(row: Round, *, has_update: bool, different: int = 0) -> RoundBody
         federation=row.federation,
         round=row.number,
         deadline=row.deadline,
-        metrics=row.job.metrics
-        | {
-            name: _of_enough(row, row.job.metrics.get(name), different)
-            for name in ("validation", "baseline")
+        metrics={
+            "ended": row.job.metrics.get("ended"),
+            **{
+                name: _of_enough(row, row.job.metrics.get(name), different)
+                for name in ("validation", "baseline")
+            },
         },
         terms=TermsBody(**row.terms),
         **{name: row.outcome.get(name) for name in ("samples", "bytes", "raw_bytes", "epsilon")},

@@ -51,10 +51,15 @@ def test_copies_and_samples_of_weight_0_hide_no_others(served):
 
 
 def test_metrics_of_too_few_validation_samples_stay_here(device):
+    device.served.upload(device.model, x=np.full((9, 16), 1e6, np.float32), label=np.arange(9) % 4)
     validation = device.http.get(device.path).json()["samples"]["validation"]
     for number, fewest, leave in ((1, validation, True), (2, validation + 1, False)):
         device.allow(min_samples=fewest)
-        metrics = device.round(device.parameters(), round=number)["metrics"]
+        shown = device.round(device.parameters(), round=number)
+        metrics, told = shown["metrics"], device.served.job(shown["id"])["metrics"]
+        assert told["train_loss"]
+        assert told["warnings"]
+        assert (metrics["train_loss"], metrics["warnings"]) == (None, [])
         assert bool(metrics["validation"]) is bool(metrics["baseline"]) is leave, metrics
     device.http.patch(device.path, json={"duplicates": "keep"}).raise_for_status()
     copies = {name: np.repeat(rows, 9, axis=0) for name, rows in blobs(1, 16, 4, seed=9).items()}
