@@ -1520,6 +1520,7 @@ var EVERYTHING = ["/v1/"];
 var CHANGED = {
   alias: ["/aliases", "/versions?"],
   checkpoint: ["/checkpoints"],
+  job: ["/base", "/federation", "/triggers"],
   samples: ["?", "/base-set", "/classes", "/reference", "/samples", "/triggers"],
   trigger: ["/triggers"],
   variant: ["/versions?"],
@@ -1527,11 +1528,11 @@ var CHANGED = {
 };
 function staleAfter(happened) {
   const [family = ""] = happened.type.split(".");
-  if (family === "job") return ["/v1/jobs", "/v1/device", modelPath(happened.model ?? "", "/triggers")];
   if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
   const below = (CHANGED[family] ?? [""]).map((place) => modelPath(happened.model ?? "", place));
+  if (family === "job") return ["/v1/jobs", "/v1/device", ...below];
   const changed2 = ["/v1/models?", ...below, ...family === "model" ? ["/v1/drifts"] : []];
   return happened.type === "model.deleted" ? [...changed2, "/v1/jobs"] : changed2;
 }

@@ -41,13 +41,13 @@ test("a block without data is no event, and unknown fields are passed over", () 
 });
 
 test("an event makes stale what it changes of its model, and no comparison of versions", () => {
-  const read = ["", "/aliases", "/samples/stats", "/samples?limit=50", "/triggers", "/versions?limit=50", "/versions/1/comparison/2"];
+  const read = ["", "/aliases", "/base", "/federation", "/samples/stats", "/samples?limit=50", "/triggers", "/versions?limit=50", "/versions/1/comparison/2"];
   const staleOf = (type: string): string[] => {
     const places = staleAfter({ type, model: "m", data: {} });
     return read.filter((address) => places.some((place) => isBelow(`/v1/models/m${address}`, place)));
   };
   assert.deepEqual(staleOf("samples.added"), ["", "/samples/stats", "/samples?limit=50", "/triggers"]);
-  assert.deepEqual(staleOf("version.promoted"), ["", "/aliases", "/samples?limit=50", "/versions?limit=50"]);
-  assert.deepEqual(staleOf("job.queued"), ["/triggers"]);
+  assert.deepEqual(staleOf("version.promoted"), ["", "/aliases", "/base", "/samples?limit=50", "/versions?limit=50"]);
+  assert.deepEqual(staleOf("job.queued"), ["/base", "/federation", "/triggers"]);
   assert.deepEqual(staleOf("model.updated"), read);
 });

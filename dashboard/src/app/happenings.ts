@@ -11,6 +11,7 @@ export const EVERYTHING: readonly string[] = ["/v1/"];
 const CHANGED: Readonly<Record<string, readonly string[]>> = {
   alias: ["/aliases", "/versions?"],
   checkpoint: ["/checkpoints"],
+  job: ["/base", "/federation", "/triggers"],
   samples: ["?", "/base-set", "/classes", "/reference", "/samples", "/triggers"],
   trigger: ["/triggers"],
   variant: ["/versions?"],
@@ -20,11 +21,11 @@ const CHANGED: Readonly<Record<string, readonly string[]>> = {
 /** The addresses whose answers an event has changed. Not comparisons: for each, the daemon runs two versions. */
 export function staleAfter(happened: Happening): readonly string[] {
   const [family = ""] = happened.type.split(".");
-  if (family === "job") return ["/v1/jobs", "/v1/device", modelPath(happened.model ?? "", "/triggers")];
   if (family === "device" || family === "policy") return ["/v1/device", "/v1/policy", "/v1/jobs"];
   if (family === "storage") return ["/v1/verification", "/readyz"];
   if (happened.type === "events.lost" || happened.model === null) return EVERYTHING;
   const below = (CHANGED[family] ?? [""]).map((place) => modelPath(happened.model ?? "", place));
+  if (family === "job") return ["/v1/jobs", "/v1/device", ...below];
   const changed = ["/v1/models?", ...below, ...(family === "model" ? ["/v1/drifts"] : [])];
   return happened.type === "model.deleted" ? [...changed, "/v1/jobs"] : changed;
 }
