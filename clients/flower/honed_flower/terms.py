@@ -107,6 +107,9 @@ def _wrong(config: Mapping[str, Any]) -> list[str]:
     ]
     problems += [f"{name} must be above 0" for name in POSITIVE if config[name] <= 0]
     problems += [
+        f"{name} must not be above 1" for name in ("fraction", "share") if config[name] > 1
+    ]
+    problems += [
         f"{name} must not be below 0"
         for name in (*SENT, *OF_STRATEGY, "server-clip-norm")
         if isinstance(config[name], int | float) and config[name] < 0

@@ -52,6 +52,7 @@ def test_a_whole_number_stands_for_a_decimal_one() -> None:
         ({"server_learning_rate": 0.1}, "only fedadam takes server-learning-rate"),
         ({"trainable": "head.*", "parameters": "p"}, "trainable and parameters both say"),
         ({"strategy": "krum"}, "krum needs at least 3 nodes"),
+        ({"fraction": 10.0}, "fraction must not be above 1"),
         ({"learning_rate": -1.0, "share": -1.0}, "learning-rate must not be below 0; share"),
     ],
 )
