@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
-from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import onnx
@@ -12,7 +10,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.errors import refusal, refuse
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, reads
+from service.training.graph.flow import duplicate, in_order
 from service.training.graph.passes.bags import lay_out_bags
 from service.training.graph.passes.caches import drop_caches
 from service.training.preparation.bounds import require_bounded
@@ -78,21 +76,13 @@ def refuse_external(model: onnx.ModelProto, root: str = "/model") -> None:
 
 
 def _sort(graph: onnx.GraphProto) -> None:
-    """Put nodes after those that make what they read, as tools that write float16 leave undone.
-
-    A graph with a cycle stays as it is, and the checker refuses it.
-    """
-    makers = {name: place for place, node in enumerate(graph.node) for name in node.output if name}
-    read = {
-        place: [makers[name] for name in reads(node) if name in makers]
-        for place, node in enumerate(graph.node)
-    }
-    if all(maker < place for place, earlier in read.items() for maker in earlier):
-        return
-    with suppress(CycleError):
-        nodes = [duplicate(graph.node[place]) for place in TopologicalSorter(read).static_order()]
+    """Put nodes after those that make what they read, as tools that write float16 leave undone."""
+    nodes = in_order(graph.node)
+    moved = [[*node.output] for node in nodes] != [[*node.output] for node in graph.node]
+    if moved and len(nodes) == len(graph.node):  # else the checker refuses what two of them make
+        copies = [duplicate(node) for node in nodes]
         del graph.node[:]
-        graph.node.extend(nodes)
+        graph.node.extend(copies)
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[str]:

@@ -77,18 +77,15 @@ def duplicate(message: Message) -> Message:
 def in_order(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:
     """Each after the nodes that make what it reads, and otherwise as before."""
     makers = {name: node for node in nodes for name in node.output}
-    done: set[str] = set()
+    done: set[tuple[str, ...]] = set()
     ordered: list[onnx.NodeProto] = []
-
-    def put(node: onnx.NodeProto) -> None:
-        if node.output[0] in done:
-            return
-        done.add(node.output[0])
-        for name in reads(node):
-            if name in makers:
-                put(makers[name])
-        ordered.append(node)
-
-    for node in nodes:
-        put(node)
+    waiting = [(node, False) for node in reversed(nodes)]
+    while waiting:
+        node, has_all = waiting.pop()
+        if has_all:
+            ordered.append(node)
+        elif tuple(node.output) not in done:  # the first may have no name, as of a GRU
+            done.add(tuple(node.output))
+            waiting.append((node, True))
+            waiting += [(makers[name], False) for name in reversed(reads(node)) if name in makers]
     return ordered

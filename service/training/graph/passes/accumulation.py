@@ -24,7 +24,8 @@ def accumulate(
     zeros: names of numbers that are 0.
     """
     readers = Counter([*results, *(name for node in nodes for name in reads(node))])
-    written: dict[str, onnx.NodeProto] = {node.output[0]: node for node in nodes}
+    # The first output may have no name, as of a GRU.
+    written: dict[str, onnx.NodeProto] = {next(filter(None, node.output)): node for node in nodes}
     empty = {n.output[0] for n in nodes if n.op_type == "Expand" and n.input[0] in zeros}
     sums = {
         n.output[0]: n

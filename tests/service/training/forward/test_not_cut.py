@@ -159,3 +159,22 @@ def _choosing(graphs: Any, condition: list[onnx.NodeProto], number: Any) -> Mode
         },
     )
     return model
+
+
+def test_two_frozen_operators_whose_first_outputs_have_no_name_both_stay(
+    graphs: Any, accept: Accept
+) -> None:
+    """GRUs of which only the last state is read."""
+    states, weights = [], {"v": normal(4, 3), "first": np.array([0])}
+    for name in ("a", "b"):
+        weights |= {f"{name}.w": normal(1, 6, 6), f"{name}.r": normal(1, 6, 2)}
+        read = ["series", f"{name}.w", f"{name}.r"]
+        states.append(node("GRU", read, ["", f"{name}.last"], name=name, hidden_size=2))
+    nodes = [
+        node("Unsqueeze", ["x", "first"], ["series"]),
+        *states,
+        node("Concat", ["a.last", "b.last"], ["c"], axis=2),
+        node("Squeeze", ["c", "first"], ["s"]),
+        node("MatMul", ["s", "v"], ["y"]),
+    ]
+    assert accept(graphs.model(nodes, weights), trainable=("v",)).trainable == ("v",)
