@@ -6989,10 +6989,15 @@ var FAMILIES = [
   ["version.", "versions"],
   ["samples.", "samples"],
   ["model.", "models"],
+  ["base", "bases and base sets"],
+  ["follow.", "vendors’ sources"],
+  ["checkpoint.", "checkpoints"],
+  ["alias.", "aliases"],
   ["device.", "the device"],
   ["policy.", "the policy"],
   ["trigger.", "triggers"],
   ["variant.", "variants"],
+  ["prediction.", "predictions"],
   ["storage.", "stored data"]
 ];
 var PAGE3 = 100;

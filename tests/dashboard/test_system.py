@@ -12,7 +12,8 @@ from support import Served, blobs, client, mlp, wait_until
 
 from service.access.principal import Scope
 
-SOURCE = Path(__file__).parents[2] / "dashboard" / "src" / "views" / "system" / "tokens.ts"
+DOCS = Path(__file__).parents[2] / "docs" / "events.md"
+SOURCES = Path(__file__).parents[2] / "dashboard" / "src" / "views" / "system"
 IS_FOCUS_UNCOVERED = """() => {
   const it = document.activeElement.closest("label.file") ?? document.activeElement;
   const { x, y, width, height } = it.getBoundingClientRect();
@@ -209,5 +210,15 @@ def test_the_audit_log_is_filtered_and_read_page_by_page(
 
 
 def test_every_scope_can_be_given() -> None:
-    listed = SOURCE.read_text("utf-8").partition("const SCOPES = [")[2].partition("]")[0]
+    source = (SOURCES / "tokens.ts").read_text("utf-8")
+    listed = source.partition("const SCOPES = [")[2].partition("]")[0]
     assert re.findall(r'"([\w:]+)"', listed) == [each.value for each in Scope]
+
+
+def test_events_of_every_subject_can_be_chosen() -> None:
+    told = re.findall(r"^\| `(\w+\.)\w+`", DOCS.read_text("utf-8"), re.MULTILINE)
+    source = (SOURCES / "events.ts").read_text("utf-8")
+    chosen = re.findall(r'^  \["(\w+\.?)", ', source, re.MULTILINE)
+    alone = {"database.", "events."}  # one each, of the whole daemon
+
+    assert {each for each in told if not each.startswith(tuple(chosen))} == alone

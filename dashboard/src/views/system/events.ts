@@ -16,10 +16,15 @@ const FAMILIES: readonly (readonly [string, string])[] = [
   ["version.", "versions"],
   ["samples.", "samples"],
   ["model.", "models"],
+  ["base", "bases and base sets"],
+  ["follow.", "vendors’ sources"],
+  ["checkpoint.", "checkpoints"],
+  ["alias.", "aliases"],
   ["device.", "the device"],
   ["policy.", "the policy"],
   ["trigger.", "triggers"],
   ["variant.", "variants"],
+  ["prediction.", "predictions"],
   ["storage.", "stored data"],
 ];
 const PAGE = 100;
