@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import IngestResult, UploadOptions
 from service.samples.ingest.json_upload import store_json
+from service.samples.ingest.json_value import read_json
 from service.samples.ingest.jsonl_upload import store_jsonl
 from service.samples.ingest.labels import label_reader
 from service.samples.ingest.npz_upload import store_npz
@@ -180,7 +180,7 @@ def label_of(model: Model, text: str | None) -> object:
         raise _wrong("/query/label", complaint)
     if isinstance(value, int):
         return value
-    return json.loads(text) if target.span_types is None else text
+    return read_json(text) if target.span_types is None else text
 
 
 def _wrong(place: str, detail: str) -> InvalidInput:

@@ -64,7 +64,7 @@ def test_boxes_come_back_as_they_were_sent(served: Served, url: str) -> None:
 def test_boxes_may_come_in_the_query_or_later(served: Served, url: str) -> None:
     text = json.dumps({"boxes": BOXES})
     answer = served.http.post(
-        f"{url}/samples", params={"label": text}, content=png(PHOTO), headers=PNG
+        f"{url}/samples", params={"label": f"\ufeff{text}"}, content=png(PHOTO), headers=PNG
     )
     assert answer.status_code == 201, answer.text
     sample = f"{url}/samples/{answer.json()['ids'][0]}"
