@@ -44,7 +44,7 @@ class Form(Struct):
 
     path: Path
     files: list[FilePart] = field(default_factory=list)
-    fields: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, bytes] = field(default_factory=dict)
 
 
 @asynccontextmanager
@@ -156,7 +156,7 @@ class _Reader:
 
     def _close(self) -> None:
         if self._part is None:
-            self.form.fields[self._field] = self._value.decode(errors="replace")
+            self.form.fields[self._field] = bytes(self._value)
 
     def _end(self) -> None:
         self._ended = True

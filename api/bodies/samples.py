@@ -136,7 +136,7 @@ async def add_files(
         files = [part for part in form.files if part.name != MASK]
         names = [part.filename or f"file {at}" for at, part in enumerate(files)]
         text = form.fields.get(ABOUT)
-        async with threads.reading(request, len(text or "")):
+        async with threads.reading(request, len(text or b"")):
             said = await threads.upload(request, read_about, text, names, defaults=about)
         masks = _masks_of(names, [part for part in form.files if part.name == MASK])
         uploads = [

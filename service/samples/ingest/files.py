@@ -117,7 +117,7 @@ class FileReader:
 
 
 def read_about(
-    text: str | None, names: Sequence[str], *, defaults: Mapping[str, Any]
+    text: bytes | None, names: Sequence[str], *, defaults: Mapping[str, Any]
 ) -> list[Mapping[str, Any]]:
     """Read the form's part `samples`: descriptions of the files, by position or by name.
 

@@ -20,10 +20,11 @@ def model(served: Served) -> str:
         ("[{}, {}]", "/samples"),
         ('{"z.png": {}}', "/samples/z.png"),
         ('\ufeff{"z.png": {}}', "/samples/z.png"),
+        (b'[{"key": "\xe9"}]', "/samples"),
     ],
 )
 def test_a_wrong_samples_part_is_named(
-    served: Served, model: str, about: str, pointer: str
+    served: Served, model: str, about: str | bytes, pointer: str
 ) -> None:
     answer = served.http.post(
         f"/v1/models/{model}/samples",
