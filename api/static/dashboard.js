@@ -58,7 +58,7 @@ var Api = class {
   async bytes(path, signal) {
     const response = await this.#send(path, signal ? { signal } : {}, "default");
     if (!response.ok) throw await refusal(response);
-    return await response.blob();
+    return await whole(response.blob());
   }
   /** Every item of a list, page by page. */
   async all(path) {
@@ -117,9 +117,11 @@ function modelPath(name, rest = "") {
 }
 async function answered(response) {
   if (!response.ok) throw await refusal(response);
-  if (response.status === 204) return null;
+  return response.status === 204 ? null : await whole(response.json());
+}
+async function whole(body) {
   try {
-    return await response.json();
+    return await body;
   } catch (error) {
     throw new Unreachable("the response was cut off", { cause: error });
   }
@@ -595,8 +597,8 @@ function count(value) {
   return grouped(Math.round(value));
 }
 function grouped(value) {
-  const [whole = "", fraction] = String(value).split(".");
-  const thousands = whole.replace(/\B(?=(\d{3})+$)/g, ",");
+  const [whole2 = "", fraction] = String(value).split(".");
+  const thousands = whole2.replace(/\B(?=(\d{3})+$)/g, ",");
   return fraction === void 0 ? thousands : `${thousands}.${fraction}`;
 }
 function decimal(value, more = 0) {
@@ -899,10 +901,10 @@ function picture(app, name, { id, size_bytes: size }, isMeasured = false) {
   const isSmall = isMeasured || size > 0 && size <= SMALL_PICTURE_BYTES;
   const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
   const load = async (api, _, signal) => {
-    const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
-    if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
-    const shown2 = await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
-    own.set(shown2, { width: whole.width, height: whole.height });
+    const whole2 = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+    if (whole2 === null || whole2.height <= PICTURE_PIXELS) return whole2;
+    const shown2 = await createImageBitmap(whole2, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
+    own.set(shown2, { width: whole2.width, height: whole2.height });
     return shown2;
   };
   return app.resources.read(path, load, true);

@@ -20,6 +20,10 @@ IS_FOCUS_UNCOVERED = """() => {
   return it.contains(document.elementFromPoint(x + width / 2, y + height - 2));
 }"""
 
+CUT_OFF = """() => {
+  Response.prototype.blob = () => Promise.reject(new TypeError("network error"));
+}"""
+
 
 def test_a_token_is_made_used_and_revoked(tab: Callable[..., Tab], served: Served) -> None:
     page = tab(served).open("/system")
@@ -137,8 +141,11 @@ def test_stored_data_are_verified_and_backed_up(tab: Callable[..., Tab], served:
     page.get_by_text("No damage found").wait_for()
     with page.expect_download() as download:
         page.get_by_role("button", name="Download a backup").click()
-
     assert Path(download.value.path()).read_bytes().startswith(b"PK")
+
+    page.evaluate(CUT_OFF)
+    page.get_by_role("button", name="Download a backup").click()
+    page.get_by_role("alert").get_by_text("the response was cut off. Try again.").wait_for()
 
 
 def test_the_installation_says_what_it_runs_on_and_what_is_wrong(

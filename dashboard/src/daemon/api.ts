@@ -76,7 +76,7 @@ export class Api {
   async bytes(path: string, signal?: AbortSignal): Promise<Blob> {
     const response = await this.#send(path, signal ? { signal } : {}, "default");
     if (!response.ok) throw await refusal(response);
-    return await response.blob();
+    return await whole(response.blob());
   }
 
   /** Every item of a list, page by page. */
@@ -148,9 +148,12 @@ export function modelPath(name: string, rest = ""): string {
 /** The body of an answer, null if it has none. Rejects with Refused or Unreachable. */
 async function answered(response: Response): Promise<unknown> {
   if (!response.ok) throw await refusal(response);
-  if (response.status === 204) return null;
+  return response.status === 204 ? null : await whole(response.json());
+}
+
+async function whole<T>(body: Promise<T>): Promise<T> {
   try {
-    return await response.json();
+    return await body;
   } catch (error) {
     throw new Unreachable("the response was cut off", { cause: error });
   }
