@@ -131,6 +131,8 @@ def _wrong(config: Mapping[str, Any]) -> list[str]:
         problems.append("noise is in proportion to clip-norm: give it too")
     if config["on-deadline"] and not config["deadline-seconds"]:
         problems.append("on-deadline is about deadline-seconds: give it too")
+    if config["deadline-seconds"] > config["round-timeout"]:
+        problems.append("deadline-seconds must not be above round-timeout: updates would be late")
     if config["share"] and config["compression"] != "top_k":
         problems.append('only top_k keeps a share: give compression="top_k" too')
     return problems + (_against_secure_aggregation(config) if config["secure-aggregation"] else [])

@@ -53,6 +53,7 @@ def test_a_whole_number_stands_for_a_decimal_one() -> None:
         ({"trainable": "head.*", "parameters": "p"}, "trainable and parameters both say"),
         ({"strategy": "krum"}, "krum needs at least 3 nodes"),
         ({"fraction": 10.0}, "fraction must not be above 1"),
+        ({"round_timeout": 60.0}, "deadline-seconds must not be above round-timeout"),
         ({"learning_rate": -1.0, "share": -1.0}, "learning-rate must not be below 0; share"),
     ],
 )
