@@ -71,9 +71,11 @@ def load_samples(
     ids = read_ids(Path(task.database), "base", model_id=task.model_id)
     base_set = np.flatnonzero(np.isin(train_set.ids, ids))
     if len(train_set) == len(base_set):
+        ignored = task.hyperparameters.ignore_index
+        counted = "" if ignored is None else f" beside those of the ignore_index {ignored}"
         raise NoSamples(
-            "the model has no labelled training samples; upload some, or give labels to those that"
-            " wait for one"
+            f"the model has no labelled training samples{counted}; upload some, or give labels to"
+            " those that wait for one"
         )
     weights = train_set.weights
     if weights is not None and not np.delete(weights, base_set).any():

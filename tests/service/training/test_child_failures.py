@@ -25,9 +25,11 @@ MakeArtifacts = Callable[..., Artifacts]
 def test_without_labelled_samples_a_job_fails_for_good(
     make_workshop: Callable[..., Any], make_artifacts: MakeArtifacts, spawn: Any
 ) -> None:
-    child = spawn(make_workshop(train=0, validation=0).task(make_artifacts()))
+    task = make_workshop(train=0, validation=0).task(make_artifacts(), ignore_index=1)
+    child = spawn(task)
     last = child.last()
     assert isinstance(last, Failed)
+    assert "no labelled training samples beside those of the ignore_index 1;" in last.detail
     assert (last.code, child.end()) == ("no_samples", 0)
 
 
