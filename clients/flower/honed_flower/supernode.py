@@ -96,7 +96,7 @@ def clock_ahead_s(member: Membership) -> float | None:
     try:
         answer = httpx.head(f"https://{member.superlink}/", verify=context, timeout=ANSWER_S)
         theirs = parsedate_to_datetime(answer.headers["date"])
-    except (httpx.HTTPError, KeyError, ValueError):
+    except (httpx.HTTPError, httpx.InvalidURL, KeyError, ValueError):
         return None
     return time.time() - theirs.timestamp()
 

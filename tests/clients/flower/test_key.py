@@ -44,6 +44,22 @@ def test_a_file_without_certificates_ends_the_node_at_once(flower: Path, tmp_pat
         assert "ca.pem holds no certificates as PEM" in done.stderr
 
 
+def test_an_address_that_is_none_ends_the_node_without_a_traceback(
+    flower: Path, tmp_path: Path
+) -> None:
+    command = [flower / "bin" / "honed-flower", "join", "127.0.0.1:9x", "--model", "digits"]
+    done = subprocess.run(
+        [*command, "--folder", tmp_path],
+        env={**os.environ, "HONED_URL": "http://127.0.0.1:9", "HONED_TOKEN": "none"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "its lines above say why" in done.stderr.splitlines()[-1]
+
+
 def test_a_token_that_the_daemon_refuses_ends_the_node_at_once(
     flower: Path, served: Served, tmp_path: Path
 ) -> None:
