@@ -42,7 +42,7 @@ def test_rounds_are_refused_for_ever_once_the_budget_is_spent(device):
     assert spent == {"epsilon": after(2), "rounds": 2, "rounds_without_noise": 0}
     scraped = device.http.get("/metrics").text.splitlines()
     assert f'honed_rounds{{model="{device.model}"}} 2' in scraped
-    assert f'honed_privacy_epsilon{{model="{device.model}"}} {after(2):g}' in scraped
+    assert f'honed_privacy_epsilon{{model="{device.model}"}} {after(2):.15g}' in scraped
     device.allow(epsilon=after(3) + 0.01).raise_for_status()
     assert device.round(sent, round=3, **NOISE)["state"] == "succeeded"
 
