@@ -58,6 +58,8 @@ def read_json(body: bytes | str) -> Any:
         raise ValueError("it is nested too deeply") from None
     except UnicodeEncodeError:
         raise ValueError("a text in it holds half of a surrogate pair") from None
+    except ValueError as error:  # with advice for programmers where an integer is very long
+        raise ValueError(str(error).partition("; use sys.")[0]) from None
     return value
 
 

@@ -120,6 +120,7 @@ def test_every_wrong_sample_of_a_batch_is_listed(refused: Callable[..., dict[str
         (b'{"samples": {"x": 1}}', "samples is a list"),
         (b'{"samples": [], "split": "train"}', "no other field"),
         (b"[" * 100_000, "send UTF-8 JSON"),
+        (b"[" + b"9" * 5000 + b"]", "value has 5000 digits; send UTF-8 JSON"),
     ],
 )
 def test_a_body_that_is_no_batch_is_refused(
