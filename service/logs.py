@@ -7,12 +7,13 @@ make a terminal obey.
 from __future__ import annotations
 
 import logging
+import os
 import re
 import sys
 from collections import Counter
 from datetime import datetime, timezone
 from textwrap import indent
-from typing import Any
+from typing import Any, TextIO
 
 from storage.database.codec import dump
 
@@ -21,8 +22,8 @@ logger = logging.getLogger(__name__)
 REPEAT_WINDOW_S = 60.0
 MAX_REPEATS = 10
 """Of one line, in a window: a fault that comes back thousands of times must not fill the disk."""
-
-
+PRIORITIES = {"DEBUG": 7, "INFO": 6, "WARNING": 4, "ERROR": 3, "CRITICAL": 2}
+"""Those of syslog(3)."""
 NEWLINE = "\n"
 _HIDDEN = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -83,6 +84,13 @@ class JsonFormatter(logging.Formatter):
         return visible(dump(line, default=str))
 
 
+class JournalHandler(logging.StreamHandler[TextIO]):
+    """Begins each line with its priority, which systemd's journal takes off (sd-daemon(3))."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return indent(super().format(record), f"<{PRIORITIES[record.levelname]}>")
+
+
 class RepeatLimit(logging.Filter):
     """Lets the same line through a few times a minute, and then tells how many were held back."""
 
@@ -109,7 +117,7 @@ class RepeatLimit(logging.Filter):
 
 def configure(*, log_format: str, level: str) -> None:
     """Send everything to stderr in one format; the HTTP server's loggers too."""
-    handler = logging.StreamHandler(sys.stderr)
+    handler = (JournalHandler if _is_journal(sys.stderr) else logging.StreamHandler)(sys.stderr)
     handler.setFormatter(JsonFormatter() if log_format == "json" else HumanFormatter())
     handler.addFilter(RepeatLimit())
     root = logging.getLogger()
@@ -123,6 +131,15 @@ def configure(*, log_format: str, level: str) -> None:
     for name in ("httpx", "httpcore", "apscheduler"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
     logging.getLogger("apscheduler.executors.default").addFilter(_is_no_cancellation)
+
+
+def _is_journal(stream: TextIO) -> bool:
+    """Whether it leads to systemd's journal (systemd.exec(5))."""
+    try:
+        status = os.fstat(stream.fileno())
+    except (OSError, ValueError):  # no file, as a test's
+        return False
+    return os.environ.get("JOURNAL_STREAM") == f"{status.st_dev}:{status.st_ino}"
 
 
 def _is_no_cancellation(record: logging.LogRecord) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 import tracemalloc
 from collections.abc import Iterator
@@ -111,3 +112,25 @@ def test_what_others_name_makes_no_line_and_commands_no_terminal() -> None:
             assert r"\u001b[31m\u202e\u009b\u007f" in head
             assert all(line.startswith("  ") for line in traceback)
     assert json.loads(JsonFormatter().format(made))["path"] == foreign
+
+
+def test_lines_of_the_journal_begin_with_their_priority(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, asked = logging.getLogger(), logging.getLogger("service.test")
+    before, level = root.handlers[:], root.level
+    with (tmp_path / "journal").open("w+") as journal:
+        status = os.fstat(journal.fileno())
+        monkeypatch.setattr(sys, "stderr", journal)
+        try:
+            for stream in ("", f"{status.st_dev}:{status.st_ino}"):
+                monkeypatch.setenv("JOURNAL_STREAM", stream)
+                configure(log_format="json", level="info")
+                asked.info("job.started")
+                asked.error("job.lost")
+        finally:
+            root.handlers[:] = before
+            root.setLevel(level)
+        journal.seek(0)
+        begun = [line[:4] for line in journal]
+    assert begun == ['{"ti', '{"ti', "<6>{", "<3>{"]
