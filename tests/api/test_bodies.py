@@ -211,17 +211,22 @@ def test_what_a_stop_cuts_off_is_told_to_come_again(
     inside = serve_inside()
     inside.server.config.timeout_graceful_shutdown = 0.1
     host = f"Host: {httpx.URL(inside.url).netloc.decode()}\r\n"
-    upload = f"POST /v1/models HTTP/1.1\r\n{host}Authorization: Bearer {inside.token}\r\n"
+    host += f"Authorization: Bearer {inside.token}\r\n"
+    upload = f"POST /v1/models HTTP/1.1\r\n{host}"
     kind = "Content-Type: multipart/form-data; boundary=b\r\nContent-Length: 9\r\n\r\n-"
-    answers = f"GET /docs/assets/swagger-ui-bundle.js HTTP/1.1\r\n{host}\r\n" * 20
+    spec = {"spec": '{"name": "m", "loss": "cross_entropy"}'}
+    bearer = {"Authorization": f"Bearer {inside.token}"}
+    file = {"model": mlp(1000, 1000, 3)}
+    assert httpx.post(f"{inside.url}/v1/models", headers=bearer, data=spec, files=file).is_success
+    fetch = f"GET /v1/models/m/latest/model.onnx HTTP/1.1\r\n{host}\r\n"
     with (
-        slow_reader(inside.url, answers.encode()),
+        slow_reader(inside.url, fetch.encode()),
         slow_reader(inside.url, f"{upload}{kind}".encode()) as cut_off,
     ):
         wait_until(lambda: len(inside.server.server_state.tasks) == 2, "both requests")
         inside.server.should_exit = True
         answer = cut_off.recv(4096)
-        wait_until(lambda: len(inside.server.server_state.connections) == 1, "the other to be cut")
+        wait_until(lambda: not inside.server.server_state.connections, "both to be cut")
     assert answer.startswith(b"HTTP/1.1 503 ")
     assert b'"code":"not_ready"' in answer
     assert [each.message for each in caplog.records if each.exc_info] == []
