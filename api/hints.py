@@ -33,7 +33,7 @@ def _names(body: Any, above: Iterable[Any]) -> list[str]:
         )
         if part in fields:
             kind = _model(fields[part].annotation)
-    return [each.alias or name for name, each in kind.model_fields.items()] if kind else []
+    return [field.alias or name for name, field in kind.model_fields.items()] if kind else []
 
 
 def _model(annotation: Any) -> type[BaseModel] | None:

@@ -36,7 +36,7 @@ def accepted(request: Request, offered: Sequence[str]) -> str:
         media_type, _, parameters = part.partition(";")
         quality = re.search(r"q=([01](?:\.\d*)?)", parameters)
         qualities[media_type.strip()] = float(quality[1]) if quality else 1.0
-    return max(offered, key=lambda each: qualities.get(each, 0.0))
+    return max(offered, key=lambda coding: qualities.get(coding, 0.0))
 
 
 async def near(size_bytes: int, work: Callable[P, T], *arguments: P.args, **named: P.kwargs) -> T:

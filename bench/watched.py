@@ -39,7 +39,7 @@ class Peak:
 def children(pid: int) -> list[int]:
     """The children of a process, by Linux's list: psutil would scan all processes."""
     lists = Path(f"/proc/{pid}/task").glob("*/children")
-    return [int(child) for each in lists for child in each.read_text().split()]
+    return [int(child) for path in lists for child in path.read_text().split()]
 
 
 @contextmanager

@@ -60,8 +60,8 @@ def render() -> str:
     (path, command), *below = walk("honed", honed)
     lines = [".SH SYNOPSIS", f".B {_escaped(usage(path, command))}", ".SH DESCRIPTION"]
     lines += [*_paragraphs(command), ".SH OPTIONS", *_options(command), ".SH COMMANDS"]
-    for words, each in below:
-        lines += [f".SS {_escaped(usage(words, each))}", *_paragraphs(each), *_options(each)]
+    for words, shown in below:
+        lines += [f".SS {_escaped(usage(words, shown))}", *_paragraphs(shown), *_options(shown)]
     return HEAD + "\n".join(lines) + "\n" + TAIL
 
 

@@ -70,7 +70,7 @@ def interrupts_deferred() -> Iterator[None]:
     """SIGINT and SIGTERM wait for the end of the block, so that its results are recorded."""
     waiting: list[int] = []
     before = {
-        number: signal.signal(number, lambda each, _frame: waiting.append(each))
+        number: signal.signal(number, lambda received, _frame: waiting.append(received))
         for number in (signal.SIGINT, signal.SIGTERM)
     }
     try:

@@ -102,7 +102,7 @@ class Integrity:
             files = connection.execute(_DAMAGED_FILES).fetchall()
         return Damage(
             {row["model"]: row["samples"] for row in samples},
-            {row["sha256"]: [each for what in _NAMED for each in load(row[what])] for row in files},
+            {row["sha256"]: [name for what in _NAMED for name in load(row[what])] for row in files},
         )
 
     def file(self, sha256: str) -> Path:

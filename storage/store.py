@@ -242,7 +242,7 @@ class Store:
         clear_folder(self.tmp_dir)
         if is_partial:
             self.lost = self._writer.write(
-                lambda each: reconcile(each, files=self.files, packs=self._packs)
+                lambda transaction: reconcile(transaction, files=self.files, packs=self._packs)
             )
         if (restoration := unreconciled(self.data_dir)) is not None:
             self._reconcile(restoration)

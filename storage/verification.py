@@ -79,7 +79,7 @@ class Verification:
     def record(self, size_bytes: int) -> None:
         """Set `last`: all steps were taken, and read this much."""
         told = {"size_bytes": size_bytes}
-        self._writer.write(lambda each: each.event("storage.verified", None, told))
+        self._writer.write(lambda transaction: transaction.event("storage.verified", None, told))
 
     def give_up_damaged(self) -> Lost:
         """Delete the damaged samples, and rows whose files are damaged; returns how many.
@@ -116,7 +116,7 @@ class Verification:
         except (Damaged, NotFound):
             return
         forget = "DELETE FROM damaged_files WHERE sha256 = ?"
-        self._writer.write(lambda each: each.execute(forget, (sha256,)))
+        self._writer.write(lambda transaction: transaction.execute(forget, (sha256,)))
 
     def _samples(self, model_id: int) -> Iterator[int]:
         last = 0

@@ -140,8 +140,8 @@ async def add_files(
             said = await threads.upload(request, read_about, text, names, defaults=about)
         masks = _masks_of(names, [part for part in form.files if part.name == MASK])
         uploads = [
-            FileUpload(name, part.media_type, part.offset, part.length, each, mask)
-            for name, part, each, mask in zip(names, files, said, masks, strict=True)
+            FileUpload(name, part.media_type, part.offset, part.length, described, mask)
+            for name, part, described, mask in zip(names, files, said, masks, strict=True)
         ]
         return await threads.upload(request, store_files, store, model, form.path, uploads, options)
 

@@ -114,7 +114,7 @@ def shows(
     kinds: dict[str, Any] = {}
     for name, kind in get_type_hints(record, include_extras=True).items():
         if name == "file":
-            kinds |= {each: _or_none(each_kind, kind) for each, each_kind in _OF_FILES.items()}
+            kinds |= {field: _or_none(each_kind, kind) for field, each_kind in _OF_FILES.items()}
         elif name not in without:
             kinds[name] = in_json(kind)
     before: str | None = None

@@ -305,5 +305,5 @@ class _Device:
             self._daemon.http.get(f"{_M}/versions/1/comparison/{newest}")
 
     def _model_file(self, variant: str) -> None:
-        newest = max(each["version"] for each in self._items("versions"))
+        newest = max(version["version"] for version in self._items("versions"))
         self._daemon.http.get(f"{_M}/versions/{newest}/model.onnx", params={"variant": variant})

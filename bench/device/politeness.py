@@ -99,7 +99,7 @@ def _measure(daemon: Served, *, processes: int) -> Row:
     losses, bare_losses = _losses(found, "training"), _losses(found, "bare loop")
     low, high = _interval(losses)
     return {
-        "alone, loops/s": float(np.median([each["alone"].loops for each in found])) / WINDOW_S,
+        "alone, loops/s": float(np.median([window["alone"].loops for window in found])) / WINDOW_S,
         "loss, %": float(np.median(losses)),
         "95 % interval": f"{low:.1f} to {high:.1f}",
         "loss beside a bare loop, %": float(np.median(bare_losses)),
@@ -110,12 +110,12 @@ def _measure(daemon: Served, *, processes: int) -> Row:
 
 def _losses(found: list[dict[str, Window]], beside: str) -> np.ndarray:
     """The loss of each round, %."""
-    return np.array([100 * (1 - each[beside].loops / each["alone"].loops) for each in found])
+    return np.array([100 * (1 - window[beside].loops / window["alone"].loops) for window in found])
 
 
 def _lost_time(found: list[dict[str, Window]]) -> float:
     """Processor time that the scheduler took from the burners, %; not a slower processor."""
-    alone, beside = (sum(each[name].used_s for each in found) for name in ("alone", "training"))
+    alone, beside = (sum(window[name].used_s for window in found) for name in ("alone", "training"))
     return 100 * (1 - beside / alone)
 
 

@@ -49,7 +49,7 @@ def folder_of(folder: Path, device: int) -> Path:
 def kept_back() -> Pictures:
     """The pictures of the verdict, by every camera."""
     _, kept = digits()
-    return joined([kept_back_by(each, kept) for each in range(len(CAMERAS))])
+    return joined([kept_back_by(camera, kept) for camera in range(len(CAMERAS))])
 
 
 @contextmanager

@@ -45,13 +45,13 @@ def train(
             optimizer.zero_grad()
             functional.cross_entropy(model(images[part]), labels[part]).backward()
             optimizer.step()
-    return {name: each.clone() for name, each in model.state_dict().items()}
+    return {name: tensor.clone() for name, tensor in model.state_dict().items()}
 
 
 def mean(states: list[State], samples: list[int]) -> State:
     total = sum(samples)
     return {
-        name: sum(n / total * each[name] for each, n in zip(states, samples, strict=True))
+        name: sum(n / total * state[name] for state, n in zip(states, samples, strict=True))
         for name in states[0]
     }
 
@@ -61,14 +61,14 @@ def main(path: str, rounds: int, epochs: int, size: int, rate: float) -> None:
     torch.set_num_threads(1)
     with np.load(path) as file:
         arrays = dict(file)
-    tensors = {name: torch.tensor(each) for name, each in arrays.items()}
+    tensors = {name: torch.tensor(array) for name, array in arrays.items()}
     devices = sum(name.startswith("x") for name in arrays)
     model = network(
         {k.removeprefix("start."): v for k, v in arrays.items() if k.startswith("start.")}
     )
     reached = []
     for _ in range(rounds):
-        begin = {name: each.clone() for name, each in model.state_dict().items()}
+        begin = {name: tensor.clone() for name, tensor in model.state_dict().items()}
         trained = []
         for device in range(devices):
             model.load_state_dict(begin)

@@ -57,7 +57,7 @@ def _rows(count: int) -> list[Row]:
         ours = [accuracy(file.read_bytes(), kept) for file in files]
         outcomes = [outcome_of(folder, device) for device in range(count)]
         costs["KB up a device"] = max(outcome.update_bytes for outcome in outcomes) / 1e3
-        costs["gate let in"] = f"{sum(each.promoted for each in outcomes)} of {count}"
+        costs["gate let in"] = f"{sum(outcome.promoted for outcome in outcomes)} of {count}"
         return [
             {"devices": count, "by": "honed", **_by_round(ours), **costs},
             {"devices": count, "by": "PyTorch", **_by_round(_torch(folder))},
@@ -65,7 +65,7 @@ def _rows(count: int) -> list[Row]:
 
 
 def _by_round(reached: list[float]) -> Row:
-    return {f"round {number}": each for number, each in enumerate(reached, 1)}
+    return {f"round {number}": accuracy for number, accuracy in enumerate(reached, 1)}
 
 
 def _simulate(folder: Path, count: int) -> Row:
@@ -91,8 +91,8 @@ def _simulate(folder: Path, count: int) -> Row:
         {name: after[name] - before[name] for name in after} for before, after in pairwise(costs)
     ]
     return {
-        "s a round": median(each["s"] for each in rounds),
-        "server CPU s a round": median(each["cpu_s"] for each in rounds),
+        "s a round": median(cost["s"] for cost in rounds),
+        "server CPU s a round": median(cost["cpu_s"] for cost in rounds),
         "server MB before": costs[0]["peak_mb"],
         "server MB at most": costs[-1]["peak_mb"],
         "KB down a device": costs[0]["parameter_bytes"] / 1e3,

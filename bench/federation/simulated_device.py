@@ -54,8 +54,8 @@ class InProcess:
             last = load(self._task.kind)(self._task, self)
         except HoneError as error:
             last = Failed(error.code, error.detail)
-        for each in [*self._said, last]:
-            yield each
+        for line in [*self._said, last]:
+            yield line
 
     async def close(self) -> None:
         """Nothing is left to end."""

@@ -76,6 +76,6 @@ def main(folder: Path, devices: int, asked: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    settings = dict(each.split("=", 1) for each in sys.argv[3:])
+    settings = dict(setting.split("=", 1) for setting in sys.argv[3:])
     parsed = {name: json.loads(value) for name, value in settings.items()}
     main(Path(sys.argv[1]), int(sys.argv[2]), parsed)

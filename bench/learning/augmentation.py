@@ -79,7 +79,7 @@ def _errors(daemon: Served, seed: int) -> Row:
     with np.load(folder() / "device.npz") as arrays:
         images, labels = arrays["image"], arrays["label"]
     order = np.random.default_rng(seed).permutation(len(labels))
-    some = np.concatenate([order[labels[order] == each][:A_CLASS] for each in range(10)])
+    some = np.concatenate([order[labels[order] == digit][:A_CLASS] for digit in range(10)])
     found = []
     for augment in (None, AUGMENT):
         name = f"digits-{seed}-{'augmented' if augment else 'plain'}"
@@ -96,7 +96,7 @@ def _prepare(daemon: Served, name: str, augment: Any, pixels: Array, labels: Arr
     preprocess = {"kind": "image", "channels": "gray", "augment": augment}
     daemon.register(name, digits_cnn(), gate={"mode": "always"}, preprocess=preprocess)
     about = [{"label": int(label), "split": "train"} for label in labels]
-    files = [("file", (f"{n}.png", _png(each))) for n, each in enumerate(pixels)]
+    files = [("file", (f"{n}.png", _png(picture))) for n, picture in enumerate(pixels)]
     daemon.http.post(f"/v1/models/{name}/samples", files=files, data={"samples": json.dumps(about)})
 
 
@@ -131,8 +131,8 @@ def _costs() -> list[Row]:
                 change = image.augment.apply
                 made = np.stack(
                     [
-                        change(each, draws.of(number), channels_first=True)
-                        for number, each in enumerate(pixels)
+                        change(picture, draws.of(number), channels_first=True)
+                        for number, picture in enumerate(pixels)
                     ]
                 )
             image.normalize(made)
@@ -141,7 +141,7 @@ def _costs() -> list[Row]:
 
     what = f"a batch of {BATCH_SIZE}, 224 x 224"
     rows: list[Row] = [{"cost of": what, "ms": images(None)}]
-    rows += [{"cost of": f"{what}, {name}", "ms": images(each)} for name, each in COSTS.items()]
+    rows += [{"cost of": f"{what}, {name}", "ms": images(change)} for name, change in COSTS.items()]
     changed = _milliseconds(lambda: table.augmented(table.apply(series), ids, draws, place=0))
     return [
         *rows,

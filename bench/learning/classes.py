@@ -57,14 +57,14 @@ def _row(daemon: Served, pictures: int, epochs: int | None, *, base_set: str = "
     found = [_learned(daemon, pictures, epochs, seed, base_set) for seed in seeds]
     asked = {"pictures": str(pictures), "epochs": "chosen" if epochs is None else str(epochs)}
     told = asked | {"base set": base_set}
-    return told | {what: median(each[what] for each in found) for what in found[0]}
+    return told | {what: median(figures[what] for figures in found) for what in found[0]}
 
 
 def _learned(
     daemon: Served, pictures: int, epochs: int | None, seed: int, base_set: str
 ) -> dict[str, float]:
     name = f"digits-{pictures}-{epochs}-{seed}-{base_set.replace(', ', '-').replace(' ', '')}"
-    classes, gate = [str(each) for each in range(NEW)], {"mode": "always"}
+    classes, gate = [str(number) for number in range(NEW)], {"mode": "always"}
     daemon.register(name, _nine(), classes=classes, gate=gate)
     with np.load(folder() / "device.npz") as arrays:
         images, labels = arrays["image"], arrays["label"]

@@ -95,7 +95,7 @@ def _forgetting(daemon: Served, task: Task) -> Row:
             trained(daemon, task, seed=seed, base=base, clean=judged, **DEFAULT) for seed in SEEDS
         ]
         for what in ("clean", "accuracy", "s"):
-            row[f"{name} {what}"] = median(each[what] for each in found)
+            row[f"{name} {what}"] = median(figures[what] for figures in found)
     return row
 
 
@@ -124,8 +124,8 @@ def trained(
     version = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
     session = onnxruntime.InferenceSession(version, providers=["CPUExecutionProvider"])
     inputs, labels = task.judge
-    for each in daemon.http.get(f"/v1/models/{name}").json()["preprocess"]:
-        inputs = ((inputs - each["mean"]) / each["std"]).astype(np.float32)
+    for step in daemon.http.get(f"/v1/models/{name}").json()["preprocess"]:
+        inputs = ((inputs - step["mean"]) / step["std"]).astype(np.float32)
     read = session.run(["logits"], {task.input: inputs})[0].argmax(1)
     rare = np.isin(labels, RARE)
     knows = {}
@@ -147,9 +147,9 @@ def _seconds(job: dict[str, Any]) -> float:
 
 def _macro_f1(read: Array, labels: Array) -> float:
     scores = []
-    for each in np.unique(labels):
-        hits = int(((read == each) & (labels == each)).sum())
-        scores.append(2 * hits / int((read == each).sum() + (labels == each).sum()))
+    for label in np.unique(labels):
+        hits = int(((read == label) & (labels == label)).sum())
+        scores.append(2 * hits / int((read == label).sum() + (labels == label).sum()))
     return float(np.mean(scores))
 
 
@@ -157,8 +157,8 @@ def digits() -> list[Task]:
     """Four tasks of people who have pictures but no recipe."""
     with np.load(folder() / "device.npz") as arrays:
         images, labels = arrays["image"], arrays["label"]
-    few = np.concatenate([np.flatnonzero(labels == each)[:10] for each in range(10)])
-    counts = [4 if each in RARE else 80 for each in range(10)]
+    few = np.concatenate([np.flatnonzero(labels == digit)[:10] for digit in range(10)])
+    counts = [4 if digit in RARE else 80 for digit in range(10)]
     skewed = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate(counts)])
     rng = np.random.default_rng(5)
     wrong = labels.copy()

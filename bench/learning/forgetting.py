@@ -110,7 +110,7 @@ def _trained(daemon: Served, model: str, **asked: Any) -> bytes:
 
 def _averaged(first: bytes, trained: bytes) -> bytes:
     before, after = onnx.load_from_string(first), onnx.load_from_string(trained)
-    weights = {each.name: numpy_helper.to_array(each) for each in before.graph.initializer}
+    weights = {part.name: numpy_helper.to_array(part) for part in before.graph.initializer}
     for tensor in after.graph.initializer:
         if tensor.name in weights:
             mixed = OWN * numpy_helper.to_array(tensor) + (1 - OWN) * weights[tensor.name]

@@ -75,7 +75,7 @@ class Task:
         """Samples to train on, and to judge by."""
         inputs, labels = self.pool
         order = np.random.default_rng(seed).permutation(len(labels))
-        some = [order[labels[order] == each][:A_CLASS] for each in np.unique(labels)]
+        some = [order[labels[order] == label][:A_CLASS] for label in np.unique(labels)]
         chosen = np.concatenate(some)
         rest = np.setdiff1d(order, chosen)
         return (inputs[chosen], labels[chosen]), self.judge or (inputs[rest], labels[rest])

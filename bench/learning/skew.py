@@ -33,9 +33,9 @@ def run() -> list[Row]:
                 for sampling in ("shuffled", "balanced")
             }
             row: Row = {"task": "skewed digits", "recipe": name}
-            for sampling, each in found.items():
-                row[f"macro F1 {sampling}"] = median(one["macro F1"] for one in each)
-                row[f"rare {sampling}"] = median(one["rare"] for one in each)
+            for sampling, rounds in found.items():
+                row[f"macro F1 {sampling}"] = median(one["macro F1"] for one in rounds)
+                row[f"rare {sampling}"] = median(one["rare"] for one in rounds)
             row["balanced ÷ shuffled"] = row["macro F1 balanced"] / row["macro F1 shuffled"]
             row["must reach"] = "≥ 1.2"
             rows.append(row)

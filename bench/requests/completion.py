@@ -97,7 +97,7 @@ class Bare:
     def __init__(self, model: bytes, prompt: list[int]) -> None:
         self._session = bare_session(model)
         self._outputs = [value.name for value in self._session.get_outputs()]
-        self._past = [each for each in self._session.get_inputs() if each.name != "input_ids"]
+        self._past = [value for value in self._session.get_inputs() if value.name != "input_ids"]
         self._prompt = prompt
 
     def __call__(self, count: int) -> None:

@@ -117,7 +117,7 @@ def _figures(took: list[float]) -> Row:
 
 def _size() -> float:
     """Of all files of the console, each compressed, in kB."""
-    return sum(len(gzip.compress(each.read_bytes())) for each in STATIC.iterdir()) / 1e3
+    return sum(len(gzip.compress(path.read_bytes())) for path in STATIC.iterdir()) / 1e3
 
 
 def _rest(browser: Any, daemon: Served) -> Row:

@@ -31,14 +31,14 @@ def run() -> list[Row]:
         rounds = [_round(daemon, readers) for _ in range(ROUNDS) for readers in (0, READING)]
     alone = median(rate for rate, _ in rounds[::2])
     crowded = median(rate for rate, _ in rounds[1::2])
-    spent = {what: [ms for _, each in rounds[1::2] for ms in each[what]] for what in PATHS}
+    spent = {what: [ms for _, times in rounds[1::2] for ms in times[what]] for what in PATHS}
     return [
         {
             "clients": UPLOADING + READING,
             "uploads/s": crowded,
             "uploads/s without reads": alone,
             "ratio": crowded / alone,
-            **{f"{what} p50 ms": median(each) for what, each in spent.items()},
+            **{f"{what} p50 ms": median(times) for what, times in spent.items()},
             "must reach": "p50 ≤ 50 ms, ratio ≥ 0.95",
         }
     ]

@@ -80,7 +80,7 @@ def downloads(daemon: Served, nginx_url: str) -> Row:
     """Downloads of the 100 MB model, in turn; medians."""
     ours, theirs = daemon.url + PATH.format("large"), f"{nginx_url}/{stored(daemon, 'large')}"
     pairs = [(download(daemon, ours), download(daemon, theirs)) for _ in range(DOWNLOADS)]
-    honed, nginx_ = (median(each) for each in zip(*pairs, strict=True))
+    honed, nginx_ = (median(times) for times in zip(*pairs, strict=True))
     return {
         "what": "100 MB model, MB/s",
         "honed": honed,

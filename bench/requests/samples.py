@@ -51,7 +51,7 @@ def _measure(daemon: Served, count: int) -> Row:
     jobs = [daemon.train(name, max_steps=20, batch_size=64)["id"] for _ in range(JOBS)]
     return {
         "samples": count,
-        **{f"{what} p95 ms": each for what, each in times.items()},
+        **{f"{what} p95 ms": ms for what, ms in times.items()},
         "to first step s": min(seconds_to_first_step(daemon, job) for job in jobs),
         "daemon MB": memory / 2**20,
         "must reach": "≤ 20 ms, ≤ 1.5, flat",

@@ -156,12 +156,12 @@ def _figures(
     theirs: dict[tuple[str, int], list[Found]],
     prepare_s: Sequence[float],
 ) -> Row:
-    paces = {key: median(each.samples_per_second for each in of) for key, of in theirs.items()}
+    paces = {key: median(run.samples_per_second for run in of) for key, of in theirs.items()}
     best = max(paces, key=lambda key: paces[key])
     one = max(pace for (_, threads), pace in paces.items() if threads == 1)
-    own = {n: median(each.samples_per_second for each in of) for n, of in ours.items()}
-    peak = median(each.peak_mb for each in ours[2])
-    their_peak = median(each.peak_mb for each in theirs[best])
+    own = {n: median(run.samples_per_second for run in of) for n, of in ours.items()}
+    peak = median(run.peak_mb for run in ours[2])
+    their_peak = median(run.peak_mb for run in theirs[best])
     return {
         "model": f"{name}, a part" if prefixes else name,
         "honed samples/s": own[2],
@@ -169,7 +169,7 @@ def _figures(
         "samples/s ÷ PyTorch": own[2] / paces[best],
         "on one thread": own[1] / one,
         "PyTorch's best": f"{best[0]}, {best[1]}",
-        "honed request to version s": median(each.seconds for each in ours[2]),
+        "honed request to version s": median(run.seconds for run in ours[2]),
         "honed peak MB": peak,
         "PyTorch peak MB": their_peak,
         "peak ÷ PyTorch": peak / their_peak,

@@ -45,8 +45,8 @@ def run() -> list[Row]:
     known, learned = manual()[:KNOWN], names_of_tests()[:LEARNED]
     tokenizer = byte_tokenizer(known, size=VOCABULARY)
     base = _trained(known, tokenizer.to_str().encode())
-    tokens = np.mean([min(LONGEST, len(each.ids)) for each in tokenizer.encode_batch(learned)])
-    parameters = sum(each.size for each in base.values())
+    tokens = np.mean([min(LONGEST, len(text.ids)) for text in tokenizer.encode_batch(learned)])
+    parameters = sum(array.size for array in base.values())
     return [
         {"base": name, "parameters": parameters}
         | _adapted(llama(base, store), tokenizer.to_str().encode(), learned, float(tokens))
@@ -111,7 +111,7 @@ def _drawn() -> Matrices:
     drawn["embedding"] = rng.standard_normal(shapes["embedding"]) * 0.02
     norms = [f"layer.{layer}.norm{n}" for layer in range(LAYERS) for n in (1, 2)]
     drawn |= {name: np.ones(WIDTH) for name in (*norms, "norm")}
-    return {name: each.astype(np.float32) for name, each in drawn.items()}
+    return {name: array.astype(np.float32) for name, array in drawn.items()}
 
 
 def llama(weights: Matrices, store: Store) -> bytes:
@@ -164,8 +164,8 @@ class _Llama(Graph):
     def _times(self, x: str, name: str) -> str:
         nodes, held, _ = self._store(name, self._known[name], x, f"{name}:y")
         self.nodes += nodes
-        for each, value in held.items():
-            self.put(each, value)
+        for tensor, value in held.items():
+            self.put(tensor, value)
         return f"{name}:y"
 
     def _norm(self, x: str, name: str) -> str:
@@ -182,7 +182,7 @@ class _Llama(Graph):
         half = WIDTH // HEADS // 2
         angles = np.outer(np.arange(LONGEST), 1e4 ** (-np.arange(half) / half))
         pairs = (("cosine", np.cos(angles)), ("sine", np.sin(angles)))
-        return [self.put(name, each.astype(np.float32)) for name, each in pairs]
+        return [self.put(name, array.astype(np.float32)) for name, array in pairs]
 
     def _turned(self, x: str, turns: list[str]) -> str:
         half, (cosine, sine) = WIDTH // HEADS // 2, turns
@@ -197,8 +197,8 @@ class _Llama(Graph):
 
     def _shared(self, x: str) -> str:
         """(batch, groups, tokens, size) → heads: those of a group share keys and values."""
-        each = self.add("Unsqueeze", x, self.ints(2))
-        repeated = self.add("Concat", *[each] * (HEADS // GROUPS), axis=2)
+        column = self.add("Unsqueeze", x, self.ints(2))
+        repeated = self.add("Concat", *[column] * (HEADS // GROUPS), axis=2)
         return self.add("Reshape", repeated, self.ints(0, HEADS, -1, WIDTH // HEADS))
 
     def _weight(self, name: str) -> str:

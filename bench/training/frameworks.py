@@ -175,12 +175,12 @@ def _accuracy(daemon: Served, version: int, held: tuple[np.ndarray, np.ndarray])
 
 def _row(case: Case, rounds: list[Round]) -> Row:
     def pace(threads: int) -> float:
-        return median(each.torch[threads]["samples_per_second"] for each in rounds)
+        return median(one.torch[threads]["samples_per_second"] for one in rounds)
 
     threads = max(case.threads, key=pace)
     sides = {
-        **{side: [getattr(each, side) for each in rounds] for side in ("ours", "again", "bare")},
-        "torch": [each.torch[threads] for each in rounds],
+        **{side: [getattr(one, side) for one in rounds] for side in ("ours", "again", "bare")},
+        "torch": [one.torch[threads] for one in rounds],
     }
 
     def middle(side: str, what: str) -> float:

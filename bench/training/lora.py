@@ -34,7 +34,7 @@ def run() -> list[Row]:
         parameters = _torch("export", str(plain))[0]["parameters"]
         quantize_dynamic(plain, packed, weight_type=QuantType.QInt8)
         rounds = [_round(packed.read_bytes()) for _ in range(ROUNDS)]
-    found = {key: float(np.median([each[key] for each in rounds])) for key in rounds[0]}
+    found = {key: float(np.median([figures[key] for figures in rounds])) for key in rounds[0]}
     return [
         {
             "parameters": parameters,

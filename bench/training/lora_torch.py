@@ -32,7 +32,7 @@ class Attention(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         shape = (-1, TOKENS, HEADS, WIDTH // HEADS)
-        q, k, v = (each(x).reshape(shape).transpose(1, 2) for each in (self.q, self.k, self.v))
+        q, k, v = (linear(x).reshape(shape).transpose(1, 2) for linear in (self.q, self.k, self.v))
         weights = functional.softmax(q @ k.transpose(-1, -2) / (WIDTH // HEADS) ** 0.5, dim=-1)
         return self.o((weights @ v).transpose(1, 2).reshape(-1, TOKENS, WIDTH))
 

@@ -68,14 +68,14 @@ def export(name: str, folder: Path) -> dict[str, Any]:
         folder / "model.onnx",
         input_names=names,
         output_names=["output"],
-        dynamic_axes={each: {0: "batch"} for each in (*names, "output")},
+        dynamic_axes={name: {0: "batch"} for name in (*names, "output")},
         opset_version=17,
         training=torch.onnx.TrainingMode.PRESERVE,
         do_constant_folding=False,
         dynamo=False,
     )
     inputs, label = samples(network)
-    arrays = {each: tensor.numpy() for each, tensor in zip(names, inputs, strict=True)}
+    arrays = {name: tensor.numpy() for name, tensor in zip(names, inputs, strict=True)}
     np.savez(folder / "data.npz", label=label.numpy(), **arrays)
     convolutions = sum(isinstance(m, (nn.Conv1d, nn.Conv2d)) for m in net.modules())
     return {
@@ -127,7 +127,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     action, *rest = sys.argv[1:]
     if action == "list":
-        found: dict[str, Any] = {name: list(each.tail) for name, each in NETWORKS.items()}
+        found: dict[str, Any] = {name: list(network.tail) for name, network in NETWORKS.items()}
     elif action == "export":
         found = export(rest[0], Path(rest[1]))
     else:

@@ -48,7 +48,7 @@ def run() -> list[Row]:
     with ExitStack() as kept:
         starts = [kept.enter_context(_start_of(case)) for case in CASES if len(case.threads) > 1]
         told = [[start.again() for start in starts] for _ in range(ROUNDS)]
-    return [_row(start, [each[place] for each in told]) for place, start in enumerate(starts)]
+    return [_row(start, [times[place] for times in told]) for place, start in enumerate(starts)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +118,11 @@ def _task(store: Store, *, work_dir: Path) -> Train:
 
 
 def _row(start: ChildStart, told: list[list[float]]) -> Row:
-    parts = [np.diff([0.0, *each]) for each in told]
+    parts = [np.diff([0.0, *times]) for times in told]
     return {
         "model": start.name,
         **{f"{part} ms": median(each[place] for each in parts) for place, part in enumerate(PARTS)},
-        "first step ms": median(each[-1] for each in told),
+        "first step ms": median(times[-1] for times in told),
         "besides steps ms": start.besides_ms,
         "must reach": f"first step ≤ {FIRST_STEP_MS}, besides ≤ {BESIDES_MS}",
     }

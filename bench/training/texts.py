@@ -54,7 +54,7 @@ def _case(case: Case, folder: Path) -> Row:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     texts, labels = material(case.texts)
     ids = [[int(word[1:]) for word in text.split()] for text in texts]
-    ends = np.cumsum([len(each) for each in ids])
+    ends = np.cumsum([len(text) for text in ids])
     np.savez(data, ids=np.concatenate(ids), ends=ends, labels=labels)
     sides: dict[str, list[float]] = {}
     with served(training_threads=THREADS, training_nice=0) as daemon:
@@ -70,7 +70,7 @@ def _case(case: Case, folder: Path) -> Row:
                     sides.setdefault(f"{order} {threads}", []).append(pace)
     ours = sides.pop("ours")
     best = max(sides, key=lambda side: median(sides[side]))
-    shuffled = max(median(each) for side, each in sides.items() if "shuffled" in side)
+    shuffled = max(median(paces) for side, paces in sides.items() if "shuffled" in side)
     return {
         "model": case.name,
         "texts": case.texts,
@@ -115,8 +115,8 @@ def _register(
     for at in range(0, len(texts), 250):
         some = texts[at : at + 250]
         about: list[dict[str, Any]] = [{"split": "train"} for _ in some]
-        for each, label in zip(about, labels[at : at + 250].tolist(), strict=True):
-            each.update({"label": label} if has_label else {})
+        for sample, label in zip(about, labels[at : at + 250].tolist(), strict=True):
+            sample.update({"label": label} if has_label else {})
         sent = [("file", (f"{n}.txt", text.encode(), "text/plain")) for n, text in enumerate(some)]
         url = f"/v1/models/{case.name}/samples"
         daemon.http.post(url, files=sent, data={"samples": json.dumps(about)})

@@ -33,8 +33,8 @@ class Layer(nn.Module):
     def forward(self, x: torch.Tensor, seen: torch.Tensor) -> torch.Tensor:
         y = self.norm(x)
         parts = (
-            each(y).unflatten(2, (HEADS, WIDTH // HEADS)).transpose(1, 2)
-            for each in (self.query, self.key, self.value)
+            linear(y).unflatten(2, (HEADS, WIDTH // HEADS)).transpose(1, 2)
+            for linear in (self.query, self.key, self.value)
         )
         y = F.scaled_dot_product_attention(*parts, attn_mask=seen)
         x = x + self.out(y.transpose(1, 2).flatten(2))
@@ -89,14 +89,14 @@ def export(name: str, path: str) -> None:
 
 def train(name: str, data: Path, *, epochs: int, batch_size: int, order: str) -> None:
     with np.load(data) as arrays:
-        ids, ends, labels = (arrays[each] for each in ("ids", "ends", "labels"))
+        ids, ends, labels = (arrays[name] for name in ("ids", "ends", "labels"))
     texts = np.split(ids, ends[:-1])
     net, generator = build(name), np.random.default_rng(0)
     optimizer = torch.optim.AdamW(net.parameters(), LEARNING_RATE, weight_decay=0.0, fused=True)
 
     def epoch(most: int | None = None) -> None:
         for chosen in batches(texts, batch_size, order, generator)[:most]:
-            step(net, optimizer, [texts[each] for each in chosen], labels[chosen])
+            step(net, optimizer, [texts[index] for index in chosen], labels[chosen])
 
     epoch(WARM_STEPS)
     began = time.perf_counter()
@@ -115,14 +115,14 @@ def batches(
         pools = np.array_split(shuffled, max(1, len(texts) // (size * POOL_BATCHES)))
         shuffled = np.concatenate([pool[np.argsort(lengths[pool])] for pool in pools])
     made = [shuffled[at : at + size] for at in range(0, len(shuffled), size)]
-    return [made[each] for each in generator.permutation(len(made))]
+    return [made[index] for index in generator.permutation(len(made))]
 
 
 def step(
     net: Net, optimizer: torch.optim.Optimizer, texts: list[np.ndarray], labels: np.ndarray
 ) -> None:
     lengths = torch.tensor([len(text) for text in texts])
-    rows = nn.utils.rnn.pad_sequence([torch.tensor(each) for each in texts], batch_first=True)
+    rows = nn.utils.rnn.pad_sequence([torch.tensor(text) for text in texts], batch_first=True)
     mask = (torch.arange(rows.shape[1]) < lengths[:, None]).long()
     logits = net(rows, mask)
     if net.decodes:

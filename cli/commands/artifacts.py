@@ -47,9 +47,9 @@ def show_explanation(prepared: Prepared) -> None:
         )
         return
     width = max((len(parameter.name) for parameter in prepared.parameters), default=0)
-    for each in prepared.parameters:
-        shape = "\u00d7".join(map(str, each.shape))
-        echo_text(f"{each.name:<{width}}  {prod(each.shape):>12,}  {place(each):<7}  {shape}")
+    for weight in prepared.parameters:
+        shape = "\u00d7".join(map(str, weight.shape))
+        echo_text(f"{weight.name:<{width}}  {prod(weight.shape):>12,}  {place(weight):<7}  {shape}")
     echo_text(
         f"{prepared.trainable_parameters:,} parameters train, "
         f"{prepared.frozen_parameters:,} are frozen"

@@ -251,9 +251,9 @@ def _stored_token(client: Client, file: Path) -> dict[str, Any] | None:
     if not file.exists():
         return None
     token: dict[str, Any] = json.loads(file.read_text("utf-8"))
-    for each in client.items("/v1/tokens"):
-        if all(each[key] == token.get(key, each[key]) for key in BY):
-            return None if each["revoked_at"] else token
+    for known in client.items("/v1/tokens"):
+        if all(known[key] == token.get(key, known[key]) for key in BY):
+            return None if known["revoked_at"] else token
     raise Failure(
         f"this daemon does not know the token in {file}. If another daemon's model of that name "
         "takes part, set HONED_DATA_DIR to the data folder of the one that is meant: each has its "

@@ -41,9 +41,9 @@ def serve(host: str | None, port: int | None, data_dir: Path | None) -> None:
             return
         for address in addresses:
             echo_text(f"honed listens on {address}")
-        for each in addresses:
-            if not each.startswith("unix:"):
-                echo_text(f"the dashboard is at {each}/dashboard")
+        for url in addresses:
+            if not url.startswith("unix:"):
+                echo_text(f"the dashboard is at {url}/dashboard")
         echo_text(f"the admin token is in {token_file}")
 
     asked_to_stop = threading.Event()

@@ -146,9 +146,9 @@ def _find(client: Client, token: str) -> dict[str, Any]:
     if token.isdecimal():
         row: dict[str, Any] = client.get(f"/v1/tokens/{token}")
         return row
-    for each in client.items("/v1/tokens"):
-        if each["name"] == token and not each["revoked_at"]:
-            return each
+    for known in client.items("/v1/tokens"):
+        if known["name"] == token and not known["revoked_at"]:
+            return known
     raise Failure(f"no valid token is named {token!r}; see `honed tokens list`")
 
 

@@ -97,7 +97,7 @@ def joined(parts: list[Pictures]) -> Pictures:
     """All of them in one place."""
     return Pictures(
         np.concatenate([part.images for part in parts]),
-        np.concatenate([each.labels for each in parts]),
+        np.concatenate([part.labels for part in parts]),
     )
 
 

@@ -61,8 +61,8 @@ class Example:
         self._start = folder / "digits.onnx"
         self._start.write_bytes(network())
         learned, kept = digits()
-        self._seen = [seen_by(each, learned, pictures) for each in range(devices)]
-        self._kept = [kept_back_by(each, kept) for each in range(devices)]
+        self._seen = [seen_by(number, learned, pictures) for number in range(devices)]
+        self._kept = [kept_back_by(number, kept) for number in range(devices)]
         self.superlink = SuperLink(folder, environment)
         self.devices: list[Device] = []
 
@@ -84,7 +84,7 @@ class Example:
         jobs = [each.http.post(f"/v1/models/{ALONE}/jobs", json=course) for each in self.devices]
         for device, answer in zip(self.devices, jobs, strict=True):
             assert device.finish(answer.json()["id"])["state"] == "succeeded"
-        own = [each.model(ALONE) for each in self.devices]
+        own = [device.model(ALONE) for device in self.devices]
         self.report.devices = [
             {"alone, own camera": accuracy(model, kept), "alone, all cameras": self._on_all(model)}
             for model, kept in zip(own, self._kept, strict=True)

@@ -80,7 +80,7 @@ def trained_tokenizer(texts: list[str]) -> Tokenizer:
 
 def batch(rows: list[list[int]]) -> tuple[torch.Tensor, torch.Tensor]:
     ids = nn.utils.rnn.pad_sequence([torch.tensor(row) for row in rows], batch_first=True)
-    lengths = torch.tensor([len(each) for each in rows])
+    lengths = torch.tensor([len(row) for row in rows])
     return ids, (torch.arange(ids.shape[1]) < lengths[:, None]).long()
 
 

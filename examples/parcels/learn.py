@@ -58,13 +58,13 @@ def mean_precision(found: Sequence[Boxes], scenes: Sequence[Scene]) -> float:
 
 
 def _precision(found: Sequence[Boxes], scenes: Sequence[Scene], kind: str) -> float:
-    true = [[each["box"] for each in scene.boxes if each["label"] == kind] for scene in scenes]
+    true = [[box["box"] for box in scene.boxes if box["label"] == kind] for scene in scenes]
     count = sum(map(len, true))
     claims = [
-        (each["probability"], place, each["box"])
+        (box["probability"], place, box["box"])
         for place, boxes in enumerate(found)
-        for each in boxes
-        if each["label"] == kind
+        for box in boxes
+        if box["label"] == kind
     ]
     hits = []
     for _, place, box in sorted(claims, key=lambda claim: -claim[0]):

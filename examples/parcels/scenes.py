@@ -88,7 +88,7 @@ def _overlap(box: Sequence[float], others: Sequence[dict[str, Any]]) -> bool:
     x, y, width, height = box
     return any(
         x < ox + owidth and ox < x + width and y < oy + oheight and oy < y + height
-        for ox, oy, owidth, oheight in (each["box"] for each in others)
+        for ox, oy, owidth, oheight in (other["box"] for other in others)
     )
 
 
@@ -114,7 +114,7 @@ def _photo(picture: Image.Image, generator: np.random.Generator, camera: str) ->
     """With noise and, of the new camera, smeared along the conveyor."""
     pixels = np.asarray(picture.filter(ImageFilter.GaussianBlur(0.5)), np.float64)
     if camera == "new":
-        pixels = np.mean([np.roll(pixels, each, axis=1) for each in range(-1, 2)], axis=0)
+        pixels = np.mean([np.roll(pixels, number, axis=1) for number in range(-1, 2)], axis=0)
     light = (pixels * LAMPS[camera] + generator.normal(0, 7, pixels.shape)) * generator.uniform(
         0.85, 1.1
     )

@@ -129,8 +129,8 @@ def _unpack(
                 target.flush()
                 sync_file(target.fileno())
     with file_faults("cannot unpack the backup"):
-        for each in folders:
-            sync_folder(each)
+        for place in folders:
+            sync_folder(place)
 
 
 def _copy(

@@ -86,7 +86,7 @@ def _form(store: Store, model: Model) -> Completing:
     if text is None:
         wrong = "has no tokenizer: register it with spec.preprocess of kind text, and a tokenizer"
     elif not TASKS[model.loss].continues_texts:
-        continuing = losses(lambda each: each.continues_texts)
+        continuing = losses(lambda of_loss: of_loss.continues_texts)
         wrong = f"does not continue texts: its loss is {model.loss}; register it with {continuing}"
     if text is None or wrong is not None:
         raise InvalidInput(f"model {model.name!r} {wrong}", problems=[Problem("", f"it {wrong}")])

@@ -124,7 +124,7 @@ class Decoder:
         """How many tokens an earlier text has in common, all but one at most, and their past."""
         # Of texts that have as much in common the last one, which is the likeliest to end there.
         common = [(_common(e.tokens[0], text[0, :-1]), e) for e in reversed(self._kept)]
-        length, reading = max(common, key=lambda each: each[0], default=(0, None))
+        length, reading = max(common, key=lambda match: match[0], default=(0, None))
         if reading is None or not length:
             return 0, {name: _value(self._nothing(name)) for name in self._cached}
         if length == reading.tokens.shape[1]:

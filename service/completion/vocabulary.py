@@ -76,7 +76,7 @@ class Vocabulary:
         self._last: tuple[str, list[int]] = "", []
         self._adds_special_tokens = special_tokens
         added = tokenizer.get_added_tokens_decoder()
-        special = {token: each.content for token, each in added.items() if each.special}
+        special = {token: kind.content for token, kind in added.items() if kind.special}
         self._special = frozenset(special)
         unknown = _unknown(tokenizer)
         self._between = sorted(

@@ -58,8 +58,8 @@ def suggest(decoder: Decoder, vocabulary: Vocabulary, text: str, *, count: int) 
         following = _Search(decoder, vocabulary, count=count)
         following.run(whole, [" "] if spaces or begun else ["", " "])
         suggestions += [Suggestion(word, share * each, 0) for word, each in following.words.items()]
-    likely = [each for each in suggestions if each.probability > LEAST_PROBABILITY]
-    return sorted(likely, key=lambda each: (-each.probability, each.text))[:count]
+    likely = [word for word in suggestions if word.probability > LEAST_PROBABILITY]
+    return sorted(likely, key=lambda suggestion: (-suggestion.probability, suggestion.text))[:count]
 
 
 def _rests(head: str, word: str) -> list[str]:
@@ -133,6 +133,6 @@ class _Search:
         return sorted(self.words.values(), reverse=True)[self._count - 1]
 
     def _likeliest(self, begun: list[_Begun]) -> list[_Begun]:
-        begun.sort(key=lambda each: (-each.share, each.token))
+        begun.sort(key=lambda branch: (-branch.share, branch.token))
         least = LEAST_SHARE * begun[0].share if begun else 0.0
         return [word for word in begun[: self._width] if word.share > least]

@@ -64,12 +64,12 @@ class Deadlines:
             if row.deadline is not None
         ]
         left_s = []
-        for each in waiting:
-            assert each.deadline is not None
-            seconds = (each.deadline - utc_now()).total_seconds()
+        for due in waiting:
+            assert due.deadline is not None
+            seconds = (due.deadline - utc_now()).total_seconds()
             if seconds <= 0:
                 seconds = RETRY_S
-                await self._end(each)
+                await self._end(due)
             left_s.append(min(seconds, LONGEST_WAIT_S))
         return min(left_s, default=None)
 

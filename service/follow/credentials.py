@@ -29,12 +29,12 @@ def login_of(file: Path | None, host: str) -> Login | None:
         by_place = {place(_address(name)): login for name, login in logins.items()}
         names = (host, DOCKER_HUB_LOGIN) if host == DOCKER_HUB else (host,)
         places = [place(f"https://{name}") for name in names]
-        each: Any = next((by_place[there] for there in places if there in by_place), {})
-        if "username" in each:
-            return Login(each["username"], each["password"])
-        if not each.get("auth"):
+        entry: Any = next((by_place[there] for there in places if there in by_place), {})
+        if "username" in entry:
+            return Login(entry["username"], entry["password"])
+        if not entry.get("auth"):
             return None
-        user, _, password = base64.b64decode(each["auth"]).decode().partition(":")
+        user, _, password = base64.b64decode(entry["auth"]).decode().partition(":")
         return Login(user, password)
     except OSError as error:
         raise SourceRefused(f"HONED_REGISTRY_CREDENTIALS: {file}: {error.strerror}") from error

@@ -48,10 +48,10 @@ ALL: tuple[type[HoneError], ...] = (
     ContentMismatch,
     BaseRefused,
 )
-NEWS = frozenset(each.code for each in ALL) - {SourceUnreachable.code}
+NEWS = frozenset(kind.code for kind in ALL) - {SourceUnreachable.code}
 """Codes that are told as an event: what is not the network's fault."""
 _OF_DEVICE: tuple[type[HoneError], ...] = (Busy, StorageFull, StorageBroken)
-_OF_CHILD: dict[str, type[HoneError]] = {each.code: each for each in (*ALL, *_OF_DEVICE)}
+_OF_CHILD: dict[str, type[HoneError]] = {kind.code: kind for kind in (*ALL, *_OF_DEVICE)}
 
 
 def named(code: str, detail: str) -> HoneError:

@@ -192,7 +192,7 @@ class Permission:
     async def blockers(self) -> tuple[Blocker, ...]:
         """Empty if it is allowed. Raises NotReady at the end of the daemon."""
         seen = await self._monitor.observe()
-        reasons = [each for each in seen.verdict.blocked_by if each.condition in CONDITIONS]
+        reasons = [why for why in seen.verdict.blocked_by if why.condition in CONDITIONS]
         if not seen.policy.download_on_metered and await self._is_metered():
             detail = "the network is metered, and the policy's download_on_metered is false"
             reasons.append(Blocker("metered", detail))

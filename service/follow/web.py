@@ -108,7 +108,7 @@ class Web:
                     return
             sent_from, url = url, self._redirected(url, target)
             if place(url) != place(sent_from):  # a login is for one host
-                headers = {name: each for name, each in headers.items() if name != "Authorization"}
+                headers = {name: text for name, text in headers.items() if name != "Authorization"}
         raise SourceRefused(f"{_shown(url)} redirects more than {MOST_REDIRECTS} times")
 
     def require_allowed(self, url: str, *, asked_by: str) -> None:

@@ -30,7 +30,7 @@ LOOKS_AFTER_S = 1.0
 """How long a silence may be without any. What Linux keeps of a thread that was looked at, its last
 thread removes as it ends; with a low priority that takes 7 ms, in which the daemon's wait for the
 child's end keeps a processor busy."""
-OF_THE_DEVICE = {each.code: each for each in (StorageFull, Busy, StorageBroken)}
+OF_THE_DEVICE = {kind.code: kind for kind in (StorageFull, Busy, StorageBroken)}
 """Errors caused by the device, not by the task."""
 
 
@@ -130,7 +130,7 @@ class Child:
             while not await _first_of(reading, self._killed, timeout_s=left_s):
                 after = _waits_for_processor_s(self.pid)
                 before = after if before is None else before
-                waited_s = max((after[each] - before.get(each, 0.0) for each in after), default=0.0)
+                waited_s = max((after[pid] - before.get(pid, 0.0) for pid in after), default=0.0)
                 left_s = silence_timeout_s - (monotonic() - began - waited_s)
                 if left_s < silence_timeout_s * NEGLIGIBLE:
                     raise asyncio.TimeoutError

@@ -109,7 +109,7 @@ class Recorder:
 
     def _refuse_misfits(self, reasons: Mapping[int, str]) -> None:
         """Raises SamplesInvalid if an upgrade cannot take samples, which the old base may take."""
-        misfits = {each: why for each, why in reasons.items() if not why.startswith(DAMAGED)}
+        misfits = {name: why for name, why in reasons.items() if not why.startswith(DAMAGED)}
         waiting = self._store.bases.waiting().get(self._job.model)
         if misfits and waiting == (self._job.model_id, self._job.base):
             first = min(misfits)

@@ -124,7 +124,7 @@ class JobRunner:
         event(logger, logging.WARNING, "job.held_back", job=job_id, by=shortage.condition)
         now_s = monotonic()
         # Jobs that were cancelled meanwhile never ask whether they may try again.
-        held = [each for each in list(self._held_back.items()) if each[1][0] > now_s]
+        held = [entry for entry in list(self._held_back.items()) if entry[1][0] > now_s]
         self._held_back = {**dict(held), job_id: (now_s + SHORTAGE_RETRY_S, shortage)}
         asyncio.get_running_loop().call_later(SHORTAGE_RETRY_S, self._on_free)
 

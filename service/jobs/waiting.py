@@ -34,7 +34,7 @@ def blockers_of(
         return by_device if run.is_held else ()
     if job.state not in WAITING:
         return ()
-    by_person = tuple(each for each in job.blocked_by if each.condition == PAUSED_BY_PERSON)
+    by_person = tuple(reason for reason in job.blocked_by if reason.condition == PAUSED_BY_PERSON)
     if by_person:
         return by_person
     if run is None or run.job.id == job.id:

@@ -153,7 +153,7 @@ def _of_other_tasks(model: Model | NewModel, chosen: Mapping[str, Any]) -> Itera
     task = TASKS[model.loss]
     for name in chosen:
         if name in OF_TASKS - task.options and ABOUT[name].one_class is None:
-            takers = losses(lambda each, name=name: name in each.options)  # type: ignore[misc]
+            takers = losses(lambda of_loss, name=name: name in of_loss.options)  # type: ignore[misc]
             detail = f"{name} is of {takers}, the model's loss is {task.name}; leave it out"
             yield Problem(f"/{name}", detail)
 

@@ -77,11 +77,11 @@ def checked_preprocess(
 def _unlike(before: Sequence[Description], wanted: Sequence[Description]) -> Iterator[Problem]:
     """A problem for each changed field that samples or versions depend on."""
     known = {description["input"]: description for description in before}
-    for place, each in enumerate(wanted):
+    for place, now in enumerate(wanted):
         at = f"/preprocess/{place}" if len(wanted) > 1 else "/preprocess"
-        then = known.pop(each["input"], {})
-        for name in sorted((each.keys() | then.keys()) - {*CHANGEABLE}):
-            if each.get(name) != then.get(name):
+        then = known.pop(now["input"], {})
+        for name in sorted((now.keys() | then.keys()) - {*CHANGEABLE}):
+            if now.get(name) != then.get(name):
                 yield Problem(f"{at}/{name}", _hangs(f"{name} {then.get(name)}"))
     for name in known:
         yield Problem("/preprocess", _hangs(f'the preprocessing of "{name}"'))

@@ -36,9 +36,9 @@ def told_boxes(
 
 def _objects(boxes: Sequence[list[float]], objects: FoundBoxes) -> list[dict[str, Any]]:
     labels, chances = objects.classes.tolist(), objects.probabilities.round(DIGITS).tolist()
-    each = zip(boxes, labels, chances, strict=True)
+    found = zip(boxes, labels, chances, strict=True)
     return [
         {"box": box, "label": label, "probability": chance}
-        for box, label, chance in each
+        for box, label, chance in found
         if box[2] * box[3] > 0
     ]

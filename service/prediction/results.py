@@ -43,7 +43,7 @@ def interpret(prediction: Prediction, wanted: Wanted) -> dict[str, Array]:
     ]
     task = TASKS[model.loss]
     if wanted.top is not None and not task.ranks_classes:
-        rankers = losses(lambda each: each.ranks_classes)
+        rankers = losses(lambda of_loss: of_loss.ranks_classes)
         detail = f"only the loss {rankers} ranks classes; the model's is {model.loss}"
         problems.append(Problem("/query/top", detail))
     if problems:

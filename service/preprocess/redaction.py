@@ -59,7 +59,7 @@ def redactor(described: Mapping[str, Any]) -> Callable[[str], str]:
 @lru_cache(maxsize=64)
 def _redactor(usual: tuple[str, ...], patterns: tuple[str, ...]) -> Callable[[str], str]:
     # What is told by its form comes before numbers, which may be a part of it.
-    rules = [re.compile(each) for each in patterns] + [USUAL[name] for name in reversed(usual)]
+    rules = [re.compile(rule) for rule in patterns] + [USUAL[name] for name in reversed(usual)]
 
     def redact(text: str) -> str:
         for pattern in rules:

@@ -121,7 +121,7 @@ def _drop_privileges() -> None:
     token = win32security.OpenProcessToken(win32api.GetCurrentProcess(), access)
     kept = win32security.LookupPrivilegeValue(None, KEPT_PRIVILEGE)
     held = win32security.GetTokenInformation(token, win32security.TokenPrivileges)
-    removed = [(each, win32security.SE_PRIVILEGE_REMOVED) for each, _ in held if each != kept]
+    removed = [(luid, win32security.SE_PRIVILEGE_REMOVED) for luid, _ in held if luid != kept]
     win32security.AdjustTokenPrivileges(token, False, removed)
 
 

@@ -204,7 +204,7 @@ def _learning_rate(
         ),
         f"the most for {wanted.optimizer}": rates.most,
     }
-    reason, rate = min(bounds.items(), key=lambda each: each[1])
+    reason, rate = min(bounds.items(), key=lambda bound: bound[1])
     return float(f"{rate:.2g}"), reason
 
 

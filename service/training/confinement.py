@@ -59,9 +59,9 @@ def readable(task: Task) -> Iterator[str]:
     adapted = getattr(task, "adapted", None)
     if adapted is not None:
         yield from filter(None, astuple(adapted))
-    for each in _measurements(task):
-        if each.own_loss is not None:
-            yield from astuple(each.own_loss)
+    for measured in _measurements(task):
+        if measured.own_loss is not None:
+            yield from astuple(measured.own_loss)
 
 
 def own_folders(task: Task) -> Iterator[str]:

@@ -66,7 +66,7 @@ def run(
     task = prepare_task(task, datasets, pipe, tick=heartbeat)
     sampler = datasets.sampler(task.hyperparameters)
     plan = make_plan(task.hyperparameters, len(sampler))
-    choice = select_threads(task, datasets, lambda each: base_engine(task, each), tick=heartbeat)
+    choice = select_threads(task, datasets, lambda tried: base_engine(task, tried), tick=heartbeat)
     state = start_state(task, threads=choice.threads)
     engine = open_engine(task, replace(choice, threads=state.threads))
     tell_start(task, pipe, engine, datasets, plan=plan, threads=state.threads)

@@ -59,12 +59,12 @@ def start_with_label_scale(
     engine = open_engine(task)
     before, path = (Path(task.work_dir) / f"{name}.checkpoint" for name in ("unscaled", "scaled"))
     engine.save(before)
-    names = [each.name for each in (*manifest.parameters, *manifest.statistics)]
+    names = [tensor.name for tensor in (*manifest.parameters, *manifest.statistics)]
     tensors = dict(zip(names, checkpoint.read(before, names), strict=True))
     known = LabelScale(tensors[LABEL_SCALE].astype(float), tensors[LABEL_MEAN].astype(float))
     scale = fitted(known, engine, samples, tick=tick)
     tensors[LABEL_SCALE], tensors[LABEL_MEAN] = (
-        np.asarray(each, np.float32) for each in (scale.scale, scale.mean)
+        np.asarray(values, np.float32) for values in (scale.scale, scale.mean)
     )
     checkpoint.save(path, checkpoint.CheckpointHead(manifest.engine), tensors)
     return replace(task, start=replace(task.start, how="parameters", checkpoint=str(path)))

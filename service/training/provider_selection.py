@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def select_provider(task: Train, engine: Engine, datasets: Datasets) -> tuple[str, ...]:
     """Make the engine use it; returns why each one before it is not used."""
-    wanted = tuple(takewhile(lambda each: each[0] != CPU, task.providers))
+    wanted = tuple(takewhile(lambda provider: provider[0] != CPU, task.providers))
     if not wanted or task.hyperparameters.computes_head:
         return ()
     if not is_of_sessions(task.artifacts):

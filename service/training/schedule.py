@@ -66,8 +66,8 @@ class Plan(Struct, frozen=True):
         """The state after more steps of the epoch."""
         fresh = state.step == state.epoch * self.steps_per_epoch
         total, samples = (0.0, 0) if fresh else (state.loss_sum, state.loss_count)
-        for each in taken.loss_sums:  # one by one: the sum does not depend on how they are grouped
-            total += each
+        for part in taken.loss_sums:  # one by one: the sum does not depend on how they are grouped
+            total += part
         # Written out because `replace` takes twice the time, at every step.
         return LoopState(
             step=state.step + len(taken),

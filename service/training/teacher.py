@@ -151,5 +151,5 @@ def _known(task: Train, engine: Engine) -> Array:
         path = Path(task.work_dir) / "teacher.checkpoint"
         engine.save(path)
         fresh = checkpoint.read_head(path).fresh
-        known[[index for index, each in enumerate(manifest.head.classes) if each in fresh]] = False
+        known[[index for index, name in enumerate(manifest.head.classes) if name in fresh]] = False
     return known

@@ -108,11 +108,11 @@ def choose(rounds: Sequence[Mapping[ThreadChoice, float]]) -> ThreadChoice:
     moment of the machine affects all of it.
     """
     best: ThreadChoice | None = None
-    for each in sorted(rounds[0], key=lambda choice: (choice.spinning, choice.threads)):
-        if best is None or np.median([one[best] / one[each] for one in rounds]) > _margin(
-            best, each
+    for candidate in sorted(rounds[0], key=lambda choice: (choice.spinning, choice.threads)):
+        if best is None or np.median([one[best] / one[candidate] for one in rounds]) > _margin(
+            best, candidate
         ):
-            best = each
+            best = candidate
     assert best is not None
     return best
 

@@ -261,8 +261,8 @@ class Readers:
             for connection in filter(None, idle):
                 connection.execute(SHRINK)
         finally:
-            for each in reversed(idle):
-                self._idle.put(each)
+            for reader in reversed(idle):
+                self._idle.put(reader)
 
     def close(self) -> None:
         """Close every connection once it is returned; later reads raise Busy."""

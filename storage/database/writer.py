@@ -191,13 +191,13 @@ class Writer:
         self._held = None
         while writes[-1].shares and len(writes) < _MOST_TOGETHER:
             try:
-                each = self._tasks.get_nowait()
+                task = self._tasks.get_nowait()
             except queue.Empty:
                 break
-            if not each.shares:
-                self._held = each
+            if not task.shares:
+                self._held = task
                 break
-            writes.append(each)
+            writes.append(task)
         return writes
 
     def _next_write(self) -> Write:

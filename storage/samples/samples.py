@@ -225,7 +225,7 @@ class Samples(Repository):
         after: int | None = 0
         while after is not None:
             page, after = search(after=after)
-            yield from (each.id for each in page)
+            yield from (sample.id for sample in page)
 
     def update(
         self,

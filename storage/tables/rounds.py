@@ -80,7 +80,7 @@ class Rounds(Repository):
 
     def begin_job(self, new: NewJob, parameters: FileRecord) -> Job:
         """Queue a job that starts from the parameters in an adopted file. Raises NotFound."""
-        return self._writer.write(lambda each: self._insert(each, new, parameters))
+        return self._writer.write(lambda transaction: self._insert(transaction, new, parameters))
 
     def _insert(self, transaction: Transaction, new: NewJob, file: FileRecord) -> Job:
         job = insert_job(transaction, new)
@@ -129,7 +129,7 @@ class Rounds(Repository):
 
     def drop_update(self, job_id: int) -> None:
         """Delete the update of a round."""
-        self._writer.write(lambda each: self._release(each, _UPDATE, job_id))
+        self._writer.write(lambda transaction: self._release(transaction, _UPDATE, job_id))
 
     def get(self, job_id: int) -> Round:
         """Raises NotFound."""

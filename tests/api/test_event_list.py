@@ -39,10 +39,10 @@ def test_events_are_listed_newest_first_by_type_and_model(told: Served) -> None:
 def test_a_list_is_filtered_by_a_hundred_values_and_no_more(
     told: Served, path: str, name: str
 ) -> None:
-    values = [str(each) for each in range(1001)]
+    values = [str(number) for number in range(1001)]
     answer = told.http.get(path, params={name: values})
     assert answer.status_code == 422, answer.text
-    assert [each["pointer"] for each in answer.json()["errors"]] == [f"/query/{name}"]
+    assert [error["pointer"] for error in answer.json()["errors"]] == [f"/query/{name}"]
     if path.endswith("history"):
         assert listed(told.http, **{name: values[:100]}) == []
 

@@ -153,7 +153,7 @@ def test_the_policys_settings_are_described_with_their_bounds(
                 assert answer.status_code == 200, answer.text
                 answer = served.http.put("/v1/policy", json={name: schema[limit] + beyond})
                 assert answer.status_code == 422, f"{name}: {schema[limit] + beyond}"
-                assert [each["pointer"] for each in answer.json()["errors"]] == [f"/{name}"]
+                assert [error["pointer"] for error in answer.json()["errors"]] == [f"/{name}"]
     finally:
         served.http.delete("/v1/policy").raise_for_status()
 
@@ -179,9 +179,9 @@ def test_every_form_of_a_models_file_is_described(
     route = f"/v1/models/{{name}}{path}".replace("/versions/1/", "/versions/{number}/")
     responses = description["paths"][route]["get"]["responses"]
     variants = next(
-        each["schema"]["anyOf"][0]["enum"]
-        for each in description["paths"][route]["get"]["parameters"]
-        if each["name"] == "variant"
+        parameter["schema"]["anyOf"][0]["enum"]
+        for parameter in description["paths"][route]["get"]["parameters"]
+        if parameter["name"] == "variant"
     )
     if not hasattr(onnxruntime, "AdapterFormat"):
         variants.remove("adapter")  # which older runtimes cannot write

@@ -121,8 +121,8 @@ def test_every_reading_route_refuses_a_parameter_of_one_value_that_comes_twice(
     asked = 0
     for path, methods in description["paths"].items():
         reads = methods.get("get", {}).get("parameters", [])
-        for name in [each["name"] for each in reads if each["in"] == "query"]:
-            kinds = [each["schema"] for each in reads if each["name"] == name]
+        for name in [read["name"] for read in reads if read["in"] == "query"]:
+            kinds = [read["schema"] for read in reads if read["name"] == name]
             if '"array"' in json.dumps(kinds):
                 continue
             url = re.sub(r"\{(\w+)\}", value_of, path)

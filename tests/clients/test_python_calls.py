@@ -175,13 +175,13 @@ def test_photos_are_added_and_predicted_by_their_paths_and_bytes(
     assert added["accepted"] == 3
     one = pets.add(photo(200, 7), "3", key="c", weight=2)
     assert pets.add(photo(200, 7), "3", key="c") is None
-    assert [(each["key"], each["label"], each["split"]) for each in pets.samples()] == [
+    assert [(sample["key"], sample["label"], sample["split"]) for sample in pets.samples()] == [
         *(("a", 0, "train"), ("b", None, "train"), (None, 1, "train")),
         ("c", 1, pets.label(one, "3")["split"]),
     ]
     found = pets.predict_all(paths, top=1)
     assert found[0] == pets.predict(paths[0].read_bytes(), top=1)
-    shares = [pets.predict(each)["probabilities"] for each in paths]
+    shares = [pets.predict(path)["probabilities"] for path in paths]
     assert pets.predict_array(paths) == pytest.approx(np.array(shares))
     assert pets.predict(paths[1], keep=True)["id"] == added["ids"][0] + 1
     with pytest.raises(ValueError, match="file 3, key 1"):
@@ -209,8 +209,8 @@ def test_texts_are_added_and_continued_in_parts(client: Any, served: Served) -> 
     asked = {"max_tokens": 12, "temperature": 0}
     whole = notes.complete("see", **asked)
     parts = list(notes.stream("see", **asked))
-    assert "".join(each["text"] for each in parts) == whole["text"]
-    assert [each["finish_reason"] for each in parts[:-1]] == [None] * (len(parts) - 1)
+    assert "".join(part["text"] for part in parts) == whole["text"]
+    assert [part["finish_reason"] for part in parts[:-1]] == [None] * (len(parts) - 1)
     assert (parts[-1]["finish_reason"], parts[-1]["tokens"]) == ("length", 12)
     with pytest.raises(HonedError, match="/top_p"):
         list(notes.stream("see", top_p=2))

@@ -38,8 +38,8 @@ def shared(chromium: Any) -> Iterator[list[Tab]]:
     """The tab that tests use one after the other, once the first has opened it."""
     tabs: list[Tab] = []
     yield tabs
-    for each in tabs:
-        each.context.close()
+    for tab in tabs:
+        tab.context.close()
 
 
 @pytest.fixture

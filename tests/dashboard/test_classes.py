@@ -12,7 +12,7 @@ from support import Served, blobs, mlp
 def classes(served: Served, model: str) -> list[tuple[str, int]]:
     """Names by index, with the numbers of samples."""
     items = served.http.get(f"/v1/models/{model}/classes").json()["items"]
-    return [(each["name"], each["train"] + each["validation"]) for each in items]
+    return [(entry["name"], entry["train"] + entry["validation"]) for entry in items]
 
 
 def test_classes_are_added_renamed_merged_and_removed(

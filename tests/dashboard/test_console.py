@@ -257,7 +257,7 @@ def test_the_metric_of_each_version_is_drawn_with_its_axes(
 ) -> None:
     refused, fetched, _ = filled.http.get("/v1/models/seen/versions").json()["items"]
     values = [fetched["baseline"], fetched["metrics"], refused["metrics"]]
-    first, second, third = (each["accuracy"] for each in values)
+    first, second, third = (value["accuracy"] for value in values)
     page = tab(filled).open("/models/seen")
     card = page.get_by_role("region", name="Metric by version")
     told = f"Accuracy curve: validation accuracy went from {first:.1%} to {third:.1%}."

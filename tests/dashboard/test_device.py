@@ -107,7 +107,7 @@ def test_presets_fill_the_policy_in_and_are_saved_like_other_changes(
         "mon, tue, wed, thu, fri, sat, sun 22:00 to 06:00, on the device\u2019s clock"
     ).wait_for()
     hours = [form.get_by_label(f"mon {hour}:00") for hour in (12, 23)]
-    assert [each.get_attribute("aria-pressed") for each in hours] == ["false", "true"]
+    assert [hour.get_attribute("aria-pressed") for hour in hours] == ["false", "true"]
     (window,) = save(page, served)["windows"]
     assert (window["start"], window["end"], len(window["days"])) == ("22:00", "06:00", 7)
 

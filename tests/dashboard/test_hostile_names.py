@@ -47,9 +47,9 @@ def hostile_model() -> bytes:
     for number, node in enumerate(model.graph.node):
         node.name = f"{HOSTILE} node {number}"
     tensors = [*model.graph.initializer, *model.graph.output]
-    names = {each.name: f"{HOSTILE} {each.name}" for each in tensors}
-    for each in model.graph.initializer:
-        each.name = names[each.name]
+    names = {tensor.name: f"{HOSTILE} {tensor.name}" for tensor in tensors}
+    for initializer in model.graph.initializer:
+        initializer.name = names[initializer.name]
     model.metadata_props.add(key="classes", value=f'["{LINK}", "<b>", "c"]')
     model.producer_name = model.graph.name = HOSTILE
     return renamed(model, names)

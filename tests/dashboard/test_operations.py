@@ -18,7 +18,7 @@ LISTED = re.compile(r"`([A-Z]+) (/[^`]*)`")
 
 
 def test_each_operation_is_used_or_its_absence_is_explained(served: Served) -> None:
-    sources = [each.read_text("utf-8") for each in (ROOT / "dashboard" / "src").rglob("*.ts")]
+    sources = [path.read_text("utf-8") for path in (ROOT / "dashboard" / "src").rglob("*.ts")]
     used = {request for source in sources for request in requests(source)}
     described = served.http.get("/openapi.json").json()["paths"]
     operations = {(how.upper(), path) for path, item in described.items() for how in item}

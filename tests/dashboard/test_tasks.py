@@ -49,7 +49,7 @@ def taught(served: Served) -> Served:
 def one_of(served: Served, model: str, label: Any) -> int:
     """The id of a sample with this label."""
     items = served.http.get(f"/v1/models/{model}/samples").json()["items"]
-    return next(each["id"] for each in items if each["label"] == label)
+    return next(entry["id"] for entry in items if entry["label"] == label)
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_what_a_program_writes_learns_texts(
     registered = served.http.post(
         "/v1/models",
         data={"spec": json.dumps(spec)},
-        files=dict(zip(("model", "tokenizer"), [("f", each) for each in files], strict=True)),
+        files=dict(zip(("model", "tokenizer"), [("f", file) for file in files], strict=True)),
     )
     assert registered.status_code == 201, registered.text
     assert registered.json()["preprocess"][0]["padding"] == "batch"

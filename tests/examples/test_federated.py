@@ -32,9 +32,9 @@ def test_eight_devices_learn_what_one_place_with_all_pictures_learns(tmp_path: P
     accuracy, devices, facts = (report[name] for name in ("accuracy", "devices", "facts"))
     together = accuracy["fedavg"]
     assert together >= accuracy["all pictures in one place"] - POINT
-    assert together >= max(each["alone, all cameras"] for each in devices)
-    for each in devices:
-        assert each["together, personalized, own camera"] >= each["alone, own camera"]
+    assert together >= max(device["alone, all cameras"] for device in devices)
+    for device in devices:
+        assert device["together, personalized, own camera"] >= device["alone, own camera"]
     assert facts["one unplugged, one killed: the run"] == "finished:completed"
     assert accuracy["fedmedian, one lies"] >= accuracy["fedmedian"] - POINT
     assert accuracy["fedavg, one lies"] >= together - POINT

@@ -60,7 +60,7 @@ def test_it_uploads_trains_fetches_on_change_and_predicts(
     table = "\n".join(
         [
             ",".join([*(f"x{i}" for i in range(8)), "label"]),
-            *(",".join(map(str, each)) for each in lines),
+            *(",".join(map(str, line)) for line in lines),
         ]
     )
     (tmp_path / "samples.csv").write_text(table + "\n")

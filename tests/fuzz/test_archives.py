@@ -48,7 +48,7 @@ def test_artifacts(body_path: Path, r: Random) -> None:
     try:
         unpack(body_path, folder, ARTIFACTS)
     except GraphRefused as refused:
-        json.dumps([refused.detail, *(each.detail for each in refused.problems)]).encode()
+        json.dumps([refused.detail, *(problem.detail for problem in refused.problems)]).encode()
     else:
         assert {path.name for path in folder.iterdir()} >= set(ARTIFACTS)
     assert not body_path.with_name("checkpoint").exists()
@@ -92,7 +92,7 @@ def test_a_backup(body_path: Path, backup: bytes, r: Random) -> None:
     try:
         put_back(sent, data_dir)
     except HoneError as error:
-        json.dumps([error.detail, *(each.detail for each in error.problems)]).encode()
+        json.dumps([error.detail, *(problem.detail for problem in error.problems)]).encode()
         is_there = (data_dir / "hone.db").exists()
     else:
         is_there = False

@@ -90,10 +90,10 @@ def test_boxes(r: Random) -> None:
         return
     found = read_boxes(kept)
     assert len(found.boxes) <= 1000
-    for each in found.boxes:
-        assert beyond_photo(each, found.size) is None
-        assert min(each[2:4]) > 0
-        assert 0 <= each[4] < len(CLASSES)
+    for box in found.boxes:
+        assert beyond_photo(box, found.size) is None
+        assert min(box[2:4]) > 0
+        assert 0 <= box[4] < len(CLASSES)
     if found.size == SIZE:
         again = stored(json.loads(json.dumps(shown_boxes(kept, TARGET))))
         assert again is not None

@@ -104,7 +104,7 @@ UPLOADS = [
 @pytest.fixture(scope="module")
 def reads() -> list[hostile.Operation]:
     """What only asks, and answers soon."""
-    asked = [each for each in hostile.operations() if each[0] == "GET"]
+    asked = [operation for operation in hostile.operations() if operation[0] == "GET"]
     return [each for each in asked if each[1] not in NOT_ASKED]
 
 
@@ -112,9 +112,9 @@ def reads() -> list[hostile.Operation]:
 def writes() -> list[hostile.Operation]:
     """What takes JSON."""
     return [
-        each
-        for each in hostile.operations()
-        if "application/json" in each[2].get("requestBody", {}).get("content", ())
+        operation
+        for operation in hostile.operations()
+        if "application/json" in operation[2].get("requestBody", {}).get("content", ())
     ]
 
 

@@ -32,7 +32,7 @@ PHOTO = png(np.zeros((*SIZE, 3), np.uint8))
 MASKS = [png(VALUES), png(VALUES, palette=True), png(VALUES == 1)]
 RUNS: list[Any] = [
     {"label": "dog", **run_lengths(VALUES == 1)},
-    [{"label": each, **run_lengths(each == VALUES)} for each in range(3)],
+    [{"label": number, **run_lengths(number == VALUES)} for number in range(3)],
     [{"label": "cow", "size": [*SIZE], "counts": [3, 2, 15]}],
     {"png": b64encode(MASKS[0]).decode()},
 ]

@@ -176,7 +176,7 @@ class Served:
     def clear(self, *, keep: Collection[str] = ()) -> None:
         """Take back what tests asked for: jobs, models but those to keep, pauses, the policy."""
         # Not by state: a job that leaves one for another would be missed.
-        for job in [each for each in self._items("/v1/jobs") if each["state"] not in ENDED]:
+        for job in [entry for entry in self._items("/v1/jobs") if entry["state"] not in ENDED]:
             self.http.post(f"/v1/jobs/{job['id']}/cancel")
             self.wait_for_job(job["id"])  # a model whose job runs cannot be deleted
         for model in self._items("/v1/models"):

@@ -138,7 +138,7 @@ def test_the_packages_of_a_federation_are_beside_the_installed_program(
     pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps"]
     options = ["--no-build-isolation", "--no-index", "-w", tmp_path]
     subprocess.run([*pip, *options, *packages], check=True)
-    names = sorted(each.name.partition("-")[0] for each in tmp_path.iterdir())
+    names = sorted(path.name.partition("-")[0] for path in tmp_path.iterdir())
     assert names == ["honed_client", "honed_flower"]
 
 

@@ -59,7 +59,7 @@ class Asked:
 
     def __str__(self) -> str:
         statuses = sum(map(Counter, self.answers.values()), Counter())
-        idle = [name for name, each in self.answers.items() if not any(map(is_good, each))]
+        idle = [name for name, answer in self.answers.items() if not any(map(is_good, answer))]
         return (
             f"{statuses.total()} answers, {dict(sorted(statuses.items()))}; "
             f"{len(self.answers) - len(idle)} operations did their work, not so {idle}"
@@ -83,8 +83,8 @@ def prepared(serve: Callable[..., Served]) -> Served:
         served.ask_for_job("taking", max_steps=1)
     trigger = {"cron": "0 3 * * *"}
     served.http.post("/v1/models/taking/triggers", json=trigger).raise_for_status()
-    for each in range(5):
-        wanted = {"name": f"app {each}", "scopes": ["predict"]}
+    for number in range(5):
+        wanted = {"name": f"app {number}", "scopes": ["predict"]}
         served.http.post("/v1/tokens", json=wanted).raise_for_status()
     served.register("pictures", image_model(), preprocess=PREPROCESS)
     for at in range(3):

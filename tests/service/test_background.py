@@ -32,7 +32,7 @@ def test_what_a_background_task_raises_is_logged(
 
     asyncio.run(run())
 
-    (record,) = [each for each in caplog.records if each.message == "background.failed"]
+    (record,) = [record for record in caplog.records if record.message == "background.failed"]
     assert record.fields["task"] == "sweep"
     assert words in str(record.fields) + str(record.exc_info)
 

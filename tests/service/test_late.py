@@ -24,7 +24,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "part.py").write_text("NUMBER = 2\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     yield folder / "__init__.py"
-    for name in [each for each in sys.modules if each.split(".")[0] == NAME]:
+    for name in [module for module in sys.modules if module.split(".")[0] == NAME]:
         del sys.modules[name]
 
 

@@ -168,4 +168,4 @@ def confined_child(pid: int) -> str | None:
 
 def known_signals(http: Any) -> set[str]:
     signals = http.get("/v1/device").json()["signals"]
-    return {name for name, each in signals.items() if each["value"] is not None}
+    return {name for name, signal in signals.items() if signal["value"] is not None}

@@ -145,7 +145,7 @@ def _record(case: Case, trained: Trained, model: nn.Module, *, folder: Path) -> 
 def _save(path: Path, trained: Trained, reference: Reference) -> None:
     names, data = trained.names, trained.data
     arrays = {
-        f"train.{name}": torch.stack([each[place] for each in data.inputs])
+        f"train.{name}": torch.stack([value[place] for value in data.inputs])
         for place, name in enumerate(names)
     }
     arrays |= {f"held.{name}": tensor for name, tensor in zip(names, data.held, strict=True)}

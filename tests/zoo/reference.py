@@ -65,7 +65,7 @@ def batches(architecture: Architecture, model: nn.Module) -> Batches:
     inputs = [tuple(draw(ROWS) for draw in architecture.inputs.values()) for _ in range(STEPS)]
     held = tuple(draw(ROWS) for draw in architecture.inputs.values())
     with torch.no_grad():
-        targets = [_target(architecture.loss, model(*each)) for each in inputs]
+        targets = [_target(architecture.loss, model(*value)) for value in inputs]
     return Batches(inputs, targets, held)
 
 

@@ -54,8 +54,8 @@ def main() -> int:
         print(f"{line}  {verdict.text}"[: asked.width].rstrip(), flush=True)
         verdicts.append(verdict)
     if asked.json:
-        asked.json.write_text(json.dumps([asdict(each) for each in verdicts], indent=1))
-    passed = sum(each.verdict == PASSED for each in verdicts)
+        asked.json.write_text(json.dumps([asdict(verdict) for verdict in verdicts], indent=1))
+    passed = sum(verdict.verdict == PASSED for verdict in verdicts)
     print(f"{passed} of {len(verdicts)} cases pass")
     return 0 if verdicts and passed == len(verdicts) else 1
 
@@ -103,7 +103,7 @@ def judge(case: Case, folder: Path, engine: str) -> Verdict:
 
 def _causes(refusal: GraphRefused) -> str:
     """How often each operator is named, and the first cause in full."""
-    details = [each.detail for each in refusal.problems]
+    details = [problem.detail for problem in refusal.problems]
     kinds = Counter(kind for detail in details for kind in re.findall(r"\((\w+)\)", detail)[:1])
     return ", ".join(f"{kind} {count}" for kind, count in kinds.items()) + f": {details[0]}"
 

@@ -51,7 +51,7 @@ class Prepared:
         self._made = prepare(path, order)
         prefix = self._made.artifacts.prefix_model
         self._prefix = None if prefix is None else _session(onnx.load_model(prefix))
-        self._names = [each.name for each in self._made.signature.inputs]
+        self._names = [value.name for value in self._made.signature.inputs]
         self._engine = open_engine(
             self._made.artifacts,
             output=self._made.output,

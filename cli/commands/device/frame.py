@@ -107,7 +107,7 @@ def _waiting(job: dict[str, Any]) -> Text:
 
 
 def _blockers(job: dict[str, Any]) -> str:
-    return "".join(f", waits: {each['detail']}" for each in job["blocked_by"] or ())
+    return "".join(f", waits: {condition['detail']}" for condition in job["blocked_by"] or ())
 
 
 def curve(values: Sequence[float], width: int, rows: int) -> list[str]:

@@ -103,10 +103,8 @@ def system(client: Client) -> None:
 def _echo_system(system: dict[str, Any]) -> None:
     echo_fields([*system["versions"].items(), ("data folder", system["data_dir"])])
     echo_text()
-    rows = (
-        (each["status"], each["name"], each["detail"], each["remedy"]) for each in system["checks"]
-    )
+    rows = ((row["status"], row["name"], row["detail"], row["remedy"]) for row in system["checks"])
     echo_table(("STATUS", "CHECK", "DETAIL", "REMEDY"), rows)
     echo_text()
-    backups = ((each["made_at"][:16], file_size(each["size_bytes"])) for each in system["backups"])
+    backups = ((copy["made_at"][:16], file_size(copy["size_bytes"])) for copy in system["backups"])
     echo_table(("BACKUP", "SIZE"), backups)

@@ -78,7 +78,7 @@ def _echo(following: dict[str, Any]) -> None:
             ("every", f"{following['every_hours']:g} h"),
             ("asked", following["asked_at"] or "never"),
             ("next", following["next_at"] or "now"),
-            *(("blocked by", each["detail"]) for each in following["blocked_by"]),
+            *(("blocked by", condition["detail"]) for condition in following["blocked_by"]),
             ("offered", offered and f"version {offered['version']}, {_size(following, offered)}"),
             ("expires", offered and offered["expires_at"]),
             (

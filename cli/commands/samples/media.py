@@ -128,7 +128,7 @@ def _with_boxes(
 ) -> list[Media]:
     """classes: that there may be; None for numbers. Raises Failure."""
     labelled = []
-    for photo, boxes in sorted(photos, key=lambda each: each[0]):
+    for photo, boxes in sorted(photos, key=lambda pair: pair[0]):
         for box in boxes or ():
             if classes is None and box["label"].isdecimal():
                 box["label"] = int(box["label"])
@@ -193,12 +193,12 @@ def _send_batch(
     about = [{} if item.label is None else {"label": item.label} for item in batch]
     with ExitStack() as opened:
         files = []
-        for each in batch:
-            file = MeteredFile(opened.enter_context(each.path.open("rb")), advance)
-            files.append(("file", (each.name, file, "application/octet-stream")))
-            if each.mask is not None:
-                mask = MeteredFile(opened.enter_context(each.mask.open("rb")), advance)
-                files.append(("mask", (each.name, mask, "image/png")))
+        for upload in batch:
+            file = MeteredFile(opened.enter_context(upload.path.open("rb")), advance)
+            files.append(("file", (upload.name, file, "application/octet-stream")))
+            if upload.mask is not None:
+                mask = MeteredFile(opened.enter_context(upload.mask.open("rb")), advance)
+                files.append(("mask", (upload.name, mask, "image/png")))
         answer: dict[str, Any] = client.request(
             "POST",
             path,

@@ -147,7 +147,7 @@ def _with_names(client: Client, model: str, samples: list[dict[str, Any]]) -> li
     counts = client.get(model_path(model, "samples", "stats"))["labels"]
     names = {count["label"]: count["name"] for count in counts if count["name"] is not None}
     fields = ("label", "predicted")
-    return [{**each, **{of: names.get(each[of], each[of]) for of in fields}} for each in samples]
+    return [{**row, **{of: names.get(row[of], row[of]) for of in fields}} for row in samples]
 
 
 def _columns(*extra: str) -> Columns:

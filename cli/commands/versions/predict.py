@@ -120,5 +120,5 @@ def _answer(prediction: dict[str, Any]) -> str:
     return "  ".join(map(plain, shown))
 
 
-def _span(each: dict[str, Any]) -> str:
-    return f"{each['label']} {each['start']}-{each['end']} {plain(each['score'])}"
+def _span(span: dict[str, Any]) -> str:
+    return f"{span['label']} {span['start']}-{span['end']} {plain(span['score'])}"

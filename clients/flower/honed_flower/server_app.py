@@ -85,5 +85,5 @@ class Run:
         for reply in replies:
             if reply.has_error():
                 log(WARNING, "node %s: %s", reply.metadata.src_node_id, reply.error.reason)
-        received = sum(not each.has_error() for each in replies)
+        received = sum(not reply.has_error() for reply in replies)
         log(INFO, "delivered the global model to %s of %s devices", received, len(messages))

@@ -30,7 +30,7 @@ def find_best(
     scores = _scores(known, policy, on_base_set=on_base_set)
     promoted = [each for each in known if each.promoted and each.version <= latest.version]
     measured = [version for version in promoted if version.version in scores]
-    measured.sort(key=lambda each: (scores[each.version], each.version), reverse=True)
+    measured.sort(key=lambda version: (scores[version.version], version.version), reverse=True)
     best = next((each for each in measured if store.integrity.is_whole(each.file.sha256)), None)
     return None if best is None or best.version == latest.version else best
 

@@ -150,7 +150,7 @@ def _label_problem(
     metric: str, label: str | int | None, task: LearningTask, target: TargetSpec
 ) -> str | None:
     """What is wrong with the class that a figure is of."""
-    is_of_all = any(each.name == metric for each in task.metrics)
+    is_of_all = any(figure.name == metric for figure in task.metrics)
     if label is None:
         return None if is_of_all else f"{metric} is a figure of each class; name one"
     if metric not in task.figures_by_class:

@@ -145,7 +145,7 @@ class ImageAugmentation(Family, frozen=True):
 
     def _window(self, draw: np.random.Generator, *, height: int, width: int) -> Crop:
         right, down, area, aspect, x, y, turn, side, near, lean = draw.random(10).tolist()
-        dx, dy = ((2 * each - 1) * self.crop * n for each, n in ((right, width), (down, height)))
+        dx, dy = ((2 * draw - 1) * self.crop * n for draw, n in ((right, width), (down, height)))
         if not self._resamples:
             dx, dy = round(dx), round(dy)
         wide = high = 1.0
@@ -173,8 +173,8 @@ class ImageAugmentation(Family, frozen=True):
         mean = planes[:, ::4].mean(axis=(1, 2))
         gray = float(mean @ LUMA) if len(mean) == 3 else float(mean[0])
         brightness, contrast, saturation = (
-            1 + (2 * each - 1) * most
-            for each, most in (
+            1 + (2 * draw - 1) * most
+            for draw, most in (
                 (light, self.brightness),
                 (contrast, self.contrast),
                 (colour, self.saturation),
@@ -231,7 +231,7 @@ def _resample(planes: Pixels, window: Crop, *, blends: bool) -> Pixels:
     corners = [(x, y) for x in (0, width) for y in (0, height)]
     beyond_x = max(max(-(at := a * x + b * y + c), at - width) for x, y in corners)
     beyond_y = max(max(-(at := d * x + e * y + f), at - height) for x, y in corners)
-    more_x, more_y = (max(0, ceil(each)) + 2 for each in (beyond_x, beyond_y))
+    more_x, more_y = (max(0, ceil(reach)) + 2 for reach in (beyond_x, beyond_y))
     rows = _inside(np.arange(-more_y, height + more_y), height)
     columns = _inside(np.arange(-more_x, width + more_x), width)
     c, f = c + more_x, f + more_y

@@ -60,7 +60,7 @@ def read_header(
     if len(at) < len(names):
         twice = next(name for place, name in enumerate(names) if at[name] != place)
         raise wrong_csv(Problem("/1", f"two columns are named {twice[:100]!r}"))
-    if len(names) == 1 and (other := next((each for each in ";\t" if each in names[0]), None)):
+    if len(names) == 1 and (other := next((sign for sign in ";\t" if sign in names[0]), None)):
         detail = f"the columns are separated by {other!r}; separate them by commas"
         raise wrong_csv(Problem("/1", detail))
     columns = _sample_columns(model, at, csv_columns)
@@ -92,9 +92,9 @@ def _sample_columns(
     for name, text in asked.items():
         wanted = [part.strip() for part in text.split(",")] if name == LABEL else [text]
         missing = (
-            f"there is no column {each[:100]!r}; there are {list(at)[:20]}"
-            for each in wanted
-            if each not in at
+            f"there is no column {column[:100]!r}; there are {list(at)[:20]}"
+            for column in wanted
+            if column not in at
         )
         problems = [Problem(f"/query/{name}_column", detail) for detail in missing]
         values = prod(model.signature.target.shape)
@@ -104,11 +104,11 @@ def _sample_columns(
             problems.append(Problem(f"/query/{name}_column", detail))
         if problems:
             raise wrong_csv(*problems)
-        columns[name] = tuple(at[each] for each in wanted)
+        columns[name] = tuple(at[column] for column in wanted)
     is_forecast = any("forecast" in description for description in model.preprocess)
     names = () if is_forecast else model.signature.target.number_names
     if names and LABEL not in {*at, *columns} and {*names} <= {*at} - {*(model.features or ())}:
-        columns[LABEL] = tuple(at[each] for each in names)
+        columns[LABEL] = tuple(at[column] for column in names)
     label = columns.get(LABEL, ())
     for name in NAMED:
         if name in at and name not in columns and at[name] not in label:

@@ -140,8 +140,8 @@ def read_about(
         raise _wrong(
             "", f"a list of {len(names)} objects, one for each file in order, or an object"
         )
-    for position, each in enumerate(descriptions):
-        if not isinstance(each, dict) or set(each) - FIELDS:
+    for position, described in enumerate(descriptions):
+        if not isinstance(described, dict) or set(described) - FIELDS:
             raise _wrong(f"/{position}", f"an object with {sorted(FIELDS)}")
     return [{**defaults, **description} for description in descriptions]
 

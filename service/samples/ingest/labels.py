@@ -174,9 +174,9 @@ class LabelReader(Column):
     def _by_name(self, value: str | list[str]) -> tuple[Label, str | None]:
         """A class's name, or those of all that a sample has."""
         names = [value] if isinstance(value, str) else value
-        name = next((each for each in names if each not in self._index), None)
+        name = next((named for named in names if named not in self._index), None)
         if name is None and self._names_several:
-            return self._stored(np.array([each in names for each in self._index])), None
+            return self._stored(np.array([known in names for known in self._index])), None
         if name is None and not self._target.shape:
             return self._index[names[0]], None
         shown = repr((name or names[0])[:SHOWN_CHARACTERS])
@@ -283,7 +283,7 @@ def label_reader(model: Model, masks: MaskCheck | None = None) -> Column:
         return SpanReader(target)
     if target.box_classes:
         return BoxReader(target, masks)
-    of_images = any(each["kind"] == "image" for each in model.preprocess)  # a CSV's rows are none
+    of_images = any(step["kind"] == "image" for step in model.preprocess)  # a CSV's rows are none
     if of_images and for_model(model).masks(target) is not None:
         return MaskReader(target, TASKS[model.loss], masks)
     return LabelReader(target, TASKS[model.loss])

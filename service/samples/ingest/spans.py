@@ -70,8 +70,8 @@ class SpanReader(Column):
         if are_words or (value and all(isinstance(entry, str) for entry in value)):
             return self._words(value)
         spans: list[Span] = []
-        for place, each in enumerate(value):
-            span = self._span(each)
+        for place, described in enumerate(value):
+            span = self._span(described)
             if isinstance(span, str):
                 return None, f"label: span {place} {span}"
             spans.append(span)
@@ -109,7 +109,7 @@ class _Spans(Unfitted, frozen=True):
             if span.end > length:
                 detail = f"ends at {span.end}, and the text has {length} characters"
                 return None, f"label: span {place} {detail}"
-        ordered = sorted(enumerate(self.spans), key=lambda each: each[1].start)
+        ordered = sorted(enumerate(self.spans), key=lambda entry: entry[1].start)
         for (place, one), (other_place, other) in pairwise(ordered):
             if other.start < one.end:
                 told = f"spans {place} and {other_place}"

@@ -54,7 +54,7 @@ def merged_form(model: onnx.ModelProto, adapters: Sequence[Adapter]) -> onnx.Mod
     Nodes that read A or B are removed, up to the sum, which is replaced by its first operand. They
     are not found by name, since joining a frozen part may have renamed them.
     """
-    branch = {name for each in adapters if each.merges for name in (each.left, each.right)}
+    branch = {name for pair in adapters if pair.merges for name in (pair.left, pair.right)}
     if not branch:
         return model
     gone, renamed = set[str](), dict[str, str]()

@@ -69,8 +69,8 @@ def _of_inputs(samples: Batches, signature: Signature) -> Iterator[str]:
     for inputs, _ in samples.batches(chosen, batch_size=BATCH_SIZE):
         for place, moment in moments.items():
             moment.add(inputs[place].reshape(len(inputs[place]), -1))
-    for place, each in moments.items():
-        yield from _of_features(signature.inputs[place].name, each)
+    for place, features in moments.items():
+        yield from _of_features(signature.inputs[place].name, features)
 
 
 def _of_features(name: str, moments: Moments) -> Iterator[str]:

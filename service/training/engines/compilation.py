@@ -123,9 +123,9 @@ def compile_model(
     manifest = _manifest(step, values, output)
     own = next((s for s in (here, step) if s and _optimize(s, files, manifest, is_right)), None)
     sums = (own is not None and own.once is not None) or adds_up(manifest)
-    for each, path in ((step, files.step_model), (step.by_class, files.class_step_model)):
-        if each is not None and path is not None:
-            onnx.save_model(each.adding_up if sums else each.model, path)
+    for form, path in ((step, files.step_model), (step.by_class, files.class_step_model)):
+        if form is not None and path is not None:
+            onnx.save_model(form.adding_up if sums else form.model, path)
     onnx.save_model(evaluation, files.eval_model)
     checkpoint.save(files.checkpoint, _beginning(head), values)
     manifest = replace(
@@ -222,7 +222,7 @@ def write_skeleton(whole: onnx.ModelProto, files: Files) -> None:
     """
     manifest = read_manifest(files.manifest)
     whole = merged_form(whole, manifest.adapters)
-    merged = {name for each in manifest.adapters if each.merges for name in (each.left, each.right)}
+    merged = {name for pair in manifest.adapters if pair.merges for name in (pair.left, pair.right)}
     moved = (tensor.name for tensor in (*manifest.parameters, *manifest.statistics))
     skeleton, _ = without(whole, [name for name in moved if name not in merged])
     kept = {prop.key: prop.value for prop in skeleton.metadata_props}

@@ -195,9 +195,9 @@ def carry_over(
     """
     rows = np.moveaxis(array, axis, 0)
     known = {class_id: rows[index] for index, class_id in enumerate(then)}
-    learned = [known[each] for each in now if each in known and each not in fresh] or [*rows]
+    learned = [known[label] for label in now if label in known and label not in fresh] or [*rows]
     neutral = np.mean(learned, axis=0, dtype=np.float64).astype(np.float32)
-    stacked = np.stack([known.get(each, neutral) for each in now])
+    stacked = np.stack([known.get(label, neutral) for label in now])
     return np.ascontiguousarray(np.moveaxis(stacked, 0, axis))
 
 

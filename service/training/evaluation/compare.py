@@ -122,7 +122,7 @@ def answers(
         comparer.tick(len(truth))
     weights, losses, errors = np.concatenate(rows, axis=1)
     ids, which = np.unique(side.dataset.ids[comparer.places(chosen, side)], return_inverse=True)
-    summed, counted = (np.bincount(which, each) for each in (errors * weights, weights))
+    summed, counted = (np.bincount(which, values) for values in (errors * weights, weights))
     loss = float(losses @ weights) / (float(weights.sum()) or 1.0)
     mean = {"samples": len(ids), "loss": loss, **metrics.result()}
     return Answers(

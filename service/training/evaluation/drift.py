@@ -123,7 +123,7 @@ def compare(
     ]
     if alarms is not None:
         features.append(_of_threshold(alarms, features=total))
-    features.sort(key=lambda each: each.psi / each.limit, reverse=True)
+    features.sort(key=lambda feature: feature.psi / feature.limit, reverse=True)
     drifted = sum(feature.psi > feature.limit for feature in features)
     return replace(counts, features=tuple(features[:TOLD]), compared=len(features), drifted=drifted)
 

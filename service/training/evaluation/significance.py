@@ -45,7 +45,7 @@ def paired_bootstrap(
     def gains(chosen: NDArray[np.int64]) -> list[float]:
         if figure is None and of_rows is None:
             return [float(differences[drawn_rows].mean()) for drawn_rows in chosen]
-        weights = np.array([np.bincount(each, minlength=count) for each in chosen], np.float64)
+        weights = np.array([np.bincount(draw, minlength=count) for draw in chosen], np.float64)
         if of_rows is not None:
             return list((of_rows(ours, weights) - of_rows(theirs, weights)).tolist())
         assert figure is not None

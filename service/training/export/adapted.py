@@ -85,11 +85,11 @@ def _values(path: str, manifest: Manifest) -> Tensors:
     )
     names = [of_parameters.get(tensor.name, tensor.name) for tensor in tensors]
     arrays = checkpoint.read(Path(path), names)
-    for each, array in zip(tensors, arrays, strict=True):
-        if array.shape != each.shape:
+    for stored, array in zip(tensors, arrays, strict=True):
+        if array.shape != stored.shape:
             raise VariantRefused(
-                f'"{each.name}" of the version has the shape {[*array.shape]}, that of the model'
-                f" now {[*each.shape]}: its classes have changed; train a new version"
+                f'"{stored.name}" of the version has the shape {[*array.shape]}, that of the model'
+                f" now {[*stored.shape]}: its classes have changed; train a new version"
             )
     return {each.name: array for each, array in zip(tensors, arrays, strict=True)}
 

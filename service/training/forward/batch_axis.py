@@ -94,7 +94,7 @@ def _freed(
     feeds = [{n: np.concatenate([new[n][:1], one[n][1:]]) for n in one} for new in others]
     before, *after = trial.run_all(model, [one, *feeds])
     moved = (
-        np.any([new != old for new in each], 0) for old, *each in zip(before, *after, strict=True)
+        np.any([new != old for new in sizes], 0) for old, *sizes in zip(before, *after, strict=True)
     )
     return [_without_batch(shape, size) for shape in moved]
 

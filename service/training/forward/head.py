@@ -114,7 +114,7 @@ def _changed(
         elif value.name in downstream:
             value.type.tensor_type.ClearField("shape")
     _keep_records(copy.graph, model.graph.value_info)
-    pairs = [(list(then).index(each), new) for new, each in enumerate(ids) if each in then]
+    pairs = [(list(then).index(label), new) for new, label in enumerate(ids) if label in then]
     _compare(model, copy, output, pairs)
     return onnx.shape_inference.infer_shapes(copy), then
 
@@ -235,7 +235,7 @@ def _compare(
     old: onnx.ModelProto, new: onnx.ModelProto, output: str, pairs: Sequence[tuple[int, int]]
 ) -> None:
     """Raises GraphRefused unless the logits of the remaining classes are unchanged."""
-    then, now = (list(each) for each in zip(*pairs, strict=True)) if pairs else ([], [])
+    then, now = (list(side) for side in zip(*pairs, strict=True)) if pairs else ([], [])
     graph = Graph(_giving(old, output))
     fixed = (graph.dims(graph.inputs[0].name) or (None,))[0]
     for rows in (fixed,) if fixed else ROWS:

@@ -135,8 +135,8 @@ def _taken_apart(
         ("Cast", ("sum",), COUNT, {"to": kinds.get(COUNT, onnx.TensorProto.INT64)}),
     ]
 
-    def name_of(each: str) -> str:
-        return each if each in (JOINED, BOXES, CLASSES, COUNT) else f"{JOINED}/{each}"
+    def name_of(result: str) -> str:
+        return result if result in (JOINED, BOXES, CLASSES, COUNT) else f"{JOINED}/{result}"
 
     nodes = [
         onnx.helper.make_node(op, [*map(name_of, read)], [name_of(result)], **more)

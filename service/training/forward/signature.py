@@ -180,7 +180,7 @@ def target_spec(
     """
     task = TASKS[loss]
     if classes is not None and not task.takes_class_names:
-        others = losses(lambda each: each.takes_class_names)
+        others = losses(lambda of_loss: of_loss.takes_class_names)
         raise refuse("/spec/classes", f"loss {loss} has no classes; drop them or train {others}")
     task.check_inputs([spec.shape for spec in inputs], tuple(output_shape))
     return task.target_spec(output_shape, classes)
@@ -213,7 +213,7 @@ def check_length(graph: Graph, output: str, loss: str) -> None:
     known = graph.measured.get(output)
     axes = () if known is None else known.type.tensor_type.shape.dim
     if not TASKS[loss].labels_tokens and any(axis.dim_param == TOKENS for axis in axes):
-        of_tokens = losses(lambda each: each.labels_tokens)
+        of_tokens = losses(lambda of_loss: of_loss.labels_tokens)
         raise refuse(
             "/spec/loss",
             f'"{output}" has a row for each token of a text, and loss {loss} takes as many numbers '

@@ -98,7 +98,7 @@ def total(parts: Sequence[Tensor]) -> Tensor:
     graph = parts[0].graph
     placed = sorted(
         (graph.placed[part.name] for part in parts if part.name in graph.placed),
-        key=lambda each: each[2],
+        key=lambda place: place[2],
     )
     axes = {axis for _, axis, _ in placed}
     if len(parts) == 1 or len(placed) < len(parts) or len(axes) > 1:

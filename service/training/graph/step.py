@@ -124,7 +124,7 @@ def build_step(
     steps = [
         StepModel(
             model=_written(graph, form, end, derived, kept),
-            loss=each,
+            loss=variant,
             inputs=form.users,
             target=target if loss.target or target in (t.name for t in end[1]) else None,
             scalars=(LOSS_SCALE,),
@@ -132,11 +132,11 @@ def build_step(
             parameters=tuple(parameters),
             updated=form.updated,
             frozen=kept,
-            batch_statistics=_takes_whole_batches(form, each, end[0]),
+            batch_statistics=_takes_whole_batches(form, variant, end[0]),
             once=derived.once,
             rows=layout.rows if layout and graph.counts_rows else None,
         )
-        for each, end in zip(losses, ends, strict=True)
+        for variant, end in zip(losses, ends, strict=True)
     ]
     return replace(steps[0], by_class=steps[1]) if by_class else steps[0]
 

@@ -57,8 +57,8 @@ def start_new_classes(
     tensors = dict(zip(names, values, strict=True))
     if not task.signature.target.shape:
         means = _Means(HeadFeatures(task, engine, tick=tick), samples)
-        for each in new:
-            imprint(tensors, manifest.head, each, means, fresh=start.fresh)
+        for label in new:
+            imprint(tensors, manifest.head, label, means, fresh=start.fresh)
     fresh = tuple(class_id for class_id in start.fresh if class_id not in new)
     path = folder / "start.checkpoint"
     checkpoint.save(

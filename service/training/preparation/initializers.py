@@ -25,7 +25,7 @@ UNREACHED = "no gradient of the loss reaches it"
 
 def initializers(graph: Graph, prepared: Prepared | None, wanted: Prepare) -> Iterator[Initializer]:
     """Possible parameters, in graph order, then those added to the graph, such as adapters."""
-    parameters = {each.name: each for each in prepared.parameters} if prepared else {}
+    parameters = {tensor.name: tensor for tensor in prepared.parameters} if prepared else {}
     chosen = _chosen(graph, wanted) if prepared is None else ()
     stuck = {parameter.name: parameter for parameter in untrained.find(graph)}
     for name, tensor in graph.initializers.items():

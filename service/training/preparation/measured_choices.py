@@ -51,11 +51,11 @@ def measure(layout: BlockLayout, *, budget_s: float) -> bool:
 
     Largest convolutions first; no run begins after the budget.
     """
-    works = {each: each.work * n for each, n in layout.choices.convolutions.items()}
+    works = {conv: conv.work * n for conv, n in layout.choices.convolutions.items()}
     least = max(LEAST_WORK, LEAST_SHARE * sum(works.values()))
     end = time.perf_counter() + budget_s
     try:
-        for work in sorted(works, key=lambda each: -works[each]):
+        for work in sorted(works, key=lambda convolution: -works[convolution]):
             if works[work] < least or time.perf_counter() >= end:
                 break
             if not _measure(work, layout, end):

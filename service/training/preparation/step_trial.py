@@ -131,7 +131,7 @@ def _run(
         if all(np.isfinite(result).all() for result in results.values()):
             return feeds, results
         tried.append((feeds, results))
-    return max(tried, key=lambda each: bool(np.isfinite(each[1][LOSS])))
+    return max(tried, key=lambda trial: bool(np.isfinite(trial[1][LOSS])))
 
 
 def _sums(session: Any, step: StepModel, feeds: Feeds, names: Sequence[str]) -> Feeds:
@@ -140,8 +140,8 @@ def _sums(session: Any, step: StepModel, feeds: Feeds, names: Sequence[str]) -> 
     sums: Feeds = dict.fromkeys(names, np.float32(0))
     for row in range(ROWS):
         alone = {name: x if name in fixed else x[row : row + 1] for name, x in feeds.items()}
-        for name, each in zip(names, session.run([*names], alone), strict=True):
-            sums[name] = sums[name] + each
+        for name, value in zip(names, session.run([*names], alone), strict=True):
+            sums[name] = sums[name] + value
     return sums
 
 

@@ -138,10 +138,10 @@ class BoxMetrics(PassMetrics):
         (of_classes,) = average_precisions(rows, once, thresholds=THRESHOLDS)
         there = ~np.isnan(of_classes[:, 0])
         means = of_classes[there].mean(axis=1)
-        each = iter(means.tolist())
+        mean = iter(means.tolist())
         return {
             "map": float(means.mean()) if len(means) else None,
             "map_50": float(of_classes[there, 0].mean()) if len(means) else None,
-            "ap": [next(each) if occurs else None for occurs in there.tolist()],
+            "ap": [next(mean) if occurs else None for occurs in there.tolist()],
             "boxes": int(rows[:, MOST_FOUND * PARTS :].sum()),
         }

@@ -80,8 +80,8 @@ class SpanMetrics(PassMetrics):
 
     def result(self) -> dict[str, Any]:
         right, true, guessed = self._counts
-        each = zip(right.tolist(), (true + guessed).tolist(), strict=True)
-        by_type = [2 * hits / both if both else None for hits, both in each]
+        counts = zip(right.tolist(), (true + guessed).tolist(), strict=True)
+        by_type = [2 * hits / both if both else None for hits, both in counts]
         words = self._words
         return {
             "span_f1": micro_f1(self._counts.astype(np.float64).ravel()) if words else None,

@@ -45,7 +45,7 @@ def write_update(
         stored = _to_int8(tensors)
     elif kind == "top_k":
         stored = _largest(tensors, share)
-        about["shapes"] = {name: list(each.shape) for name, each in tensors.items()}
+        about["shapes"] = {name: list(tensor.shape) for name, tensor in tensors.items()}
     save_file(stored, path, metadata={METADATA: dump(about)})
     return dict(tensors) if kind == "none" else read_update(path)
 

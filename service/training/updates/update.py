@@ -77,7 +77,7 @@ def make_update(
 
 def norm_of(tensors: Mapping[str, Floats]) -> float:
     """The Euclidean norm of all tensors as one vector."""
-    return sqrt(sum(float(np.square(each, dtype=np.float64).sum()) for each in tensors.values()))
+    return sqrt(sum(float(np.square(part, dtype=np.float64).sum()) for part in tensors.values()))
 
 
 def clipped(

@@ -36,7 +36,7 @@ def app(inside: Any) -> Iterator[Callable[..., httpx.Client]]:
             _, secret = inside.daemon.tokens.create(
                 ADMIN,
                 name=name or f"{scopes} {models}",
-                scopes=[Scope(each) for each in scopes],
+                scopes=[Scope(scope) for scope in scopes],
                 models=models,
                 limits=Limits(**limits),
                 expires_at=None,

@@ -140,8 +140,8 @@ def test_lists_show_a_bound_token_its_own_models_alone(served: Served, pets: str
         ).raise_for_status()
     mine, theirs = (served.ask_for_job(name)["id"] for name in (pets, "app-faces"))
     with client(served.url, token=token(served, "reads", "models:read", models=[pets])) as app:
-        assert [each["name"] for each in app.get("/v1/models").json()["items"]] == [pets]
-        assert {each["model"] for each in app.get("/v1/jobs").json()["items"]} == {pets}
+        assert [entry["name"] for entry in app.get("/v1/models").json()["items"]] == [pets]
+        assert {entry["model"] for entry in app.get("/v1/jobs").json()["items"]} == {pets}
         assert app.get(f"/v1/jobs/{mine}").status_code == 200
         assert app.get(f"/v1/jobs/{theirs}").json() == app.get("/v1/jobs/999999").json() | {
             "detail": f"there is no job {theirs}; GET /v1/jobs lists them"
@@ -195,5 +195,5 @@ def test_registering_needs_a_name_that_the_token_is_bound_to(served: Served) -> 
             )
             for name in ("others", "mine")
         ]
-        assert [each.status_code for each in answers] == [403, 201]
+        assert [answer.status_code for answer in answers] == [403, 201]
         assert app.delete("/v1/models/mine").status_code == 204

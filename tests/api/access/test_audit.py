@@ -55,7 +55,7 @@ def test_a_registration_is_told_with_its_model(served: Served) -> None:
     began = since()
     served.register("audited-too", mlp(2, 4, 3))
     served.http.delete("/v1/models/audited-too").raise_for_status()
-    assert [each["action"] for each in entries(served, model="audited-too", **began)] == [
+    assert [entry["action"] for entry in entries(served, model="audited-too", **began)] == [
         "delete_model",
         "register",
     ]
@@ -112,10 +112,10 @@ def test_exports_are_told_and_answers_without_content_are_not(served: Served, mo
     served.http.get("/v1/backup").raise_for_status()
 
     def exports() -> list[str]:
-        return [each["action"] for each in reversed(entries(served, kind="export", **began))]
+        return [entry["action"] for entry in reversed(entries(served, kind="export", **began))]
 
     wait_until(lambda: len(exports()) >= 3, "the exports to be written")
-    found = [(each["action"], each["count"]) for each in entries(served, kind="export", **began)]
+    found = [(entry["action"], entry["count"]) for entry in entries(served, kind="export", **began)]
     assert found == [("back_up", 1), ("export_samples", 1), ("latest_file", 1)]
 
 
@@ -149,8 +149,8 @@ def test_refusals_are_counted_and_tell_the_code(served: Served, model: str) -> N
     def refusals() -> Counter[tuple[str, ...]]:
         """How many there were of each; entries of one second are one."""
         found: Counter[tuple[str, ...]] = Counter()
-        for each in entries(served, kind="refusal", **began):
-            found[each["who"], each["action"], each["path"], each["code"]] += each["count"]
+        for entry in entries(served, kind="refusal", **began):
+            found[entry["who"], entry["action"], entry["path"], entry["code"]] += entry["count"]
         return found
 
     wait_until(lambda: refusals().total() >= 7, "the refusals to be written")
@@ -236,4 +236,4 @@ def test_entries_that_wait_are_written_when_the_daemon_stops(serve: Callable[...
     first = serve()
     assert first.tokenless.get("/v1/jobs").status_code == 401
     first.stop()
-    assert [each["path"] for each in entries(serve(), kind="refusal")] == ["/v1/jobs"]
+    assert [entry["path"] for entry in entries(serve(), kind="refusal")] == ["/v1/jobs"]

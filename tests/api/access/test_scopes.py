@@ -205,15 +205,15 @@ def test_no_scope_at_all_opens_nothing(inside: Any) -> None:
 
 def test_every_route_of_the_app_checks_scopes_or_is_open(inside: Any) -> None:
     unscoped = [
-        each.path
-        for each in iter_route_contexts(inside.app.routes)
-        if not isinstance(each.original_route, ScopedRoute)
+        context.path
+        for context in iter_route_contexts(inside.app.routes)
+        if not isinstance(context.original_route, ScopedRoute)
     ]
     assert sorted(unscoped) == ["/docs", "/docs/assets", "/openapi.json"]
     undeclared = {
-        each.path
-        for each in iter_route_contexts(inside.app.routes)
-        if not isinstance(each.original_route, Mount) and need_of(each.original_route) is None
+        context.path
+        for context in iter_route_contexts(inside.app.routes)
+        if not isinstance(context.original_route, Mount) and need_of(context.original_route) is None
     }
     assert {path for path in undeclared if not path.startswith("/dashboard/")} == OPEN_PATHS
 

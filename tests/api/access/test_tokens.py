@@ -83,7 +83,7 @@ def test_a_wrong_request_is_told_what_is_wrong(
     given = {"name": "wrong", "scopes": ["train"], **body}
     answer = served.http.post("/v1/tokens", json=given)
     assert answer.status_code == 422, answer.text
-    assert [each["pointer"] for each in answer.json()["errors"]] == [pointer]
+    assert [error["pointer"] for error in answer.json()["errors"]] == [pointer]
 
 
 def test_two_valid_tokens_cannot_have_one_name(served: Served, make: Make) -> None:

@@ -82,7 +82,7 @@ def stored(served: Served, query: str) -> list[Path]:
     """Where the files lie whose SHA-256 a query of the daemon's database gives."""
     with closing(sqlite3.connect(f"file:{served.data_dir}/hone.db?mode=ro", uri=True)) as database:
         hashes = [row[0] for row in database.execute(query)]
-    return [served.data_dir / "files" / each[:2] / each for each in hashes]
+    return [served.data_dir / "files" / digest[:2] / digest for digest in hashes]
 
 
 def test_a_damaged_checkpoint_artifact_and_variant_each_give_way(

@@ -100,8 +100,8 @@ def test_what_was_acknowledged_is_there_once_the_folder_is_put_back(
         each.start()
     wait_until(lambda: len(kept) >= 40, "uploads")
     move_folder(served.data_dir)
-    for each in threads:
-        each.join()
+    for thread in threads:
+        thread.join()
     assert served.process.wait(DEADLINE_S) == 3
     served.stop()
 

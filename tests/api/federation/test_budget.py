@@ -52,16 +52,16 @@ def test_noise_outside_its_bounds_is_refused_and_spends_nothing(device, noise):
     device.allow(epsilon=100.0)
     refused = device.ask(device.parameters(), clip_norm=1.0, noise_multiplier=noise)
     assert refused.status_code == 422, refused.text
-    assert [each["pointer"] for each in refused.json()["errors"]] == ["/spec/noise_multiplier"]
+    assert [error["pointer"] for error in refused.json()["errors"]] == ["/spec/noise_multiplier"]
     told = device.allow(noise_multiplier=noise, clip_norm=1.0)
-    assert [each["pointer"] for each in told.json()["errors"]] == ["/federation/noise_multiplier"]
+    assert [error["pointer"] for error in told.json()["errors"]] == ["/federation/noise_multiplier"]
     assert device.federation()["spent"] == {"epsilon": 0, "rounds": 0, "rounds_without_noise": 0}
 
 
 @pytest.mark.parametrize("field", ["clip_norm", "delta"])
 def test_terms_too_small_to_calculate_with_are_refused(device, field):
     refused = device.allow(**{field: 1e-300})
-    assert [each["pointer"] for each in refused.json()["errors"]] == [f"/federation/{field}"]
+    assert [error["pointer"] for error in refused.json()["errors"]] == [f"/federation/{field}"]
 
 
 def test_the_least_noise_spends_what_a_number_can_tell(device):
@@ -147,7 +147,7 @@ def test_what_leaves_stands_in_the_audit_log_without_values(device):
     assert facts["bytes"] == done["bytes"]
     assert facts["epsilon"] == done["epsilon"]
     assert (facts["round"], facts["samples"]) == (1, done["samples"])
-    assert all(not isinstance(each, list | dict) for each in facts.values())
+    assert all(not isinstance(fact, list | dict) for fact in facts.values())
 
 
 def test_a_paused_round_whose_consent_was_taken_back_trains_no_more(device):

@@ -18,7 +18,7 @@ def test_parameters_come_by_name_with_a_tag_that_stays(device, tmp_path):
     assert answer.headers["content-length"] == str(len(answer.content))
     path = tmp_path / "parameters"
     path.write_bytes(answer.content)
-    assert [(name, each.shape) for name, each in read_entries(path).items()] == [
+    assert [(name, entry.shape) for name, entry in read_entries(path).items()] == [
         ("layer0.bias", (32,)),
         ("layer0.weight", (16, 32)),
         ("layer1.bias", (4,)),
@@ -94,13 +94,13 @@ def test_a_form_says_how_to_personalize_these(device):
         data={"personalize": json.dumps({"epoch": 3})},
         files={"parameters": ("p", save(device.parameters()))},
     )
-    assert [each["pointer"] for each in wrong.json()["errors"]] == ["/personalize/epoch"]
+    assert [error["pointer"] for error in wrong.json()["errors"]] == ["/personalize/epoch"]
     misspelled = device.http.put(
         f"{device.path}/parameters",
         data={"personalise": json.dumps({"max_steps": 3})},
         files={"parameters": ("p", save(device.parameters()))},
     )
-    assert [each["pointer"] for each in misspelled.json()["errors"]] == ["/personalise"]
+    assert [error["pointer"] for error in misspelled.json()["errors"]] == ["/personalise"]
     part = ("parameters", ("p", save(device.parameters())))
     twice = device.http.put(f"{device.path}/parameters", files=[part, part])
     assert twice.status_code == 422
@@ -132,7 +132,7 @@ def test_parameters_that_are_not_the_models_are_named_and_nothing_changes(
 ):
     answer = getattr(allowed, way)(spoil(allowed.parameters()))
     assert answer.status_code == 422, answer.text
-    assert pointer in [each["pointer"] for each in answer.json()["errors"]]
+    assert pointer in [error["pointer"] for error in answer.json()["errors"]]
     assert not allowed.http.get("/v1/jobs", params={"model": allowed.model}).json()["items"]
     assert allowed.http.get(allowed.path).json()["latest_version"] == 1
     left = list((allowed.served.data_dir / "tmp").glob("upload-*"))
@@ -153,7 +153,7 @@ def test_parameters_are_measured_on_the_local_validation_samples(device):
 
 
 def test_parameters_with_which_the_loss_is_not_finite_are_refused(device):
-    large = {name: each * np.float32(1e30) for name, each in device.parameters().items()}
+    large = {name: parameter * np.float32(1e30) for name, parameter in device.parameters().items()}
     answer = device.measure(large)
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_input")
     assert "smaller" in answer.json()["detail"]

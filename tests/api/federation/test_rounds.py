@@ -285,7 +285,7 @@ def test_a_spec_that_is_wrong_is_named(device):
     assert [each["pointer"] for each in told] == ["/spec/on_deadline", "/spec/share"]
     content = save(device.parameters())
     answer = device.http.post(f"{device.path}/rounds", files={"parameters": ("p", content)})
-    assert [each["pointer"] for each in answer.json()["errors"]] == ["/spec"]
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/spec"]
     answer = device.http.post(f"{device.path}/rounds", data={"spec": '{"round": 1}'})
     assert answer.status_code in (415, 422)
 

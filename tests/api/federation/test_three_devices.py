@@ -79,7 +79,7 @@ def learn(devices: list[Device], *, first: int, **spec: object) -> Tensors:
 
 @pytest.fixture(scope="module")
 def devices(tmp_path_factory: pytest.TempPathFactory, database: Path) -> Iterator[list[Device]]:
-    images, labels = (each[KEPT_BACK:] for each in pictures())
+    images, labels = (array[KEPT_BACK:] for array in pictures())
     made = []
     for places in shared_out(labels, 3):
         served = Served(tmp_path_factory.mktemp("device") / "data", database=database)
@@ -98,7 +98,7 @@ def together(devices: list[Device]) -> Tensors:
 
 
 def test_together_they_read_what_none_reads_alone(devices: list[Device], together: Tensors) -> None:
-    images, labels = (each[:KEPT_BACK] for each in pictures())
+    images, labels = (array[:KEPT_BACK] for array in pictures())
     learned = accuracy(together, images, labels)
     alone = []
     for device in devices:
@@ -114,7 +114,7 @@ def test_together_they_read_what_none_reads_alone(devices: list[Device], togethe
 def test_in_a_quarter_of_the_bytes_they_learn_the_same(
     devices: list[Device], together: Tensors
 ) -> None:
-    images, labels = (each[:KEPT_BACK] for each in pictures())
+    images, labels = (array[:KEPT_BACK] for array in pictures())
     packed = learn(devices, first=100, compression="int8")
     apart = accuracy(packed, images, labels) - accuracy(together, images, labels)
     assert abs(apart) <= 0.01, apart

@@ -76,7 +76,7 @@ def test_keys_and_hosts_that_are_none_are_all_told(of_digits):
     other = "-----BEGIN PUBLIC KEY-----\nMFkwEwYHKoZIzj0CAQ==\n-----END PUBLIC KEY-----\n"
     body = {"source": "oci://r.example/a:b", "keys": [private, Vendor().pem, other, "key"]}
     answer = put(of_digits, **body, hosts=["cdn.example", "https://cdn.example", "a b"])
-    told = {each["pointer"]: each["detail"] for each in answer.json()["errors"]}
+    told = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
     assert set(told) == {"/keys/0", "/keys/2", "/keys/3", "/hosts/1", "/hosts/2"}
     assert "must not leave the vendor" in told["/keys/0"]
     assert "another kind" in told["/keys/2"]
@@ -91,7 +91,7 @@ def test_a_report_goes_to_a_web_server_or_nowhere(of_digits):
 
 def test_numbers_have_bounds(of_digits):
     answer = put(of_digits, source="oci://r.example/a:b", keys=[], every_hours=0.01, percent=101)
-    pointers = {each["pointer"] for each in answer.json()["errors"]}
+    pointers = {error["pointer"] for error in answer.json()["errors"]}
     assert pointers == {"/every_hours", "/percent"}
 
 

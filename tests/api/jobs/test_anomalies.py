@@ -55,7 +55,7 @@ def version(served: Served, name: str, number: int = 2) -> dict[str, Any]:
 
 
 def predicted(served: Served, name: str, windows: np.ndarray) -> list[dict[str, Any]]:
-    instances = [{"inputs": {"x": each.tolist()}} for each in windows]
+    instances = [{"inputs": {"x": window.tolist()}} for window in windows]
     answer = served.http.post(f"/v1/models/{name}/predict", json={"instances": instances})
     return list(answer.raise_for_status().json()["predictions"])
 
@@ -117,13 +117,13 @@ def test_versions_are_compared_by_how_normal_samples_are_given_back(
     assert found["by"] == "loss"
     assert found["better"]["total"] > 190
     odd_ones = served.http.get(f"/v1/models/{model}/samples", params={"label": "1"}).json()
-    told = {each["id"] for side in ("worse", "better") for each in found[side]["items"]}
-    assert not told & {each["id"] for each in odd_ones["items"]}
+    told = {entry["id"] for side in ("worse", "better") for entry in found[side]["items"]}
+    assert not told & {entry["id"] for entry in odd_ones["items"]}
 
 
 def test_kept_inputs_wait_for_a_label_the_highest_scores_first(served: Served, model: str) -> None:
     windows = np.concatenate([normal(2, seed=20), odd(1, seed=21)])
-    instances = [{"inputs": {"x": each.tolist()}} for each in windows]
+    instances = [{"inputs": {"x": window.tolist()}} for window in windows]
     url = f"/v1/models/{model}"
     kept = served.http.post(f"{url}/predict?keep=true", json={"instances": instances}).json()
     query = {"unlabelled": "true", "order": "uncertainty"}
@@ -180,7 +180,7 @@ def test_a_threshold_that_has_drifted_is_told(served: Served, model: str) -> Non
     shuffled = rng.permuted(windows, axis=1)
     served.upload(model, split="train", x=shuffled).raise_for_status()
     found = served.http.get(f"/v1/models/{model}/drift").json()
-    (score,) = (each for each in found["features"] if each["input"] == "score")
+    (score,) = (feature for feature in found["features"] if feature["input"] == "score")
     assert found["drifted"]
     assert score["name"] == "above the threshold"
     assert score["training_mean"] < 0.2 < score["recent_mean"]

@@ -94,7 +94,7 @@ def test_other_losses_have_nothing_to_calibrate_or_to_balance(served: Served) ->
     asked = {"calibrate": True, "sampling": "balanced"}
     answer = served.http.post("/v1/models/amounts/jobs", json=asked)
     assert answer.status_code == 422
-    details = {each["pointer"]: each["detail"] for each in answer.json()["errors"]}
+    details = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
     assert details.keys() == {"/calibrate", "/sampling"}
     assert "the model's loss is mse" in details["/calibrate"]
     assert "calibrate" not in served.train("amounts", epochs=1)["hyperparameters"]

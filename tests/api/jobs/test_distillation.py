@@ -23,7 +23,7 @@ def drawn(seed: int, count: int, classes: range) -> tuple[Any, Any]:
 
 def model_of_three(served: Served, name: str) -> None:
     """Trained on three classes; what it learned from is gone, and a fourth has come."""
-    names = [str(each) for each in range(TRAINED)]
+    names = [str(number) for number in range(TRAINED)]
     served.register(name, mlp(FEATURES, 16, TRAINED), classes=names, gate={"mode": "always"})
     x, label = drawn(0, 200, range(TRAINED))
     served.upload(name, split="train", x=x, label=label).raise_for_status()

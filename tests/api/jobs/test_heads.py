@@ -107,7 +107,7 @@ def test_a_prototype_head_answers_with_the_nearest_mean(served: Served, kind: st
     logits, found = run(model, held["x"], "logits", features)
     (known,) = run(model, data["x"], features)
     rows, known = (each.reshape(*each.shape[:2], -1).mean(axis=2) for each in (found, known))
-    means = np.stack([known[data["label"] == each].mean(axis=0) for each in range(4)])
+    means = np.stack([known[data["label"] == number].mean(axis=0) for number in range(4)])
     distances = ((rows[:, None] - means) ** 2).sum(axis=2)
     assert (logits.argmax(axis=1) == distances.argmin(axis=1)).all()
     assert (logits.argmax(axis=1) == held["label"]).mean() > 0.5
@@ -151,7 +151,7 @@ def test_a_knn_head_lets_the_nearest_samples_vote(served: Served, kind: str) -> 
     expected = np.log((5 * votes / votes.sum(axis=1, keepdims=True) + 1 / 4) / 6)
     assert np.allclose(logits, expected, atol=1e-3)
     head = onnx.load_model_from_string(MODELS[kind][0]).graph.initializer[-2].name
-    assert head not in {each.name for each in model.graph.initializer}
+    assert head not in {initializer.name for initializer in model.graph.initializer}
     assert [value.name for value in model.graph.input] == ["x"]
 
 
@@ -184,7 +184,7 @@ def test_a_linear_head_trains_and_nothing_else_does(served: Served) -> None:
     job = served.train("linear", head={"kind": "linear"}, epochs=3, weight_decay=0.1)
     before = onnx.load_model_from_string(MODELS["whole"][0])
     then, now = (
-        {each.name: each.raw_data for each in model.graph.initializer}
+        {initializer.name: initializer.raw_data for initializer in model.graph.initializer}
         for model in (before, exported(served, "linear", job))
     )
     assert {name for name in then if then[name] != now[name]} == {"layer1.weight", "layer1.bias"}
@@ -202,13 +202,13 @@ def test_a_class_without_samples_keeps_its_row_and_the_job_says_so(served: Serve
     assert warning == "class 'c' has no training samples: it keeps the row that it had"
     before = onnx.load_model_from_string(mlp(*SIZES))
     rows = [
-        onnx.numpy_helper.to_array(each)
+        onnx.numpy_helper.to_array(initializer)
         for model in (before, exported(served, "lacking", job))
-        for each in model.graph.initializer
-        if each.name == "layer1.weight"
+        for initializer in model.graph.initializer
+        if initializer.name == "layer1.weight"
     ]
     assert (rows[0][:, 2] == rows[1][:, 2]).all()
-    known_rows = [each[:, [0, 1, 3]].mean(axis=1) for each in rows]
+    known_rows = [row[:, [0, 1, 3]].mean(axis=1) for row in rows]
     assert np.allclose(*known_rows, atol=1e-5)  # so that no class is always ahead of the others
     (logits,) = run(exported(served, "lacking", job), data["x"][known], "logits")
     assert (logits.argmax(axis=1) == data["label"][known]).mean() > 0.7

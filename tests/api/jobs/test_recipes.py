@@ -25,7 +25,7 @@ def weights(served: Served, model: str, **job: Any) -> dict[str, Any]:
     made = served.train(model, **{"from": "base", "max_steps": 1, "batch_size": 40, **job})
     content = served.http.get(f"/v1/models/{model}/versions/{made['version']}/model.onnx").content
     graph = onnx.load_model_from_string(content).graph
-    return {each.name: to_array(each) for each in graph.initializer}
+    return {initializer.name: to_array(initializer) for initializer in graph.initializer}
 
 
 def test_optimizers_factors_and_decay_move_the_weights_as_their_formulas_say(
@@ -68,7 +68,7 @@ def test_what_an_optimizer_does_not_take_is_refused_by_name(served: Served, mode
         json={"optimizer": "sgd", "betas": [0.9, 0.99], "weight_decay": 0.1, "decays": ["neck.*"]},
     )
     assert answer.status_code == 422
-    assert [each["pointer"] for each in answer.json()["errors"]] == ["/betas", "/decays"]
+    assert [error["pointer"] for error in answer.json()["errors"]] == ["/betas", "/decays"]
     answer = served.http.post(
         f"/v1/models/{model}/jobs", json={"optimizer": "lion", "momentum": 0.0, "epsilon": 1e-8}
     )
@@ -135,13 +135,13 @@ def test_options_of_cross_entropy_that_do_not_fit_are_refused_by_name(
     answer = served.http.post(
         f"/v1/models/{model}/jobs", json={"class_weights": [1.0, 2.0], "ignore_index": 3}
     )
-    assert [each["pointer"] for each in answer.json()["errors"]] == [
+    assert [error["pointer"] for error in answer.json()["errors"]] == [
         "/class_weights",
         "/ignore_index",
     ]
     for wrong in ([1.0, 1.0, 1e39], [0.0, 0.0, 0.0]):
         answer = served.http.post(f"/v1/models/{model}/jobs", json={"class_weights": wrong})
-        assert [each["pointer"] for each in answer.json()["errors"]] == ["/class_weights"]
+        assert [error["pointer"] for error in answer.json()["errors"]] == ["/class_weights"]
     served.register("recipes-mse", mlp(6, 8, 3), loss="mse")
     served.upload("recipes-mse", x=np.ones((4, 6)), label=np.ones((4, 3)), split="train")
     answer = served.http.post("/v1/models/recipes-mse/jobs", json={"label_smoothing": 0.1})

@@ -15,7 +15,7 @@ URL = "/v1/models/m"
 
 
 def numbers(of: dict) -> set[int]:
-    return {each["version"] for each in of["items"]}
+    return {entry["version"] for entry in of["items"]}
 
 
 def fifty_samples(served: Served) -> int:

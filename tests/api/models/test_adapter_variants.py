@@ -54,7 +54,7 @@ def test_an_adaptable_model_answers_as_its_version_and_takes_what_trains_as_inpu
         plain = fetch(served, f"{url}/{number}")
         assert np.allclose(answers(content, x), answers(plain, x), atol=1e-4)
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    assert [each.name for each in session.get_inputs()] == ["x"]
+    assert [value.name for value in session.get_inputs()] == ["x"]
     optional = {each.name: each.shape for each in session.get_overridable_initializers()}
     assert {name.rpartition(":")[0] for name in optional} == {
         f"{name}.lora_{letter}" for name in ("attn.w", "mlp.w", "head.w") for letter in "AB"

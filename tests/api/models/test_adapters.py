@@ -70,7 +70,7 @@ def test_what_does_not_fit_is_refused_and_nothing_is_stored(
         "/v1/models", data={"spec": json.dumps(spec)}, files={"model": ("m.onnx", upload())}
     )
     assert answer.status_code == 422, answer.text
-    found = {each["pointer"]: each["detail"] for each in answer.json()["errors"]}
+    found = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
     assert list(found) == [pointer]
     assert said in found[pointer]
     assert served.http.get("/v1/models/unfit").status_code == 404
@@ -104,7 +104,7 @@ def test_a_quantized_file_is_refused_with_the_hint_that_adapters_train(
         "/v1/models", data={"spec": json.dumps(spec)}, files={"model": ("m.onnx", upload(base))}
     )
     assert answer.status_code == 422
-    assert all("train adapters (lora)" in each["detail"] for each in answer.json()["errors"])
+    assert all("train adapters (lora)" in error["detail"] for error in answer.json()["errors"])
 
 
 @pytest.mark.parametrize("base", ["int8", "float32"])

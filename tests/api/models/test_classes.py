@@ -80,7 +80,7 @@ def test_a_job_begins_with_the_logits_that_old_classes_had(pets: Pets, start: st
     before = pets.infer(1 if start == "base" else 2)
     pets.add("otter")
     checkpoints = pets.served.http.get(f"{pets.url}/checkpoints").json()["items"]
-    (last,) = [each["id"] for each in checkpoints if each["role"] == "final"]
+    (last,) = [checkpoint["id"] for checkpoint in checkpoints if checkpoint["role"] == "final"]
 
     pets.train(**STILL, **{"from": last if start == "checkpoint" else start})
 
@@ -201,7 +201,7 @@ def test_an_upload_that_version_1_is_another_form_of_is_kept_for_a_new_head(
         for name in ("otter", "mole")
     ]
 
-    assert [each.status_code for each in answers] == [201, 201], answers[-1].text
+    assert [answer.status_code for answer in answers] == [201, 201], answers[-1].text
 
 
 def test_a_candidate_is_compared_on_what_both_know(pets: Pets) -> None:

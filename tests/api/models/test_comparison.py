@@ -47,7 +47,7 @@ def test_samples_that_changed_sides_explain_the_difference(served: Served) -> No
         assert each["after"] == each["label"] != each["before"]
         sample = served.http.get(f"/v1/models/sides/samples/{each['id']}").json()
         assert (sample["label"], sample["split"]) == (each["label"], "validation")
-    drops = [each["before_error"] - each["after_error"] for each in found["better"]["items"]]
+    drops = [entry["before_error"] - entry["after_error"] for entry in found["better"]["items"]]
     assert drops == sorted(drops, reverse=True)
     other_way = compare(served, "sides", "3 1")
     assert other_way["worse"]["total"] == found["better"]["total"]
@@ -65,7 +65,7 @@ def test_a_comparison_follows_the_labels_and_keeps_to_its_limit(served: Served) 
     served.http.patch(f"/v1/models/follows/samples/{changed['id']}", json=other).raise_for_status()
 
     again = compare(served, "follows", "1 3")
-    assert changed["id"] not in [each["id"] for each in again["better"]["items"]]
+    assert changed["id"] not in [entry["id"] for entry in again["better"]["items"]]
 
 
 def test_versions_that_give_numbers_are_compared_by_their_errors(served: Served) -> None:

@@ -48,17 +48,17 @@ def test_a_file_says_what_trains_before_it_is_registered(served: Served) -> None
     assert (found["loss"], found["target"]["num_classes"]) == ("cross_entropy", 2)
     assert found["suggested"]["preprocess"] == [{"kind": "image", "channels": "gray"}]
     assert found["head"]["classes"] == 2
-    items = {each["name"]: each for each in found["parameters"]["items"]}
-    assert all(each["trains"] for each in items.values())
-    assert sum(each["count"] for each in items.values()) == found["parameters"]["trainable"]
+    items = {entry["name"]: entry for entry in found["parameters"]["items"]}
+    assert all(entry["trains"] for entry in items.values())
+    assert sum(entry["count"] for entry in items.values()) == found["parameters"]["trainable"]
     assert served.http.get("/v1/models").json()["items"] == before
 
 
 def test_what_is_frozen_says_why_and_where_it_is_cut(served: Served) -> None:
     found = diagnose(served, mlp(64, 256, 4), trainable="head").json()
 
-    items = {each["name"]: each for each in found["parameters"]["items"]}
-    frozen = [each for each in items.values() if not each["trains"]]
+    items = {entry["name"]: entry for entry in found["parameters"]["items"]}
+    frozen = [entry for entry in items.values() if not entry["trains"]]
     assert {each["why_not"] for each in frozen} == {"frozen"}
     assert all(each["below"] for each in frozen)
     assert found["cut"]["parameters"] == found["parameters"]["frozen"] == 64 * 256 + 256
@@ -169,7 +169,7 @@ def test_a_loss_without_another_output_asks_for_one(served: Served) -> None:
     found = diagnose(served, model.SerializeToString()).json()
 
     assert found["suggested"]["loss"] == {"output": "loss"}
-    assert [each["pointer"] for each in found["problems"]] == ["/spec/output"]
+    assert [problem["pointer"] for problem in found["problems"]] == ["/spec/output"]
 
 
 def test_a_refused_operator_is_named_and_the_rest_is_told(served: Served) -> None:
@@ -192,7 +192,7 @@ def test_a_refused_operator_is_named_and_the_rest_is_told(served: Served) -> Non
     assert [(each["node"], each["operator"]) for each in found["refused"]] == [
         ("dice", "RandomNormalLike")
     ]
-    items = {each["name"]: each for each in found["parameters"]["items"]}
+    items = {entry["name"]: entry for entry in found["parameters"]["items"]}
     assert items["w"]["trains"] is True
     registered = served.http.post(
         "/v1/models",
@@ -209,9 +209,9 @@ def test_what_else_is_wrong_with_the_spec_is_told_with_the_graph(served: Served)
         served, mlp(4, 3), name="taken", loss="cross_entropy", preprocess={"kind": "image"}
     ).json()
 
-    pointers = {each["pointer"] for each in found["problems"]}
+    pointers = {problem["pointer"] for problem in found["problems"]}
     assert "/spec/name" in pointers
-    assert any(each.startswith("/spec/preprocess") for each in pointers), found["problems"]
+    assert any(pointer.startswith("/spec/preprocess") for pointer in pointers), found["problems"]
     assert found["target"]["num_classes"] == 3
 
 
@@ -235,7 +235,7 @@ def test_quantized_weights_say_so(served: Served) -> None:
 
     found = diagnose(served, model.SerializeToString()).json()
 
-    items = {each["name"]: each for each in found["parameters"]["items"]}
+    items = {entry["name"]: entry for entry in found["parameters"]["items"]}
     assert items["q"]["why_not"] == "quantized"
     assert items["q"]["dtype"] == items["p"]["dtype"] == "int8"
     assert items["q"]["detail"] == "it is int8; adapters (lora) can train beside it"

@@ -153,7 +153,7 @@ def test_damaged_features_are_computed_anew_and_it_is_told(
     (warning,) = served.train("m", **recipe)["metrics"]["warnings"]
     assert warning.startswith(f"the cache of features was damaged (1 of {SAMPLES} rows")
     happened = served.http.get("/v1/events/history", params={"type": "storage.damaged"}).json()
-    assert [(each["model"], each["data"]["cache"]) for each in happened["items"]] == [
+    assert [(entry["model"], entry["data"]["cache"]) for entry in happened["items"]] == [
         ("m", "features")
     ]
     assert weights(served_bytes(served, 3)) == weights(served_bytes(served, 2))

@@ -98,7 +98,7 @@ def test_a_model_without_labels_trains_is_judged_and_is_fetched(served: Served, 
     version = served.http.get(f"/v1/models/{model}/versions/2").json()
     assert version["promoted"], version["reason"]
     content = served.http.get(f"/v1/models/{model}/latest/model.onnx").content
-    assert [each.name for each in onnx.load_model_from_string(content).graph.output] == ["y"]
+    assert [value.name for value in onnx.load_model_from_string(content).graph.output] == ["y"]
     session = onnxruntime.InferenceSession(content)
     (decoded,) = session.run(None, {"x": np.zeros((2, *shape), np.float32)})
     assert decoded.shape == (2, *shape)

@@ -30,7 +30,7 @@ def regression(served: Served) -> str:
 def test_the_model_says_its_loss_and_its_label(served: Served, regression: str) -> None:
     shown = served.http.get(f"/v1/models/{regression}").json()
     assert shown["loss"] == {"output": "loss"}
-    assert [each["name"] for each in shown["inputs"]] == ["x"]
+    assert [value["name"] for value in shown["inputs"]] == ["x"]
     assert (shown["target"]["name"], shown["target"]["shape"]) == ("t", [OUTPUTS])
     assert shown["gate"]["metric"] == "loss"
 
@@ -55,8 +55,8 @@ def test_apps_get_and_ask_models_without_loss_and_label(served: Served, regressi
     for path in ("versions/1", "latest"):
         content = served.http.get(f"/v1/models/{regression}/{path}/model.onnx").content
         graph = onnx.load_model_from_string(content).graph
-        assert [each.name for each in graph.input] == ["x"]
-        assert [each.name for each in graph.output] == ["y"]
+        assert [value.name for value in graph.input] == ["x"]
+        assert [value.name for value in graph.output] == ["y"]
     asked = {"instances": [{"inputs": {"x": x[0].tolist()}}]}
     answer = served.http.post(f"/v1/models/{regression}/predict", json=asked)
     assert answer.status_code == 200, answer.text
@@ -126,7 +126,7 @@ def test_what_is_wrong_with_the_loss_is_told_at_its_place(served: Served) -> Non
             files={"model": ("model.onnx", model)},
         )
         assert answer.status_code == 422, answer.text
-        return [each["pointer"] for each in answer.json()["errors"]]
+        return [error["pointer"] for error in answer.json()["errors"]]
 
     assert places({"output": "lost"}) == ["/spec/loss/output"]
     assert places({"name": "loss"}) == ["/spec/loss/output", "/spec/loss/name"]

@@ -22,7 +22,7 @@ def test_everything_changes_before_there_are_samples(served: Served) -> None:
     (now,) = changed.json()["preprocess"]
     assert (now["scale"], now["mean"], now["std"]) == (1, [0], [1])
     wrong = change(served, "before", {"kind": "image", "channels": "gray", "std": [0]})
-    assert [each["pointer"] for each in wrong.json()["errors"]] == ["/preprocess/std"]
+    assert [error["pointer"] for error in wrong.json()["errors"]] == ["/preprocess/std"]
     assert change(served, "before").json()["preprocess"] == []
 
 

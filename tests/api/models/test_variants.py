@@ -45,7 +45,7 @@ def test_an_int8_variant_is_small_right_and_reported_beside_the_float_one(
     answers = [infer(file, fresh["x"]).argmax(1) for file in (small.content, float_file.content)]
     assert (answers[0] == answers[1]).mean() > 0.95
     version = served.http.get(url).json()
-    (report,) = [each for each in version["variants"] if each["variant"] == "int8"]
+    (report,) = [variant for variant in version["variants"] if variant["variant"] == "int8"]
     assert small.headers["ETag"] == f'"{report["sha256"]}"' != float_file.headers["ETag"]
     assert report["size_bytes"] == len(small.content)
     assert report["metrics"]["samples"] == version["metrics"]["samples"]

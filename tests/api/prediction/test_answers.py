@@ -89,7 +89,7 @@ def test_a_query_that_does_not_fit_the_model_stores_nothing(served: Served, frui
     served.register("numbers", mlp(8, 2), loss="mse")
     wrong = ask(served, "numbers", X[0], top=1, output=["nobody"], keep=True)
     assert wrong.status_code == 422
-    assert [each["pointer"] for each in wrong.json()["errors"]] == ["/query/output", "/query/top"]
+    assert [error["pointer"] for error in wrong.json()["errors"]] == ["/query/output", "/query/top"]
     assert "there are ['logits']" in wrong.json()["errors"][0]["detail"]
     assert served.http.get("/v1/models/numbers").json()["samples"]["unlabelled"] == 0
 
@@ -131,7 +131,7 @@ def test_what_one_array_cannot_say_is_refused(served: Served, fruit: bytes) -> N
     query = {"top": 1, "keep": True, "output": ["logits", "hidden0"]}
     answer = zipped(served, "two", X, OCTETS, **query)
     assert answer.status_code == 422
-    pointers = [each["pointer"] for each in answer.json()["errors"]]
+    pointers = [error["pointer"] for error in answer.json()["errors"]]
     assert pointers == ["/query/keep", "/query/top", "/query/output"]
 
 
@@ -170,7 +170,7 @@ def test_a_batch_of_logits_says_each_number_once(served: Served) -> None:
     x = np.random.default_rng(0).standard_normal((1000, 8)).astype(np.float32)
     answer = zipped(served, "wide", x, "application/json")
     assert len(answer.content) < 1000 * 32 * 12.5
-    values = [each["values"] for each in answer.json()["predictions"]]
+    values = [prediction["values"] for prediction in answer.json()["predictions"]]
     np.testing.assert_array_equal(
         np.array(values, np.float32), arrays(zipped(served, "wide", x, NPZ))["values"]
     )

@@ -109,7 +109,7 @@ def test_what_is_wrong_is_told_by_its_place(
 ) -> None:
     answer = ask(served, chain, **body)
     assert answer.status_code == 422
-    (problem,) = (each for each in answer.json()["errors"] if each["pointer"] == place)
+    (problem,) = (error for error in answer.json()["errors"] if error["pointer"] == place)
     assert words in problem["detail"]
 
 
@@ -136,7 +136,7 @@ def test_a_decoder_with_a_cache_is_trained_and_completed_with_it(
     tokenizer = byte_tokenizer(lines, size=300)
     model = decoder(300, cached=True)
     registered = add_decoder(served, "cached", model, tokenizer, max_tokens=64)
-    assert [each["name"] for each in registered["inputs"]] == ["input_ids"]
+    assert [value["name"] for value in registered["inputs"]] == ["input_ids"]
     assert any("cached keys and values" in note for note in registered["notes"])
     names = [("file", (f"{n}.txt", f"{n} {lines[n % 4]}".encode())) for n in range(40)]
     assert served.http.post("/v1/models/cached/samples", files=names).status_code == 201
@@ -151,7 +151,7 @@ def test_a_decoder_with_a_cache_is_trained_and_completed_with_it(
     version = tmp_path / "version.onnx"
     version.write_bytes(served.http.get("/v1/models/cached/latest/model.onnx").content)
     session = onnxruntime.InferenceSession(version)
-    assert [each.name for each in session.get_inputs()] == ["input_ids"]
+    assert [value.name for value in session.get_inputs()] == ["input_ids"]
     tokens = tokenizer.encode("see you").ids
     for _ in range(12):
         (logits,) = session.run(["logits"], {"input_ids": [tokens]})

@@ -50,7 +50,7 @@ def generating(served: Served, **asked: Any) -> Any:
 def is_resting(served: Served) -> bool:
     """Whether no predictor works."""
     predictors = served.children("service.prediction")
-    return all(each.cpu_percent(IDLE_S) < BUSY_PERCENT for each in predictors)
+    return all(predictor.cpu_percent(IDLE_S) < BUSY_PERCENT for predictor in predictors)
 
 
 def test_it_ends_when_the_client_leaves(endless: Served) -> None:

@@ -84,7 +84,7 @@ def test_a_predictor_killed_in_mid_request_fails_no_request(serve: Callable[...,
 
 def busy_connections(served: Served) -> int:
     connections = psutil.Process(served.process.pid).net_connections(kind="tcp")
-    return sum(1 for each in connections if each.status == psutil.CONN_ESTABLISHED)
+    return sum(1 for connection in connections if connection.status == psutil.CONN_ESTABLISHED)
 
 
 @POSIX
@@ -161,7 +161,7 @@ def test_models_that_sometimes_never_answer_take_one_process_of_three(
     assert not answers
     for thread in asking:
         thread.join()
-    assert {each.json()["code"] for each in answers} == {"prediction_timeout"}
+    assert {answer.json()["code"] for answer in answers} == {"prediction_timeout"}
 
 
 def test_the_predictor_starts_at_first_use_and_ends_when_idle(

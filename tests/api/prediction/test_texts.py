@@ -75,7 +75,7 @@ def test_texts_may_be_the_rows_of_a_csv(served: Served, moods: str) -> None:
         alone = expected(MODEL, VOCABULARY, text)
         assert found["probabilities"] == pytest.approx(alone, abs=1e-5)
     empty = served.http.post(path, content=b"text\na\n ' '\n\" \"\n", headers=headers)
-    assert [each["pointer"] for each in empty.json()["errors"]] == ["/4"]
+    assert [error["pointer"] for error in empty.json()["errors"]] == ["/4"]
 
 
 def test_a_text_may_be_the_body_and_is_checked_like_a_sample(served: Served, moods: str) -> None:

@@ -56,7 +56,7 @@ def test_it_is_shown_with_its_labels_and_removed(served: Served, model: str) -> 
     assert (shown["samples"], shown["changed_at"] is None) == (100, False)
     assert 2 <= shown["held_out"] <= 25
     expected = np.bincount(data["label"]).tolist()
-    assert [(each["name"], each["count"]) for each in shown["labels"]] == [
+    assert [(label["name"], label["count"]) for label in shown["labels"]] == [
         *zip("abc", expected, strict=True)
     ]
     assert counts(served, model) == {"train": 0, "validation": 0, "unlabelled": 0, "base": 100}
@@ -164,7 +164,7 @@ def test_an_app_that_may_only_add_samples_changes_no_base_set(served: Served, mo
         served.http.delete(f"{url}/base-set", headers=bearer),
         served.http.post(f"{url}/samples/archive", content=archive, headers=zipped),
     ]
-    assert [each.status_code for each in answers] == [403, 403, 403]
+    assert [answer.status_code for answer in answers] == [403, 403, 403]
     assert "models:admin" in answers[2].json()["detail"]
     assert base_set(served, model)["samples"] == 5
 
@@ -188,7 +188,7 @@ def test_a_job_replays_unasked_says_why_and_forgets_less(served: Served, model: 
         served.http.get(f"/v1/models/{model}/versions/{job['version']}").json()
         for job in (forgot, kept)
     ]
-    accuracies = [each["metrics"]["base_set"]["accuracy"] for each in versions]
+    accuracies = [version["metrics"]["base_set"]["accuracy"] for version in versions]
     assert accuracies[0] + 0.1 < accuracies[1]
     assert versions[0]["promoted"] is False
     assert "; base set accuracy went from " in versions[0]["reason"]

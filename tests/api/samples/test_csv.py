@@ -216,5 +216,5 @@ def test_sensor_data_is_standardized_by_what_the_first_samples_say(served: Serve
     served.http.put("/v1/models/sensor/aliases/latest", json={"version": 2})
     instances = [{"inputs": {"x": row}} for row in x[:20].tolist()]
     asked = served.http.post("/v1/models/sensor/predict", json={"instances": instances}).json()
-    named = [each["label"] for each in asked["predictions"]]
+    named = [prediction["label"] for prediction in asked["predictions"]]
     assert named == logits[:20].argmax(axis=1).tolist(), asked

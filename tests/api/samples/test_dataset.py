@@ -26,7 +26,7 @@ def model(served: Served, request: pytest.FixtureRequest) -> str:
 def ids(served: Served, model: str, **query: object) -> list[int]:
     answer = served.http.get(f"/v1/models/{model}/samples", params={"limit": 1000, **query})
     assert answer.status_code == 200, answer.text
-    return [each["id"] for each in answer.json()["items"]]
+    return [entry["id"] for entry in answer.json()["items"]]
 
 
 def rows(count: int, first: int = 0) -> np.ndarray:
@@ -104,7 +104,7 @@ def test_a_quota_takes_the_right_samples_away(
     start = first["ids"][0]
     if when_full == "balanced":
         counts = served.http.get(f"{url}/samples/stats").json()["labels"]
-        assert [each["count"] for each in counts] == [3, 3]
+        assert [count["count"] for count in counts] == [3, 3]
     else:
         assert [each - start for each in ids(served, model)] == kept
 

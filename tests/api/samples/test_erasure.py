@@ -107,17 +107,17 @@ def test_the_versions_that_saw_a_sample_go_once_others_are_trained_without_it(
     job = served.wait_for_job(answer.json()["job"]["id"])
     assert (job["state"], job["trigger"]) == ("succeeded", "erasure")
     versions = served.http.get(f"{url}/versions").json()["items"]
-    assert [each["version"] for each in versions] == [job["version"], 1]
+    assert [version["version"] for version in versions] == [job["version"], 1]
     assert sorted(versions[0]["aliases"]) == ["latest", "stable"]
     assert versions[0]["reason"].startswith("latest, because version 3 had seen erased samples")
     checkpoints = served.http.get(f"{url}/checkpoints").json()["items"]
-    assert {each["job_id"] for each in checkpoints} == {job["id"]}
+    assert {checkpoint["job_id"] for checkpoint in checkpoints} == {job["id"]}
     names = {path.name for path in (served.data_dir / "files").glob("*/*")}
     assert not names & set(tainted.values())
     remaining = served.http.get(f"{url}/versions/{job['version']}/samples").json()
     assert remaining["total"] == 39
-    assert first not in [each["id"] for each in remaining["items"]]
-    assert late in [each["id"] for each in remaining["items"]]
+    assert first not in [entry["id"] for entry in remaining["items"]]
+    assert late in [entry["id"] for entry in remaining["items"]]
 
 
 @pytest.mark.usefixtures("cleared")

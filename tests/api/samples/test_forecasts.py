@@ -41,7 +41,7 @@ def stored(served: Served, name: str) -> list[tuple[float, Any]]:
 
 
 def nearly(*labels: Any) -> list[Any]:
-    return [None if each is None else pytest.approx(each, abs=1e-6) for each in labels]
+    return [None if label is None else pytest.approx(label, abs=1e-6) for label in labels]
 
 
 @pytest.mark.parametrize("form", ["csv", "json", "npz"])
@@ -54,7 +54,7 @@ def test_windows_have_their_labels_from_rows_behind_them(
     starts, labels = zip(*stored(served, name), strict=True)
     assert starts == tuple(range(9))
     assert [*labels] == nearly(*([at / 10] for at in range(6, 12)), None, None, None)
-    (warning,) = (each for each in answer.json()["warnings"] if "wait" in each)
+    (warning,) = (warning for warning in answer.json()["warnings"] if "wait" in warning)
     assert "begin the next recording with the last 6 rows" in warning
 
 

@@ -177,7 +177,7 @@ def test_arrays_that_are_nearly_some_are_refused_and_leave_nothing(
 
 def refused(served: Served, body: bytes, media_type: str, said: str = "") -> None:
     """By name, without a trace, and the daemon takes the next one."""
-    if all(each["name"] != "taking" for each in served.http.get("/v1/models").json()["items"]):
+    if all(entry["name"] != "taking" for entry in served.http.get("/v1/models").json()["items"]):
         served.register("taking", mlp(8, 16, 3))
     path, headers = "/v1/models/taking/base-set", {"Content-Type": media_type}
     answer = served.http.post(path, content=body, headers=headers)

@@ -85,7 +85,7 @@ def test_a_thousand_files_go_up_at_once_and_some_may_be_bad(served: Served, mode
     answer = served.http.post(
         f"/v1/models/{model}/samples",
         params={"on_error": "skip", "label": "dark", "split": "train"},
-        files=[("file", each) for each in files],
+        files=[("file", file) for file in files],
     )
 
     assert (answer.json()["accepted"], answer.json()["rejected"]) == (990, 10), answer.text

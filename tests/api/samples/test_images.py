@@ -132,7 +132,7 @@ def test_an_unreadable_image_is_set_aside_and_the_job_goes_on(served: Served, mo
     assert served.http.get(f"{url}/samples/stats").json()["quarantined"] == 1
     assert served.http.get(f"{url}/samples/{bad}/thumbnail").status_code == 404
     assert seen["total"] == 12
-    assert bad not in [each["id"] for each in seen["items"]]
+    assert bad not in [entry["id"] for entry in seen["items"]]
 
 
 def test_images_are_decoded_once_for_all_jobs(served: Served, model: str) -> None:
@@ -174,7 +174,7 @@ def test_wrong_images_are_named_and_nothing_is_stored(served: Served, model: str
 
     errors = answer.json()["errors"]
     assert answer.status_code == 422
-    assert {each["pointer"] for each in errors} == {
+    assert {error["pointer"] for error in errors} == {
         "/files/1",
         "/files/2",
         "/files/3",
@@ -227,9 +227,9 @@ def test_the_most_doubtful_samples_come_first(served: Served, model: str) -> Non
     page = answer.json()
     rest = served.http.get(url, params={**query, "cursor": page["next"]}).json()
 
-    assert {each["id"] for each in page["items"]} == {first + 1, first + 3}
+    assert {entry["id"] for entry in page["items"]} == {first + 1, first + 3}
     assert page["items"][0]["uncertainty"] >= page["items"][1]["uncertainty"] > 0
-    assert {each["id"] for each in rest["items"]} == {first, first + 2}
+    assert {entry["id"] for entry in rest["items"]} == {first, first + 2}
     assert rest["next"] is None
     served.http.patch(f"{url}/{first + 1}", json={"label": 0})
     again = served.http.get(url, params=query).json()["items"]

@@ -70,7 +70,7 @@ def test_a_mask_may_come_later_as_png_in_base64_or_as_run_lengths(served: Served
     sample = photo_alone(served, url)
     truth = scene(0)[1]
     runs = [{"label": name, **encode(truth == n)} for n, name in enumerate(CLASSES)][1:]
-    listed = [{**each, "counts": counts_of(truth == n)} for n, each in enumerate(runs, 1)]
+    listed = [{**run, "counts": counts_of(truth == n)} for n, run in enumerate(runs, 1)]
 
     for label in ({"png": b64encode(png(truth)).decode()}, runs, listed):
         changed = served.http.patch(sample, json={"label": label})
@@ -240,10 +240,10 @@ def test_a_photo_is_answered_with_a_mask_of_its_own_pixels(served: Served, url: 
         f"{url}/predict", params={"masks": True}, content=photo, headers=headers
     )
     runs = told.json()["predictions"][0]["masks"]
-    assert {each["label"] for each in runs} == {*(CLASSES[n] for n in np.unique(label)), 255}
-    for each in runs:
-        value = 255 if each["label"] == 255 else CLASSES.index(each["label"])
-        assert (decode(each, (24, 32)) == (mask == value)).all()
+    assert {run["label"] for run in runs} == {*(CLASSES[n] for n in np.unique(label)), 255}
+    for run in runs:
+        value = 255 if run["label"] == 255 else CLASSES.index(run["label"])
+        assert (decode(run, (24, 32)) == (mask == value)).all()
     sample = photo_alone(served, url)
     served.http.patch(sample, json={"label": runs}).raise_for_status()
     assert (values(served.http.get(f"{sample}/mask").content) == mask).all()
@@ -288,7 +288,7 @@ def test_a_mask_in_black_and_white_gets_a_warning(served: Served) -> None:
     served.register("bilevel", mask_model(2), preprocess=PREPROCESS)
     url, square = "/v1/models/bilevel", scene(0)[1] > 0
     as_white = send(served, url, masks={"0.png": png(square * np.uint8(255))}).json()
-    assert ["255 does not count" in each for each in as_white["warnings"]] == [True]
+    assert ["255 does not count" in warning for warning in as_white["warnings"]] == [True]
     for mask in (png(square), png(square * np.uint8(1))):
         assert send(served, url, masks={"0.png": mask}).json()["warnings"] == []
 

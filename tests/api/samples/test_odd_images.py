@@ -68,7 +68,7 @@ def test_an_odd_picture_trains_like_any_other(served: Served, make: Callable[[],
     query = {"unlabelled": True, "order": "uncertainty"}
     doubtful = served.http.get(f"{url}/samples", params=query)
     assert asked.status_code == 200, asked.text
-    assert [each["id"] for each in doubtful.json()["items"]] == [sample]
+    assert [entry["id"] for entry in doubtful.json()["items"]] == [sample]
     assert served.http.get(f"{url}/samples/stats").json()["quarantined"] == 0
 
 

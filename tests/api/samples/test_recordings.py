@@ -32,7 +32,7 @@ def send(served: Served, model: str, files: list[tuple[str, bytes]], **query: st
     return served.http.post(
         f"/v1/models/{model}/samples",
         params=query,
-        files=[("file", each) for each in files],
+        files=[("file", file) for file in files],
         data={"samples": json.dumps(about)},
     )
 
@@ -109,7 +109,7 @@ def test_each_bad_recording_is_named_and_nothing_is_stored(served: Served, model
 
     assert refused.status_code == 422
     errors = refused.json()["errors"]
-    assert [each["pointer"] for each in errors] == [f"/files/{n}" for n in range(1, len(files))]
+    assert [error["pointer"] for error in errors] == [f"/files/{n}" for n in range(1, len(files))]
     for error, (name, (_, reason)) in zip(errors, BAD.items(), strict=True):
         assert error["detail"].startswith(f"{name}: ")
         assert reason in error["detail"]

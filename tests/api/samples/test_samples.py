@@ -69,7 +69,7 @@ def test_a_model_added_again_under_its_name_takes_samples_and_lists_its_own(
 
     assert [each.status_code for each in gone] == [404, 404, 404]
     assert again.status_code == 201, again.text
-    assert [each["label"] for each in served.http.get(url).json()["items"]] == [1]
+    assert [entry["label"] for entry in served.http.get(url).json()["items"]] == [1]
     assert served.http.get(f"{url}/stats").json()["train"] <= 1
 
 

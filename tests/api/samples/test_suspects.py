@@ -42,7 +42,7 @@ def test_most_wrong_labels_are_listed_and_most_that_are_listed_are_wrong(
     hits = [each for each in found if each["id"] in wrong]
     assert len(hits) >= 0.6 * len(wrong)
     assert len(hits) >= 0.5 * len(found)
-    right = [each for each in hits if each["predicted"] == wrong[each["id"]]]
+    right = [hit for hit in hits if hit["predicted"] == wrong[hit["id"]]]
     assert len(right) >= 0.7 * len(hits)
     doubts = [each["doubt"] for each in found]
     assert doubts == sorted(doubts, reverse=True)

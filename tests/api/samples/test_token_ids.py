@@ -60,7 +60,7 @@ def test_the_most_doubtful_samples_are_found_beside_a_bad_one(served: Served) ->
     doubtful = served.http.get(url, params={"unlabelled": True, "order": "uncertainty"})
 
     assert doubtful.status_code == 200, doubtful.text
-    found = {each["id"] for each in doubtful.json()["items"] if each["uncertainty"] is not None}
+    found = {entry["id"] for entry in doubtful.json()["items"] if entry["uncertainty"] is not None}
     assert found == {first, first + 1}
 
 

@@ -101,7 +101,7 @@ def test_bad_rows_of_an_array_are_named_and_others_are_kept_if_asked(
 ) -> None:
     arrays = {"x": rows(3, 5), "label": [0, 1, 2], "weight": [1, np.nan, np.inf]}
     refused = served.offer(model, **arrays).json()
-    assert [each["pointer"] for each in refused["errors"]] == ["/weight/1", "/weight/2"]
+    assert [error["pointer"] for error in refused["errors"]] == ["/weight/1", "/weight/2"]
     wrong = served.offer(model, x=rows(3, 5), label=[0, 1, 2], weight=["a", "b", "c"]).json()
     assert wrong["errors"][0]["detail"] == "array 'weight' holds one number a sample"
     answer = served.http.post(PATH, json={}, params={"weight": "nan"})

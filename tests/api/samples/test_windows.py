@@ -48,7 +48,7 @@ def send(
 def recording(labels: str, *, faults: str = "f") -> str:
     """A row a character: `f` for a fault, `c` for a calm one, `-` for one without a label."""
     names = {"f": "fault", "c": "calm", "-": ""}
-    rows = [f"{at},{at / 10},{names[each]}" for at, each in enumerate(labels)]
+    rows = [f"{at},{at / 10},{names[label]}" for at, label in enumerate(labels)]
     return "\n".join(["a,b,label", *rows])
 
 
@@ -148,7 +148,7 @@ def test_no_window_reaches_over_a_bad_row(served: Served, model: str) -> None:
     answer = send(served, model, "\n".join(lines), on_error="skip", split="train").json()
 
     assert [window[0] for window, *_ in stored(served, model)] == [0, 12, 16, 20]
-    assert [each["pointer"] for each in answer["errors"]] == ["/12"]
+    assert [error["pointer"] for error in answer["errors"]] == ["/12"]
 
 
 def test_predictions_take_tensors_of_windows_and_whole_recordings(
@@ -164,7 +164,7 @@ def test_predictions_take_tensors_of_windows_and_whole_recordings(
 
     asked = send(served, model, text.replace(",calm", ",").replace(",fault", ","), to="predict")
 
-    answers = [each["label"] for each in asked.json()["predictions"]]
+    answers = [prediction["label"] for prediction in asked.json()["predictions"]]
     assert len(answers) == 99
     assert answers[:49] == ["calm"] * 49
     assert answers[51:] == ["fault"] * 48

@@ -40,7 +40,7 @@ def send(served: Served, url: str, labels: list[Any], *, first: int = 0, **param
     """Photos of streets with these labels."""
     photos = [png(street(first + n)[0]) for n in range(len(labels))]
     files = [("file", (f"{n}.png", photo, "image/png")) for n, photo in enumerate(photos)]
-    data = {"samples": json.dumps([{"label": each} for each in labels])}
+    data = {"samples": json.dumps([{"label": label} for label in labels])}
     return served.http.post(f"{url}/samples", files=files, data=data, params=params)
 
 
@@ -142,7 +142,7 @@ def test_an_archive_carries_boxes_back(served: Served, url: str) -> None:
     )
     assert answer.status_code == 201, answer.text
     items = served.http.get(f"{other}/samples").json()["items"]
-    assert [each["label"] for each in items] == [{"boxes": BOXES}, {"boxes": []}]
+    assert [entry["label"] for entry in items] == [{"boxes": BOXES}, {"boxes": []}]
 
 
 @pytest.mark.parametrize("without", ["preprocess", "classes"])
@@ -165,7 +165,7 @@ def test_a_name_stands_for_one_class(served: Served, url: str) -> None:
     body = json.dumps({"name": "twice", "loss": "detection", "classes": ["one", "one", "two"]})
     files = {"spec": (None, body, "application/json"), "model": ("m.onnx", box_model())}
     problems = served.http.post("/v1/models", files=files).json()["errors"]
-    assert [each["pointer"] for each in problems] == ["/spec/classes"]
+    assert [problem["pointer"] for problem in problems] == ["/spec/classes"]
 
 
 def test_boxes_train_the_head_of_a_model_and_judge_it(served: Served) -> None:
@@ -190,7 +190,7 @@ def test_boxes_train_the_head_of_a_model_and_judge_it(served: Served) -> None:
     photo, truth = street(104)
     answer = served.http.post(f"{url}/predict", content=png(photo), headers=PNG).json()
     (found,) = answer["predictions"]
-    chances = [each["probability"] for each in found["boxes"]]
+    chances = [box["probability"] for box in found["boxes"]]
     assert chances == sorted(chances, reverse=True)
     first = found["boxes"][0]
     nearest = min(truth, key=lambda other: far(first, other))
@@ -208,9 +208,9 @@ def test_predicted_boxes_have_the_names_that_their_version_knows(served: Served,
     sample = f"{url}/samples/{send(served, url, [{'boxes': BOXES}]).json()['ids'][0]}"
     served.http.patch(url, json={"classes": ["box", "rod"]}).raise_for_status()
     label = served.http.get(sample).json()["label"]
-    assert {each["label"] for each in label["boxes"]} <= {"box", "rod"}
+    assert {box["label"] for box in label["boxes"]} <= {"box", "rod"}
     answer = served.http.post(f"{url}/predict", content=png(PHOTO), headers=PNG).json()
-    assert {each["label"] for each in answer["predictions"][0]["boxes"]} == set(CLASSES)
+    assert {box["label"] for box in answer["predictions"][0]["boxes"]} == set(CLASSES)
 
 
 def test_photos_whose_boxes_are_least_certain_are_listed_first(served: Served, url: str) -> None:
@@ -276,7 +276,7 @@ def test_a_loss_of_the_model_takes_boxes_classes_and_their_count(served: Served)
     served.register("own-boxes", own_loss_model(), **spec)
     url = "/v1/models/own-boxes"
     told = served.http.get(url).json()
-    assert [each["name"] for each in told["inputs"]] == ["image"]
+    assert [value["name"] for value in told["inputs"]] == ["image"]
     assert (told["target"]["shape"], told["target"]["box_classes"]) == ([3, 5], 2)
     too_many = send(served, url, [{"boxes": BOXES[:1] * 4}])
     assert "the most on a photo is 3" in too_many.json()["errors"][0]["detail"]
@@ -294,7 +294,7 @@ def test_a_loss_of_the_model_takes_boxes_classes_and_their_count(served: Served)
     assert job["metrics"]["baseline"]["loss"] == pytest.approx(np.mean(expected), rel=1e-4)
     assert job["metrics"]["validation"]["loss"] < job["metrics"]["baseline"]["loss"]
     version = served.http.get(f"{url}/versions/{job['version']}/model.onnx").content
-    names = [each.name for each in onnx.load_model_from_string(version).graph.input]
+    names = [value.name for value in onnx.load_model_from_string(version).graph.input]
     assert names == ["image"]
 
 

@@ -64,7 +64,7 @@ def samples(count: int) -> list[dict[str, Any]]:
 
 def test_a_class_and_a_number_are_labelled_by_name_and_learned_together(served: Served) -> None:
     model = served.register("fruit", fruit(), classes=NAMES, **OWN)
-    assert [each["name"] for each in model["inputs"]] == ["x"]
+    assert [value["name"] for value in model["inputs"]] == ["x"]
     assert (model["target"]["classes"], model["target"]["shape"]) == (NAMES, [2])
     stored = served.http.post(f"{URL}/samples", json={"samples": samples(240)})
     first, _ = stored.raise_for_status().json()["ids"]
@@ -79,7 +79,7 @@ def test_a_class_and_a_number_are_labelled_by_name_and_learned_together(served: 
     assert version["metrics"]["loss"] < version["baseline"]["loss"] / 4
     content = served.http.get(f"{URL}/latest/model.onnx").content
     graph = onnx.load_model_from_string(content).graph
-    assert [each.name for each in graph.input] == ["x"]
+    assert [value.name for value in graph.input] == ["x"]
     asked = {"inputs": {"x": [1.5, 0.5, *[0] * (FEATURES - 2)]}}
     (answer,) = served.http.post(f"{URL}/predict", json=asked).json()["predictions"]
     no, yes, size = answer["values"]
@@ -106,5 +106,5 @@ def test_inputs_that_are_not_named_or_no_single_numbers_are_refused(served: Serv
         answer = served.http.post("/v1/models", data={"spec": body}, files=files)
         assert answer.status_code == 422
         assert any(
-            "name them in spec.classes" in each["detail"] for each in answer.json()["errors"]
+            "name them in spec.classes" in error["detail"] for error in answer.json()["errors"]
         )

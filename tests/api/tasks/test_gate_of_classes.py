@@ -49,8 +49,8 @@ def test_a_floor_that_no_sample_tells_is_not_held(served: Served) -> None:
         served, "unknown", gate={"guard": [{"metric": "recall", "label": 2, "at_least": 0}]}
     )
     ids = [
-        each["id"]
-        for each in served.http.get(
+        entry["id"]
+        for entry in served.http.get(
             f"/v1/models/{name}/samples?split=validation&label=2&limit=1000"
         ).json()["items"]
     ]

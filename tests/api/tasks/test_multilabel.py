@@ -78,7 +78,7 @@ def test_true_and_false_are_labels_in_every_form(served: Served) -> None:
     for media_type, body in bodies.items():
         answer = served.http.post(url, content=body, headers={"Content-Type": media_type})
         assert answer.status_code == 201, answer.text
-    assert [each["label"] for each in served.http.get(url).json()["items"]] == [[1, 0, 1]] * 3
+    assert [entry["label"] for entry in served.http.get(url).json()["items"]] == [[1, 0, 1]] * 3
 
     csv = {"Content-Type": "text/csv"}
     body = f"{x},{','.join(NAMES)}\n3,3,3,3,3,3,3,3,yes,,1"

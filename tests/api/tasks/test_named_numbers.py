@@ -102,7 +102,7 @@ def label(answer: Any) -> Any:
 def stored(served: Served, url: str, **upload: Any) -> list[Any]:
     """The labels of uploaded samples as they are shown."""
     first, last = served.http.post(f"{url}/samples", **upload).raise_for_status().json()["ids"]
-    return [label(served.http.get(f"{url}/samples/{each}")) for each in range(first, last + 1)]
+    return [label(served.http.get(f"{url}/samples/{number}")) for number in range(first, last + 1)]
 
 
 def inputs(seed: int) -> dict[str, Any]:
@@ -189,7 +189,7 @@ def test_a_label_that_does_not_fit_is_refused(greenhouse: Served, said: Any, det
     body = {"inputs": inputs(140), "label": said}
     answer = greenhouse.http.post(f"{URL}/samples", json=body)
     assert answer.status_code == 422
-    assert [each["detail"] for each in answer.json()["errors"]] == [detail]
+    assert [error["detail"] for error in answer.json()["errors"]] == [detail]
 
 
 def test_names_that_come_later_name_whole_labels(served: Served) -> None:

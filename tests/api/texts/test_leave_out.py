@@ -45,7 +45,7 @@ def test_texts_are_stored_without_it(careful: Served) -> None:
     predicted = careful.http.post("/v1/models/notes/predict?keep=true", json=asked).json()
     assert stored(careful, *predicted["ids"]) == "Again: " + KEPT
     careful.stop()
-    for file in (each for each in careful.data_dir.rglob("*") if each.is_file()):
+    for file in (path for path in careful.data_dir.rglob("*") if path.is_file()):
         content = file.read_bytes()
         assert not [secret for secret in SECRETS if secret.encode() in content], file
 

@@ -98,7 +98,7 @@ def test_a_model_of_token_ids_is_told_how_it_takes_texts(served: Served) -> None
     spec = {"tokenizer": None, "loss": "cross_entropy", "preprocess": []}
     refused = ask(served, classifier(64, 3), **spec)
     assert refused.status_code == 422
-    assert all(hint in each["detail"] for each in refused.json()["errors"])
+    assert all(hint in error["detail"] for error in refused.json()["errors"])
     fixed = classifier(64, 3, tokens=20)
     registered = ask(served, fixed, **spec).json()
     assert [note for note in registered["notes"] if hint in note] != []
@@ -175,7 +175,7 @@ def test_what_does_not_fit_texts_is_named(served: Served) -> None:
     def pointers(model: bytes, **spec: Any) -> list[str]:
         refused = ask(served, model, **spec)
         assert refused.status_code == 422, refused.text
-        return [each["pointer"] for each in refused.json()["errors"]]
+        return [error["pointer"] for error in refused.json()["errors"]]
 
     assert pointers(decoder(64), preprocess={**TEXT, "max_tokens": 65}) == [
         "/spec/preprocess/max_tokens"

@@ -130,7 +130,7 @@ def test_bad_lines_are_left_out_if_asked(served: Served, path: str) -> None:
     lines = '{"text": "kept one"}\nnonsense\n{"text": "kept two"}\n'
     answer = post(served, path, lines, JSONL, on_error="skip").json()
     assert (answer["accepted"], answer["rejected"]) == (2, 1)
-    assert [each["pointer"] for each in answer["errors"]] == ["/2"]
+    assert [error["pointer"] for error in answer["errors"]] == ["/2"]
 
 
 def test_lists_find_texts_by_a_part_in_any_case(served: Served, path: str) -> None:
@@ -139,7 +139,7 @@ def test_lists_find_texts_by_a_part_in_any_case(served: Served, path: str) -> No
     found, params = [], {"text": "9 OF many", "limit": 50}
     while params is not None:
         page = served.http.get(path, params=params).json()
-        found += [each["key"] for each in page["items"]]
+        found += [entry["key"] for entry in page["items"]]
         params = page["next"] and {**params, "cursor": page["next"]}
     assert found == [f"n{n}" for n in range(1200) if n % 10 == 9]
     served.http.post(path, json={"text": "Große Straße", "label": "yes"}).raise_for_status()
@@ -167,7 +167,7 @@ def test_texts_are_duplicates_by_content_get_labels_late_and_go_for_good(served:
     packs = (served.data_dir / "packs").rglob("*.pack")
     life = served.http.get(path, params={"text": "secret"}).json()["items"]
     assert life == []
-    assert sum(b"secret words" in each.read_bytes() for each in packs) == 1  # the copy's
+    assert sum(b"secret words" in pack.read_bytes() for pack in packs) == 1  # the copy's
 
 
 def test_texts_are_deleted_by_a_part_with_the_other_conditions(served: Served) -> None:
@@ -184,7 +184,7 @@ def test_texts_are_deleted_by_a_part_with_the_other_conditions(served: Served) -
     assert left["train"] + left["validation"] == 1000
     assert served.http.get(path, params={"text": "bread"}).json()["items"] != []
     packs = [*(served.data_dir / "packs").rglob("*.pack")]
-    assert not any(b"Call MUM 3" in each.read_bytes() for each in packs)
+    assert not any(b"Call MUM 3" in pack.read_bytes() for pack in packs)
     assert served.http.delete(path, params={"text": "mum"}).json()["deleted"] == 0
 
 

@@ -46,7 +46,7 @@ def test_a_wrong_label_is_told_by_place_and_nothing_is_stored(refusing: Served, 
     path = "/v1/models/refusing/samples"
     bad = {"text": ANNA, "label": label}
     lines = [{"text": "Anna saw Bob", "label": [PER]}, bad]
-    parts = [("file", (f"{n}.txt", each["text"], "text/plain")) for n, each in enumerate(lines)]
+    parts = [("file", (f"{n}.txt", line["text"], "text/plain")) for n, line in enumerate(lines)]
     forms = {
         "/samples/1/label": {"json": {"samples": lines}},
         "/2/label": {
@@ -55,7 +55,7 @@ def test_a_wrong_label_is_told_by_place_and_nothing_is_stored(refusing: Served, 
         },
         "/files/1/label": {
             "files": parts,
-            "data": {"samples": json.dumps([{"label": each["label"]} for each in lines])},
+            "data": {"samples": json.dumps([{"label": line["label"]} for line in lines])},
         },
     }
     for pointer, body in forms.items():
@@ -131,7 +131,7 @@ def test_json_may_call_them_spans(served: Served) -> None:
         "none": served.http.patch("/v1/models/counted/samples/1", json={"spans": [PER]}),
     }
     told = {
-        name: [each["pointer"] for each in answer.json()["errors"]]
+        name: [error["pointer"] for error in answer.json()["errors"]]
         for name, answer in wrong.items()
     }
     sent = "/samples/0/spans"

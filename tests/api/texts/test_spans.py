@@ -53,9 +53,9 @@ def test_spans_are_learned_and_predicted_at_the_right_characters(
     assert answer.status_code == 200, answer.text
     (found,) = answer.json()["predictions"]
     assert _moved(expected, 2) == [
-        {name: each[name] for name in ("start", "end", "label")} for each in found["spans"]
+        {name: span[name] for name in ("start", "end", "label")} for span in found["spans"]
     ]
-    assert all(0.5 < each["score"] <= 1 for each in found["spans"])
+    assert all(0.5 < span["score"] <= 1 for span in found["spans"])
 
 
 def test_a_floor_a_base_set_and_another_network_go_with_spans(served: Served) -> None:
@@ -82,7 +82,7 @@ def test_a_floor_a_base_set_and_another_network_go_with_spans(served: Served) ->
 
 
 def _moved(spans: list[dict[str, Any]], by: int) -> list[dict[str, Any]]:
-    return [{**each, "start": each["start"] + by, "end": each["end"] + by} for each in spans]
+    return [{**span, "start": span["start"] + by, "end": span["end"] + by} for span in spans]
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_what_cannot_tell_spans_is_refused(
     said = {name: value for name, value in spec.items() if value is not None}
     answer = served.http.post("/v1/models", data={"spec": json.dumps(said)}, files=files)
     assert answer.status_code == 422
-    problems = {each["pointer"]: each["detail"] for each in answer.json()["errors"]}
+    problems = {error["pointer"]: error["detail"] for error in answer.json()["errors"]}
     assert expected in problems.get(pointer, ""), problems
 
 
@@ -114,7 +114,7 @@ def test_predictions_of_spans_are_json_and_an_output_is_an_array(served: Served)
     ask = {"json": {"instances": [{"text": TEXTS[0]}, {"text": "Bob"}]}}
     path = "/v1/models/shapes/predict"
     answer = served.http.post(path, params={"output": "logits"}, **ask).json()
-    assert [set(each) for each in answer["predictions"]] == [{"spans", "outputs"}] * 2
+    assert [set(prediction) for prediction in answer["predictions"]] == [{"spans", "outputs"}] * 2
     npz = {"headers": {"Accept": "application/x-npz"}}
     refused = served.http.post(path, **ask, **npz)
     assert refused.status_code == 422

@@ -91,7 +91,7 @@ class Known:
             json={"instances": [{"inputs": {"x": each}} for each in PROBE.tolist()]},
         )
         assert found.status_code == 200, found.text
-        labels = [each["label"] for each in found.json()["predictions"]]
+        labels = [prediction["label"] for prediction in found.json()["predictions"]]
         assert labels == expected.argmax(axis=1).tolist()
         model = served.http.get("/v1/models/pets").json()
         assert 0 <= model["samples"]["train"] - self.samples <= self.doubtful

@@ -73,7 +73,7 @@ def version(served: Served, number: int | str) -> dict[str, Any]:
 
 def pointers(answer: httpx.Response) -> list[str]:
     assert answer.status_code == 422, answer.text
-    return [each["pointer"] for each in answer.json()["errors"]]
+    return [error["pointer"] for error in answer.json()["errors"]]
 
 
 def test_a_better_architecture_takes_over_with_the_versions_going_on(

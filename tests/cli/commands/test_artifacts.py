@@ -104,7 +104,7 @@ def test_explain_answers_scripts_in_json(honed: Callable[..., Any]) -> None:
             *("--explain", "--json"),
         ).stdout
     )
-    places = {each["name"]: each["place"] for each in told["parameters"]}
+    places = {parameter["name"]: parameter["place"] for parameter in told["parameters"]}
     assert places["head.bias"] == "trains"
     assert set(places.values()) == {"trains", "below"}
     assert told["cut"]["parameters"] == told["frozen"] == 4800

@@ -31,7 +31,7 @@ def daemon(serve: Callable[..., Served]) -> Served:
 
 def honed(served: Served, *arguments: object) -> Result:
     where = {"HONED_URL": served.url, "HONED_TOKEN": served.token}
-    words = [str(each) for each in arguments]
+    words = [str(argument) for argument in arguments]
     return CliRunner().invoke(main.honed, words, env=where, catch_exceptions=False)
 
 
@@ -40,8 +40,8 @@ def tampered(serve: Callable[..., Served], served: Served, *statements: str) -> 
     served.stop()
     with closing(sqlite3.connect(served.data_dir / "hone.db")) as connection, connection:
         connection.execute("DROP TRIGGER audit_is_never_changed")
-        for each in statements:
-            connection.execute(each)
+        for statement in statements:
+            connection.execute(statement)
     return serve()
 
 

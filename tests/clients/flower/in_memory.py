@@ -59,7 +59,7 @@ class Grid:
         return [*self._contexts]
 
     def send_and_receive(self, messages: Iterable[Message], **_: Any) -> list[Message]:
-        return [self._answer(each) for each in messages]
+        return [self._answer(message) for message in messages]
 
     def _answer(self, message: Message) -> Message:
         node = message.metadata.dst_node_id
@@ -86,7 +86,7 @@ def sums(leaving: dict[int, int]) -> dict[str, Any] | None:
 
 
 def shown(arrays: ArrayRecord) -> dict[str, Any]:
-    return {name: each.tolist() for name, each in to_tensors(arrays).items()}
+    return {name: tensor.tolist() for name, tensor in to_tensors(arrays).items()}
 
 
 def reply(kind: str, arrays: ArrayRecord | None, metrics: dict[str, Any]) -> Message:
@@ -119,7 +119,7 @@ def dtypes(kind: str) -> list[str]:
     asked = strategy.configure_train(1, to_arrays(SENT), ConfigRecord(), Grid({}))
     good = [reply("train", pack(update(1)), {"num-examples": 5}) for _ in asked]
     arrays, _ = strategy.aggregate_train(1, good)
-    return [str(each.dtype) for each in to_tensors(arrays).values()]
+    return [str(tensor.dtype) for tensor in to_tensors(arrays).values()]
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def device(client: Client, daemon: Daemon) -> Device:
 
 
 def shapes(parameters: Tensors) -> dict[str, tuple[int, ...]]:
-    return {name: each.shape for name, each in parameters.items()}
+    return {name: parameter.shape for name, parameter in parameters.items()}
 
 
 def test_access_is_asked_for_without_a_round(device: Device, daemon: Daemon) -> None:

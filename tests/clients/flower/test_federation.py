@@ -143,12 +143,12 @@ def test_what_secure_aggregation_cannot_do_ends_the_run_before_its_first_round(
 def test_a_run_that_is_stopped_ends_the_training_on_every_device(
     superlink: SuperLink, devices: list[Device]
 ) -> None:
-    before = [each.rounds_sent() for each in devices]
+    before = [device.rounds_sent() for device in devices]
     run = begin_long(superlink, devices, "stopped")
     superlink.flwr("stop", run, "here")
     for device in devices:
         wait_until(lambda d=device: stopped(d), "the round to be stopped", deadline_s=60)
-    assert [each.rounds_sent() for each in devices] == before
+    assert [device.rounds_sent() for device in devices] == before
 
 
 def test_no_code_of_the_server_runs_on_a_device(
@@ -173,13 +173,13 @@ def test_no_code_of_the_server_runs_on_a_device(
 def test_a_superlink_that_vanishes_ends_the_training(
     superlink: SuperLink, devices: list[Device]
 ) -> None:
-    before = [each.rounds_sent() for each in devices]
+    before = [device.rounds_sent() for device in devices]
     run = begin_long(superlink, devices, "vanished")
     superlink.program.kill()
     for device in devices:
         wait_until(lambda d=device: stopped(d), "the round to be stopped", deadline_s=90)
         assert f"the SuperLink {superlink.address} is away" in device.node.said()
-    assert [each.rounds_sent() for each in devices] == before
+    assert [device.rounds_sent() for device in devices] == before
     superlink.start()
     wait_until(lambda: superlink.status(run), "the SuperLink to know its runs")
     superlink.end(run)
@@ -266,14 +266,14 @@ def test_a_node_that_was_killed_stops_what_it_had_begun(
 def test_a_daemon_that_was_killed_goes_on_with_its_round(
     superlink: SuperLink, devices: list[Device]
 ) -> None:
-    before = [each.rounds_sent() for each in devices]
+    before = [device.rounds_sent() for device in devices]
     run = begin(superlink, "resumed", max_steps=4000, epochs=0)
     device = devices[1]
     wait_until(device.is_stepping, "a round in its middle")
     device.daemon.kill()
     device.start()
     assert superlink.finish(run) == "finished:completed"
-    told = "\n\n".join(each.node.said()[-1500:] for each in devices if each.node)
+    told = "\n\n".join(device.node.said()[-1500:] for device in devices if device.node)
     assert [each.rounds_sent() for each in devices] == [each + 1 for each in before], told
 
 

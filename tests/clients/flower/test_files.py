@@ -95,9 +95,9 @@ def test_a_model_is_written_with_other_parameters_and_nothing_else_changed(tmp_p
     model.save(doubled, tmp_path / "runs" / "round.onnx")
     before, after = onnx.load(path), onnx.load(tmp_path / "runs" / "round.onnx")
     weights = {each.name: numpy_helper.to_array(each) for each in after.graph.initializer}
-    for each in before.graph.initializer:
-        expected = doubled.get(each.name, numpy_helper.to_array(each))
-        np.testing.assert_array_equal(weights[each.name], expected)
+    for initializer in before.graph.initializer:
+        expected = doubled.get(initializer.name, numpy_helper.to_array(initializer))
+        np.testing.assert_array_equal(weights[initializer.name], expected)
     assert before.graph.node == after.graph.node
 
 
@@ -105,7 +105,7 @@ def test_running_statistics_do_not_train(tmp_path: Path) -> None:
     names = ["scale", "shift", "mean", "variance"]
     node = helper.make_node("BatchNormalization", ["x", *names], ["y"])
     ends = [helper.make_tensor_value_info(each, TensorProto.FLOAT, ["N", 4]) for each in "xy"]
-    weights = [numpy_helper.from_array(np.ones(4, np.float32), each) for each in names]
+    weights = [numpy_helper.from_array(np.ones(4, np.float32), name) for name in names]
     graph = helper.make_graph([node], "norm", ends[:1], ends[1:], weights)
     path = tmp_path / "norm.onnx"
     opset = [helper.make_opsetid("", 17)]

@@ -21,7 +21,7 @@ def test_a_key_that_is_not_whole_is_named_with_what_to_do(flower: Path, tmp_path
     assert made.returncode == 0, made.stderr
     file = tmp_path / "node" / "node.key"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert sorted(each.name for each in file.parent.iterdir()) == ["node.key", "node.pub"]
+    assert sorted(path.name for path in file.parent.iterdir()) == ["node.key", "node.pub"]
     for content in (b"", file.read_bytes()[:100]):
         file.write_bytes(content)
         refused = key(flower, tmp_path / "node")

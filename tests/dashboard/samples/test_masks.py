@@ -108,7 +108,7 @@ def test_a_mask_is_corrected_with_a_brush_and_a_photo_without_gets_one(
     tab: Callable[..., Tab], served: Served, masked: list[np.ndarray], axe: str
 ) -> None:
     first, _, bare = [
-        each["id"] for each in served.http.get("/v1/models/painted/samples").json()["items"]
+        entry["id"] for entry in served.http.get("/v1/models/painted/samples").json()["items"]
     ]
     page = tab(served).open("/models/painted/samples")
     page.locator(f"#sample-{first}").click()

@@ -108,7 +108,7 @@ def test_recordings_are_registered_uploaded_heard_and_tried(
     page.get_by_text("16 samples added, 1 problem.").wait_for()
     page.get_by_text("1 file skipped: this model takes WAV and FLAC recordings").wait_for()
     items = served.http.get("/v1/models/tones/samples").json()["items"]
-    assert sorted(each["label"] for each in items) == [0] * 8 + [1] * 8
+    assert sorted(entry["label"] for entry in items) == [0] * 8 + [1] * 8
     page.get_by_role("img", name="Loudness over 0.3 s").nth(15).wait_for()
     page.evaluate(axe)
     assert page.evaluate(SERIOUS) == []

@@ -61,7 +61,7 @@ def add(served: Served, album: str, count: int) -> list[int]:
 
 def labels(served: Served, album: str) -> list[Any]:
     items = served.http.get(f"/v1/models/{album}/samples").json()["items"]
-    return [each["label"] for each in items]
+    return [entry["label"] for entry in items]
 
 
 def test_pictures_are_dropped_and_labelled_by_their_folder(

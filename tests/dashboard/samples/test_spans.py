@@ -122,7 +122,7 @@ def test_predicted_spans_are_highlighted_and_become_a_label(
     path = "/v1/models/names"
     text = "Bob saw Anna Lee today"
     said = names.http.post(f"{path}/predict", json={"text": text}).json()["predictions"][0]
-    spans = [{name: each[name] for name in ("start", "end", "label")} for each in said["spans"]]
+    spans = [{name: span[name] for name in ("start", "end", "label")} for span in said["spans"]]
     assert spans
     other = sent(names, f"so {text[:7]}", [])
     page = tab(names).open("/models/names/try")
@@ -131,7 +131,7 @@ def test_predicted_spans_are_highlighted_and_become_a_label(
     answer = page.get_by_role("region", name="Prediction of version 1")
     marks = answer.locator("figure mark")
     marks.first.wait_for()
-    assert marks.all_text_contents() == [text[each["start"] : each["end"]] for each in spans]
+    assert marks.all_text_contents() == [text[span["start"] : span["end"]] for span in spans]
     answer.get_by_role("button", name="These spans are right").click()
     page.get_by_text("Saved as a sample with these spans.").wait_for()
     assert answer.get_by_role("button", name="These spans are right").is_disabled()

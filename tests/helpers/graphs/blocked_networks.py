@@ -84,7 +84,7 @@ class Network:
         self, *, rows: int = ROWS, blocked: bool = True, layout: BlockLayout = LAYOUT
     ) -> StepModel:
         """Compare loss and gradients in both layouts."""
-        model, names = self.model(), [each.name for each in self._weights]
+        model, names = self.model(), [weight.name for weight in self._weights]
         plain = build_step(model, loss=Loss("mse"), parameters=names)
         step = build_step(model, loss=Loss("mse"), parameters=names, layout=layout)
         assert blocked == any(node.domain == DOMAIN for node in step.model.graph.node)
@@ -100,12 +100,12 @@ class Network:
         return step
 
     def _feeds(self, step: StepModel, rows: int) -> dict[str, Array]:
-        feeds = {each.name: numpy_helper.to_array(each) for each in self._weights}
+        feeds = {weight.name: numpy_helper.to_array(weight) for weight in self._weights}
         for value in step.model.graph.input:
             if value.name in feeds:
                 continue
             dims = value.type.tensor_type.shape.dim
-            shape = [each.dim_value or rows for each in dims]
+            shape = [dim.dim_value or rows for dim in dims]
             feeds[value.name] = self._rng.normal(size=shape).astype(np.float32)
             if value.name == LOSS_SCALE:
                 feeds[value.name] = np.full([1] * len(dims), 1 / rows, np.float32)
@@ -118,8 +118,8 @@ def results(step: StepModel, feeds: Mapping[str, Array]) -> dict[str, Array]:
     once = step.once
     for model in [step.model] if once is None else [once.before, step.model, once.after]:
         session = open_session(model.SerializeToString(), threads=1)
-        read = {each.name: known[each.name] for each in session.get_inputs()}
-        names = [each.name for each in session.get_outputs()]
+        read = {value.name: known[value.name] for value in session.get_inputs()}
+        names = [output.name for output in session.get_outputs()]
         known.update(zip(names, session.run(None, read), strict=True))
     return {
         name: value for name, value in known.items() if name.startswith(("hone.loss", "hone.gr"))

@@ -67,6 +67,6 @@ def renamed(model: onnx.ModelProto, names: dict[str, str]) -> bytes:
         value.name = names.get(value.name, value.name)
     for node in graph.node:
         for tensors in (node.input, node.output):
-            tensors[:] = [names.get(each, each) for each in tensors]
+            tensors[:] = [names.get(tensor, tensor) for tensor in tensors]
     content: bytes = model.SerializeToString()
     return content

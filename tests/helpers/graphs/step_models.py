@@ -66,8 +66,8 @@ def compiled(
 
     by_class: with a step for options, too. layout: of the step for this processor.
     """
-    (output,) = (each.name for each in model.graph.output)
-    names = parameters or tuple(each.name for each in model.graph.initializer)
+    (output,) = (value.name for value in model.graph.output)
+    names = parameters or tuple(initializer.name for initializer in model.graph.initializer)
     step, *here = (
         build_step(model, loss=loss, parameters=names, by_class=by_class, layout=each)
         for each in ([None] if layout is None else [None, layout])

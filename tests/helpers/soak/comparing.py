@@ -75,7 +75,7 @@ def _difference(store: Store, held: Held) -> str | None:
 def _of_backups(store: Store, truth: Truth, *, is_strict: bool) -> str | None:
     """Removes from the truth the own backups that a failing call has cost."""
     made = {time for time, _ in store.backups.made(time_of(truth.hour))}
-    there = {hour: each for hour, each in truth.backups.items() if time_of(hour) in made}
+    there = {hour: backup for hour, backup in truth.backups.items() if time_of(hour) in made}
     newest = max(truth.backups, default=None)
     if made and max(made) not in map(time_of, there):
         return f"an own backup of {max(made)}, for {sorted(truth.backups)}"

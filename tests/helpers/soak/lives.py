@@ -138,7 +138,7 @@ class Soak:
         ends = [self._live(self.chance.randrange(1, MOST_OPERATIONS + 1), strikes=True)]
         while self.chance.random() < OPENING_IS_STRUCK:
             ends.append(self._live(0, strikes=True))
-        is_strict = not any(each.startswith("faults") for each in ends)
+        is_strict = not any(end.startswith("faults") for end in ends)
         if self.chance.random() < OPENING_IS_CUT:
             self.record(0, is_strict=is_strict)
         self._settle(ends, is_strict=is_strict)
@@ -245,7 +245,7 @@ class Soak:
         truth.gone = set(self.chance.sample(sorted(truth.gone), watched))
         truth.archives = {hour: truth.archives[hour] for hour in [*truth.archives][-MOST_ARCHIVES:]}
         kept = {data_dir(self.device), *(archive(self.device, hour) for hour in truth.archives)}
-        within = (each for name in LEFT for each in data_dir(self.device).glob(name))
+        within = (path for name in LEFT for path in data_dir(self.device).glob(name))
         for path in (*self.device.iterdir(), *within):
             if path not in kept and path.is_dir():
                 shutil.rmtree(path)

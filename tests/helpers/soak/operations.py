@@ -92,7 +92,7 @@ def _at_once(chance: random.Random, truth: Truth, label: int) -> list[dict[str, 
 def _upload(chance: random.Random, *, without: int | None = None) -> dict[str, Any]:
     """Of one, few or some samples of one label."""
     numbers = [chance.getrandbits(60) for _ in range(chance.choice((1, 3, 20)))]
-    label = chance.choice([each for each in range(LABELS) if each != without])
+    label = chance.choice([number for number in range(LABELS) if number != without])
     return {"do": "add", "numbers": numbers, "labels": [label] * len(numbers)}
 
 

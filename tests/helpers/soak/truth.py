@@ -82,15 +82,15 @@ class Truth(Held):
     def _delete(self, number: int) -> None:
         del self.samples[number]
         self.gone.add(number)
-        for each in self.backups.values():
-            each.samples.pop(number, None)
+        for backup in self.backups.values():
+            backup.samples.pop(number, None)
 
     def _back_up(self, hour: int) -> None:
         """The newest of each day are kept."""
-        days = {time_of(each).date(): each for each in sorted(self.backups)}
+        days = {time_of(backup).date(): backup for backup in sorted(self.backups)}
         days[time_of(hour).date()] = hour
         self.backups[hour] = self.copied()
-        self.backups = {each: self.backups[each] for each in sorted(days.values())[-KEPT:]}
+        self.backups = {day: self.backups[day] for day in sorted(days.values())[-KEPT:]}
 
     def _go_back(self, archive: int | None) -> None:
         """To an archive; else, as a damaged database does, to the newest own backup."""
@@ -127,8 +127,8 @@ def possible(before: Iterable[Truth], told: Iterable[str]) -> list[Truth]:
 
 def _applied(truths: list[Truth], asked: dict[str, Any]) -> Iterator[Truth]:
     """After what was asked for; without those in which it could not have been done."""
-    for each in truths:
-        if "number" not in asked or asked["number"] in each.samples:
-            then = deepcopy(each)
+    for truth in truths:
+        if "number" not in asked or asked["number"] in truth.samples:
+            then = deepcopy(truth)
             then.apply(asked)
             yield then

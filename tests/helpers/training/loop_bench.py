@@ -66,7 +66,7 @@ class Recorder:
         self.batches: list[list[Any]] = [[]]
 
     def train_batch(self, inputs: Any, target: Any, *more: Any) -> float:
-        self.batches[-1].append(np.concatenate([each.copy() for each in inputs]))
+        self.batches[-1].append(np.concatenate([value.copy() for value in inputs]))
         return self.engine.train_batch(inputs, target, *more)
 
     def step(self, learning_rate: float) -> None:

@@ -73,7 +73,7 @@ def add_samples(store: Store, model: Model, *, train: int, validation: int) -> i
     with store.samples.stage(model.id, x[0].nbytes) as staging:
         staging.add(
             x,
-            [int(each) if target.dtype == "int64" else each.tobytes() for each in labels],
+            [int(label) if target.dtype == "int64" else label.tobytes() for label in labels],
             split=[Split.TRAIN] * train + [Split.VALIDATION] * validation,
         )
         return staging.commit().last_id or 0

@@ -153,9 +153,9 @@ class Lives:
             wait_until(lambda: self._has_trained(job), "the job to train")
         time.sleep(self._chance.uniform(0, LONGEST_S))
         if self._chance.random() < 0.5:
-            for each in training_children():
+            for child in training_children():
                 with suppress(psutil.NoSuchProcess):
-                    each.kill()
+                    child.kill()
                     self.counts["kills of a child"] += 1
             return
         self._served.process.send_signal(signal.SIGKILL)

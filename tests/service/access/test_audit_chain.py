@@ -50,8 +50,8 @@ def tamper(store: Store, *statements: str) -> list[str]:
     """The lines of the log after somebody has changed the database behind the daemon's back."""
     with closing(sqlite3.connect(store.data_dir / "hone.db")) as connection, connection:
         connection.execute("DROP TRIGGER audit_is_never_changed")
-        for each in statements:
-            connection.execute(each)
+        for statement in statements:
+            connection.execute(statement)
     return lines(store)
 
 

@@ -180,7 +180,7 @@ def test_a_folder_of_other_things_is_left_alone(source: Path, tmp_path: Path) ->
     (tmp_path / "home" / "letters").mkdir(parents=True)
     with pytest.raises(AlreadyExists, match="holds the folder 'letters'"):
         put_back(back_up(source), tmp_path / "home")
-    assert [each.name for each in (tmp_path / "home").iterdir()] == ["letters"]
+    assert [path.name for path in (tmp_path / "home").iterdir()] == ["letters"]
 
 
 def test_a_file_that_was_lost_before_the_backup_costs_only_what_needed_it(

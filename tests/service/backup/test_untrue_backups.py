@@ -76,7 +76,7 @@ def drop_file(archive: bytes) -> bytes:
         name = next(each for each in opened.namelist() if each.startswith("files/"))
 
     def forget(manifest: dict[str, Any]) -> None:
-        manifest["files"] = [each for each in manifest["files"] if each["name"] != name]
+        manifest["files"] = [file for file in manifest["files"] if file["name"] != name]
 
     changed = with_manifest(archive, forget)
     return rewritten(changed, lambda info, data: None if info.filename == name else (info, data))
@@ -224,7 +224,7 @@ def test_a_backup_that_is_not_true_changes_nothing(source: Path, tmp_path: Path,
     with pytest.raises(HoneError) as raised:
         put_back(archive, target, set_aside=True)
 
-    told = " ".join([raised.value.detail, *(each.detail for each in raised.value.problems)])
+    told = " ".join([raised.value.detail, *(problem.detail for problem in raised.value.problems)])
     assert any(part in told for part in words.split("|")), told
     assert isinstance(raised.value, InvalidInput | StorageBroken)
     assert kept(target) == before
@@ -240,7 +240,7 @@ def test_an_entry_that_is_there_twice_is_refused(source: Path, tmp_path: Path) -
     with pytest.raises(InvalidInput) as raised:
         put_back(rewritten(archive, same, (entry("hone.db"), database)), tmp_path / "target")
 
-    assert "it is there twice" in [each.detail for each in raised.value.problems]
+    assert "it is there twice" in [problem.detail for problem in raised.value.problems]
 
 
 def test_a_manifest_is_not_made_into_objects_before_it_is_known_to_be_one(tmp_path: Path) -> None:

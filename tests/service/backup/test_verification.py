@@ -41,7 +41,7 @@ def run(store: Store, clock: Any, device: Any) -> Callable[[], None]:
 
 def times(store: Store) -> list[datetime]:
     events = store.events.since(0, 100)
-    return [each.created_at for each in events if each.type == "storage.verified"]
+    return [event.created_at for event in events if event.type == "storage.verified"]
 
 
 def test_damage_is_found_once_a_week(store: Store, clock: Any, run: Callable[[], None]) -> None:
@@ -113,7 +113,7 @@ def test_a_fault_of_ours_is_logged_once_and_told(
 
     assert not verifier.progress.running
     assert verifier.progress.error == "this is a bug in the daemon; its log has the traceback"
-    (record,) = [each for each in caplog.records if each.exc_info]
+    (record,) = [record for record in caplog.records if record.exc_info]
     assert (record.message, record.levelname) == ("verification.failed", "ERROR")
     assert "of the test" in caplog.text
 

@@ -57,7 +57,7 @@ def test_it_ends_before_a_stop(chain: Any) -> None:
 def test_what_may_become_a_stop_is_held_back(chain: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generation, "TURN_S", 0.0)
     _, turns = whole(chain, "see", Generate(5, LIKELIEST, stop=("later soon",)))
-    assert [each.text for each in turns] == [
+    assert [turn.text for turn in turns] == [
         " you",
         " you ",
         " you later see",
@@ -90,7 +90,7 @@ def test_characters_of_several_pieces_are_told_once_they_are_whole(
     chain = {a: {first: 1.0}, first: {second: 1.0}, second: {third: 1.0}, third: {a: 1.0}}
     both = opened(tokenizer, bigrams(chain, tokenizer.get_vocab_size()))
     _, turns = whole(both, "a", Generate(4, LIKELIEST))
-    assert [each.text for each in turns] == ["", "", "\u20ac", "\u20aca"]
+    assert [turn.text for turn in turns] == ["", "", "\u20ac", "\u20aca"]
 
 
 def test_characters_of_bytes_do_not_change_what_was_told_before(
@@ -107,7 +107,7 @@ def test_characters_of_bytes_do_not_change_what_was_told_before(
     both = opened(tokenizer, bigrams(chain, len(names)))
     _, turns = whole(both, "\u65e5\u672c\u8a9e", Generate(7, LIKELIEST))
     told = ["", "", "\u20ac", "\u20ac", "\u20ac", "\u20ac\u8a9e", "\u20ac\u8a9e\ufffd"]
-    assert [each.text for each in turns] == told
+    assert [turn.text for turn in turns] == told
 
 
 def test_what_the_tokenizer_does_not_know_is_never_drawn(opened: Any) -> None:

@@ -28,7 +28,7 @@ def refused(tmp_path, content, expected=EXPECTED):
     path.write_bytes(content)
     with pytest.raises(InvalidInput) as error:
         require_parameters(path, expected)
-    return {each.pointer: each.detail for each in error.value.problems}
+    return {problem.pointer: problem.detail for problem in error.value.problems}
 
 
 def test_the_models_own_parameters_are_taken(tmp_path):

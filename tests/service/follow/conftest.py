@@ -77,7 +77,7 @@ class Device:
             child.stdin.flush()
             told = child.stdout.read()
         assert child.returncode == 0
-        return [message_in(each) for each in told.splitlines()]
+        return [message_in(line) for line in told.splitlines()]
 
     def fetch(self, source: str, **changes: Any) -> bytes:
         *_, last = self.ask(source, **changes)

@@ -73,7 +73,7 @@ def test_bytes_that_a_power_cut_has_spoilt_are_downloaded_again(device, vendor, 
 def test_downloads_of_other_versions_are_removed(device, vendor, website):
     (device.folder / ("0" * 64)).write_bytes(b"older")
     device.fetch(website.publish(vendor, MODEL))
-    assert [each.name for each in device.folder.iterdir()] == [signed(MODEL).sha256]
+    assert [path.name for path in device.folder.iterdir()] == [signed(MODEL).sha256]
 
 
 def endless(handler, content):

@@ -270,7 +270,7 @@ def test_a_daemon_that_stops_goes_on_with_the_download(bench):
 
     async def end(follower):
         folder = follower.folder / str(bench.model.id)
-        await until(lambda: any(each.stat().st_size for each in folder.iterdir()), "bytes")
+        await until(lambda: any(path.stat().st_size for path in folder.iterdir()), "bytes")
         await follower.stop()
 
     interrupted(bench, end)

@@ -26,7 +26,7 @@ def job(job_id, model_id=1, *, priority=0, started=False):
 
 
 def ids(jobs):
-    return [each.id for each in jobs]
+    return [job.id for job in jobs]
 
 
 def test_the_oldest_job_of_one_model_goes_first():

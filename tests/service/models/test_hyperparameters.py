@@ -92,7 +92,7 @@ def test_a_recipe_that_the_engine_cannot_train_is_refused_field_by_field() -> No
     asked = {"betas": [0.9, 0.9], "rate_factors": {"neck.*": 0.1}, "decays": ["head.*"]}
     with pytest.raises(InvalidInput) as refused:
         check_hyperparameters(model, asked, at="/spec")
-    assert {each.pointer: each.detail for each in refused.value.problems} == {
+    assert {problem.pointer: problem.detail for problem in refused.value.problems} == {
         "/spec/betas": "sgd has no betas; leave it out, or take adam, adamw, lion",
         "/spec/decays": "decays says what shrinks by a weight_decay above 0; give one, too",
         "/spec/rate_factors": "no trained parameter matches 'neck.*'; they are body.w, head.w",

@@ -109,7 +109,7 @@ def test_of_two_models_of_one_name_the_second_is_told_that_it_is_taken(
 
     answers = register(store, spec, others, upload=upload)
 
-    (refused,) = [each for each in answers if isinstance(each, Exception)]
+    (refused,) = [answer for answer in answers if isinstance(answer, Exception)]
     assert isinstance(refused, AlreadyExists)
     (model,) = store.models.list(limit=9)
     named = {file.sha256 for file in model.files.values()}

@@ -39,7 +39,7 @@ def test_everything_that_is_wrong_is_told_at_once(store: Store, model: Model) ->
     with pytest.raises(InvalidInput) as caught:
         change_model(store, model, **{**NOTHING, "classes": ["a"], "gate": {"metric": "mae"}})
 
-    assert [each.pointer for each in caught.value.problems] == ["/classes", "/gate/metric"]
+    assert [problem.pointer for problem in caught.value.problems] == ["/classes", "/gate/metric"]
 
 
 @pytest.mark.parametrize(

@@ -35,7 +35,7 @@ def span(setting):
     ]
     if not limits:
         return "at most 200"
-    low, high = (size(each) if setting.description == "B" else f"{each:g}" for each in limits)
+    low, high = (size(limit) if setting.description == "B" else f"{limit:g}" for limit in limits)
     return f"{low} to {high}" + (", or `null`" if NoneType in kinds else "")
 
 

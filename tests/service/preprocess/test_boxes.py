@@ -38,7 +38,7 @@ def photo(size: tuple[int, int], box: tuple[int, int, int, int]) -> np.ndarray:
 
 
 def label(size: tuple[int, int], *boxes: tuple[float, ...]) -> bytes:
-    return encode(StoredBoxes(size, tuple((*each, 1) for each in boxes)))  # type: ignore[misc]
+    return encode(StoredBoxes(size, tuple((*box, 1) for box in boxes)))  # type: ignore[misc]
 
 
 def white(pixels: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:

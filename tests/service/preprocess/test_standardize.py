@@ -68,7 +68,7 @@ def test_a_spec_names_its_inputs_once_and_its_kinds_right() -> None:
     ):
         with pytest.raises(InvalidInput) as refused:
             parse(wrong, SIGNATURE)
-        assert [each.pointer for each in refused.value.problems] == [pointer]
+        assert [problem.pointer for problem in refused.value.problems] == [pointer]
 
 
 def test_the_pipeline_makes_tensors_and_its_key_follows_the_numbers() -> None:

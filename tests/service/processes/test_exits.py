@@ -60,5 +60,5 @@ def test_of_a_traceback_only_the_last_line_is_quoted_and_all_of_it_is_logged(
     quote = asyncio.run(run())
     assert quote.startswith("; its last words: json.decoder.JSONDecodeError: ")
     assert "File" not in quote
-    (record,) = [each for each in caplog.records if each.message == "child.traceback"]
+    (record,) = [record for record in caplog.records if record.message == "child.traceback"]
     assert "json/__init__.py" in record.__dict__["fields"]["text"].replace("\\", "/")

@@ -58,7 +58,7 @@ def test_samples_that_the_disk_refuses_to_read_are_listed(
     result = archive.read_archive(store, model, path, UploadOptions(), max_bytes=2**20)
 
     assert (result.accepted, result.rejected) == (0, 3)
-    assert [each.pointer for each in result.problems] == [
+    assert [problem.pointer for problem in result.problems] == [
         f"/damaged/000000.jsonl/{line}" for line in (1, 2, 3)
     ]
     assert "without it (key 'a'): sample 1: its bytes cannot be read" in result.problems[0].detail

@@ -23,7 +23,7 @@ NAMES = [field.name for field in fields(Hyperparameters)]
 @pytest.mark.parametrize("name", NAMES)
 def test_a_hyperparameter_is_a_field_of_a_request_and_an_option_of_train(name: str) -> None:
     assert name in JobHyperparameters.model_fields
-    (option,) = [each for each in train.params if each.name == name]
+    (option,) = [param for param in train.params if param.name == name]
     assert option.opts == [f"--{name.replace('_', '-')}"]
 
 
@@ -66,8 +66,8 @@ def test_a_request_with_a_number_that_is_not_finite_is_refused(text: str) -> Non
 
 
 def test_a_hyperparameter_names_optimizers_and_heads_that_there_are() -> None:
-    assert {each for about in ABOUT.values() for each in about.optimizers} == RULES.keys()
-    assert {each for about in ABOUT.values() for each in about.heads} == {*get_args(Kind)}
+    assert {optimizer for about in ABOUT.values() for optimizer in about.optimizers} == RULES.keys()
+    assert {head for about in ABOUT.values() for head in about.heads} == {*get_args(Kind)}
 
 
 def test_the_options_of_a_task_are_hyperparameters() -> None:

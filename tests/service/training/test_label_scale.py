@@ -93,7 +93,7 @@ def scaled(made: Prepared, path: Path, scale: Array = SCALE, mean: Array = MEAN)
 
 def statistics(made: Prepared) -> list[str]:
     assert made.artifacts.manifest is not None
-    return [each.name for each in read_manifest(Path(made.artifacts.manifest)).statistics]
+    return [statistic.name for statistic in read_manifest(Path(made.artifacts.manifest)).statistics]
 
 
 LOSSES = {

@@ -34,7 +34,7 @@ def test_every_sample_is_seen_once_an_epoch_in_the_seeds_order(make_bench: MakeB
 
 def _all(dataset: Dataset) -> Iterator[tuple[Any, ...]]:
     for inputs, _ in dataset.batches(np.arange(len(dataset)), batch_size=9):
-        yield tuple(each.copy() for each in inputs)
+        yield tuple(value.copy() for value in inputs)
 
 
 def test_the_schedule_reaches_the_optimizer(make_bench: MakeBench) -> None:

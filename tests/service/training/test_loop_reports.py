@@ -21,12 +21,12 @@ def test_the_curve_has_some_two_hundred_points_one_a_step(
     bench = make_bench(max_steps=max_steps, validation=0)
     bench.finish(bench.train())
     points = bench.ear.of(Measured)
-    steps = [each.step for each in points]
+    steps = [point.step for point in points]
     assert steps == sorted(set(steps))
     assert (steps[0], steps[-1]) == (1, max_steps)
     ends_of_epochs = max_steps // 7
     assert min(max_steps, CURVE_POINTS) <= len(steps) <= CURVE_POINTS + ends_of_epochs + 2
-    assert all(set(each.values) == {"train_loss", "learning_rate"} for each in points)
+    assert all(set(point.values) == {"train_loss", "learning_rate"} for point in points)
 
 
 def test_the_points_up_to_a_checkpoint_are_sent_before_it(make_bench: MakeBench) -> None:
@@ -64,7 +64,7 @@ def test_validation_joins_the_curve_at_the_end_of_each_epoch(make_bench: MakeBen
     bench = make_bench(epochs=2)
     done = bench.finish(bench.train())
     points = [each for each in bench.ear.of(Measured) if "validation_loss" in each.values]
-    assert [(each.step, each.epoch) for each in points] == [(7, 0), (14, 1)]
+    assert [(point.step, point.epoch) for point in points] == [(7, 0), (14, 1)]
     assert set(points[0].values) == {
         "train_loss",
         "learning_rate",

@@ -15,7 +15,7 @@ from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.training import Started
 
 MakeArtifacts = Callable[..., Artifacts]
-OTHERS = [each for each in onnxruntime.get_available_providers() if each != CPU]
+OTHERS = [provider for provider in onnxruntime.get_available_providers() if provider != CPU]
 
 
 def test_a_provider_that_is_not_there_is_told_and_the_job_ends_as_without(

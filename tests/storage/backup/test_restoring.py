@@ -106,7 +106,7 @@ def test_the_newest_backup_takes_its_place(backed_up, record_of, how, caplog):
     assert note.restored_at == "2026-02-01T18:00:00.000000+00:00"
     assert note.lost == {"samples": 0, "versions": 0, "checkpoints": 0, "variants": 0, "files": 0}
     assert [each.type for each in store.events.since(0, 100)][-1] == "database.restored"
-    (told,) = [each for each in caplog.records if each.getMessage() == "database.restored"]
+    (told,) = [record for record in caplog.records if record.getMessage() == "database.restored"]
     assert told.levelname == "ERROR"
     assert told.fields["backup_from"] == note.backup_from
     store.close()

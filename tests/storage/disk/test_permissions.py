@@ -37,7 +37,7 @@ def test_a_data_folder_that_is_open_to_others_is_closed_and_told(
     assert mode_of(data_dir / "hone.db") == 0o700
     assert mode_of(outside) == 0o644
     assert list(open_to_others(data_dir)) == []
-    (told,) = [each for each in caplog.records if each.getMessage() == "permissions.repaired"]
+    (told,) = [record for record in caplog.records if record.getMessage() == "permissions.repaired"]
     assert told.fields["paths"] >= len(paths)
 
 

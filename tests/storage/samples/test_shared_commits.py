@@ -144,7 +144,7 @@ def test_an_upload_that_fails_takes_none_with_it_and_leaves_no_byte(store, add_m
             StateConflict,
         ]
     samples = store.samples.list(model.id, limit=10)
-    contents = [store.samples.content(model.id, each.id) for each in samples]
+    contents = [store.samples.content(model.id, sample.id) for sample in samples]
     assert contents == [record_of(0), record_of(2)]
     (pack,) = store.packs_dir.glob("*/*")
     assert pack.read_bytes() == record_of(0) + record_of(2)

@@ -31,7 +31,7 @@ def own_context():
 
 
 def test_entries_come_back_newest_first_and_by_page(store):
-    store.audit.add([entry(action=str(each)) for each in range(3)])
+    store.audit.add([entry(action=str(number)) for number in range(3)])
     assert [each.action for each in kept(store)] == ["2", "1", "0"]
     first = store.audit.list(AuditFilter(), limit=2)
     rest = store.audit.list(AuditFilter(), limit=2, before=first[-1].id)
@@ -75,7 +75,7 @@ def pruned(store):
 
 def test_old_entries_go_and_of_each_kind_those_beyond_the_most(store):
     store.audit.add([entry(at=LONG_AGO)])
-    store.audit.add([entry(kind="samples", action=str(each)) for each in range(5)])
+    store.audit.add([entry(kind="samples", action=str(number)) for number in range(5)])
     store.audit.add([entry()])
     assert store.audit.prune(timedelta(days=30), most=2) == 4
     assert [(each.kind, each.action) for each in kept(store)] == [
@@ -92,14 +92,14 @@ def test_old_entries_go_and_of_each_kind_those_beyond_the_most(store):
 
 
 def test_nobody_pushes_out_what_others_did(store):
-    store.audit.add([entry(action=f"admin {each}") for each in range(30)])
-    store.audit.add([entry(who="token 1", action=f"1: {each}") for each in range(40)])
-    store.audit.add([entry(who="token 2", action=f"2: {each}") for each in range(500)])
+    store.audit.add([entry(action=f"admin {number}") for number in range(30)])
+    store.audit.add([entry(who="token 1", action=f"1: {number}") for number in range(40)])
+    store.audit.add([entry(who="token 2", action=f"2: {number}") for number in range(500)])
     assert store.audit.prune(timedelta(days=30), most=100) == 470
     for who, actions in (
-        ("admin", [f"admin {each}" for each in range(30)]),
-        ("token 1", [f"1: {each}" for each in range(5, 40)]),
-        ("token 2", [f"2: {each}" for each in range(465, 500)]),
+        ("admin", [f"admin {number}" for number in range(30)]),
+        ("token 1", [f"1: {number}" for number in range(5, 40)]),
+        ("token 2", [f"2: {number}" for number in range(465, 500)]),
     ):
         assert [each.action for each in reversed(kept(store, who=who))] == actions
 

@@ -50,7 +50,7 @@ def test_a_token_that_there_is_not_is_not_found(store):
 
 
 def test_tokens_are_listed_by_page(store):
-    ids = [store.tokens.add(new(str(each))).id for each in range(3)]
+    ids = [store.tokens.add(new(str(number))).id for number in range(3)]
     assert [each.id for each in store.tokens.list(limit=2)] == ids[:2]
     assert [each.id for each in store.tokens.list(after=ids[0])] == ids[1:]
 

@@ -46,7 +46,7 @@ class CallGraph:
         self._seen: list[Array] = []  # numbers of arrays stay theirs while these exist
         calls(self._do)
         names = {self._names.get(id(result)): result for result in results}
-        self.written = {name: each for name, each in names.items() if name and name[0] == "w"}
+        self.written = {name: array for name, array in names.items() if name and name[0] == "w"}
 
     def model(self) -> bytes:
         inputs, outputs = (

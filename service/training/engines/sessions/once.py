@@ -139,7 +139,7 @@ def rooms(sizes: Sizes, flat: Vector, free: Collection[Array]) -> dict[str, Vect
     free: parts of the flat buffer, in any order. What lies between two of them is not free.
     """
     spans, arrays = _spans(flat, free), {}
-    for name, shape in sorted(sizes.items(), key=lambda each: -prod(each[1])):
+    for name, shape in sorted(sizes.items(), key=lambda item: -prod(item[1])):
         count = prod(shape)
         at = next((n for n, span in enumerate(spans) if span.size >= count), None)
         room = aligned(count) if at is None else spans[at][:count]
@@ -152,12 +152,12 @@ def rooms(sizes: Sizes, flat: Vector, free: Collection[Array]) -> dict[str, Vect
 def _spans(flat: Vector, parts: Collection[Array]) -> list[Vector]:
     """Parts of a buffer, joined where one begins as the last ends."""
     spans: list[list[int]] = []
-    for each in sorted(parts, key=lambda part: part.ctypes.data):
-        start = (each.ctypes.data - flat.ctypes.data) // flat.itemsize
+    for view in sorted(parts, key=lambda part: part.ctypes.data):
+        start = (view.ctypes.data - flat.ctypes.data) // flat.itemsize
         if spans and spans[-1][1] == start:
-            spans[-1][1] += each.size
+            spans[-1][1] += view.size
         else:
-            spans.append([start, start + each.size])
+            spans.append([start, start + view.size])
     return [flat[start:end] for start, end in spans]
 
 

@@ -84,8 +84,8 @@ def _beside(to: Rewriting, small: Tensor, whole: Tensor) -> Tensor | None:
         return None
     block, (batch, channels, rows, columns) = to.new.layout.block, sizes(to.moved[whole.name])
     gate = to.moved.get(small.name) or _padded(to.plain(small.name), channels)
-    each = gate.reshape(-1, 1, block)
-    spread = each.op("Expand", to.new.ints([1, rows * columns, 1]))
+    blocks = gate.reshape(-1, 1, block)
+    spread = blocks.op("Expand", to.new.ints([1, rows * columns, 1]))
     return spread.reshape(batch, channels, rows, columns)
 
 

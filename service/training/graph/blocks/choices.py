@@ -38,8 +38,8 @@ class Convolution(Struct, frozen=True):
     @property
     def work(self) -> int:
         """Multiplications for a sample."""
-        each = self.ins // self.groups * self.outs * product(self.kernel)
-        return each * product(self.places) // product(self.strides)
+        per_place = self.ins // self.groups * self.outs * product(self.kernel)
+        return per_place * product(self.places) // product(self.strides)
 
 
 class Choices:

@@ -19,8 +19,8 @@ def side_by_side(parts: Sequence[Sequence[Tensor]], whole: Sequence[int]) -> Ten
     block, (rows, columns) = graph.layout.block, parts[0][0].sizes_of([1, 2])
     lines = []
     for line in parts:
-        each = [part.reshape(-1, rows, 1, columns, 1, block) for part in line]
-        lines.append(graph.op("Concat", *each, axis=4) if len(each) > 1 else each[0])
+        blocks = [part.reshape(-1, rows, 1, columns, 1, block) for part in line]
+        lines.append(graph.op("Concat", *blocks, axis=4) if len(blocks) > 1 else blocks[0])
     joined = graph.op("Concat", *lines, axis=2) if len(lines) > 1 else lines[0]
     tall, wide = rows * len(parts), columns * len(parts[0])
     result = joined.reshape(-1, tall, wide, block)

@@ -261,8 +261,8 @@ class _BlockRewriting(Struct):
 
         def part(own: BlockWindows, taken: Sequence[Sequence[int]], shape: Form) -> Tensor:
             plain = weight
-            for axis, each in enumerate(taken, 2):
-                plain = plain.op("Gather", self.new.ints(reversed(each)), axis=axis)
+            for axis, places in enumerate(taken, 2):
+                plain = plain.op("Gather", self.new.ints(reversed(places)), axis=axis)
             return convolve(source, plain.swap(0, 1), bias, own, shape)
 
         shape = (batch, padded(outs, block), places[0], places[1])

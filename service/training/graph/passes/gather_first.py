@@ -29,7 +29,7 @@ def gather_before_transpose(model: onnx.ModelProto) -> None:
             continue
         name, order = transposition
         axis = attributes_of(node).get("axis", 0) % len(order)
-        rest = [each for place, each in enumerate(order) if place != axis]
+        rest = [length for place, length in enumerate(order) if place != axis]
         if rest == sorted(rest):
             node.input[0] = name
             del node.attribute[:]

@@ -78,7 +78,7 @@ def _spatial_pads(
         return None
     pads, *value = (numpy_helper.to_array(numbers[name]) for name in names)
     ends = pads.reshape(2, -1)
-    if pads.min() < 0 or ends[:, :2].any() or any(each.any() for each in value):
+    if pads.min() < 0 or ends[:, :2].any() or any(array.any() for array in value):
         return None
     spatial: list[int] = ends[:, 2:].reshape(-1).tolist()
     return spatial

@@ -32,8 +32,8 @@ class Windowed(Struct, frozen=True):
     def starts(self, cell: Sequence[int], place: Sequence[int]) -> list[int]:
         """Position of the first number that this place of a kernel reads."""
         w = self.windows
-        each = zip(cell, w.strides, place, w.dilations, strict=True)
-        return [c * stride + p * dilation for c, stride, p, dilation in each]
+        axes = zip(cell, w.strides, place, w.dilations, strict=True)
+        return [c * stride + p * dilation for c, stride, p, dilation in axes]
 
 
 def convolve(

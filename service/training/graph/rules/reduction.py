@@ -106,17 +106,17 @@ def _without_nan(node: Node) -> Tensor:
     if [reader.op_type for reader in readers] == ["Cast"]:
         name = readers[0].output[0]
         readers = _readers(node, name)
-    for each in readers:
-        if each.op_type == "Where" and each.input[2] == name:
-            where = node.graph.tensor(each.input[0])
+    for user in readers:
+        if user.op_type == "Where" and user.input[2] == name:
+            where = node.graph.tensor(user.input[0])
             if where.name in checks or (len(readers) == 1 and _is_of_rows(node, where)):
-                return node.graph.tensor(each.output[0]).cast_like(y)
+                return node.graph.tensor(user.output[0]).cast_like(y)
     return y
 
 
 def _readers(node: Node, name: str) -> list[onnx.NodeProto]:
     """Of its numbers."""
-    return [each for each in node.graph.nodes if name in each.input and each.op_type != "Shape"]
+    return [user for user in node.graph.nodes if name in user.input and user.op_type != "Shape"]
 
 
 def _is_of_rows(node: Node, condition: Tensor) -> bool:

@@ -145,9 +145,9 @@ def _index(x: Tensor, axes: list[Axis], places: list[Tensor]) -> Tensor:
     return own.op("Expand", graph.vector(x.size(0), x.size(1), 1))
 
 
-def row(each: Tensor) -> Tensor:
+def row(counts: Tensor) -> Tensor:
     """(N, *counts) as (N, 1, L)."""
-    return each.reshape(each.size(0), 1, -1)
+    return counts.reshape(counts.size(0), 1, -1)
 
 
 def times(factors: list[Tensor]) -> Tensor:

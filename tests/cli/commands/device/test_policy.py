@@ -79,7 +79,7 @@ def test_status_says_in_one_line_why_nothing_trains(
         line.split()[:2] == ["trains", "yes,"] for line in honed("status").stdout.splitlines()
     )
     told = honed(*command).stdout
-    (line,) = [each for each in honed("status").stdout.splitlines() if each.startswith("trains")]
+    (line,) = [line for line in honed("status").stdout.splitlines() if line.startswith("trains")]
     assert told.startswith("not now: ")
     assert reason in told
     assert reason in line

@@ -9,7 +9,7 @@ def test_models_and_their_samples_are_told(
     honed: Callable[..., Any], add_model: Callable[..., str]
 ) -> None:
     name = add_model(samples=20)
-    (line,) = [each for each in honed("status").stdout.splitlines() if f" {name}: " in each]
+    (line,) = [line for line in honed("status").stdout.splitlines() if f" {name}: " in line]
     assert "version 1" in line
     assert "0 unlabelled" in line
 

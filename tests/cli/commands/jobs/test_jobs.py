@@ -61,7 +61,7 @@ def test_a_job_is_told_to_run_now(
     assert resumed["ignore_policy"] is True
     assert "ignoring the policy" not in before
     assert "state            running, ignoring the policy\n" in shown
-    (line,) = [each for each in status.splitlines() if f"job {running_job} of" in each]
+    (line,) = [line for line in status.splitlines() if f"job {running_job} of" in line]
     assert line.endswith(", ignoring the policy")
     assert "in spite" not in honed("jobs", "show", running_job).stdout
 

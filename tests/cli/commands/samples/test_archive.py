@@ -24,7 +24,7 @@ def damaged(daemon: DaemonProcess, client: Client, add_model: Callable[..., str]
     """A model of five samples, one of which has other bytes now."""
     name = add_model(samples=SAMPLES)
     path = model_path(name, "samples")
-    ids = [each["id"] for each in client.get(path)["items"]]
+    ids = [entry["id"] for entry in client.get(path)["items"]]
     contents = [client.request("GET", f"{path}/{each}/content").content for each in ids]
     with zipfile.ZipFile(io.BytesIO(contents[2])) as npz:
         record = npz.read("image.npy")[-RECORD_BYTES:]

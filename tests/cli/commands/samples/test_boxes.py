@@ -43,7 +43,7 @@ def folder(tmp_path: Path) -> Path:
 def found(folder: Path) -> dict[str, Any]:
     """Labels by photo, as they are sent."""
     files, _ = media.find(folder, classes=None, of_boxes=CLASSES, skip=False)
-    return {each.path.relative_to(folder / "images").as_posix(): each.label for each in files}
+    return {file.path.relative_to(folder / "images").as_posix(): file.label for file in files}
 
 
 STREETS = {PurePath("train", f"{seed}.png"): street(seed) for seed in range(3)}
@@ -126,13 +126,13 @@ def test_folders_with_what_a_model_lacks_are_refused_before_anything_is_sent(
 def test_what_is_written_is_read_as_it_was(form: Any, has_names: bool, folder: Path) -> None:
     boxes = {
         place: [
-            {**each, "label": each["label"] if has_names else CLASSES.index(each["label"])}
-            for each in boxes
+            {**box, "label": box["label"] if has_names else CLASSES.index(box["label"])}
+            for box in boxes
         ]
         for place, boxes in BOXES.items()
     }
     names = CLASSES if has_names else range(2)
-    form.write(folder, {PurePath(each): (SIZE, boxes[each]) for each in boxes}, names)
+    form.write(folder, {PurePath(box): (SIZE, boxes[box]) for box in boxes}, names)
 
     files, _ = media.find(folder, classes=None, of_boxes=CLASSES if has_names else None, skip=False)
     assert [each.label for each in files] == [{"boxes": each} for each in boxes.values()]
@@ -167,7 +167,7 @@ def test_coco_is_found_where_tools_write_it(place: str, folder: Path) -> None:
     files, _ = media.find(source, classes=None, of_boxes=CLASSES, skip=False)
 
     label = {"boxes": [{"box": [1, 2, 3, 4], "label": "cat"}]}
-    assert [(each.path, each.label) for each in files] == [(photo, label)]
+    assert [(file.path, file.label) for file in files] == [(photo, label)]
 
 
 def test_a_box_that_tools_have_rounded_beyond_its_photo_is_cut(folder: Path) -> None:

@@ -70,7 +70,7 @@ def test_samples_are_deleted_by_id_or_by_condition_and_never_without_either(
     )
     assert deleted["deleted"] == len(found) - len(others)
     left = {each["id"] for each in client.items(model_path(name, "samples"))}
-    assert left == {each["id"] for each in others[3:]}
+    assert left == {other["id"] for other in others[3:]}
 
 
 def test_samples_are_listed_by_the_conditions_and_as_many_as_wished(

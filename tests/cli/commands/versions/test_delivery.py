@@ -159,7 +159,7 @@ def test_spans_are_printed_with_their_characters(
     asked = ("predict", "names", tmp_path / "text.json")
     spans = json.loads(honed(*asked, "--json").stdout)["predictions"][0]["spans"]
     assert spans
-    shown = [f"PER {each['start']}-{each['end']} {each['score']:.4g}" for each in spans]
+    shown = [f"PER {span['start']}-{span['end']} {span['score']:.4g}" for span in spans]
     (tmp_path / "text.txt").write_text("Anna saw Bob and Anna")
     for printed in (honed(*asked), honed("predict", "names", tmp_path / "text.txt")):
         assert ", ".join(shown) in printed.stdout

@@ -159,7 +159,7 @@ def send_rows(
 
 
 def about_inputs(warnings: tuple[str, ...]) -> list[str]:
-    return [each for each in warnings if "input" in each]
+    return [warning for warning in warnings if "input" in warning]
 
 
 def test_ordinary_inputs_are_no_reason_to_warn(store: Store, model: Model, path: Path) -> None:
@@ -220,6 +220,6 @@ def test_constant_columns_one_class_and_few_validation_samples_are_told(
     flat = ROWS.copy()
     flat[:, 1] = 7
     warnings = send_rows(store, model, path, flat, np.full(60, 3))
-    assert any("feature 1: the same value in all 60" in each for each in warnings)
-    assert any("of class 3" in each for each in warnings)
-    assert any("for validation" in each for each in warnings)
+    assert any("feature 1: the same value in all 60" in warning for warning in warnings)
+    assert any("of class 3" in warning for warning in warnings)
+    assert any("for validation" in warning for warning in warnings)

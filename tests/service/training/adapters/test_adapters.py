@@ -274,7 +274,7 @@ def test_what_does_not_fit_is_refused_with_its_remedy(
 ) -> None:
     answer = order(network(STORED["int8"])[0], lora)
     assert isinstance(answer, Refused)
-    assert [each.pointer for each in answer.problems] == [f"/spec/trainable/lora{pointer}"]
+    assert [problem.pointer for problem in answer.problems] == [f"/spec/trainable/lora{pointer}"]
     assert said in answer.problems[0].detail
 
 
@@ -291,7 +291,7 @@ def test_a_product_in_float16_is_refused_by_name(
     model = model_of(nodes, {"x": ["batch", 4]}, {"y": ["batch", 4]}, weights)
     answer = order(model, Lora(rank=2, targets=("*",)))
     assert isinstance(answer, Refused)
-    assert [each.pointer for each in answer.problems] == ["/spec/trainable/lora/targets"]
+    assert [problem.pointer for problem in answer.problems] == ["/spec/trainable/lora/targets"]
     assert '"a" is multiplied in float16' in answer.problems[0].detail
 
 

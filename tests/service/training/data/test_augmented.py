@@ -96,7 +96,7 @@ def test_training_batches_alone_are_mixed_and_as_the_epoch_says(images: Labelled
 
     def batches(source: Any, start: int = 0) -> Any:
         order = np.arange(COUNT)[::-1][start:]
-        return [each[0][0].copy() for each in source.batches(order, batch_size=8)]
+        return [batch[0][0].copy() for batch in source.batches(order, batch_size=8)]
 
     whole, rest = batches(seen), batches(seen, start=16)
     for first, again in zip(whole[2:], rest, strict=True):
@@ -247,7 +247,7 @@ def test_epochs_take_the_kept_views_in_turn(
         made.inputs(everything)[0], prefix.run(numbers.inputs(everything))[0]
     )
     mixed = [
-        each[0][0] for each in made.augmented(seed=1, epoch=4).batches(everything, batch_size=9)
+        batch[0][0] for batch in made.augmented(seed=1, epoch=4).batches(everything, batch_size=9)
     ]
     assert not np.isin(np.concatenate(mixed), made.inputs(everything)[0]).all(axis=1).any()
 

@@ -33,7 +33,7 @@ def flat(count: int) -> tuple[Any, Any]:
 
 def collect(dataset: Dataset, order: Any, batch_size: int) -> list[tuple[Any, ...]]:
     return [
-        (*(each.copy() for each in inputs), target.copy())
+        (*(value.copy() for value in inputs), target.copy())
         for inputs, target in dataset.batches(order, batch_size=batch_size)
     ]
 

@@ -33,7 +33,7 @@ def index(tmp_path: Path) -> SampleIndex:
         photos.append(png(pixels))
     path = tmp_path / "1.pack"
     path.write_bytes(b"".join(photos))
-    lengths = np.array([len(each) for each in photos])
+    lengths = np.array([len(photo) for photo in photos])
     labels = np.empty(len(BOXES), object)
     size = (SIDE, SIDE)
     labels[:] = [*(encode(StoredBoxes(size, ((*each, 1),))) for each in BOXES[:-1]), b""]

@@ -61,7 +61,7 @@ def parts(
 def test_a_sample_has_the_same_features_beside_any_others(parts: Any) -> None:
     features, _, _ = parts(most=0)
     positions = np.arange(len(features))
-    (expected,) = (each.copy() for each in features.inputs(positions))
+    (expected,) = (value.copy() for value in features.inputs(positions))
     for seed, count in ((1, len(features)), (2, 7), (3, 1), (4, ROWS + 1)):
         chosen = np.random.default_rng(seed).permutation(positions)[:count]
         np.testing.assert_array_equal(features.inputs(chosen)[0], expected[chosen])

@@ -34,7 +34,7 @@ def index(tmp_path: Path) -> SampleIndex:
     photos = [png(scene(n)[0]) for n in range(COUNT)]
     path = tmp_path / "1.pack"
     path.write_bytes(b"".join(photos))
-    lengths = np.array([len(each) for each in photos])
+    lengths = np.array([len(photo) for photo in photos])
     labels = np.empty(COUNT, object)
     labels[:] = [*(png(scene(n)[1]) for n in range(COUNT - 1)), b""]
     return SampleIndex(

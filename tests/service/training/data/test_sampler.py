@@ -29,7 +29,7 @@ def test_an_epoch_holds_every_own_sample_once_and_the_share_of_the_base_set(
 
 def test_the_base_set_is_gone_through_evenly_across_epochs() -> None:
     sampler = Sampler(OWN, BASE, 0.1)  # seven of fifteen
-    drawn = np.concatenate([each[each >= 60] for each in _epochs(sampler, 15)])
+    drawn = np.concatenate([epoch[epoch >= 60] for epoch in _epochs(sampler, 15)])
     assert np.bincount(drawn - 60).tolist() == [7] * 15
 
 

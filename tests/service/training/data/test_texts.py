@@ -47,7 +47,7 @@ def kind_of(folder: Path, **more: Any) -> Text:
 def stored(folder: Path, texts: list[bytes]) -> SampleIndex:
     """The texts as samples with the ids 1, 2, …"""
     (folder / "1.pack").write_bytes(b"".join(texts))
-    lengths = np.array([len(each) for each in texts], np.int64)
+    lengths = np.array([len(text) for text in texts], np.int64)
     return SampleIndex(
         ids=np.arange(1, len(texts) + 1),
         packs=np.zeros(len(texts), np.int32),
@@ -61,7 +61,7 @@ def stored(folder: Path, texts: list[bytes]) -> SampleIndex:
 def opened(
     folder: Path, kind: Text, texts: list[str] = TEXTS, cache: RowCache | None = None
 ) -> LabelledTexts:
-    index = stored(folder, [each.encode() for each in texts])
+    index = stored(folder, [text.encode() for text in texts])
     outcome, counts = encode_all(index, kind, cache, threads=1, tick=lambda: None)
     assert not outcome.unreadable
     return LabelledTexts(index, SIGNATURE, kind, cache, counts=counts, task=TASKS["causal_lm"])
@@ -173,7 +173,7 @@ def test_spans_are_labels_of_first_tokens_and_those_cut_off_are_none(
         for spans in labels
     ]
     index = replace(
-        stored(tmp_path, [each.encode() for each in texts]),
+        stored(tmp_path, [text.encode() for text in texts]),
         labels=np.array(stored_labels, object),
     )
     options = {"key": kind.row_key, "row_bytes": kind.row_bytes, "max_bytes": 9 * kind.row_bytes}

@@ -64,7 +64,7 @@ def test_threads_end_with_their_crew() -> None:
     assert len(helpers) == 2
     del crew
     gc.collect()
-    assert not any(each.is_alive() for each in helpers)
+    assert not any(helper.is_alive() for helper in helpers)
 
 
 def test_an_interpreter_ends_while_a_crew_stands_by() -> None:

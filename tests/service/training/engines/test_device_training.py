@@ -51,7 +51,7 @@ def engines(
 def train(engine: SessionsEngine, first: int, last: int, *, batches: int = 1) -> list[float]:
     losses = []
     for step in range(first, last):
-        losses += [engine.train_batch(*batch(10 * step + each, 7)) for each in range(batches)]
+        losses += [engine.train_batch(*batch(10 * step + number, 7)) for number in range(batches)]
         engine.step(0.05)
     return losses
 

@@ -135,7 +135,7 @@ def test_the_model_has_graphs_that_run_once_for_a_batch(files: Files) -> None:
     assert read_manifest(files.manifest).optimized_rows == ROWS
     assert files.optimized_step_model is not None
     graph = onnx.load(files.optimized_step_model).graph
-    read, written = ({each.name for each in values} for values in (graph.input, graph.output))
+    read, written = ({value.name for value in values} for values in (graph.input, graph.output))
     assert "d" in read  # has more weights than what they meet
     assert "hone.gradient.d" not in written  # a product of what all runs give
     assert "head" in read  # turned for a product
@@ -285,7 +285,7 @@ def test_only_the_first_share_needs_memory_for_gradients_that_are_made_once() ->
         [once, split], lay_out(sizes, RECIPE, threads=1), shares=2, slots=slots(RECIPE)
     )
     optimizer = Optimizer(RECIPE, buffers, threads=1, crew=Crew(), split=["split"], clears=True)
-    first, second = (buffers.views(each) for each in buffers.gradients)
+    first, second = (buffers.views(gradient) for gradient in buffers.gradients)
     for each in (first["once"], first["split"], second["split"]):
         each.fill(1)
     second["once"][:10] = np.nan

@@ -34,7 +34,7 @@ def test_draws_depend_on_seed_batch_and_input_and_on_nothing_else() -> None:
         draw_all(DRAWS, seed=5, batch=1, rows=4)["b"],
         first["a"].reshape(-1)[:2],
     ]
-    assert not any(np.array_equal(first["b"], each) for each in others)
+    assert not any(np.array_equal(first["b"], other) for other in others)
     assert (first["a"].shape, first["b"].shape) == ((4, 3), (2,))
     assert first["a"].dtype == np.float32
 

@@ -41,14 +41,14 @@ def test_a_tensor_is_written_as_onnx_writes_it(tmp_path: Path, array: np.ndarray
 def test_what_is_taken_out_can_be_put_back(tmp_path: Path) -> None:
     model = perceptron()
     skeleton, values = without(model, ["w1", "b0"])
-    assert [each.name for each in skeleton.graph.initializer] == ["w0", "b1"]
+    assert [initializer.name for initializer in skeleton.graph.initializer] == ["w0", "b1"]
     onnx.save(skeleton, tmp_path / "skeleton.onnx")
     write_with(tmp_path / "skeleton.onnx", values, tmp_path / "model.onnx")
     back = {
         each.name: to_array(each) for each in onnx.load(tmp_path / "model.onnx").graph.initializer
     }
-    for each in model.graph.initializer:
-        np.testing.assert_array_equal(back[each.name], to_array(each))
+    for initializer in model.graph.initializer:
+        np.testing.assert_array_equal(back[initializer.name], to_array(initializer))
 
 
 def test_tensors_that_cannot_train_are_refused_by_name() -> None:

@@ -30,7 +30,7 @@ def test_an_optimized_graph_is_loaded_as_it_is(tmp_path: Path) -> None:
     assert "com.microsoft" in domains  # of operators that only the runtime writes
     first = open_session(files.step_model, threads=1)
     second = open_session(optimized, threads=1, is_optimized=True)
-    names = [[each.name for each in session.get_outputs()] for session in (first, second)]
+    names = [[output.name for output in session.get_outputs()] for session in (first, second)]
     assert names[0] == names[1]
 
 

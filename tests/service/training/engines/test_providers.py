@@ -22,7 +22,7 @@ from service.training.engines.sessions.shares import Bind, Shares
 from service.training.optimizer.options import OptimizerOptions
 
 CUDA, OPENVINO = "CUDAExecutionProvider", "OpenVINOExecutionProvider"
-OTHERS = [each for each in onnxruntime.get_available_providers() if each != CPU]
+OTHERS = [provider for provider in onnxruntime.get_available_providers() if provider != CPU]
 
 
 def open_engine(folder: Path) -> SessionsEngine:

@@ -42,7 +42,7 @@ class Reference:
         from onnx.numpy_helper import to_array
 
         weights = {each.name: to_array(each) for each in perceptron().graph.initializer}
-        self.weights = {name: each.astype(np.float64) for name, each in weights.items()}
+        self.weights = {name: weight.astype(np.float64) for name, weight in weights.items()}
 
     def gradients(
         self, inputs: Sequence[Any], labels: Any, weights: Any = None
@@ -97,7 +97,7 @@ def test_a_step_of_several_batches_follows_the_mean_of_all_their_samples(
     engine, reference = open_engine(threads=threads), Reference()
     for number in range(3):
         parts = [batch(3 * number + each, size) for each, size in enumerate((4, 4, 1))]
-        losses = [engine.train_batch(*each) for each in parts]
+        losses = [engine.train_batch(*part) for part in parts]
         engine.step(0.5)
         whole = np.concatenate([inputs[0] for inputs, _ in parts])
         labels = np.concatenate([each for _, each in parts])
@@ -263,7 +263,7 @@ def test_a_step_that_is_gone_is_told_as_such(tmp_path: Path) -> None:
 def test_each_thread_has_a_session_of_its_own(open_engine: OpenEngine) -> None:
     """In one they take turns with the same memory, which moves between their processors."""
     sessions = open_engine(threads=3)._training.sessions
-    assert len({id(each) for each in sessions}) == 3
+    assert len({id(session) for session in sessions}) == 3
 
 
 def test_the_engine_names_itself_and_the_runtime(open_engine: OpenEngine) -> None:

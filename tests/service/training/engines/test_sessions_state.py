@@ -53,8 +53,8 @@ def open_engine(files: Files) -> OpenEngine:
 def train(engine: SessionsEngine, first: int, last: int, *, batches: int = 1) -> None:
     for step in range(first, last):
         engine.seed(1000 + step)
-        for each in range(batches):
-            engine.train_batch(*batch(10 * step + each, 7))
+        for number in range(batches):
+            engine.train_batch(*batch(10 * step + number, 7))
         engine.step(0.05 / (step + 1))
 
 
@@ -184,7 +184,7 @@ def test_what_is_taken_over_from_an_averaging_job_is_its_average(
 
 
 def without(name: str) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    return lambda tensors: {key: each for key, each in tensors.items() if key != name}
+    return lambda tensors: {key: tensor for key, tensor in tensors.items() if key != name}
 
 
 @pytest.mark.parametrize(

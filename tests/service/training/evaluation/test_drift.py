@@ -81,4 +81,4 @@ def test_large_inputs_are_summed_up() -> None:
     found = compare(
         {"x": figures(GENERATOR.normal(size=(100, 100)))}, {"x": np.ones((50, 3))}, ["x"]
     )
-    assert {each.figure for each in found.features} == set(FIGURES)
+    assert {feature.figure for feature in found.features} == set(FIGURES)

@@ -40,19 +40,19 @@ def test_a_quantized_model_computes_nearly_the_same(
     source = GRAPHS / f"{name}.onnx"
     session = onnxruntime.InferenceSession(source, providers=PROVIDERS)
     rows = [row(session, seed) for seed in range(32)]
-    expected = [session.run(None, each)[0] for each in rows]
+    expected = [session.run(None, row)[0] for row in rows]
     scale = max(float(np.abs(each).max()) for each in expected)
     ran = set()
     folder = tmp_path / "Größe, 日本"
     folder.mkdir()
     for method, path in quantized_forms(source, folder, rows=rows):
         # With more bits, sums overflow on x86 processors without VNNI.
-        assert all(np.abs(each.astype(int)).max() <= 64 for each in matrices(path)), method
+        assert all(np.abs(matrix.astype(int)).max() <= 64 for matrix in matrices(path)), method
         try:
             quantized = onnxruntime.InferenceSession(path, providers=PROVIDERS)
         except native.NotImplemented:
             continue
-        actual = [quantized.run(None, each)[0] for each in rows]
+        actual = [quantized.run(None, row)[0] for row in rows]
         error = max(float(np.abs(a - e).max()) for a, e in zip(actual, expected, strict=True))
         assert error < 0.15 * scale, method
         ran.add(method)

@@ -54,7 +54,7 @@ def test_pads_that_nodes_compute_are_read_as_numbers(
     model = graphs.around(*nodes, out=6, pairs=ints(2, 2), flat=ints(-1), order=ints(1, 0, 3, 2))
     prepared = accept(model, optimizer="sgd")
 
-    operators = {each.op_type for each in onnx.load(prepared.artifacts.eval_model).graph.node}
+    operators = {node.op_type for node in onnx.load(prepared.artifacts.eval_model).graph.node}
     assert "ConstantOfShape" not in operators
     x = np.random.default_rng(1).standard_normal((4, 6)).astype(np.float32)
     target = np.random.default_rng(2).standard_normal((4, 3)).astype(np.float32)

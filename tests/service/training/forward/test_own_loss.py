@@ -44,12 +44,12 @@ def test_the_models_own_squared_error_trains_as_mse_does(
 
 def test_the_input_that_only_the_loss_reads_is_the_label(accept: Accept) -> None:
     made = accept(own_loss(*squared()), **OWN)
-    assert [each.name for each in made.signature.inputs] == ["x"]
+    assert [value.name for value in made.signature.inputs] == ["x"]
     target = made.signature.target
     assert (target.name, target.dtype, target.shape) == ("t", "float32", (OUTPUTS,))
     base = onnx.load(made.base_model).graph
-    assert [each.name for each in base.input] == ["x"]
-    assert [each.name for each in base.output] == ["y"]
+    assert [value.name for value in base.input] == ["x"]
+    assert [value.name for value in base.output] == ["y"]
     assert made.notes == (
         'versions do not have the output "loss" and the input "t", which is the label',
     )
@@ -109,7 +109,7 @@ def test_the_batch_is_not_counted_in_the_label(accept: Accept) -> None:
         node("Reshape", ["g", "shape"], ["g2"], name="reshape"),
     ]
     nodes = list(model.graph.node)
-    last = next(each for each in nodes if each.name == "last")
+    last = next(node for node in nodes if node.name == "last")
     last.input[0] = "g2"
     nodes[2:2] = counted
     del model.graph.node[:]
@@ -117,7 +117,7 @@ def test_the_batch_is_not_counted_in_the_label(accept: Accept) -> None:
     model.graph.initializer.append(onnx.numpy_helper.from_array(np.array([5]), "width"))
     made = accept(model, **OWN)
     assert made.signature.target.name == "t"
-    assert [each.name for each in onnx.load(made.base_model).graph.input] == ["x"]
+    assert [value.name for value in onnx.load(made.base_model).graph.input] == ["x"]
 
 
 @pytest.mark.parametrize("label", [("batch", OUTPUTS), None], ids=["label", "no label"])
@@ -143,10 +143,10 @@ def test_an_input_of_which_only_the_size_is_read_is_no_label(
     del model.graph.node[:]
     model.graph.node.extend(nodes)
     made = accept(model, **OWN)
-    assert [each.name for each in made.signature.inputs] == ["x"]
+    assert [value.name for value in made.signature.inputs] == ["x"]
     assert made.signature.target.name == ("" if label is None else "t")
-    assert [each.name for each in onnx.load(made.base_model).graph.input] == ["x"]
-    assert any("were dropped: input_ids" in each for each in made.notes)
+    assert [value.name for value in onnx.load(made.base_model).graph.input] == ["x"]
+    assert any("were dropped: input_ids" in note for note in made.notes)
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_loss_that_cannot_train_is_refused_with_the_reason(
     shape = () if loss == "loss" else ("batch",)
     model = own_loss(*tail, loss=shape, constants={"t0": np.zeros(1, np.float32)})
     problems = refuse(model, loss="output", loss_output=loss, output="y" if loss != "y" else "g")
-    assert any(detail in each for each in problems.values()), problems
+    assert any(detail in problem for problem in problems.values()), problems
 
 
 def test_a_loss_of_integers_is_refused(refuse: Refuse) -> None:

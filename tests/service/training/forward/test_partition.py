@@ -177,7 +177,7 @@ def test_a_frozen_operator_needs_no_gradient_and_no_mending(
         opset=18,
     )
     cut = halves(model, "v")
-    assert any(each.op_type == activation for each in onnx.load(cut.prefix).graph.node)
+    assert any(node.op_type == activation for node in onnx.load(cut.prefix).graph.node)
     check(cut, model, tmp_path)
 
 
@@ -200,7 +200,7 @@ def test_a_quantized_frozen_part_stays_quantized(
         },
     )
     cut = halves(model, "v")
-    kinds = {each.op_type for each in onnx.load(cut.prefix).graph.node}
+    kinds = {node.op_type for node in onnx.load(cut.prefix).graph.node}
     assert {"QuantizeLinear", "DequantizeLinear"} <= kinds
     check(cut, model, tmp_path)
 
@@ -221,7 +221,7 @@ def test_dropout_right_below_the_head_goes_on_dropping_and_deeper_ones_do_not(
     assert cut.prepared.cut is not None
     assert cut.prepared.cut.tensors == ("h",)
     suffix = onnx.load(cut.prepared.artifacts.training_model)
-    assert [each.name for each in suffix.graph.input if "random" in each.name] == [
+    assert [value.name for value in suffix.graph.input if "random" in value.name] == [
         "hone.random.dropout"
     ]
     x = normal(4, 6, seed=1)

@@ -73,7 +73,7 @@ def test_a_transposed_copy_of_a_named_matrix_is_tied_to_it(
         )
     graph = normalize(model, [])
     assert set(graph.initializers) == {"encoder"}
-    assert [each.name for each in graph.inputs] == ["x"]
+    assert [value.name for value in graph.inputs] == ["x"]
 
 
 def test_statistics_that_were_merged_with_the_norms_own_parameters_are_parted(graphs: Any) -> None:

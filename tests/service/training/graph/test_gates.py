@@ -67,7 +67,7 @@ def model_of(nodes: list[Node]) -> onnx.ModelProto:
     protos = [
         helper.make_node(
             op_type,
-            [f"c{each}" if isinstance(each, float) else each for each in inputs if each != ""],
+            [f"c{value}" if isinstance(value, float) else value for value in inputs if value != ""],
             [str(place)],
         )
         for place, (op_type, *inputs) in enumerate(nodes)
@@ -94,7 +94,7 @@ def passes(model: onnx.ModelProto) -> int:
     """Nodes of forward and backward pass, without those of the loss."""
     loss = weighted(model, {"x": X})
     counts = Counter(
-        each.op_type for each in differentiate(loss, loss=LOSS, parameters=["x"]).graph.node
+        node.op_type for node in differentiate(loss, loss=LOSS, parameters=["x"]).graph.node
     )
     return counts.total() - counts["ReduceSum"] - counts["Sum"] - counts["Expand"]
 
@@ -103,7 +103,7 @@ def passes(model: onnx.ModelProto) -> int:
 def test_gelu_becomes_a_product_with_its_gate_however_it_is_spelled(name: str) -> None:
     model = model_of(GELUS[name])
     written = written_of(model)
-    assert [each.op_type for each in written.graph.node][1:] == ["Erf", "HardSigmoid", "Mul"]
+    assert [node.op_type for node in written.graph.node][1:] == ["Erf", "HardSigmoid", "Mul"]
     before, after = (reference(each).run(None, {"x": X})[0] for each in (model, written))
     np.testing.assert_allclose(after, before, rtol=1e-6, atol=1e-9)
     check(written, {"x": X})

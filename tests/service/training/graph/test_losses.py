@@ -277,7 +277,7 @@ def test_options_that_are_fed_by_class_are_those_that_are_written_into_the_graph
     step = build_step(
         forward(*x.shape[1:]), loss=Loss("cross_entropy", by_class=True), parameters=["w"]
     )
-    vectors = {name: each.astype(np.float64) for name, each in written.class_vectors(3).items()}
+    vectors = {name: vector.astype(np.float64) for name, vector in written.class_vectors(3).items()}
     feeds = {"x": x, "target": target, "hone.loss_scale": scales(scale, x.ndim), "w": w}
     feeds |= vectors | {TEACHER: np.zeros_like(x)}
     expected = loss_and_gradient(written, x, target, w, scale)

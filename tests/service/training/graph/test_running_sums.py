@@ -94,12 +94,12 @@ def test_gradients_are_added_to_what_is_fed(made: Any) -> None:
             feeds[value.name] = rng.standard_normal(sizes).astype(np.float32)
     session = open_session(adding.SerializeToString(), threads=1)
     sums = {
-        each.name: rng.standard_normal(each.shape).astype(np.float32)
-        for each in session.get_inputs()
-        if each.name.startswith(SUM)
+        value.name: rng.standard_normal(value.shape).astype(np.float32)
+        for value in session.get_inputs()
+        if value.name.startswith(SUM)
     }
     assert {name.removeprefix(SUM) for name in sums} == set(plain.gradients)
-    names = [each.name for each in session.get_outputs()]
+    names = [output.name for output in session.get_outputs()]
     found = dict(zip(names, session.run(None, {**feeds, **sums}), strict=True))
     expected = open_session(plain.model.SerializeToString(), threads=1).run(names, feeds)
     for name, values in zip(names, expected, strict=True):

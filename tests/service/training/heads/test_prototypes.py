@@ -24,8 +24,8 @@ def drawn(count: int = 40, width: int = 5) -> tuple[Any, Any, Any]:
 def means_of(rows: Any, labels: Any, weights: Any) -> Any:
     return np.stack(
         [
-            np.average(rows[labels == each], axis=0, weights=weights[labels == each])
-            for each in range(3)
+            np.average(rows[labels == number], axis=0, weights=weights[labels == number])
+            for number in range(3)
         ]
     )
 

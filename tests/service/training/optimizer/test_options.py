@@ -46,7 +46,7 @@ def test_what_is_wrong_is_named_with_its_place(
 
 def test_all_that_is_wrong_is_told_at_once() -> None:
     options = OptimizerOptions("adam", nesterov=True, betas=(2.0, 0.9), rate_factors={"w": -1.0})
-    places = [each.pointer for each in problems(options)]
+    places = [problem.pointer for problem in problems(options)]
     assert places == ["/nesterov", "/betas/0", "/rate_factors/w"]
 
 

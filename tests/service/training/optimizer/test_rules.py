@@ -267,4 +267,4 @@ def test_the_moving_average_begins_with_the_first_step_and_follows() -> None:
     ours = Ours(OptimizerOptions("sgd", ema_decay=0.7)).run()
     assert_equal(ours.parameters, reference(update))
     averages = ours.buffers.views(ours.buffers.slots["ema"])
-    assert_equal({str(each.shape): each for each in averages.values()}, expected)
+    assert_equal({str(average.shape): average for average in averages.values()}, expected)

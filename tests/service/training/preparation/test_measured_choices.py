@@ -44,7 +44,7 @@ def model() -> onnx.ModelProto:
 def asked() -> BlockLayout:
     """A layout that a step was built with."""
     layout, made = BlockLayout(BLOCK or 1, (BLOCK or 1) // 2, Choices()), model()
-    names = [each.name for each in made.graph.initializer]
+    names = [initializer.name for initializer in made.graph.initializer]
     build_step(made, loss=Loss("mse"), parameters=names, layout=layout)
     return layout
 
@@ -124,14 +124,14 @@ def test_what_was_chosen_is_stored_and_told_and_both_steps_take_it(
     assert manifests[0].choices == {}
     chosen = manifests[1].choices
     assert chosen
-    told = [each for each in found.notes if each not in guessed.notes]
+    told = [note for note in found.notes if note not in guessed.notes]
     assert len(told) == len(chosen)
     for (question, form), note in zip(chosen.items(), told, strict=True):
         assert question in note
         assert form in note
     steps = [Files.of(each.artifacts) for each in (guessed, found)]
     digests = [
-        each.optimized_step_model and each.optimized_step_model.read_bytes() for each in steps
+        step.optimized_step_model and step.optimized_step_model.read_bytes() for step in steps
     ]
     assert digests[0] != digests[1]
     assert steps[1].optimized_class_step_model is not None  # takes the same weights in blocks

@@ -118,7 +118,7 @@ def test_other_outputs_come_back_with_the_export(make: Make, tmp_path: Path) -> 
     engine = open_engine(prepared)
     engine.export(tmp_path / "model.onnx")
     session = open_session(tmp_path / "model.onnx", threads=1)
-    assert [each.name for each in session.get_outputs()] == ["logits", "probabilities"]
+    assert [output.name for output in session.get_outputs()] == ["logits", "probabilities"]
     _, probabilities = session.run(None, {"x": np.ones((2, 6), np.float32)})
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
 
@@ -165,7 +165,7 @@ def test_every_node_without_a_gradient_is_named_at_once(tmp_path: Path) -> None:
     )
     answer = prepare(order)
     assert isinstance(answer, Refused)
-    assert [each.pointer for each in answer.problems] == ["/model/graph/node/first"]
+    assert [problem.pointer for problem in answer.problems] == ["/model/graph/node/first"]
 
 
 @pytest.mark.parametrize("name", ["cnn_bn_live_ts15", "transformer_live_ts17", "lstm_dy18"])
@@ -217,8 +217,8 @@ def test_batch_normalization_keeps_its_statistics_unless_the_batches_are_asked_f
     engine.step(0.01)
     engine.export(tmp_path / "model.onnx")
     exported = {
-        each.name: onnx.numpy_helper.to_array(each)
-        for each in onnx.load_model(tmp_path / "model.onnx").graph.initializer
+        initializer.name: onnx.numpy_helper.to_array(initializer)
+        for initializer in onnx.load_model(tmp_path / "model.onnx").graph.initializer
     }
     moved = 0.25 * x.mean(axis=0) if batch_norm == "training" else np.zeros(6)
     np.testing.assert_allclose(exported["mean"], moved, rtol=1e-5)

@@ -133,5 +133,5 @@ def test_a_threshold_has_drifted_when_far_more_scores_are_above_it(
     found: Drifted = compare(same, same, alarms=alarms)
     assert found.compared == 2
     assert found.drifted == is_drifted
-    (score,) = (each for each in found.features if each.input == "score")
+    (score,) = (feature for feature in found.features if feature.input == "score")
     assert (score.training_mean, score.recent_mean) == (0.01, above / 300)

@@ -109,7 +109,7 @@ def test_samples_without_another_of_their_label_do_not_count() -> None:
 def test_a_batch_is_not_split_among_threads(tmp_path: Path) -> None:
     files = compiled(perceptron(), tmp_path, loss=LOSS)
     rng = np.random.default_rng(0)
-    (shape,) = [each.type.tensor_type.shape.dim[1].dim_value for each in perceptron().graph.input]
+    (shape,) = [value.type.tensor_type.shape.dim[1].dim_value for value in perceptron().graph.input]
     inputs = [rng.normal(size=(64, shape)).astype(np.float32)]
     labels = rng.integers(0, 9, 64)
     losses = []

@@ -138,8 +138,8 @@ def test_classes_without_prefixes_are_types_and_those_of_bio_begin_spans() -> No
 def test_the_first_token_of_a_word_tells_where_it_is(
     text: str, pieces: list[str], words: str
 ) -> None:
-    ends = np.cumsum([len(each) for each in pieces]).tolist()
-    offsets = [(end - len(each), end) for each, end in zip(pieces, ends, strict=True)]
+    ends = np.cumsum([len(piece) for piece in pieces]).tolist()
+    offsets = [(end - len(piece), end) for piece, end in zip(pieces, ends, strict=True)]
     begins, until = token_words(text, [(0, 0), *offsets, (0, 0)])
     assert (until[0], until[-1]) == (0, 0)
     found = [text[start:end] for start, end in zip(begins, until, strict=True) if end]

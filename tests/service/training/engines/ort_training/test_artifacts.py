@@ -158,9 +158,9 @@ def test_all_files_load_with_the_engines_ir_and_opsets(
 def test_the_target_has_one_name_in_both_models_which_apps_rely_on(
     own: str, name: str, mlp: onnx.ModelProto, accept: Callable[..., Prepared]
 ) -> None:
-    for each in mlp.graph.node:
-        each.input[:] = [own if read == "g" else read for read in each.input]
-        each.output[:] = [own if written == "g" else written for written in each.output]
+    for node in mlp.graph.node:
+        node.input[:] = [own if read == "g" else read for read in node.input]
+        node.output[:] = [own if written == "g" else written for written in node.output]
     artifacts = accept(mlp).artifacts
     for path in (artifacts.training_model, artifacts.eval_model):
         assert onnx.load(path).graph.input[1].name == name
@@ -185,8 +185,8 @@ def test_frozen_weights_lie_in_the_checkpoint_and_in_no_model(
     artifacts = accept(mlp, trainable=("v",)).artifacts
     for path in (artifacts.training_model, artifacts.eval_model):
         graph = onnx.load(path).graph
-        assert {"w", "b", "v"} <= {each.name for each in graph.input}
-        assert not {"w", "b", "v"} & {each.name for each in graph.initializer}
+        assert {"w", "b", "v"} <= {value.name for value in graph.input}
+        assert not {"w", "b", "v"} & {initializer.name for initializer in graph.initializer}
 
 
 def test_dropout_repeats_with_its_seed_and_keeps_as_many_as_it_should(

@@ -251,8 +251,8 @@ def test_an_export_is_an_inference_model_that_any_runtime_of_1_19_loads(
     model = onnx.load(tmp_path / "a.onnx")
     onnx.checker.check_model(model)
     assert model.ir_version <= 10
-    assert [each.name for each in model.graph.input] == ["x"]
-    assert [each.name for each in model.graph.output] == ["logits"]
+    assert [value.name for value in model.graph.input] == ["x"]
+    assert [value.name for value in model.graph.output] == ["logits"]
 
 
 def test_training_goes_on_after_an_export_as_if_there_was_none(

@@ -33,7 +33,7 @@ def test_an_upload_of_artifacts_is_refused(tmp_path: Path) -> None:
     source = str(tmp_path / "artifacts.zip")
     answer = prepare(Prepare(source, "artifacts", str(tmp_path / "made"), loss="mse"))
     assert isinstance(answer, Refused)
-    assert [each.pointer for each in answer.problems] == ["/artifacts"]
+    assert [problem.pointer for problem in answer.problems] == ["/artifacts"]
     assert "has no On-Device Training" in answer.detail
     assert "pip install onnxruntime-training-cpu==1.19.2" in answer.detail
 

@@ -31,7 +31,7 @@ from storage.records.signatures import Signature
 
 def test_the_choices_are_one_thread_powers_of_two_and_the_limit() -> None:
     assert choices(2) == [ThreadChoice(1), ThreadChoice(2), ThreadChoice(2, spinning=True)]
-    counts = [each.threads for each in choices(6) if not each.spinning]
+    counts = [choice.threads for choice in choices(6) if not choice.spinning]
     assert counts == [1, 2, 4, 6]
 
 

@@ -20,7 +20,7 @@ def model_of(nodes: list[onnx.NodeProto], **numbers: int | list[int]) -> onnx.Mo
         "slices",
         [helper.make_tensor_value_info("x", TensorProto.DOUBLE, ["batch", 2, 3, 4])],
         [helper.make_empty_tensor_value_info("y")],
-        [numpy_helper.from_array(np.array(each), name) for name, each in numbers.items()],
+        [numpy_helper.from_array(np.array(number), name) for name, number in numbers.items()],
     )
     opsets = [helper.make_opsetid("", OPSET)]
     return helper.make_model(graph, opset_imports=opsets, ir_version=10)
@@ -39,7 +39,7 @@ def attention() -> list[onnx.NodeProto]:
 
 
 def operators(model: onnx.ModelProto) -> set[str]:
-    return {each.op_type for each in prepare(model).graph.node}
+    return {node.op_type for node in prepare(model).graph.node}
 
 
 @pytest.mark.parametrize("dropped", [3, -2])

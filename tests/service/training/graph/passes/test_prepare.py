@@ -65,10 +65,10 @@ def test_an_old_opset_of_operators_that_stayed_as_they_were_is_restamped() -> No
     """The converter would write the nodes anew, without their metadata; it takes 9 ms."""
     old = model([node("Relu", ["x"], ["a"]), node("Sin", ["a"], ["y"])], opset=17)
     old.graph.node[0].metadata_props.add(key="module", value="encoder.0")
-    nodes = [each.SerializeToString() for each in old.graph.node]
+    nodes = [node.SerializeToString() for node in old.graph.node]
     converted = convert(old, 18, 21)
     assert converted.opset_import[0].version == 18
-    assert [each.SerializeToString() for each in converted.graph.node] == nodes
+    assert [node.SerializeToString() for node in converted.graph.node] == nodes
 
 
 def test_an_old_opset_is_converted_if_an_operator_changed_in_a_branch() -> None:
@@ -208,7 +208,7 @@ def test_large_parameters_have_no_data_in_the_prepared_copy() -> None:
     nodes = [node("MatMul", ["x", "w"], ["h"]), node("Add", ["h", "frozen"], ["y"])]
     weights = {"w": np.ones((6, 512)), "frozen": np.ones((4, 512))}
     prepared = prepare(model(nodes, weights), parameters=["w"])
-    found = {each.name: each for each in prepared.graph.initializer}
+    found = {initializer.name: initializer for initializer in prepared.graph.initializer}
     assert (list(found["w"].dims), found["w"].raw_data) == ([6, 512], b"")
     assert len(found["frozen"].raw_data) == 8 * 4 * 512
 
