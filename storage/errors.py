@@ -43,7 +43,7 @@ class HoneError(Exception):
 
 def in_full(error: HoneError) -> str:
     """An error's message with its problems that it does not tell itself, in one line."""
-    untold = [problem for problem in error.problems if problem.detail not in error.detail]
+    untold = [problem for problem in error.problems if problem.detail != error.detail]
     places = [f"{problem.pointer}: {problem.detail}" for problem in untold]
     return "; ".join([error.detail, *places])
 
