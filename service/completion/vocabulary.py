@@ -76,7 +76,7 @@ class Vocabulary:
         self._last: tuple[str, list[int]] = "", []
         self._adds_special_tokens = special_tokens
         added = tokenizer.get_added_tokens_decoder()
-        special = {token: kind.content for token, kind in added.items() if kind.special}
+        special = {token: one.content for token, one in added.items() if one.special}
         self._special = frozenset(special)
         unknown = _unknown(tokenizer)
         self._between = sorted(

@@ -30,8 +30,8 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
     predictions if it asks for distillation. The parent keeps what was chosen.
     """
 
-    def open_aside(aside: Train) -> Engine:
-        return open_engine(aside, ThreadChoice())
+    def open_aside(changed: Train) -> Engine:
+        return open_engine(changed, ThreadChoice())
 
     begun = task
     if task.start.how != "resume" and _may_have_new_classes(task):

@@ -53,7 +53,7 @@ def convert(task: Convert, pipe: Pipe) -> Converted:
     if not candidates:
         why = "; ".join(faults) or "the model has no layers that could be quantized"
         raise VariantRefused(f"the model cannot be made {task.variant}: {why}")
-    method, path, compared = max(candidates, key=lambda file: quality(file[2].validation, task))
+    method, path, compared = max(candidates, key=lambda one: quality(one[2].validation, task))
     flush(path)
     return Converted(str(path), method, compared.validation, compared.reference, compared.base_set)
 
