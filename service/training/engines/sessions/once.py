@@ -91,9 +91,8 @@ class OncePerBatch:
     ) -> None:
         assert files.weights_model is not None
         assert files.gradients_model is not None
-        # Executed in parallel, their nodes take no less time, and twice that of the processor.
         first, last = (
-            open_session(path, threads=1, is_optimized=True, pattern=False, reuse=False)
+            open_session(path, threads=threads, is_optimized=True, pattern=False, reuse=False)
             for path in (files.weights_model, files.gradients_model)
         )
         self._crew, self._threads = crew, threads
