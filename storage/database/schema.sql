@@ -1,4 +1,4 @@
--- The migrations that have run; sqlite-utils reads and writes it.
+-- The migrations that have run.
 CREATE TABLE _sqlite_migrations (
   id INTEGER PRIMARY KEY,
   migration_set TEXT,
