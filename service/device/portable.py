@@ -1,4 +1,4 @@
-"""Sensors that are the same on every platform: free disk space and local time."""
+"""Sensors of every platform: free disk space, local time, and signals that it does not tell."""
 
 from __future__ import annotations
 
@@ -42,6 +42,19 @@ class LocalTime:
             time.tzset()
         local = now.wall.astimezone()
         return (Reading("local_time", local, "", _zone() or str(local.tzname()), now),)
+
+
+class Untold:
+    """Signals that this platform does not tell."""
+
+    def __init__(self, *names: str, unit: str, why: str) -> None:
+        self._names = names
+        self._unit = unit
+        self._why = why
+
+    def read(self, now: Moment) -> tuple[Reading, ...]:
+        """All unknown."""
+        return tuple(Reading(n, None, self._unit, "none", now, self._why) for n in self._names)
 
 
 def _zone() -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from service.device.reading import Moment, Reading
 
@@ -22,14 +23,7 @@ class Power(Struct, frozen=True):
     ups_state: str | None = None
 
 
-UNITS = {
-    "on_ac_power": "",
-    "battery_present": "",
-    "battery_percent": "%",
-    "battery_state": "",
-    "battery_saver": "",
-    "ups_state": "",
-}
+FIELDS = Power.__struct_fields__
 
 
 def readings(
@@ -39,11 +33,11 @@ def readings(
     return tuple(
         Reading(
             name=name,
-            value=getattr(power, name),
-            unit=unit,
+            value=value,
+            unit="%" if name == "battery_percent" else "",
             source=sources[name],
             read_at=now,
-            detail=details.get(name, "") if getattr(power, name) is None else "",
+            detail=details.get(name, "") if value is None else "",
         )
-        for name, unit in UNITS.items()
+        for name, value in asdict(power).items()
     )

@@ -6,7 +6,7 @@ import psutil
 
 from service.device import memory
 from service.device.linux import cpu, processes
-from service.device.power import UNITS, Power, readings
+from service.device.power import FIELDS, Power, readings
 from service.device.reading import Moment, Reading
 
 MIN_SECONDS = 0.5
@@ -32,8 +32,8 @@ class MacPower:
         return readings(
             power,
             now,
-            sources=dict.fromkeys(UNITS, self.SOURCE),
-            details=dict.fromkeys(UNITS, "psutil does not tell it on macOS"),
+            sources=dict.fromkeys(FIELDS, self.SOURCE),
+            details=dict.fromkeys(FIELDS, "psutil does not tell it on macOS"),
         )
 
 

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
 
+from service.device.linux import pressure, temperature
 from service.device.linux.bus import SystemBus
 from service.device.linux.cpu import LinuxForeignCpu
-from service.device.linux.idle import LinuxUserIdle, NoUserIdle
+from service.device.linux.idle import LinuxUserIdle
 from service.device.linux.power import LinuxPower
-from service.device.linux.pressure import LinuxPressure, NoPressure
-from service.device.linux.processes import LinuxProcesses, ProcessWatcher, unique
-from service.device.linux.temperature import LinuxTemperature, NoTemperature
+from service.device.linux.processes import LinuxProcesses, ProcessWatcher
 from service.device.linux.upower import UPower
 from service.device.memory import LinuxMemory
-from service.device.portable import FreeDisk, LocalTime
+from service.device.portable import FreeDisk, LocalTime, Untold
 from service.device.reading import DeviceSnapshot, Moment, Reading, Sensor
 from service.device.windows.power import WindowsPower
 
@@ -76,10 +74,10 @@ class Device:
             CachedSensor(LocalTime(), EVERY_TIME),
         )
 
-    def watch(self, names: Sequence[str]) -> None:
+    def watch(self, names: tuple[str, ...]) -> None:
         """Look for these programs from the next reading on."""
-        if unique(names) != self._processes.watched:
-            self._processes.watched = unique(names)
+        if names != self._processes.watched:
+            self._processes.watched = names
             self._process_sensor.readings = ()
 
     def hurry(self, *, user_idle: bool) -> None:
@@ -99,27 +97,30 @@ class Device:
     def _user_idle(self, *, procfs: Path, dev: Path) -> Sensor:
         if sys.platform == "linux":
             return LinuxUserIdle(procfs=procfs, dev=dev, bus=self._buses[1])
-        return NoUserIdle()
+        why = "a service does not see the input of its users' sessions on this platform"
+        return Untold("user_idle_s", "last_input_s", unit="s", why=why)
 
     def _linux(self, sysfs: Path, procfs: Path, now: Moment) -> tuple[CachedSensor, ...]:
         return (
             CachedSensor(LinuxPower(sysfs, UPower(self._buses[0])), EVERY_TIME),
             CachedSensor(LinuxForeignCpu(procfs, now), OFTEN_S),
-            CachedSensor(LinuxPressure(procfs), EVERY_TIME),
+            CachedSensor(pressure.LinuxPressure(procfs), EVERY_TIME),
             CachedSensor(LinuxMemory(procfs), EVERY_TIME),
-            CachedSensor(LinuxTemperature(sysfs), OFTEN_S),
+            CachedSensor(temperature.LinuxTemperature(sysfs), OFTEN_S),
         )
 
     def _psutil(self) -> tuple[CachedSensor, ...]:
         from service.device.psutil_sensors import MacPower, PsutilForeignCpu, PsutilMemory
 
+        pressures = Untold(*pressure.SIGNALS, unit="%", why="only Linux measures it")
+        hottest = Untold(temperature.NAME, unit="°C", why="not told on this platform")
         power = WindowsPower() if sys.platform == "win32" else MacPower()
         return (
             CachedSensor(power, EVERY_TIME),
             CachedSensor(PsutilForeignCpu(), NOW_AND_THEN_S),
-            CachedSensor(NoPressure(), NOW_AND_THEN_S),
+            CachedSensor(pressures, NOW_AND_THEN_S),
             CachedSensor(PsutilMemory(), OFTEN_S),
-            CachedSensor(NoTemperature(), NOW_AND_THEN_S),
+            CachedSensor(hottest, NOW_AND_THEN_S),
         )
 
 

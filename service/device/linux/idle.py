@@ -151,17 +151,3 @@ class LinuxUserIdle:
 
 def _is_console(name: str) -> bool:
     return name.startswith("tty") and name[3:].isdigit() and name != "tty0"
-
-
-class NoUserIdle:
-    """Platforms where a service cannot see its users' input."""
-
-    SOURCE = "none"
-
-    def read(self, now: Moment) -> tuple[Reading, ...]:
-        """Both unknown: input can be detected only from inside a person's session."""
-        why = "a service does not see the input of its users' sessions on this platform"
-        return tuple(
-            Reading(name, None, "s", self.SOURCE, now, why)
-            for name in ("user_idle_s", "last_input_s")
-        )

@@ -10,7 +10,7 @@ from pathlib import Path
 from service.device.linux.files import read_bytes, reason
 from service.device.reading import Moment, Reading
 
-RESOURCES = ("cpu", "memory", "io")
+SIGNALS = {f"{resource}_pressure_percent": resource for resource in ("cpu", "memory", "io")}
 
 
 def some_avg10(content: bytes) -> float:
@@ -29,9 +29,9 @@ class LinuxPressure:
 
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """One reading per resource."""
-        return tuple(self._read(resource, now) for resource in RESOURCES)
+        return tuple(self._read(name, resource, now) for name, resource in SIGNALS.items())
 
-    def _read(self, resource: str, now: Moment) -> Reading:
+    def _read(self, name: str, resource: str, now: Moment) -> Reading:
         path = f"{self._folder}/{resource}"
         percent, detail = None, ""
         try:
@@ -41,15 +41,4 @@ class LinuxPressure:
             detail = f"the kernel measures no pressure ({why}); psi=1 may switch it on"
         except ValueError as error:
             detail = reason(error, path)
-        return Reading(f"{resource}_pressure_percent", percent, "%", path, now, detail)
-
-
-class NoPressure:
-    """Platforms that do not measure pressure."""
-
-    def read(self, now: Moment) -> tuple[Reading, ...]:
-        """All unknown."""
-        return tuple(
-            Reading(f"{name}_pressure_percent", None, "%", "none", now, "only Linux measures it")
-            for name in RESOURCES
-        )
+        return Reading(name, percent, "%", path, now, detail)

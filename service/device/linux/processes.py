@@ -7,7 +7,6 @@ lists that name means other programs.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
@@ -36,29 +35,19 @@ class LinuxProcesses:
 
     def __init__(self, procfs: Path) -> None:
         self._procfs = str(procfs)
-        self._watched: tuple[str, ...] = ()
+        self.watched: tuple[str, ...] = ()
         self._seen: dict[str, tuple[float, bytes]] = {}
         self._read_all_at_s = 0.0
 
-    @property
-    def watched(self) -> tuple[str, ...]:
-        """The names to look for."""
-        return self._watched
-
-    @watched.setter
-    def watched(self, names: tuple[str, ...]) -> None:
-        self._watched = names
-        self._seen.clear()
-
     def read(self, now: Moment) -> tuple[Reading, ...]:
         """running_processes: the watched names that are running, as spelt in the list."""
-        if not self._watched:
+        if not self.watched:
             return (Reading(NAME, (), "", self._procfs, now),)
         pids = [name for name in list_folder(self._procfs) if name.isdigit()]
         if not pids:
             return (Reading(NAME, None, "", self._procfs, now, "no processes are listed there"),)
         running = self._names(pids, now.monotonic_s)
-        names = tuple(name for name in self._watched if self._runs(name, running))
+        names = tuple(name for name in self.watched if self._runs(name, running))
         return (Reading(NAME, names, "", self._procfs, now),)
 
     def _runs(self, name: str, running: dict[str, bytes]) -> bool:
@@ -92,8 +81,3 @@ class LinuxProcesses:
             return read_bytes(f"{self._procfs}/{pid}/comm").rstrip(b"\n")
         except OSError:
             return b""  # It ended after the folder was listed.
-
-
-def unique(names: Sequence[str]) -> tuple[str, ...]:
-    """The names without duplicates, in their order."""
-    return tuple(dict.fromkeys(names))

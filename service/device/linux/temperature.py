@@ -68,11 +68,3 @@ class LinuxTemperature:
 def _is_sound(folder: str, sensor: str) -> bool:
     label = read_attribute(f"{folder}/{sensor}_label") or ""
     return read_int(f"{folder}/{sensor}_fault") != 1 and not label.startswith(NOT_CONNECTED)
-
-
-class NoTemperature:
-    """Platforms that do not report temperatures to ordinary programs."""
-
-    def read(self, now: Moment) -> tuple[Reading, ...]:
-        """Unknown."""
-        return (Reading(NAME, None, "°C", "none", now, "not told on this platform"),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 
-from service.device.power import UNITS, Power, readings
+from service.device.power import FIELDS, Power, readings
 from service.device.reading import Moment, Reading
 
 SOURCE = "GetSystemPowerStatus"
@@ -73,5 +73,5 @@ class WindowsPower:
             else:
                 why = str(ctypes.WinError())
         return readings(
-            power, now, sources=dict.fromkeys(UNITS, SOURCE), details=dict.fromkeys(UNITS, why)
+            power, now, sources=dict.fromkeys(FIELDS, SOURCE), details=dict.fromkeys(FIELDS, why)
         )

@@ -73,7 +73,7 @@ def test_power_is_read_every_time(device, clock):
 
 def test_a_new_watch_list_counts_at_the_next_reading(device, clock):
     device.read(clock.now())
-    device.watch([Path(sys.executable).resolve().name, "no such program"])
+    device.watch((Path(sys.executable).resolve().name, "no such program"))
     found = device.read(clock.advance(0.1)).signals["running_processes"].value
     assert "no such program" not in found
 
@@ -92,7 +92,7 @@ def test_unplugging_an_injected_device_is_seen_at_once(tree, tmp_path, clock):
 
 @linux
 def test_a_pass_with_everything_due_costs_less_than_ten_milliseconds(device, clock):
-    device.watch(["steam", "zoom"])
+    device.watch(("steam", "zoom"))
     device.read(clock.now())
     passes = 50
     began_s = time.process_time()
