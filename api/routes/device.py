@@ -66,7 +66,7 @@ async def show_device(daemon: TheDaemon) -> DeviceBody:
     return DeviceBody(
         **_verdict(observation).model_dump(),
         trained_today_seconds=observation.trained_today_s,
-        signals={name: _signal(each, now) for name, each in observation.snapshot.signals.items()},
+        signals={name: _signal(each, now) for name, each in observation.snapshot.readings.items()},
     )
 
 
@@ -87,7 +87,7 @@ def show_history(
     units = (
         {}
         if observation is None
-        else {name: signal.unit for name, signal in observation.snapshot.signals.items()}
+        else {name: signal.unit for name, signal in observation.snapshot.readings.items()}
     )
     return DeviceHistoryBody(
         since=history.since,

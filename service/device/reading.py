@@ -9,6 +9,8 @@ from typing import Protocol
 
 from msgspec import Struct
 
+CLOCK_JUMP_S = 5.0
+"""A difference between wall and monotonic clock that counts as a jump, or a sleep."""
 Value = bool | int | float | str | tuple[str, ...] | datetime
 
 
@@ -26,6 +28,11 @@ class Moment(Struct, frozen=True):
     def now(cls) -> Moment:
         """The current time of the device's clocks."""
         return cls(datetime.now(timezone.utc), monotonic())
+
+    def jumped_since(self, before: Moment) -> bool:
+        """Whether the wall clock has jumped since then, or the device has slept."""
+        by_wall_s = (self.wall - before.wall).total_seconds()
+        return abs(by_wall_s - (self.monotonic_s - before.monotonic_s)) > CLOCK_JUMP_S
 
 
 class Reading(Struct, frozen=True):
@@ -47,10 +54,41 @@ class Reading(Struct, frozen=True):
         return max(0.0, now.monotonic_s - self.read_at.monotonic_s)
 
 
-class DeviceSnapshot(Struct, frozen=True):
-    """Every signal by name. Readings are as old as their `read_at` says."""
+class Signals(Struct, frozen=True):
+    """Every signal by name, as old as its `read_at` says. A name that is missing is unknown."""
 
-    signals: Mapping[str, Reading]
+    readings: Mapping[str, Reading]
+
+    def number(self, name: str) -> float | None:
+        """The value of a measured quantity."""
+        value = self._value(name)
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            return None
+        return float(value)
+
+    def flag(self, name: str) -> bool | None:
+        """The value of a yes-or-no signal."""
+        value = self._value(name)
+        return value if isinstance(value, bool) else None
+
+    def names(self, name: str) -> tuple[str, ...] | None:
+        """The value of a list of names."""
+        value = self._value(name)
+        return value if isinstance(value, tuple) else None
+
+    def time(self, name: str) -> datetime | None:
+        """The value of a time."""
+        value = self._value(name)
+        return value if isinstance(value, datetime) else None
+
+    def why_unknown(self, name: str) -> str:
+        """The sensor's detail text."""
+        reading = self.readings.get(name)
+        return reading.detail if reading and reading.detail else "no sensor tells it"
+
+    def _value(self, name: str) -> object:
+        reading = self.readings.get(name)
+        return None if reading is None else reading.value
 
 
 class Sensor(Protocol):

@@ -16,7 +16,7 @@ from service.device.linux.processes import LinuxProcesses, ProcessWatcher
 from service.device.linux.upower import UPower
 from service.device.memory import LinuxMemory
 from service.device.portable import FreeDisk, LocalTime, Untold
-from service.device.reading import DeviceSnapshot, Moment, Reading, Sensor
+from service.device.reading import Moment, Reading, Sensor, Signals
 from service.device.windows.power import WindowsPower
 
 EVERY_TIME = 0.0
@@ -84,10 +84,10 @@ class Device:
         """Whether somebody's first input must be detected at once: asking logind is expensive."""
         self._idle_sensor.period_s = EVERY_TIME if user_idle else NOW_AND_THEN_S
 
-    def read(self, now: Moment) -> DeviceSnapshot:
+    def read(self, now: Moment) -> Signals:
         """Every signal; expensive, slowly changing ones keep a reading for some seconds."""
         readings = (reading for sensor in self._sensors for reading in sensor.read(now))
-        return DeviceSnapshot({reading.name: reading for reading in readings})
+        return Signals({reading.name: reading for reading in readings})
 
     def close(self) -> None:
         """Close the connection to the bus."""

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
+from service.device.reading import Signals
 from service.policy.policy import LEVELS, SETTINGS, Levels, Policy
-from service.policy.signals import Signals
 
 
 class ConditionCheck(Struct, frozen=True):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from msgspec import Struct
-
+from service.device.reading import Signals
 from service.policy.checks import (
     ConditionCheck,
     below_limit,
@@ -14,20 +13,12 @@ from service.policy.checks import (
     unknown_signal,
 )
 from service.policy.policy import Policy
-from service.policy.signals import Signals
 from service.policy.time_windows import is_open, next_opening
 
-
-class Used(Struct, frozen=True):
-    """The training time already used, and the policy's daily limit."""
-
-    trained_today_s: float
+Condition = Callable[[Policy, Signals], Iterator[ConditionCheck]]
 
 
-Condition = Callable[[Policy, Signals, Used], Iterator[ConditionCheck]]
-
-
-def power(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def power(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """The device is on mains power."""
     if not policy.require_ac_power:
         return
@@ -39,13 +30,13 @@ def power(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]
     yield ConditionCheck("power", not on_ac, on_ac, detail, clear_after_s=policy.settle_seconds)
 
 
-def battery(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def battery(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """The battery, if there is one, is charged enough, even on mains power."""
     if signals.flag("battery_present") is not False:
         yield from between_levels(policy, signals, rule="battery")
 
 
-def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def battery_saver(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """The device is not set to save energy."""
     if not policy.obey_battery_saver:
         return
@@ -59,7 +50,7 @@ def battery_saver(policy: Policy, signals: Signals, _: Used) -> Iterator[Conditi
     )
 
 
-def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def user_idle(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """Nobody has used the device for a while."""
     if not policy.require_idle:
         return
@@ -78,7 +69,7 @@ def user_idle(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCh
     yield ConditionCheck("user_idle", not is_idle, is_idle, detail)
 
 
-def foreign_cpu(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def foreign_cpu(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """Other programs use little of the processors."""
     yield from below_limit(
         policy,
@@ -90,7 +81,7 @@ def foreign_cpu(policy: Policy, signals: Signals, _: Used) -> Iterator[Condition
     )
 
 
-def pressure(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def pressure(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """Nothing waits for processor, memory or disk."""
     limits = {
         "cpu": policy.max_cpu_pressure_percent,
@@ -108,22 +99,22 @@ def pressure(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionChe
         )
 
 
-def temperature(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def temperature(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """The device is not hot."""
     yield from between_levels(policy, signals, rule="temperature")
 
 
-def memory(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def memory(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """There is enough free memory."""
     yield from between_levels(policy, signals, rule="memory", clear_after_s=policy.settle_seconds)
 
 
-def disk(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def disk(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """There is space for checkpoints."""
     yield from between_levels(policy, signals, rule="disk")
 
 
-def window(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def window(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """The policy allows this time of the week."""
     if not policy.windows:
         return
@@ -140,7 +131,7 @@ def window(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck
     yield ConditionCheck("window", not is_inside, is_inside, detail)
 
 
-def processes(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCheck]:
+def processes(policy: Policy, signals: Signals) -> Iterator[ConditionCheck]:
     """None of the blocking programs is running."""
     if not policy.blocking_processes:
         return
@@ -155,15 +146,13 @@ def processes(policy: Policy, signals: Signals, _: Used) -> Iterator[ConditionCh
     )
 
 
-def daily_limit(policy: Policy, _: Signals, used: Used) -> Iterator[ConditionCheck]:
+def daily_limit(policy: Policy, trained_today_s: float) -> Iterator[ConditionCheck]:
     """Today's minutes are not used up."""
     limit = policy.max_minutes_per_day
     if limit is None:
         return
-    is_used_up = used.trained_today_s >= limit * 60
-    detail = (
-        f"trained {short(used.trained_today_s / 60)} minutes today, the limit is {short(limit)}"
-    )
+    is_used_up = trained_today_s >= limit * 60
+    detail = f"trained {short(trained_today_s / 60)} minutes today, the limit is {short(limit)}"
     yield ConditionCheck("daily_limit", is_used_up, not is_used_up, detail)
 
 
@@ -179,11 +168,14 @@ CONDITIONS: tuple[Condition, ...] = (
     disk,
     window,
     processes,
-    daily_limit,
 )
 
 
-def checks(policy: Policy, signals: Signals, used: Used) -> Iterator[ConditionCheck]:
-    """Every condition that is switched on, in the order shown to people."""
+def checks(policy: Policy, signals: Signals, trained_today_s: float) -> Iterator[ConditionCheck]:
+    """Every condition that is switched on, in the order shown to people.
+
+    trained_today_s: since local midnight.
+    """
     for condition in CONDITIONS:
-        yield from condition(policy, signals, used)
+        yield from condition(policy, signals)
+    yield from daily_limit(policy, trained_today_s)

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from service.device.reading import DeviceSnapshot, Moment
+from service.device.reading import Moment, Signals
 from service.errors import NoSession, NotReady
 from service.policy.forecast import Forecast, forecast
 from service.policy.history import SignalHistory
 from service.policy.observer import Observation, Observer
 from service.policy.policy import Policy
-from service.policy.signals import Signals
 from service.policy.validation import from_dict, to_dict
 from service.settings import Settings
 from service.training.protocol.messages.shared import ResourceLimits
@@ -258,12 +257,12 @@ def _reported_sessions() -> SessionUserIdle | None:
     return SessionUserIdle(table)
 
 
-def child_limits(policy: Policy, snapshot: DeviceSnapshot) -> ResourceLimits:
+def child_limits(policy: Policy, snapshot: Signals) -> ResourceLimits:
     """Thread count by whether somebody uses the device; unknown counts as used.
 
     A job continues bit for bit only with the thread count it started with.
     """
-    idle_s = Signals(snapshot.signals).number("user_idle_s")
+    idle_s = snapshot.number("user_idle_s")
     is_idle = idle_s is not None and idle_s >= policy.idle_minutes * 60
     return ResourceLimits(
         threads=policy.max_threads_idle if is_idle else policy.max_threads_busy,

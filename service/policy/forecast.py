@@ -6,12 +6,11 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from service.device.reading import DeviceSnapshot
+from service.device.reading import Signals
 from service.device.sensors import process_watcher
-from service.policy.conditions import Used, checks
+from service.policy.conditions import checks
 from service.policy.observer import Observation
 from service.policy.policy import Policy
-from service.policy.signals import Signals
 from storage.records.jobs import Blocker
 
 
@@ -33,25 +32,25 @@ def forecast(observation: Observation, policy: Policy, *, procfs: Path) -> Forec
     Between the level that stops and the one that resumes, a condition stays as it is now; one that
     was off until now starts blocked. A person's pause or snooze still applies.
     """
-    used = Used(observation.trained_today_s)
     snapshot = _with_processes(observation, policy, procfs)
     is_open = {
-        check.condition for check in checks(observation.policy, Signals(snapshot.signals), used)
+        check.condition
+        for check in checks(observation.policy, snapshot, observation.trained_today_s)
     }
     is_open -= set(observation.verdict.conditions)
     by_policy = (
         Blocker(check.condition, check.detail)
-        for check in checks(policy, Signals(snapshot.signals), used)
+        for check in checks(policy, snapshot, observation.trained_today_s)
         if check.bad or not (check.good or check.condition in is_open)
     )
     return Forecast(policy, (*observation.in_spite.blocked_by, *by_policy))
 
 
-def _with_processes(observation: Observation, policy: Policy, procfs: Path) -> DeviceSnapshot:
+def _with_processes(observation: Observation, policy: Policy, procfs: Path) -> Signals:
     """Look for the policy's blocking programs; the snapshot covers only the current policy's."""
     if policy.blocking_processes == observation.policy.blocking_processes:
         return observation.snapshot
     watcher = process_watcher(procfs)
     watcher.watched = policy.blocking_processes
     readings = {reading.name: reading for reading in watcher.read(observation.at)}
-    return DeviceSnapshot({**observation.snapshot.signals, **readings})
+    return Signals({**observation.snapshot.readings, **readings})

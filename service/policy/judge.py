@@ -11,11 +11,10 @@ from datetime import datetime, timedelta
 
 from msgspec import Struct
 
-from service.device.reading import DeviceSnapshot, Moment, Reading
+from service.device.reading import Moment, Reading, Signals
 from service.policy.checks import ConditionCheck
-from service.policy.conditions import Used, checks
+from service.policy.conditions import checks
 from service.policy.policy import Policy
-from service.policy.signals import Signals
 from storage.records.jobs import Blocker
 
 
@@ -30,14 +29,14 @@ class Hysteresis(Struct):
     is_blocked: bool | None = None
     changing_since_s: float | None = None
 
-    def update(
-        self, *, bad: bool, good: bool, now_s: float, block_after_s: float, clear_after_s: float
-    ) -> bool:
+    def update(self, check: ConditionCheck, *, now_s: float) -> bool:
         """Whether the condition blocks now. now_s: monotonic."""
         if self.is_blocked is None:
-            self.is_blocked = not good
+            self.is_blocked = not check.good
             return self.is_blocked
-        changes, delay_s = (good, clear_after_s) if self.is_blocked else (bad, block_after_s)
+        changes, delay_s = check.bad, check.block_after_s
+        if self.is_blocked:
+            changes, delay_s = check.good, check.clear_after_s
         if not changes:
             self.changing_since_s = None
             return self.is_blocked
@@ -64,9 +63,6 @@ NEVER_KEPT = frozenset({"user_idle_s"})
 """A person who has just logged in, without any input yet, must not count as idle."""
 
 LONGEST_SNOOZE = timedelta(days=7)
-
-CLOCK_JUMP_S = 5.0
-"""A difference between wall and monotonic clock that counts as a jump, or a sleep."""
 
 
 class Verdict(Struct, frozen=True):
@@ -106,26 +102,17 @@ class Judge:
     pressure, which have a grace period; they clear when the signal has been good for a while.
     """
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
+    def __init__(self) -> None:
         self._switches: dict[str, Hysteresis] = {}
         self._last_known: dict[str, Reading] = {}
         self._last_look: Moment | None = None
         self._snooze: Snooze | None = None
         self._since: dict[bool, tuple[bool, datetime]] = {}
 
-    @property
-    def policy(self) -> Policy:
-        """The current policy."""
-        return self._policy
-
-    def adopt(self, policy: Policy) -> None:
-        """Judge by another policy from now on; observations are kept."""
-        self._policy = policy
-
     def judge(
         self,
-        snapshot: DeviceSnapshot,
+        policy: Policy,
+        snapshot: Signals,
         now: Moment,
         *,
         trained_today_s: float = 0.0,
@@ -142,16 +129,16 @@ class Judge:
         self._notice_jump(now)
         signals = self.known(snapshot, now)
         blockers = [*self._by_people(signals, now, snoozed_until, paused)]
-        by_policy = [*self._by_policy(signals, now, Used(trained_today_s))]
+        by_policy = [*self._by_policy(policy, signals, now, trained_today_s)]
         if not ignore_policy:
             blockers += by_policy
         eligible = not blockers
         return Verdict(eligible, tuple(blockers), self._held_since(eligible, now, ignore_policy))
 
-    def known(self, snapshot: DeviceSnapshot, now: Moment) -> Signals:
+    def known(self, snapshot: Signals, now: Moment) -> Signals:
         """The readings; a value that has just become unknown keeps its last value for a while."""
-        readings = dict(snapshot.signals)
-        for name, reading in snapshot.signals.items():
+        readings = dict(snapshot.readings)
+        for name, reading in snapshot.readings.items():
             last = self._last_known.get(name)
             if reading.value is not None:
                 self._last_known[name] = reading
@@ -181,28 +168,21 @@ class Judge:
             minutes = math.ceil(left_s / 60)
             yield Blocker("snoozed", f"snoozed until {end:%a %H:%M}, {minutes} min more")
 
-    def _by_policy(self, signals: Signals, now: Moment, used: Used) -> Iterator[Blocker]:
-        by_condition = {check.condition: check for check in checks(self._policy, signals, used)}
+    def _by_policy(
+        self, policy: Policy, signals: Signals, now: Moment, trained_today_s: float
+    ) -> Iterator[Blocker]:
+        found = checks(policy, signals, trained_today_s)
+        by_condition = {check.condition: check for check in found}
         self._switches = {name: self._switches.get(name) or Hysteresis() for name in by_condition}
         for name, check in by_condition.items():
             switch = self._switches[name]
-            blocks = switch.update(
-                bad=check.bad,
-                good=check.good,
-                now_s=now.monotonic_s,
-                block_after_s=check.block_after_s,
-                clear_after_s=check.clear_after_s,
-            )
-            if blocks:
+            if switch.update(check, now_s=now.monotonic_s):
                 yield Blocker(name, _sentence(check, switch.held_s(now.monotonic_s)))
 
     def _notice_jump(self, now: Moment) -> None:
         """Restart pending delays after a sleep or a jump of the clock."""
         last, self._last_look = self._last_look, now
-        if last is None:
-            return
-        by_wall_s = (now.wall - last.wall).total_seconds()
-        if abs(by_wall_s - (now.monotonic_s - last.monotonic_s)) > CLOCK_JUMP_S:
+        if last is not None and now.jumped_since(last):
             for switch in self._switches.values():
                 switch.restart()
 

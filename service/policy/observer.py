@@ -16,13 +16,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from service.device.memory import usable_memory_bytes
-from service.device.reading import DeviceSnapshot, Moment, Sensor
+from service.device.reading import Moment, Sensor, Signals
 from service.device.sensors import Device
 from service.logs import event
 from service.policy.history import SignalHistory
-from service.policy.judge import CLOCK_JUMP_S, Judge, Verdict
-from service.policy.policy import Given, Policy, default_policy
-from service.policy.signals import Signals
+from service.policy.judge import Judge, Verdict
+from service.policy.policy import Policy, default_policy
 from service.policy.validation import from_dict
 from service.settings import Settings
 from storage.errors import HoneError, StorageBroken
@@ -86,7 +85,7 @@ class Observation(Struct, frozen=True):
     """
 
     at: Moment
-    snapshot: DeviceSnapshot
+    snapshot: Signals
     policy: Policy
     verdict: Verdict
     in_spite: Verdict
@@ -135,7 +134,7 @@ class Observer:
         )
         self._policy_source: tuple[dict[str, Any] | None, bool] = None, False
         self._parsed = self._default_policy(has_battery=False)
-        self._judge = Judge(self._parsed)
+        self._judge = Judge()
 
     def observe(self, asked_for: StoredPolicy, *, trains: bool, asleep: bool) -> Observation:
         """Read the device, judge, and send notifications if the verdict has changed.
@@ -147,10 +146,10 @@ class Observer:
         policy = self._policy(asked_for, self._judge.known(snapshot, now))
         self._device.watch(policy.blocking_processes)
         self._device.hurry(user_idle=policy.require_idle)
-        self._judge.adopt(policy)
         trained_today_s = self._count(now, trains=trains)
         verdict, in_spite = (
             self._judge.judge(
+                policy,
                 snapshot,
                 now,
                 trained_today_s=trained_today_s,
@@ -193,13 +192,12 @@ class Observer:
         return self._parsed
 
     def _default_policy(self, *, has_battery: bool) -> Policy:
-        given = Given(
+        return default_policy(
+            has_battery,
+            usable_memory_bytes=self._usable_memory_bytes,
             threads=self._settings.training_threads,
             nice=self._settings.training_nice,
             memory_bytes=self._settings.training_memory_bytes,
-        )
-        return default_policy(
-            has_battery, usable_memory_bytes=self._usable_memory_bytes, given=given
         )
 
     def _count(self, now: Moment, *, trains: bool) -> float:
@@ -208,14 +206,12 @@ class Observer:
             self._keep(self._budget.write)
         return trained_today_s
 
-    def _clock_changed(self, now: Moment, snapshot: DeviceSnapshot) -> bool:
+    def _clock_changed(self, now: Moment, snapshot: Signals) -> bool:
         before = self._latest
         if before is None:
             return False
-        by_wall_s = (now.wall - before.at.wall).total_seconds()
-        if abs(by_wall_s - (now.monotonic_s - before.at.monotonic_s)) > CLOCK_JUMP_S:
-            return True
-        return snapshot.signals["local_time"].source != before.snapshot.signals["local_time"].source
+        zone, known = (each.readings["local_time"].source for each in (snapshot, before.snapshot))
+        return now.jumped_since(before.at) or zone != known
 
     def _tell(self, observation: Observation) -> None:
         known = () if self._latest is None else self._latest.verdict.conditions
@@ -232,7 +228,7 @@ class Observer:
     def _note(self, observation: Observation) -> None:
         self._history.add(
             observation.at,
-            observation.snapshot.signals,
+            observation.snapshot.readings,
             eligible=observation.verdict.eligible,
             trained_today_s=observation.trained_today_s,
         )

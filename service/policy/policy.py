@@ -174,17 +174,6 @@ LEVELS = (
 )
 
 
-class Given(NamedTuple):
-    """The operator's settings for the child; None leaves the choice to the device."""
-
-    threads: int | None = None
-    nice: int | None = None
-    memory_bytes: int | None = None
-
-
-NOTHING_GIVEN = Given()
-
-
 def default_memory_cap(usable_memory_bytes: int | None) -> int | None:
     """The memory for all child processes together: half; the rest is for other programs."""
     if usable_memory_bytes is None:
@@ -197,21 +186,24 @@ def default_policy(
     *,
     processors: int | None = None,
     usable_memory_bytes: int | None = None,
-    given: Given = NOTHING_GIVEN,
+    threads: int | None = None,
+    nice: int | None = None,
+    memory_bytes: int | None = None,
 ) -> Policy:
     """The defaults for the device, until its owner changes them.
 
     processors: None to count them. usable_memory_bytes: of the machine or its cgroup, half of which
-    is for child processes; None if unknown. Niceness 10 is a tenth of a processor if every
+    is for child processes; None if unknown. threads, nice, memory_bytes: as the operator has set
+    them, None leaves the choice to the device. Niceness 10 is a tenth of a processor if every
     processor has other work, so that with two or more no other program loses 5 %, whatever the
     threads; a device with only one needs 19.
     """
     processors = processors or os.cpu_count() or 1
     policy = Policy(
-        max_threads_busy=given.threads or 1,
-        max_threads_idle=given.threads or min(processors, MAX_THREADS),
-        nice=(10 if processors > 1 else 19) if given.nice is None else given.nice,
-        memory_limit_bytes=given.memory_bytes or default_memory_cap(usable_memory_bytes),
+        max_threads_busy=threads or 1,
+        max_threads_idle=threads or min(processors, MAX_THREADS),
+        nice=(10 if processors > 1 else 19) if nice is None else nice,
+        memory_limit_bytes=memory_bytes or default_memory_cap(usable_memory_bytes),
     )
     if not has_battery:
         return policy

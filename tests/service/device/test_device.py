@@ -44,37 +44,37 @@ def device(tmp_path, clock):
 def test_every_platform_gives_the_same_signals(tmp_path, clock, monkeypatch, platform):
     monkeypatch.setattr(sys, "platform", platform)
     device = Device(data_dir=tmp_path, now=clock.now())
-    assert set(device.read(clock.now()).signals) == NAMES
+    assert set(device.read(clock.now()).readings) == NAMES
     device.close()
 
 
 def test_what_is_unknown_says_why(device, clock):
-    for reading in device.read(clock.now()).signals.values():
+    for reading in device.read(clock.now()).readings.values():
         assert reading.source
         assert reading.value is not None or reading.detail
 
 
 def test_readings_tell_their_age_whatever_the_wall_clock_does(device, clock):
-    reading = device.read(clock.now()).signals["free_disk_bytes"]
+    reading = device.read(clock.now()).readings["free_disk_bytes"]
     clock.jump(-86400)
     assert reading.age_s(clock.advance(3)) == pytest.approx(3)
 
 
 def test_a_costly_signal_is_kept_for_its_period(device, clock):
-    first = device.read(clock.now()).signals["user_idle_s"]
-    assert device.read(clock.advance(1)).signals["user_idle_s"] is first
-    assert device.read(clock.advance(5)).signals["user_idle_s"] is not first
+    first = device.read(clock.now()).readings["user_idle_s"]
+    assert device.read(clock.advance(1)).readings["user_idle_s"] is first
+    assert device.read(clock.advance(5)).readings["user_idle_s"] is not first
 
 
 def test_power_is_read_every_time(device, clock):
-    first = device.read(clock.now()).signals["on_ac_power"]
-    assert device.read(clock.advance(0.1)).signals["on_ac_power"] is not first
+    first = device.read(clock.now()).readings["on_ac_power"]
+    assert device.read(clock.advance(0.1)).readings["on_ac_power"] is not first
 
 
 def test_a_new_watch_list_counts_at_the_next_reading(device, clock):
     device.read(clock.now())
     device.watch((Path(sys.executable).resolve().name, "no such program"))
-    found = device.read(clock.advance(0.1)).signals["running_processes"].value
+    found = device.read(clock.advance(0.1)).readings["running_processes"].value
     assert "no such program" not in found
 
 
@@ -84,9 +84,9 @@ def test_unplugging_an_injected_device_is_seen_at_once(tree, tmp_path, clock):
     sysfs = tree({f"{supply}/AC/type": "Mains", f"{supply}/AC/online": "1"})
     tree({f"{supply}/BAT0/type": "Battery", f"{supply}/BAT0/status": "Charging"})
     device = Device(data_dir=tmp_path, now=clock.now(), sysfs=sysfs)
-    assert device.read(clock.now()).signals["on_ac_power"].value is True
+    assert device.read(clock.now()).readings["on_ac_power"].value is True
     tree({f"{supply}/AC/online": "0", f"{supply}/BAT0/status": "Discharging"})
-    assert device.read(clock.advance(0.5)).signals["on_ac_power"].value is False
+    assert device.read(clock.advance(0.5)).readings["on_ac_power"].value is False
     device.close()
 
 
@@ -111,6 +111,6 @@ def test_the_resting_daemon_pays_for_neither_psutil_nor_jeepney():
 
 
 def test_the_first_input_is_seen_at_once_where_it_matters(device, clock):
-    first = device.read(clock.now()).signals["user_idle_s"]
+    first = device.read(clock.now()).readings["user_idle_s"]
     device.hurry(user_idle=True)
-    assert device.read(clock.advance(0.5)).signals["user_idle_s"] is not first
+    assert device.read(clock.advance(0.5)).readings["user_idle_s"] is not first

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from policies import strict_laptop
 
-from service.device.reading import DeviceSnapshot, Moment, Reading
+from service.device.reading import Moment, Reading, Signals
 from service.policy.judge import Judge
 
 CALM: dict[str, Any] = {
@@ -31,10 +31,10 @@ CALM: dict[str, Any] = {
 }
 
 
-def describe(now: Moment, **signals: Any) -> DeviceSnapshot:
+def describe(now: Moment, **signals: Any) -> Signals:
     """A calm device, but for these signals."""
     values = {**CALM, **signals}
-    return DeviceSnapshot(
+    return Signals(
         {
             name: Reading(name, value, "", "test", now, "the sensor broke")
             for name, value in values.items()
@@ -43,20 +43,17 @@ def describe(now: Moment, **signals: Any) -> DeviceSnapshot:
 
 
 @pytest.fixture
-def device() -> Callable[..., DeviceSnapshot]:
+def device() -> Callable[..., Signals]:
     return describe
 
 
 @pytest.fixture
 def verdict(device, clock):
     """The verdict of one judge on a calm device, but for these signals, after some seconds."""
-    judges = {}
+    judge = Judge()
 
     def give(signals=None, *, after_s=1.0, policy=None, **inputs):
-        policy = policy or strict_laptop()
-        judge = judges.setdefault("judge", Judge(policy))
-        judge.adopt(policy)
         now = clock.advance(after_s)
-        return judge.judge(device(now, **(signals or {})), now, **inputs)
+        return judge.judge(policy or strict_laptop(), device(now, **(signals or {})), now, **inputs)
 
     return give

@@ -73,10 +73,10 @@ def test_the_page_describes_every_setting_as_it_is():
 
 
 def test_the_page_names_every_condition():
-    from service.policy.conditions import CONDITIONS
+    from service.policy.conditions import CONDITIONS, daily_limit
 
     page = PAGE.read_text(encoding="utf-8").split("## Conditions")[1].split("\n## ")[0]
-    for condition in CONDITIONS:
+    for condition in (*CONDITIONS, daily_limit):
         name = condition.__name__
         assert f"`{'cpu_pressure' if name == 'pressure' else name}`" in page
     assert "`paused`" in page

@@ -22,13 +22,13 @@ def look(device, clock):
     """A look by a judge that has seen the device for a while."""
 
     def give(policy, *, paused=False, seconds=120, before=None, **signals):
-        judge = Judge(policy)
-        judge.judge(device(clock.now(), **(before or signals)), clock.now(), paused=paused)
+        judge = Judge()
+        judge.judge(policy, device(clock.now(), **(before or signals)), clock.now(), paused=paused)
         for _ in range(seconds):
             now = clock.advance(1)
             snapshot = device(now, **signals)
             verdict, in_spite = (
-                judge.judge(snapshot, now, paused=paused, ignore_policy=ignore)
+                judge.judge(policy, snapshot, now, paused=paused, ignore_policy=ignore)
                 for ignore in (False, True)
             )
         return Observation(

@@ -25,7 +25,7 @@ class Looks:
             self.trained_s += 5 * trains
             self.history.add(
                 now,
-                self.device(now, **signals).signals,
+                self.device(now, **signals).readings,
                 eligible=eligible,
                 trained_today_s=self.trained_s,
             )

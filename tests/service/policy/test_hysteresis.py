@@ -5,6 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.policy.checks import ConditionCheck
 from service.policy.judge import Hysteresis
 
 BLOCK_S, CLEAR_S = 10.0, 15.0
@@ -14,18 +15,17 @@ levels = st.floats(0, 100)
 steps = st.lists(st.tuples(st.floats(0.01, 20), levels), max_size=200)
 
 
+def of(level, block_after_s=BLOCK_S, clear_after_s=CLEAR_S):
+    """The check of a level that must not be low."""
+    return ConditionCheck("it", level < STOP, level >= RESUME, "", block_after_s, clear_after_s)
+
+
 def run(switch, observed, *, block_after_s=BLOCK_S, clear_after_s=CLEAR_S):
     """(time, level, blocked) after each observation of a level that must not be low."""
     now_s, states = 0.0, []
     for wait_s, level in observed:
         now_s += wait_s
-        blocked = switch.update(
-            bad=level < STOP,
-            good=level >= RESUME,
-            now_s=now_s,
-            block_after_s=block_after_s,
-            clear_after_s=clear_after_s,
-        )
+        blocked = switch.update(of(level, block_after_s, clear_after_s), now_s=now_s)
         states.append((now_s, level, blocked))
     return states
 
@@ -91,13 +91,7 @@ def test_what_lasts_longer_than_the_delay_is_always_obeyed(observed):
     for level in (0.0, 100.0):
         for _ in range(3):
             now_s += CLEAR_S
-            blocked = switch.update(
-                bad=level < STOP,
-                good=level >= RESUME,
-                now_s=now_s,
-                block_after_s=BLOCK_S,
-                clear_after_s=CLEAR_S,
-            )
+            blocked = switch.update(of(level), now_s=now_s)
         assert blocked is (level < STOP)
 
 
@@ -106,16 +100,5 @@ def test_looking_twice_at_the_same_moment_changes_nothing(observed):
     switch, now_s = Hysteresis(), 0.0
     for wait_s, level in observed:
         now_s += wait_s
-        (first,), (second,) = (
-            [
-                switch.update(
-                    bad=level < STOP,
-                    good=level >= RESUME,
-                    now_s=now_s,
-                    block_after_s=BLOCK_S,
-                    clear_after_s=CLEAR_S,
-                )
-            ]
-            for _ in range(2)
-        )
+        (first,), (second,) = ([switch.update(of(level), now_s=now_s)] for _ in range(2))
         assert first == second

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from policies import strict_laptop
 
-from service.device.reading import DeviceSnapshot, Moment, Reading
+from service.device.reading import Moment, Reading, Signals
 from service.policy.judge import Judge
 from service.policy.time_windows import Window
 from storage.records.jobs import Blocker
@@ -211,7 +211,7 @@ noise = st.lists(
 
 @given(noise)
 def test_load_and_pressure_never_flap_whatever_the_clock_does(observed):
-    judge = Judge(LAPTOP)
+    judge = Judge()
     wall, monotonic_s = datetime(2026, 3, 2, 12, 0, tzinfo=timezone.utc), 0.0
     moves, before = [], None
     for wait_s, cpu, io, jump_s in observed:
@@ -227,7 +227,7 @@ def test_load_and_pressure_never_flap_whatever_the_clock_does(observed):
             "free_disk_bytes": 8 * GIB,
         }
         readings = {name: Reading(name, value, "", "", now) for name, value in values.items()}
-        eligible = judge.judge(DeviceSnapshot(readings), now).eligible
+        eligible = judge.judge(LAPTOP, Signals(readings), now).eligible
         if before is not None and eligible != before:
             moves.append((monotonic_s, eligible))
         before = eligible

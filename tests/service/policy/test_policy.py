@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.errors import InvalidInput
-from service.policy.policy import LEVELS, SETTINGS, Given, Policy, RuledBy, Unknown, default_policy
+from service.policy.policy import LEVELS, SETTINGS, Policy, RuledBy, Unknown, default_policy
 from service.policy.time_windows import Window
 from service.policy.validation import from_dict, to_dict
 
@@ -56,8 +56,7 @@ def test_a_busy_device_trains_out_of_the_box(has_battery):
 
 
 def test_the_operators_settings_are_the_defaults():
-    given_settings = Given(threads=3, nice=2, memory_bytes=2**30)
-    policy = default_policy(False, processors=8, given=given_settings)
+    policy = default_policy(False, processors=8, threads=3, nice=2, memory_bytes=2**30)
     assert (policy.max_threads_busy, policy.max_threads_idle) == (3, 3)
     assert (policy.nice, policy.memory_limit_bytes) == (2, 2**30)
 

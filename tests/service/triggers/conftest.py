@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from service.device.reading import DeviceSnapshot
+from service.device.reading import Signals
 from service.policy.judge import Verdict
 from service.policy.observer import Observation
 from service.policy.policy import default_policy
@@ -26,7 +26,7 @@ def look(clock):
         verdict = Verdict(not state["blocked_by"], state["blocked_by"], clock.wall)
         return Observation(
             at=clock.now(),
-            snapshot=DeviceSnapshot({}),
+            snapshot=Signals({}),
             policy=default_policy(False),
             verdict=verdict,
             in_spite=verdict,
