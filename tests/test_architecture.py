@@ -22,8 +22,9 @@ ROOMS = {
 }
 FOREIGN = {
     "storage": {"fastapi", "starlette", "uvicorn", "onnx", "onnxruntime", "pydantic"},
-    "service": {"fastapi", "starlette", "uvicorn", "sqlite3"},
-    "api": {"sqlite3", "onnx", "onnxruntime", "numpy"},
+    "service": {"fastapi", "starlette", "uvicorn", "sqlite3", "sqlite_utils"},
+    "api": {"sqlite3", "sqlite_utils", "onnx", "onnxruntime", "numpy"},
+    "cli": {"sqlite_utils"},
 }
 ENGINE_ROOMS = ("service/training/", "service/prediction/", "cli/demo/")
 """Where ONNX Runtime may be imported: children, and the demo's own inference."""

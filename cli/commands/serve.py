@@ -70,6 +70,8 @@ def run_daemon(
 
     limit_numpy()
     load_late("numpy")  # 13 MB, which only samples and predictions need
+    from service.processes.interpreter import start_silently
+    from storage.database.opening import migrated_meanwhile
     from storage.disk.durable import file_faults
     from storage.disk.permissions import OWNER_ONLY_UMASK, require_own, require_owner
 
@@ -78,6 +80,6 @@ def run_daemon(
         if settings.data_dir.is_dir():
             require_own(settings.data_dir)
             require_owner(settings.data_dir, doing="serve it")
-    from api.server import run
-
+    with migrated_meanwhile(settings.data_dir, start=start_silently):
+        from api.server import run
     return run(settings, on_listening=on_listening, asked_to_stop=asked_to_stop)

@@ -73,3 +73,16 @@ async def spawn(
         limit=buffer_bytes,
         creationflags=WITHOUT_CONSOLE,
     )
+
+
+def start_silently(module: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Start a module without input or output. Paths in the arguments must be absolute."""
+    return subprocess.Popen(
+        command(module, *arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        cwd=APPLICATION,
+        env=environment(),
+        creationflags=WITHOUT_CONSOLE,
+    )

@@ -1,7 +1,7 @@
 """Connections to the database: one that writes, a few that read.
 
 Two SQLite libraries in one process break each other's locks, so every module of this package
-imports `sqlite3` from here, and this one prefers pysqlite3's, which may be newer than Python's.
+imports `sqlite3` from here, and this one prefers the library that sqlite-utils prefers.
 """
 
 from __future__ import annotations

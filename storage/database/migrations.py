@@ -5,6 +5,12 @@
 
 from __future__ import annotations
 
+from sqlite_utils import Database
+from sqlite_utils.migrations import Migrations
+
+from storage.database.connection import sqlite3
+from storage.database.schema import SET, run
+
 # Threads that erased at once have left bytes in packs (`leftovers`): any may hold some.
 _DELETIONS = """
 ALTER TABLE packs RENAME TO packs_before;
@@ -39,5 +45,14 @@ DROP TABLE erasures_before;
 CREATE INDEX erasures_by_model ON erasures (model_id);
 """
 
-MIGRATIONS = {"m002_deletions": _DELETIONS}
-"""Their SQL, by name. Each statement ends at the end of a line."""
+migrations = Migrations(SET)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Run the migrations that have not run yet."""
+    migrations.apply(Database(connection, execute_plugins=False))
+
+
+@migrations()
+def m002_deletions(db: Database) -> None:
+    run(db.conn, _DELETIONS)

@@ -1,20 +1,25 @@
-"""Opens the database: a new one gets the newest schema, an older one is migrated."""
+"""Opens the database: a new one gets the newest schema, an older one is migrated.
+
+The migrations' library should not take the daemon's memory: it is loaded only when there is
+something to migrate, and `migrated_meanwhile` does that in a separate process while the daemon's
+other modules load.
+"""
 
 from __future__ import annotations
 
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 
+from storage.backup.swap import RESTORING
 from storage.database.connection import connect_reader, connect_writer, sqlite3, translate
-from storage.database.schema import (
-    KNOWN,
-    create_tables,
-    migrate,
-    migrations_of,
-    require_migratable,
-)
-from storage.errors import DatabaseDamaged
+from storage.database.schema import KNOWN, create_tables, migrations_of, require_migratable
+from storage.disk.lock import DataDirLock
+from storage.errors import DatabaseDamaged, DataDirLocked, UnknownSchema
 
+StartModule = Callable[[str, str], "subprocess.Popen[bytes]"]
 CHECKED_AT_EVERY_START_BYTES = 32 << 20
 """A larger database is checked only after an unclean shutdown, so that starting stays quick."""
 
@@ -42,8 +47,10 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
     try:
         if not applied:
             create_tables(connection)
-        else:
-            migrate(connection, applied)
+        elif applied != set(KNOWN):
+            from storage.database.migrations import migrate
+
+            migrate(connection)
     except sqlite3.Error as error:
         connection.close()
         raise translate(error) from error
@@ -91,3 +98,52 @@ def is_lost(data_dir: Path) -> bool:
         return False
     kept = (data_dir / name for name in ("files", "packs"))
     return any(folder.is_dir() and any(folder.iterdir()) for folder in kept)
+
+
+@contextmanager
+def migrated_meanwhile(data_dir: Path, *, start: StartModule) -> Iterator[None]:
+    """Migrate the schema of an older data folder in another process while the block runs.
+
+    start: runs this module with an argument, in a separate process. Opening the store reports
+    again whatever that process finds wrong.
+    """
+    if not _is_outdated(data_dir / "hone.db"):
+        yield
+        return
+    migration = start("storage.database.opening", str(data_dir.absolute()))
+    try:
+        yield
+    finally:
+        migration.wait()
+
+
+def _is_outdated(path: Path) -> bool:
+    try:
+        with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as reader:
+            return migrations_of(reader) not in (set(), set(KNOWN))
+    except (sqlite3.Error, UnknownSchema):
+        return False
+
+
+def main() -> None:
+    """`python -m storage.database.opening DATA_DIR`: migrate, unless a process has the folder.
+
+    If a backup must be restored first, opening the store does both.
+    """
+    data_dir = Path(sys.argv[1])
+    if is_lost(data_dir) or (data_dir / RESTORING).exists():
+        return
+    try:
+        lock = DataDirLock(data_dir / "hone.lock")
+    except DataDirLocked:
+        return
+    clean = False
+    try:
+        open_database(data_dir / "hone.db", check=lock.unclean).close()
+        clean = True
+    finally:
+        lock.release(clean=clean)
+
+
+if __name__ == "__main__":
+    main()

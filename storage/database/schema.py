@@ -8,21 +8,17 @@ from pathlib import Path
 
 from storage.database.codec import dump
 from storage.database.connection import sqlite3
-from storage.database.migrations import MIGRATIONS
 from storage.errors import UnknownSchema
 
 SCHEMA = Path(__file__).with_name("schema.sql")
 SET = "hone"
-KNOWN = ("m001_first_schema", *MIGRATIONS)
-"""The first schema, and what came after it, in order."""
+KNOWN = ("m001_first_schema", "m002_deletions")
+"""The first schema, and the functions of `storage.database.migrations`, in order."""
 OLDER_OBJECTS = {
     "m001_first_schema": "bd0f8baefe0cef66023279dfcb3517b1063ddb53c1720e57b5f05a66e4c10f04"
 }
 """`objects_digest` after each migration but the last."""
 _OBJECTS = "SELECT type, name, sql FROM sqlite_schema"
-_RECORD = """
-INSERT INTO _sqlite_migrations (migration_set, name, applied_at) VALUES (?, ?, datetime('now'))
-"""
 UNRELEASED = "m001_initial"
 """The first of the eighteen migrations that preceded the first schema."""
 
@@ -31,18 +27,13 @@ def create_tables(connection: sqlite3.Connection) -> None:
     """Make the tables of the newest schema, in one transaction."""
     connection.execute("BEGIN IMMEDIATE")
     run(connection, SCHEMA.read_text(encoding="utf-8"))
-    connection.executemany(_RECORD, [(SET, name) for name in KNOWN])
+    names = [(SET, name) for name in KNOWN]
+    connection.executemany(
+        "INSERT INTO _sqlite_migrations (migration_set, name, applied_at)"
+        " VALUES (?, ?, datetime('now'))",
+        names,
+    )
     connection.execute("COMMIT")
-
-
-def migrate(connection: sqlite3.Connection, applied: set[str]) -> None:
-    """Run the migrations that have not run yet, each in one transaction with its record."""
-    for name, script in MIGRATIONS.items():
-        if name not in applied:
-            connection.execute("BEGIN IMMEDIATE")
-            run(connection, script)
-            connection.execute(_RECORD, (SET, name))
-            connection.execute("COMMIT")
 
 
 def objects_of(connection: sqlite3.Connection) -> set[tuple[str, str, str | None]]:

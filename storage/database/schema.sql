@@ -1,4 +1,4 @@
--- The migrations that have run.
+-- The migrations that have run; sqlite-utils reads and writes it.
 CREATE TABLE _sqlite_migrations (
   id INTEGER PRIMARY KEY,
   migration_set TEXT,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from service.processes.interpreter import environment, own_interpreter, spawn
+from service.processes.interpreter import environment, own_interpreter, spawn, start_silently
 
 
 def test_a_child_answers_on_its_pipes() -> None:
@@ -57,6 +57,7 @@ def test_a_child_takes_no_module_of_the_working_folder_or_of_a_variable(
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setenv("PYTHONSAFEPATH", "1")
     test_a_child_answers_on_its_pipes()
+    assert start_silently("service.processes.interpreter").wait() == 0
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")

@@ -214,6 +214,7 @@ def test_nothing_is_swept_where_the_database_is_gone(backed_up):
 
     with pytest.raises(StorageBroken, match="database is gone"):
         Store.open(backed_up)
+    subprocess.run([sys.executable, "-m", "storage.database.opening", str(backed_up)], check=True)
 
     assert all(path.exists() for path in kept)
     assert not (backed_up / "hone.db").exists()

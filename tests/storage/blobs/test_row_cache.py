@@ -1,3 +1,4 @@
+import subprocess
 import sys
 from pathlib import Path
 
@@ -264,3 +265,8 @@ def test_every_flipped_bit_and_every_two_change_the_digest(row_bytes):
     found = digests.of(np.repeat(ids, len(rows)), rows)
     assert len(set(found.tolist())) == len(rows)
     assert digests.of(ids, row) != digests.of(ids + 1, row)
+
+
+def test_the_child_imports_it_without_sqlite_utils():
+    code = "import sys, storage.blobs.row_cache; assert 'sqlite_utils' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -1,13 +1,20 @@
 import sqlite3
+import subprocess
+import sys
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlite_utils
 from stored import SCHEMAS, make_older
 
 import storage.database
+from service.processes.interpreter import start_silently
+from storage.database import migrations
 from storage.database.connection import connect_writer
+from storage.database.opening import migrated_meanwhile
 from storage.database.schema import KNOWN, OLDER_OBJECTS, objects_digest, objects_of
+from storage.disk.lock import DataDirLock
 from storage.errors import UnknownSchema
 from storage.store import Store
 
@@ -117,6 +124,36 @@ def test_a_database_of_any_schema_before_becomes_the_newest(older_folder, record
     store.close()
 
 
+def test_another_process_migrates_an_older_folder_meanwhile(older_folder, tmp_path):
+    begun = []
+
+    def start(module, argument):
+        begun.append(start_silently(module, argument))
+        return begun[0]
+
+    with migrated_meanwhile(older_folder, start=start):
+        assert len(begun) == 1
+    assert begun[0].returncode == 0
+    assert schema_of(older_folder / "hone.db") == schema_of(of_schema_sql(tmp_path))
+    with migrated_meanwhile(older_folder, start=start):
+        assert len(begun) == 1
+
+
+def test_an_older_folder_that_another_daemon_owns_is_left_alone(older_folder):
+    before = schema_of(older_folder / "hone.db")
+    lock = DataDirLock(older_folder / "hone.lock")
+    with migrated_meanwhile(older_folder, start=start_silently):
+        pass
+    assert schema_of(older_folder / "hone.db") == before
+    lock.release(clean=True)
+
+
+def test_every_migration_is_known_by_name():
+    with closing(sqlite_utils.Database(memory=True)) as empty:
+        pending = migrations.migrations.pending(empty)
+    assert ("m001_first_schema", *(migration.name for migration in pending)) == KNOWN
+
+
 def test_the_objects_of_every_older_schema_are_known():
     digests = {}
     for path in SCHEMAS.glob("*.sql"):
@@ -125,3 +162,14 @@ def test_the_objects_of_every_older_schema_are_known():
             digests[path.stem] = objects_digest(objects_of(connection))
     assert digests == OLDER_OBJECTS
     assert (*OLDER_OBJECTS, KNOWN[-1]) == KNOWN
+
+
+def test_a_new_folder_needs_no_library_of_migrations(data_dir):
+    code = (
+        "import sys, pathlib; from storage.store import Store; "
+        "Store.open(pathlib.Path(sys.argv[1])).close(); print('sqlite_utils' in sys.modules)"
+    )
+    run = subprocess.run(
+        [sys.executable, "-c", code, str(data_dir)], capture_output=True, text=True, check=True
+    )
+    assert run.stdout.strip() == "False"

@@ -84,8 +84,12 @@ def test_a_hundred_thousand_samples_are_indexed_in_a_moment(store, add_model):
     assert time.process_time() - began_s < 1.0
 
 
-def test_the_training_child_gets_the_index_without_threads():
-    check = "import threading, storage.readonly.sample_index; assert threading.active_count() == 1"
+def test_the_training_child_gets_the_index_without_sqlite_utils_or_threads():
+    check = (
+        "import sys, threading, storage.readonly.sample_index; "
+        "assert 'sqlite_utils' not in sys.modules; "
+        "assert threading.active_count() == 1"
+    )
     subprocess.run([sys.executable, "-c", check], check=True)
 
 
