@@ -26,21 +26,18 @@ class Loss(Struct, frozen=True):
 
     name: of its task. tensor: the one that is itself a loss, empty if the one that is measured is
     compared. target: the model's input that only this loss reads. class_axis: of the logits;
-    targets have all other axes, and IGNORED where a position does not count. label_smoothing,
-    class_weights: of cross entropy, as in PyTorch. by_class: these two are fed, as the vectors of
-    `class_vectors`, and so are a teacher's answers. distillation: the weight of these. delta: of
-    huber, in target units. scales_labels: the output is scaled by LABEL_SCALE and LABEL_MEAN; the
-    value is in target units, the gradient that of standardized targets. has_unknown: numbers of a
-    target may be NaN, which do not count.
+    targets have all other axes, and IGNORED where a position does not count. by_class: a step is
+    fed label_smoothing and class_weights of cross entropy, as in PyTorch, as the vectors of
+    `class_vectors`, and a teacher's answers. scales_labels: the output is scaled by LABEL_SCALE and
+    LABEL_MEAN; the value is in target units, the gradient that of standardized targets.
+    has_unknown: numbers of a target may be NaN, which do not count.
     """
 
     name: str
     class_axis: int = 1
     label_smoothing: float = 0.0
     class_weights: tuple[float, ...] | None = None
-    delta: float = 1.0
     by_class: bool = False
-    distillation: float = 0.0
     tensor: str = ""
     target: str | None = None
     scales_labels: bool = False

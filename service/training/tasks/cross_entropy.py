@@ -239,7 +239,7 @@ def compare(loss: Loss, inputs: LossInputs) -> LossAndGradient:
 def _compare(loss: Loss, inputs: LossInputs, axis: int) -> LossAndGradient:
     """-Σ q·log softmax, whose gradient is softmax·Σq - q. q: the target of each class.
 
-    Without weights of classes, Σq is 1, or 0 where a position is ignored.
+    Unless it is fed by class, Σq is 1, or 0 where a position is ignored.
     """
     assert inputs.target is not None
     logits, target = inputs.output, inputs.target.unsqueeze(axis)
@@ -247,7 +247,7 @@ def _compare(loss: Loss, inputs: LossInputs, axis: int) -> LossAndGradient:
     scale = by_position(inputs.scale, logits, [a for a in logits.axes(None)[1:] if a != axis])
     logs = logits.log_softmax(axis)
     share, pull = logs.exp(), scale
-    if loss.class_weights is not None or loss.by_class:
+    if loss.by_class:
         share = share * wanted.sum([axis], keep=True)
     elif logits.rank > 2:
         pull = scale * (~target.equal(IGNORED)).cast_like(scale)
@@ -269,25 +269,17 @@ def _towards(teacher: Tensor, logits: Tensor, axis: int) -> Tensor:
 def _wanted(
     loss: Loss, logits: Tensor, target: Tensor, axis: int, class_vectors: Sequence[Tensor]
 ) -> Tensor:
-    """One at the target's class, smoothed, weighted, and zero where the target is ignored."""
-    graph = logits.graph
+    """One at the target's class, smoothed and weighted if by class, zero where it is ignored."""
     shape = [1] * logits.rank
     shape[axis] = -1
-    count = _classes(logits, axis)
-    classes = np.arange(count, dtype=np.int64).reshape(shape)
-    wanted = graph.constant(classes).equal(target).cast_like(logits).known_like(logits)
-    if loss.by_class:
-        behind = range(1, logits.rank - axis)
-        on, off = (vector.unsqueeze(*behind) for vector in class_vectors)
-        kept = wanted.sum([axis], keep=True)
-        return ((wanted * on + off) * kept).known_like(logits)
-    if loss.label_smoothing:
-        kept = wanted.sum([axis], keep=True)
-        wanted = (wanted * (1 - loss.label_smoothing) + loss.label_smoothing / count) * kept
-    if loss.class_weights is not None:
-        weights = np.array(loss.class_weights).reshape(shape)
-        wanted = wanted * graph.constant(weights).cast_like(logits)
-    return wanted.known_like(logits)
+    classes = np.arange(_classes(logits, axis), dtype=np.int64).reshape(shape)
+    wanted = logits.graph.constant(classes).equal(target).cast_like(logits).known_like(logits)
+    if not loss.by_class:
+        return wanted
+    behind = range(1, logits.rank - axis)
+    on, off = (vector.unsqueeze(*behind) for vector in class_vectors)
+    kept = wanted.sum([axis], keep=True)
+    return ((wanted * on + off) * kept).known_like(logits)
 
 
 def _classes(logits: Tensor, axis: int) -> int:

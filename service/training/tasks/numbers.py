@@ -194,17 +194,17 @@ class AbsoluteError(Numbers):
 
 
 class Huber(Numbers):
-    """Squared up to delta, linear beyond: c·(|e| - c/2), where c = min(|e|, delta)."""
+    """Squared up to 1, linear beyond: c·(|e| - c/2), where c = min(|e|, 1)."""
 
     name = "huber"
     title = "Huber: numbers, with outliers"
     metrics = (*IN_UNITS, Metric("loss", huber))
 
     def of_error(self, loss: Loss, error: Tensor) -> tuple[Tensor, Tensor]:
-        low, high = (error.graph.numbers(s * loss.delta, error.dtype) for s in (-1, 1))
+        low, high = (error.graph.numbers(s, error.dtype) for s in (-1.0, 1.0))
         near = error.op("Clip", low, high)
         return near * (error - near * 0.5), near
 
     def label_unit(self, loss: Loss, label_scale: Tensor) -> Tensor:
-        """Its gradient is constant beyond a small delta, and must not vanish with it."""
-        return label_scale.op("Min", label_scale.graph.numbers(loss.delta, label_scale.dtype))
+        """Its gradient is constant beyond 1, and must not vanish with a large scale."""
+        return label_scale.op("Min", label_scale.graph.numbers(1.0, label_scale.dtype))

@@ -13,6 +13,7 @@ from service.training.engines.manifest import Files, Manifest
 from service.training.errors import ArtifactsUnreadable
 from service.training.loss import TEACHER, Loss
 from service.training.optimizer.options import LossOptions
+from service.training.protocol.serialization import build
 from service.training.tasks import TASKS
 
 PLAIN = LossOptions()
@@ -25,7 +26,7 @@ class ChosenLoss:
 
     def __init__(self, files: Files, manifest: Manifest, options: LossOptions) -> None:
         self.step_model = files.step_model
-        self._plain = self._trained = _loss(manifest)
+        self._plain = self._trained = build(Loss, manifest.loss)
         self.class_vectors: dict[str, NDArray[np.float32]] = {}
         self._classes, self._distills = manifest.classes, manifest.distills
         self._target, self._target_shape = manifest.target, manifest.target_shape
@@ -41,7 +42,6 @@ class ChosenLoss:
             self._plain,
             label_smoothing=options.label_smoothing,
             class_weights=options.class_weights,
-            distillation=options.distillation,
         )
         self.class_vectors = self._trained.class_vectors(manifest.classes)
         if options.distillation and not manifest.distills:
@@ -89,9 +89,3 @@ def as_first(counted: float, earlier: Sequence[float]) -> float:
 def _scale(loss: Loss, target: Array) -> float:
     total = TASKS[loss.name].weight(loss, target)
     return 1 / total if total else 0.0
-
-
-def _loss(manifest: Manifest) -> Loss:
-    fields = dict(manifest.loss)
-    weights = fields.pop("class_weights", None)
-    return Loss(**fields, class_weights=None if weights is None else tuple(weights))
