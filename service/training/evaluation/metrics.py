@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from service.training.data.counting import counts
 from service.training.engine import Array
 from service.training.evaluation.distributions import Calibration, Quantiles
+from service.training.tasks.by_class import balanced_accuracy, macro_f1, mean_iou, micro_f1
 from service.training.tasks.task import PassMetrics, columns, ranks
 
 MAX_CONFUSION_CLASSES = 100
@@ -33,9 +34,8 @@ class Classification(PassMetrics):
     """
 
     def __init__(self, classes: int) -> None:
-        self._true: Counts = np.zeros(classes, np.int64)
-        self._predicted: Counts = np.zeros(classes, np.int64)
-        self._hits: Counts = np.zeros(classes, np.int64)
+        self._classes = classes
+        self._counts: Counts = np.zeros((3, classes), np.int64)
         small = classes <= MAX_CONFUSION_CLASSES
         self._matrix: Counts | None = np.zeros((classes,) * 2, np.int64) if small else None
         self._calibration = Calibration()
@@ -46,7 +46,7 @@ class Classification(PassMetrics):
         return shares
 
     def update(self, output: Array, target: Array) -> None:
-        classes = len(self._true)
+        classes = self._classes
         counted = counts(target).ravel()
         truth = target.ravel()[counted]
         scores = np.moveaxis(output, 1, -1).reshape(-1, classes)[counted]
@@ -54,47 +54,30 @@ class Classification(PassMetrics):
         self._calibration.update(scores, truth == guess)
         if classes > TOP:
             self._near += int((ranks(scores, truth) < TOP).sum())
-        self._true += np.bincount(truth, minlength=classes)
-        self._predicted += np.bincount(guess, minlength=classes)
-        self._hits += np.bincount(truth[truth == guess], minlength=classes)
+        of_each = (truth[truth == guess], truth, guess)
+        self._counts += [np.bincount(chosen, minlength=classes) for chosen in of_each]
         if self._matrix is not None:
             pairs = np.bincount(truth * classes + guess, minlength=classes**2)
             self._matrix += pairs.reshape(classes, classes)
 
     def result(self) -> dict[str, Any]:
-        total = int(self._true.sum())
+        hits, true, predicted = self._counts
+        total = int(true.sum())
         return {
-            "accuracy": ratio(int(self._hits.sum()), total),
-            "balanced_accuracy": self._balanced(),
-            "macro_f1": macro_f1(self._hits, self._true, self._predicted),
-            "mean_iou": self._mean_iou(),
-            "top_5_accuracy": ratio(self._near, total) if len(self._true) > TOP else None,
+            "accuracy": ratio(int(hits.sum()), total),
+            "balanced_accuracy": balanced_accuracy(self._counts) if total else None,
+            "macro_f1": macro_f1(self._counts) if total else None,
+            "mean_iou": mean_iou(self._counts) if total else None,
+            "top_5_accuracy": ratio(self._near, total) if self._classes > TOP else None,
             "calibration_error": self._calibration.error(),
-            "precision": self._of_classes(self._predicted),
-            "recall": self._of_classes(self._true),
-            "iou": self._of_classes(self._union),
+            "precision": self._hits_of(predicted),
+            "recall": self._hits_of(true),
+            "iou": self._hits_of(true + predicted - hits),
             "confusion_matrix": None if self._matrix is None else self._matrix.tolist(),
         }
 
-    @property
-    def _union(self) -> Counts:
-        """Positions that are of a class, or predicted as it."""
-        union: Counts = self._true + self._predicted - self._hits
-        return union
-
-    def _mean_iou(self) -> float | None:
-        occurs = self._union > 0
-        return float((self._hits[occurs] / self._union[occurs]).mean()) if occurs.any() else None
-
-    def _balanced(self) -> float | None:
-        occurs = self._true > 0
-        return float((self._hits[occurs] / self._true[occurs]).mean()) if occurs.any() else None
-
-    def _of_classes(self, counts: Counts) -> list[float | None] | None:
-        if self._matrix is None:
-            return None
-        pairs = zip(self._hits.tolist(), counts.tolist(), strict=True)
-        return [ratio(hits, count) for hits, count in pairs]
+    def _hits_of(self, wholes: Counts) -> list[float | None] | None:
+        return None if self._matrix is None else ratios(self._counts[0], wholes)
 
 
 class OfNumbers(PassMetrics):
@@ -117,9 +100,7 @@ class MultiLabel(OfNumbers):
     def __init__(self, *, by_label: bool = False) -> None:
         self._by_label = by_label
         self._decisions = self._right = 0
-        self._true: Counts | None = None
-        self._predicted: Counts = np.zeros(0, np.int64)
-        self._hits: Counts = np.zeros(0, np.int64)
+        self._counts: Counts = np.zeros((3, 0), np.int64)
 
     def update(self, output: Array, target: Array) -> None:
         known = columns(counts(target))
@@ -127,27 +108,21 @@ class MultiLabel(OfNumbers):
         guess = (columns(output) > 0) & known
         self._decisions += int(known.sum())
         self._right += int((known & (truth == guess)).sum())
-        if self._true is None:
-            self._true, self._predicted, self._hits = np.zeros((3, truth.shape[1]), np.int64)
-        self._true += truth.sum(axis=0)
-        self._predicted += guess.sum(axis=0)
-        self._hits += (truth & guess).sum(axis=0)
+        counted = np.array([part.sum(axis=0) for part in (truth & guess, truth, guess)])
+        self._counts = self._counts + counted if self._counts.size else counted
 
     def result(self) -> dict[str, Any]:
-        true = np.zeros(0, np.int64) if self._true is None else self._true
+        hits, true, predicted = self._counts
+        # As the gate has it, labels that are neither true nor given have the F1 0.
+        is_known = self._decisions > 0 if self._by_label else bool((true + predicted).any())
         result: dict[str, Any] = {
             "accuracy": ratio(self._right, self._decisions),
-            "macro_f1": macro_f1(self._hits, true, self._predicted),
+            "macro_f1": macro_f1(self._counts) if is_known else None,
         }
         if self._by_label:
-            hits, both = 2 * self._hits, true + self._predicted
-            if self._decisions:  # as the gate has it, 0 where no label is true or given
-                result["macro_f1"] = result["macro_f1"] or 0.0
-            result["micro_f1"] = ratio(int(hits.sum()), int(both.sum()) or self._decisions)
-            of_each = {"f1": (hits, both), "precision": (self._hits, self._predicted)}
-            for name, (part, whole) in (of_each | {"recall": (self._hits, true)}).items():
-                pairs = zip(part.tolist(), whole.tolist(), strict=True)
-                result[name] = [ratio(*pair) for pair in pairs]
+            result["micro_f1"] = micro_f1(self._counts) if is_known else None
+            result["f1"] = ratios(2 * hits, true + predicted)
+            result |= {"precision": ratios(hits, predicted), "recall": ratios(hits, true)}
         return result
 
 
@@ -222,17 +197,10 @@ class Regression(OfNumbers):
         }
 
 
-def macro_f1(hits: Counts, true: Counts, predicted: Counts) -> float | None:
-    """Mean F1 over the classes that occur in truth or predictions.
-
-    For class indices this is scikit-learn's f1_score(average="macro") with its default labels.
-    None if there is no such class.
-    """
-    occurs = (true + predicted) > 0
-    if not occurs.any():
-        return None
-    return float((2 * hits[occurs] / (true + predicted)[occurs]).mean())
-
-
 def ratio(part: int, whole: int) -> float | None:
     return part / whole if whole else None
+
+
+def ratios(parts: Counts, wholes: Counts) -> list[float | None]:
+    """Of each class."""
+    return [ratio(*pair) for pair in zip(parts.tolist(), wholes.tolist(), strict=True)]

@@ -10,10 +10,10 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    Counts = NDArray[np.float64]
+    Counts = NDArray[np.float64] | NDArray[np.int64]
 
 
-def in_columns(*parts: NDArray[Any]) -> Counts:
+def in_columns(*parts: NDArray[Any]) -> NDArray[np.float64]:
     """(samples, 3 * classes), whose mean over samples the figures below take.
 
     parts: how often each class is rightly predicted, true, and predicted; each (samples, classes).
@@ -28,7 +28,8 @@ def micro_f1(means: Counts) -> float:
 
 
 def macro_f1(means: Counts) -> float:
-    """Mean F1 of the classes that are true or predicted of any sample; 0 without any.
+    """Mean F1 of the classes that are true or predicted of any sample; 0 without any. For class
+    indices it is scikit-learn's f1_score(average="macro") with its default labels.
 
     Source of both means: Yang (1999), An Evaluation of Statistical Approaches to Text
     Categorization.
