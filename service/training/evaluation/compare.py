@@ -18,7 +18,6 @@ from service.training.evaluation.evaluate import (
     finite_or_none,
 )
 from service.training.evaluation.inference import InferenceModel, Unusable
-from service.training.evaluation.own_loss import LossModel
 from service.training.protocol.messages.versions import ChangedSample, Compare, Compared
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.tasks import TASKS
@@ -92,8 +91,8 @@ def answers(
     """The results of the version at a path. Raises Unusable."""
     what = side.measurement
     if what.own_loss is not None:
-        own = LossModel(what.own_loss, Path(path), threads=task.limits.threads)
-        return _by_own_loss(comparer, own, side, chosen)
+        own = comparer.measure_own_loss(what.own_loss, path, chosen, side)
+        return Answers(own.metrics, own.per_sample, np.empty(0, bool), None)
     model = InferenceModel(
         Path(path),
         signature=what.signature,
@@ -131,16 +130,6 @@ def answers(
         is_wrong=np.concatenate(wrong),
         told=np.concatenate(told) if told else None,
     )
-
-
-def _by_own_loss(comparer: ModelComparer, model: LossModel, side: Side, chosen: Indices) -> Answers:
-    errors = [np.empty(0)]
-    for inputs, truth in comparer.batches(chosen, side):
-        errors.append(model.of_samples(inputs, truth))
-        comparer.tick(len(truth))
-    losses = np.concatenate(errors)
-    metrics = {"samples": len(losses), "loss": float(losses.mean())} if len(losses) else {}
-    return Answers(metrics, losses, np.empty(0, bool), None)
 
 
 def _changed(

@@ -219,7 +219,7 @@ class ModelComparer:
         """
         measurement = side.measurement
         if measurement.own_loss is not None:
-            return self._measure_own_loss(measurement.own_loss, path, chosen, side)
+            return self.measure_own_loss(measurement.own_loss, path, chosen, side)
         task = TASKS[measurement.loss]
         loss_of = task.metric("loss").of_samples
         model = InferenceModel(
@@ -255,9 +255,10 @@ class ModelComparer:
             ),
         )
 
-    def _measure_own_loss(
+    def measure_own_loss(
         self, files: OwnLoss, path: str, chosen: Indices, side: Side
     ) -> ModelMetrics:
+        """By the loss that the model computes itself. Raises Unusable."""
         model = LossModel(files, Path(path), threads=self._threads)
         losses = [np.empty(0)]
         for inputs, truth in self.batches(chosen, side):
