@@ -16,13 +16,12 @@ import numpy as np
 import onnx
 from dataset import HERE, Digits, split
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper, parser
 
 from service.training.engines.opening import open_engine
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages.preparation import Prepare
 
-OPSET, IR_VERSION = 17, 8
 EPOCHS, BATCH_SIZE, LEARNING_RATE = 40, 32, 2e-3
 SHAPES = {
     "conv1.weight": (16, 1, 3, 3),
@@ -32,6 +31,18 @@ SHAPES = {
     "head.weight": (10, 32 * 4 * 4),
     "head.bias": (10,),
 }
+NETWORK = """
+<ir_version: 8, opset_import: ["" : 17]>
+digits (float[N, 1, 8, 8] image) => (float[N, 10] logits) {
+    conv1 = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (image, "conv1.weight", "conv1.bias")
+    relu1 = Relu (conv1)
+    conv2 = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (relu1, "conv2.weight", "conv2.bias")
+    relu2 = Relu (conv2)
+    pool = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (relu2)
+    features = Flatten (pool)
+    logits = Gemm <transB = 1> (features, "head.weight", "head.bias")
+}
+"""
 
 
 def initial_weights(rng: np.random.Generator) -> dict[str, NDArray[np.float32]]:
@@ -47,26 +58,8 @@ def _initial(shape: tuple[int, ...], rng: np.random.Generator) -> NDArray[np.flo
 
 def cnn(weights: dict[str, NDArray[np.float32]]) -> onnx.ModelProto:
     """image (N, 1, 8, 8) float32 in [0, 1] → logits (N, 10)."""
-    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
-    nodes = [
-        helper.make_node("Conv", ["image", "conv1.weight", "conv1.bias"], ["conv1"], **same),
-        helper.make_node("Relu", ["conv1"], ["relu1"]),
-        helper.make_node("Conv", ["relu1", "conv2.weight", "conv2.bias"], ["conv2"], **same),
-        helper.make_node("Relu", ["conv2"], ["relu2"]),
-        helper.make_node("MaxPool", ["relu2"], ["pool"], kernel_shape=[2, 2], strides=[2, 2]),
-        helper.make_node("Flatten", ["pool"], ["features"]),
-        helper.make_node("Gemm", ["features", "head.weight", "head.bias"], ["logits"], transB=1),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "digits",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 1, 8, 8])],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 10])],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )
-    model = helper.make_model(
-        graph, ir_version=IR_VERSION, opset_imports=[helper.make_opsetid("", OPSET)]
-    )
+    model = parser.parse_model(NETWORK)
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights.items())
     onnx.checker.check_model(model, full_check=True)
     return model
 

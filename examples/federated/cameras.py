@@ -10,10 +10,18 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper, parser
 
 DIGITS = Path(__file__).parents[1] / "digits" / "digits.csv.gz"
 SIZES = (64, 256, 10)
+NETWORK = """
+<ir_version: 8, opset_import: ["" : 17]>
+digits (float[N, 64] x) => (float[N, 10] logits) {
+    hidden = Gemm (x, "layer0.weight", "layer0.bias")
+    active = Relu (hidden)
+    logits = Gemm (active, "layer1.weight", "layer1.bias")
+}
+"""
 KEPT_BACK = 397
 OWN_SHARE = 0.6
 """Of a device's pictures, those of the five digits that it sees mostly."""
@@ -110,21 +118,12 @@ def kept_back_by(device: int, kept: Pictures) -> Pictures:
 def network(seed: int = 0) -> bytes:
     """x (N, 64) float32 → logits (N, 10): one hidden layer, weights after He et al. (2015)."""
     draws = np.random.default_rng(seed)
-    nodes, weights, last = [], [], "x"
+    model = parser.parse_model(NETWORK)
+    weights = model.graph.initializer
     for layer, (rows, columns) in enumerate(pairwise(SIZES)):
         matrix = draws.standard_normal((rows, columns)) * np.sqrt(2 / rows)
         weights.append(numpy_helper.from_array(matrix.astype(np.float32), f"layer{layer}.weight"))
         weights.append(numpy_helper.from_array(np.zeros(columns, np.float32), f"layer{layer}.bias"))
-        out = "logits" if layer == len(SIZES) - 2 else f"hidden{layer}"
-        named = [last, f"layer{layer}.weight", f"layer{layer}.bias"]
-        nodes.append(helper.make_node("Gemm", named, [out]))
-        if out != "logits":
-            nodes.append(helper.make_node("Relu", [out], [f"active{layer}"]))
-            last = f"active{layer}"
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", SIZES[0]])
-    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", SIZES[-1]])
-    graph = helper.make_graph(nodes, "digits", [x], [logits], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString()
     return content

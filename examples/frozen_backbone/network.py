@@ -7,7 +7,7 @@ from math import prod, sqrt
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper, parser
 
 INPUT, SIDE, CLASSES = "image", 64, 10
 WIDTHS = (1, 24, 48, 96, 128)
@@ -17,40 +17,28 @@ WIDTHS = (1, 24, 48, 96, 128)
 def network() -> bytes:
     """`image` (batch, 1, 64, 64) → `logits` (batch, 10); the same bytes at every call."""
     rng = np.random.default_rng(0)
-    nodes, weights, last = [], [], INPUT
+    nodes, weights, last = "", [], INPUT
     for layer, (inputs, outputs) in enumerate(pairwise(WIDTHS)):
         kernel = _initial(rng, outputs, inputs, 3, 3)
         weights.append(numpy_helper.from_array(kernel, f"backbone.{layer}.weight"))
-        made, active, pooled = f"conv{layer}", f"active{layer}", f"pooled{layer}"
-        nodes += [
-            helper.make_node(
-                "Conv", [last, f"backbone.{layer}.weight"], [made], made, pads=[1] * 4
-            ),
-            helper.make_node("HardSwish", [made], [active], active),
-            helper.make_node(
-                "MaxPool", [active], [pooled], pooled, kernel_shape=[2, 2], strides=[2, 2]
-            ),
-        ]
-        last = pooled
+        nodes += f"""
+            conv{layer} = Conv <pads = [1, 1, 1, 1]> ({last}, "backbone.{layer}.weight")
+            active{layer} = HardSwish (conv{layer})
+            pooled{layer} = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (active{layer})
+        """
+        last = f"pooled{layer}"
     size = WIDTHS[-1] * (SIDE >> len(WIDTHS[1:])) ** 2
     weights.append(numpy_helper.from_array(_initial(rng, size, CLASSES).T.copy(), "head.weight"))
     weights.append(numpy_helper.from_array(np.zeros(CLASSES, np.float32), "head.bias"))
-    nodes.append(helper.make_node("Flatten", [last], ["features"], "flatten"))
-    nodes.append(
-        helper.make_node(
-            "Gemm", ["features", "head.weight", "head.bias"], ["logits"], "head", transB=1
-        )
-    )
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        nodes,
-        "network",
-        [value(INPUT, TensorProto.FLOAT, ["batch", 1, SIDE, SIDE])],
-        [value("logits", TensorProto.FLOAT, ["batch", CLASSES])],
-        weights,
-    )
-    opset = helper.make_opsetid("", 17)
-    model = helper.make_model(graph, opset_imports=[opset], ir_version=8)
+    model = parser.parse_model(f"""
+        <ir_version: 8, opset_import: ["" : 17]>
+        network (float[batch, 1, {SIDE}, {SIDE}] {INPUT}) => (float[batch, {CLASSES}] logits) {{
+            {nodes}
+            features = Flatten ({last})
+            logits = Gemm <transB = 1> (features, "head.weight", "head.bias")
+        }}
+    """)
+    model.graph.initializer.extend(weights)
     onnx.checker.check_model(model)
     content: bytes = model.SerializeToString()
     return content

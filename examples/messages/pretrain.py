@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper, parser
 from onnxruntime.quantization import QuantType, quantize_dynamic
 from reading import TOPICS, Texts, rooms
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
@@ -29,9 +29,22 @@ from asking import ask, register, train
 from cli.demo.daemon import running
 
 VOCABULARY, WIDTH, LONGEST = 2048, 64, 48
-OPSET, IR_VERSION = 17, 8
 NAME = "rooms"
 EPOCHS, BATCH_SIZE, LEARNING_RATE = 6, 64, 1e-2
+NETWORK = """
+<ir_version: 8, opset_import: ["" : 17]>
+messages (int64[N, tokens] input_ids, int64[N, tokens] attention_mask) => (float[N, ?] logits)
+<int64[1] last = {2}, int64[1] tokens = {1}> {
+    [look_up] each = Gather (words, input_ids)
+    seen = Cast <to = 1> (attention_mask)
+    kept = Unsqueeze (seen, last)
+    said = Mul (each, kept)
+    sum = ReduceSum <keepdims = 0> (said, tokens)
+    count = ReduceSum <keepdims = 1> (seen, tokens)
+    features = Div (sum, count)
+    logits = Gemm (features, "head.weight", "head.bias")
+}
+"""
 Weights = dict[str, NDArray[np.float32]]
 
 
@@ -57,29 +70,8 @@ def initial_weights(classes: int, seed: int = 0) -> Weights:
 
 def encoder(weights: Weights) -> onnx.ModelProto:
     """input_ids, attention_mask (N, tokens) int64 → logits (N, classes), of the mean of words."""
-    nodes = [
-        helper.make_node("Gather", ["words", "input_ids"], ["each"], name="look_up"),
-        helper.make_node("Cast", ["attention_mask"], ["seen"], to=TensorProto.FLOAT),
-        helper.make_node("Unsqueeze", ["seen", "last"], ["kept"]),
-        helper.make_node("Mul", ["each", "kept"], ["said"]),
-        helper.make_node("ReduceSum", ["said", "tokens"], ["sum"], keepdims=0),
-        helper.make_node("ReduceSum", ["seen", "tokens"], ["count"], keepdims=1),
-        helper.make_node("Div", ["sum", "count"], ["features"]),
-        helper.make_node("Gemm", ["features", "head.weight", "head.bias"], ["logits"]),
-    ]
-    constants = {"last": np.array([2], np.int64), "tokens": np.array([1], np.int64)}
-    graph = helper.make_graph(
-        nodes,
-        "messages",
-        [
-            helper.make_tensor_value_info(name, TensorProto.INT64, ["N", "tokens"])
-            for name in ("input_ids", "attention_mask")
-        ],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", None])],
-        [numpy_helper.from_array(a, n) for n, a in (constants | weights).items()],
-    )
-    opset = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=opset)
+    model = parser.parse_model(NETWORK)
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights.items())
     onnx.checker.check_model(model, full_check=True)
     return model
 

@@ -6,7 +6,7 @@ from math import sqrt
 
 import numpy as np
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper, parser
 
 SIDE = 32
 SHAPES = {
@@ -17,6 +17,19 @@ SHAPES = {
     "head.weight": (3, 24 * 8 * 8),
     "head.bias": (3,),
 }
+NETWORK = f"""
+<ir_version: 8, opset_import: ["" : 17]>
+photos (float[N, 3, {SIDE}, {SIDE}] image) => (float[N, 3] logits) {{
+    conv1 = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (image, "conv1.weight", "conv1.bias")
+    relu1 = Relu (conv1)
+    pool1 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (relu1)
+    conv2 = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (pool1, "conv2.weight", "conv2.bias")
+    relu2 = Relu (conv2)
+    pool2 = MaxPool <kernel_shape = [2, 2], strides = [2, 2]> (relu2)
+    features = Flatten (pool2)
+    logits = Gemm <transB = 1> (features, "head.weight", "head.bias")
+}}
+"""
 PREPROCESS = {
     "input": "image",
     "kind": "image",
@@ -34,25 +47,10 @@ PREPROCESS = {
 def base_model(seed: int = 0) -> bytes:
     """image (N, 3, 32, 32) float32 → logits (N, 3). Weights after He et al. (2015)."""
     generator = np.random.default_rng(seed)
-    weights = [
+    model = parser.parse_model(NETWORK)
+    model.graph.initializer.extend(
         numpy_helper.from_array(_initial(shape, generator), name) for name, shape in SHAPES.items()
-    ]
-    same = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
-    half = {"kernel_shape": [2, 2], "strides": [2, 2]}
-    nodes = [
-        helper.make_node("Conv", ["image", "conv1.weight", "conv1.bias"], ["conv1"], **same),
-        helper.make_node("Relu", ["conv1"], ["relu1"]),
-        helper.make_node("MaxPool", ["relu1"], ["pool1"], **half),
-        helper.make_node("Conv", ["pool1", "conv2.weight", "conv2.bias"], ["conv2"], **same),
-        helper.make_node("Relu", ["conv2"], ["relu2"]),
-        helper.make_node("MaxPool", ["relu2"], ["pool2"], **half),
-        helper.make_node("Flatten", ["pool2"], ["features"]),
-        helper.make_node("Gemm", ["features", "head.weight", "head.bias"], ["logits"], transB=1),
-    ]
-    image = helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 3, SIDE, SIDE])
-    logits = helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 3])
-    graph = helper.make_graph(nodes, "photos", [image], [logits], weights)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    )
     onnx.checker.check_model(model, full_check=True)
     content: bytes = model.SerializeToString()
     return content

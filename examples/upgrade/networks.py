@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper, parser
 
 DIGITS = Path(__file__).parent.parent / "digits"
 sys.path.insert(0, str(DIGITS))
@@ -18,25 +18,23 @@ from dataset import split  # noqa: E402
 from pretrain import train  # noqa: E402
 
 HIDDEN = 24
+NETWORK = """
+<ir_version: 8, opset_import: ["" : 17]>
+digits (float[N, 1, 8, 8] image) => (float[N, 10] logits) {
+    pixels = Flatten (image)
+    hidden = Gemm (pixels, "hidden.weight", "hidden.bias")
+    active = Relu (hidden)
+    logits = Gemm (active, "head.weight", "head.bias")
+}
+"""
 Weights = dict[str, NDArray[np.float32]]
 
 
 def perceptron(weights: Weights) -> onnx.ModelProto:
     """image (N, 1, 8, 8) float32 in [0, 1] → logits (N, 10)."""
-    nodes = [
-        helper.make_node("Flatten", ["image"], ["pixels"]),
-        helper.make_node("Gemm", ["pixels", "hidden.weight", "hidden.bias"], ["hidden"]),
-        helper.make_node("Relu", ["hidden"], ["active"]),
-        helper.make_node("Gemm", ["active", "head.weight", "head.bias"], ["logits"]),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "digits",
-        [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["N", 1, 8, 8])],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", 10])],
-        [numpy_helper.from_array(array, name) for name, array in weights.items()],
-    )
-    return helper.make_model(graph, ir_version=8, opset_imports=[helper.make_opsetid("", 17)])
+    model = parser.parse_model(NETWORK)
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights.items())
+    return model
 
 
 def first() -> bytes:

@@ -10,19 +10,45 @@ from pathlib import Path
 import numpy as np
 import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper, parser
 
 WORDS, BUCKETS, WIDTH, INNER = 16, 2048, 64, 128
-OPSET, IR_VERSION = 17, 8
 Floats = NDArray[np.float32]
-CONSTANTS = {
-    "nothing": np.array(0, np.int64),
-    "second": np.array([1], np.int64),
-    "last": np.array([2], np.int64),
-    "far": np.array(-1e4, np.float32),
-    "one": np.array(1, np.float32),
-    "scale": np.array(1 / sqrt(WIDTH), np.float32),
-}
+NETWORK = f"""
+<ir_version: 8, opset_import: ["" : 17]>
+"voice commands" (int64[N, {WORDS}] tokens) => (float[N, ?] logits)
+<int64 nothing = {{0}}, int64[1] second = {{1}}, int64[1] last = {{2}},
+ float far = {{-10000}}, float one = {{1}}, float scale = {{{1 / sqrt(WIDTH)}}}> {{
+    words = Gather (embedding, tokens)
+    x = Add (words, position)
+    is_nothing = Equal (tokens, nothing)
+    absent = Cast <to = 1> (is_nothing)
+    penalty = Mul (absent, far)
+    mask = Unsqueeze (penalty, second)
+    query = MatMul (x, "attn.query")
+    key = MatMul (x, "attn.key")
+    value = MatMul (x, "attn.value")
+    turned = Transpose <perm = [0, 2, 1]> (key)
+    products = MatMul (query, turned)
+    scaled = Mul (products, scale)
+    masked = Add (scaled, mask)
+    shares = Softmax <axis = -1> (masked)
+    mixed = MatMul (shares, value)
+    attended = MatMul (mixed, "attn.out")
+    sum1 = Add (x, attended)
+    normal1 = LayerNormalization (sum1, "norm1.scale", "norm1.bias")
+    up = MatMul (normal1, "ffn.up")
+    active = Relu (up)
+    down = MatMul (active, "ffn.down")
+    sum2 = Add (normal1, down)
+    normal2 = LayerNormalization (sum2, "norm2.scale", "norm2.bias")
+    present = Sub (one, absent)
+    kept = Unsqueeze (present, last)
+    said = Mul (normal2, kept)
+    features = ReduceMax <axes = [1], keepdims = 0> (said)
+    logits = Gemm (features, "head.weight", "head.bias")
+}}
+"""
 
 
 def tokenize(text: str) -> list[int]:
@@ -54,49 +80,12 @@ def initial_weights(classes: int, seed: int = 0) -> dict[str, Floats]:
 
 def network(weights: dict[str, Floats]) -> onnx.ModelProto:
     """tokens (N, 16) int64 → logits (N, classes)."""
-    nodes = [
-        _node("Gather", ["embedding", "tokens"], "words"),
-        _node("Add", ["words", "position"], "x"),
-        _node("Equal", ["tokens", "nothing"], "is_nothing"),
-        _node("Cast", ["is_nothing"], "absent", to=TensorProto.FLOAT),
-        _node("Mul", ["absent", "far"], "penalty"),
-        _node("Unsqueeze", ["penalty", "second"], "mask"),
-        *(_node("MatMul", ["x", f"attn.{name}"], name) for name in ("query", "key", "value")),
-        _node("Transpose", ["key"], "turned", perm=[0, 2, 1]),
-        _node("MatMul", ["query", "turned"], "products"),
-        _node("Mul", ["products", "scale"], "scaled"),
-        _node("Add", ["scaled", "mask"], "masked"),
-        _node("Softmax", ["masked"], "shares", axis=-1),
-        _node("MatMul", ["shares", "value"], "mixed"),
-        _node("MatMul", ["mixed", "attn.out"], "attended"),
-        _node("Add", ["x", "attended"], "sum1"),
-        _node("LayerNormalization", ["sum1", "norm1.scale", "norm1.bias"], "normal1"),
-        _node("MatMul", ["normal1", "ffn.up"], "up"),
-        _node("Relu", ["up"], "active"),
-        _node("MatMul", ["active", "ffn.down"], "down"),
-        _node("Add", ["normal1", "down"], "sum2"),
-        _node("LayerNormalization", ["sum2", "norm2.scale", "norm2.bias"], "normal2"),
-        _node("Sub", ["one", "absent"], "present"),
-        _node("Unsqueeze", ["present", "last"], "kept"),
-        _node("Mul", ["normal2", "kept"], "said"),
-        _node("ReduceMax", ["said"], "features", axes=[1], keepdims=0),
-        _node("Gemm", ["features", "head.weight", "head.bias"], "logits"),
-    ]
-    graph = helper.make_graph(
-        nodes,
-        "voice commands",
-        [helper.make_tensor_value_info("tokens", TensorProto.INT64, ["N", WORDS])],
-        [helper.make_tensor_value_info("logits", TensorProto.FLOAT, ["N", None])],
-        [numpy_helper.from_array(a, n) for n, a in (CONSTANTS | weights).items()],
-    )
-    opset = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(graph, ir_version=IR_VERSION, opset_imports=opset)
+    model = parser.parse_model(NETWORK)
+    for node in model.graph.node:
+        node.name = node.output[0]
+    model.graph.initializer.extend(numpy_helper.from_array(a, n) for n, a in weights.items())
     onnx.checker.check_model(model, full_check=True)
     return model
-
-
-def _node(op_type: str, inputs: list[str], output: str, **attributes: object) -> onnx.NodeProto:
-    return helper.make_node(op_type, inputs, [output], name=output, **attributes)
 
 
 BASE = Path(__file__).with_name("base.onnx")
