@@ -62,7 +62,6 @@ class AsyncClient:
         return (await self.send(Call("GET", path, params=params))).json()
 
     async def events(self, call: Call) -> AsyncIterator[Any]:
-        """As `Client.events`."""
         with connection.reaching(self._where):
             async with self._http.stream(call.method, call.path, **call.options()) as response:
                 if response.is_error:
@@ -106,26 +105,22 @@ class AsyncClient:
         return AsyncModel(self, name)
 
     def models(self) -> AsyncIterator[dict[str, Any]]:
-        """As `Client.models`."""
         return self.items("/v1/models")
 
     async def register(self, name: str, model: str | Path | bytes, **spec: Any) -> AsyncModel:
-        """As `Client.register`."""
         return self.model(await self.run(operations.register(name, model, spec)))
 
     def jobs(
         self, *, model: str | None = None, state: str | Sequence[str] | None = None
     ) -> AsyncIterator[Job]:
-        """As `Client.jobs`."""
         return self.items("/v1/jobs", model=model, state=state)
 
     async def policy(self, **changes: Any) -> dict[str, Any]:
-        """As `Client.policy`."""
         return await self.run(operations.policy(changes))
 
 
 class AsyncModel:
-    """One model of the daemon."""
+    """One model of the daemon; each method is that of `Model`, to be awaited."""
 
     def __init__(self, client: AsyncClient, name: str) -> None:
         self.client = client
@@ -133,41 +128,33 @@ class AsyncModel:
         self._operations = ModelOperations(name)
 
     async def describe(self) -> dict[str, Any]:
-        """As `Model.describe`."""
         return await self.client.run(self._operations.describe())
 
     async def predict(
         self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
     ) -> Prediction:
-        """As `Model.predict`."""
         return await self.client.run(self._operations.predict(x, keep=keep, top=top, output=output))
 
     async def predict_all(
         self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
     ) -> list[Prediction]:
-        """As `Model.predict_all`."""
         return await self.client.run(
             self._operations.predict_all(x, keep=keep, top=top, output=output)
         )
 
     async def suggest(self, text: str, count: int = 3) -> list[Suggestion]:
-        """As `Model.suggest`."""
         return await self.client.run(self._operations.suggest(text, count))
 
     async def complete(self, text: str, **options: Any) -> Completion:
-        """As `Model.complete`."""
         return await self.client.run(self._operations.complete(text, options))
 
     def stream(self, text: str, **options: Any) -> AsyncIterator[Completion]:
-        """As `Model.stream`."""
         return self.client.events(self._operations.stream(text, options))
 
     async def predict_array(self, x: Any, *, output: str | None = None) -> Any:
-        """As `Model.predict_array`."""
         return await self.client.run(self._operations.predict_array(x, output=output))
 
     async def add(self, x: Any, label: Any = None, **about: Any) -> int | None:
-        """As `Model.add`."""
         return await self.client.run(self._operations.add(x, label, about))
 
     async def add_all(
@@ -179,61 +166,47 @@ class AsyncModel:
         weights: Sequence[float] | None = None,
         split: str | None = None,
     ) -> Added:
-        """As `Model.add_all`."""
         about = {"key": keys, "weight": weights}
         return await self.client.run(self._operations.add_all(x, labels, split=split, **about))
 
     async def label(self, sample: int | str, label: Any) -> Sample:
-        """As `Model.label`."""
         return await self.change(sample, label=label)
 
     async def change(self, sample: int | str, **changes: Any) -> Sample:
-        """As `Model.change`."""
         return await self.client.run(self._operations.change(sample, changes))
 
     def samples(self, **conditions: Any) -> AsyncIterator[Sample]:
-        """As `Model.samples`."""
         return self.client.items(self._operations.path("samples"), **conditions)
 
     async def train(self, *, wait: bool = False, **hyperparameters: Any) -> Job:
-        """As `Model.train`."""
         return await self.client.run(self._operations.train(hyperparameters, wait=wait))
 
     def triggers(self) -> AsyncIterator[Trigger]:
-        """As `Model.triggers`."""
         return self.client.items(self._operations.path("triggers"))
 
     async def add_trigger(self, **fields: Any) -> Trigger:
-        """As `Model.add_trigger`."""
         return await self.client.run(self._operations.trigger(None, fields))
 
     async def change_trigger(self, trigger: int, **fields: Any) -> Trigger:
-        """As `Model.change_trigger`."""
         return await self.client.run(self._operations.trigger(trigger, fields))
 
     async def remove_trigger(self, trigger: int) -> None:
-        """As `Model.remove_trigger`."""
         await self.client.send(Call("DELETE", self._operations.path("triggers", trigger)))
 
     def versions(self) -> AsyncIterator[Version]:
-        """As `Model.versions`."""
         return self.client.items(self._operations.path("versions"))
 
     async def latest(self) -> Version:
-        """As `Model.latest`."""
         version: Version = await self.client.get(self._operations.path("latest"))
         return version
 
     async def fetch(self, file: str | Path, *, wait_s: int = 0) -> bool:
-        """As `Model.fetch`."""
         return await self.client.run(self._operations.fetch(Path(file), wait_s=wait_s))
 
     async def newest(
         self, *, known: str | None = None, wait_s: int = 0
     ) -> tuple[bytes, str] | None:
-        """As `Model.newest`."""
         return await self.client.run(self._operations.newest(known=known, wait_s=wait_s))
 
     def watch(self, make: Callable[[bytes], Any] = session_of) -> AsyncWatch:
-        """As `Model.watch`."""
         return AsyncWatch(self.newest, make)
