@@ -10,14 +10,13 @@ from typing import Any
 from urllib.parse import quote
 
 from honed_client import Client, HonedError, Unreachable
-from honed_client.calls import Call, model_path
+from honed_client.calls import ENDED, Call, model_path
 
 POLL_S = 0.25
 LONGEST_POLL_S = 2.0
 GRACE_S = 60.0
 """Time after a deadline to finish the step, clip, add noise and write, or to restart the daemon."""
 BINARY = {"Content-Type": "application/octet-stream"}
-ENDED = ("succeeded", "failed", "cancelled")
 
 
 class NoUpdate(Exception):

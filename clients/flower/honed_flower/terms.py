@@ -72,31 +72,32 @@ class Terms:
         return {name: value for name, value in self.sent().items() if name == TOKENIZER}
 
 
+TYPES = {field.name.replace("_", "-"): field.type for field in fields(Terms)}
+"""The names of types, by setting."""
+
+
 def read_terms(config: Mapping[str, Any]) -> Terms:
     """Raises ValueError that lists everything wrong."""
     config = {name: _number(name, value) for name, value in config.items()}
-    known = [field.name.replace("_", "-") for field in fields(Terms)]
-    problems = [f"{name} is missing" for name in known if name not in config]
-    problems += [f"{name} is no setting" for name in config if name not in known]
+    problems = [f"{name} is missing" for name in TYPES if name not in config]
+    problems += [f"{name} is no setting" for name in config if name not in TYPES]
     if not problems:
         problems = _wrong(config)
     if problems:
         raise ValueError("the run's settings are wrong: " + "; ".join(problems))
-    return Terms(**{name.replace("-", "_"): config[name] for name in known})
+    return Terms(**{name.replace("-", "_"): config[name] for name in TYPES})
 
 
 def _number(name: str, value: Any) -> Any:
     """Convert a number: `clip-norm=1` is a float although it is written without a point."""
-    kinds = {field.name.replace("_", "-"): field.type for field in fields(Terms)}
-    return float(value) if kinds.get(name) == "float" and type(value) is int else value
+    return float(value) if TYPES.get(name) == "float" and type(value) is int else value
 
 
 def _wrong(config: Mapping[str, Any]) -> list[str]:
-    kinds = {field.name.replace("_", "-"): field.type for field in fields(Terms)}
     problems = [
-        f"{name} is {value!r}, it takes {kinds[name]}"
+        f"{name} is {value!r}, it takes {TYPES[name]}"
         for name, value in config.items()
-        if type(value).__name__ != kinds[name]
+        if type(value).__name__ != TYPES[name]
     ]
     if problems:
         return problems
