@@ -6,10 +6,13 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
+from numpy.typing import NDArray
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "helpers" / "dashboard"))
@@ -25,23 +28,33 @@ from quantized import in_float32, in_int4, in_int8
 from support import ENDED, Served, mlp, npz, wait_until
 from texts import Graph, written
 
+from cli.demo import digits
 from storage.store import Store
 
+Samples = tuple[NDArray[Any], NDArray[Any]]
+"""Inputs and labels."""
 __all__ = [
     "CHROMIUM",
     "Graph",
     "Laptop",
+    "Samples",
     "Served",
+    "add_base_set",
     "add_decoder",
+    "add_mlp",
     "byte_tokenizer",
     "decoder",
+    "device_digits",
     "digits_cnn",
     "in_float32",
     "in_int4",
     "in_int8",
+    "job_s",
+    "latest",
     "launched",
     "mlp",
     "npz",
+    "predicted",
     "served",
     "train",
     "wait_until",
@@ -88,6 +101,47 @@ def train(daemon: Served, model: str, **asked: object) -> dict[str, Any]:
     return done
 
 
+def job_s(job: dict[str, Any], *, since: str = "created_at") -> float:
+    """Seconds that a job took from its request, or another of its moments, to its version."""
+    began, ended = (datetime.fromisoformat(job[at][:-1]) for at in (since, "finished_at"))
+    return (ended - began).total_seconds()
+
+
+def add_mlp(daemon: Served, name: str, *sizes: int, samples: int) -> None:
+    """Register an MLP, and upload random samples for it."""
+    generator = np.random.default_rng(0)
+    x = generator.random((samples, sizes[0]), dtype=np.float32)
+    daemon.register(name, mlp(*sizes))
+    daemon.upload(name, x=x, label=generator.integers(0, sizes[-1], samples))
+
+
+def add_base_set(daemon: Served, name: str, **arrays: NDArray[Any]) -> None:
+    """Upload samples of before, which a model is not to forget."""
+    headers = {"Content-Type": "application/x-npz"}
+    daemon.http.post(f"/v1/models/{name}/base-set", content=npz(**arrays), headers=headers)
+
+
+def latest(daemon: Served, name: str) -> bytes:
+    """The file that apps fetch."""
+    content: bytes = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
+    return content
+
+
+def predicted(model: bytes, **inputs: NDArray[Any]) -> NDArray[Any]:
+    """The likeliest classes, (batch,) int64, as in any app."""
+    from service.training.engines.runtime import onnxruntime
+
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    classes: NDArray[Any] = session.run(None, inputs)[0].argmax(axis=1)
+    return classes
+
+
 def digits_cnn() -> bytes:
     """The demo's CNN: input `image` (batch, 1, 8, 8)."""
-    return (Path(__file__).parent.parent / "examples/digits/base.onnx").read_bytes()
+    return (digits.folder() / "base.onnx").read_bytes()
+
+
+def device_digits() -> Samples:
+    """What the demo's camera saw: images (1000, 1, 8, 8)."""
+    with np.load(digits.folder() / "device.npz") as arrays:
+        return arrays["image"], arrays["label"]

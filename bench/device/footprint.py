@@ -9,11 +9,10 @@ import time
 from pathlib import Path
 from statistics import median
 
-import httpx
-import numpy as np
 import psutil
 
-from bench.daemon import mlp, served, wait_until
+from bench.daemon import add_mlp, served, wait_until
+from bench.measuring import free_port, seconds, status_of
 from bench.table import Row
 
 STARTS = 7
@@ -24,7 +23,8 @@ SMALLEST = {"STARTS": 1, "SAMPLES": 500}
 def run() -> list[Row]:
     """Memory and start-up of the daemon, compared with a bare interpreter's."""
     ready = [_seconds_to_ready() for _ in range(STARTS)]
-    bare = [_seconds(["-c", "pass"]) for _ in range(STARTS)]
+    nothing = [sys.executable, "-c", "pass"]
+    bare = [seconds(lambda: subprocess.run(nothing, check=True)) for _ in range(STARTS)]
     rests, resident = _resident_mb()
     interpreter = _interpreter_mb()
     return [
@@ -54,13 +54,10 @@ def run() -> list[Row]:
 
 def _resident_mb() -> tuple[float, float]:
     """After the start, and after one job."""
-    generator = np.random.default_rng(0)
-    x = generator.random((SAMPLES, 784), dtype=np.float32)
     with served() as daemon:
         process = psutil.Process(daemon.process.pid)
         rests = process.memory_info().rss / 2**20
-        daemon.register("m", mlp(784, 512, 512, 10))
-        daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
+        add_mlp(daemon, "m", 784, 512, 512, 10, samples=SAMPLES)
         daemon.train("m", epochs=1)
         daemon.http.get("/v1/models/m/latest/model.onnx")
         return rests, process.memory_info().rss / 2**20
@@ -72,39 +69,18 @@ def _interpreter_mb() -> float:
     return float(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
-def _seconds(arguments: list[str]) -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, *arguments], check=True)
-    return time.perf_counter() - began
-
-
 def _seconds_to_ready() -> float:
     with tempfile.TemporaryDirectory() as folder:
-        port = _free_port()
+        port = free_port()
         command = ["-m", "cli", "serve", "--port", str(port), "--data-dir", str(Path(folder) / "d")]
+        url = f"http://127.0.0.1:{port}/readyz"
         began = time.perf_counter()
         process = subprocess.Popen(
             [sys.executable, *command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
         try:
-            wait_until(lambda: _answers(process, port), "the daemon to answer", poll_s=0.005)
+            wait_until(lambda: status_of(process, url) == 200, "the daemon to answer", poll_s=0.005)
             return time.perf_counter() - began
         finally:
             process.terminate()
             process.wait()
-
-
-def _answers(process: subprocess.Popen[bytes], port: int) -> bool:
-    assert process.poll() is None, f"the daemon has ended: exit code {process.returncode}"
-    try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz", trust_env=False).status_code == 200
-    except httpx.TransportError:
-        return False
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
@@ -13,6 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 from PIL import Image as Pillow
 
+from bench.measuring import seconds
 from bench.table import Row
 from service.preprocess.image import Image
 from service.training.data.batches import Batches
@@ -59,9 +59,9 @@ def run() -> list[Row]:
             cache.close()
         second, checks = median(later), []
         for _ in range(READINGS):
-            plain = _seconds(lambda: opened().close())
+            plain = seconds(lambda: opened().close())
             expect_checks(folder)
-            checks.append(_seconds(lambda: opened().close()) - plain)
+            checks.append(seconds(lambda: opened().close()) - plain)
     return [
         {
             "images": PHOTOS,
@@ -73,12 +73,6 @@ def run() -> list[Row]:
             "must reach": "≤ 0.05",
         }
     ]
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    began = time.perf_counter()
-    work()
-    return time.perf_counter() - began
 
 
 def epoch(images: Batches) -> float:

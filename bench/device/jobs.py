@@ -15,7 +15,7 @@ from threading import Event
 import numpy as np
 import psutil
 
-from bench.daemon import Served, mlp, served, train
+from bench.daemon import Served, add_mlp, served, train
 from bench.table import Row
 
 JOBS = 400
@@ -26,11 +26,8 @@ SMALLEST = {"JOBS": 2}
 
 def run() -> list[Row]:
     """Growth between half of the jobs and all of them."""
-    generator = np.random.default_rng(0)
-    x = generator.random((SAMPLES, FEATURES), dtype=np.float32)
     with served() as daemon:
-        daemon.register("m", mlp(FEATURES, 8, CLASSES))
-        daemon.upload("m", x=x, label=generator.integers(0, CLASSES, SAMPLES))
+        add_mlp(daemon, "m", FEATURES, 8, CLASSES, samples=SAMPLES)
         quota = {"quota": {"max_samples": SAMPLES}}
         daemon.http.patch("/v1/models/m", json=quota).raise_for_status()
         with _uploads(daemon):

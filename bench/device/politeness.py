@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bench.daemon import Served, mlp, served, wait_until
+from bench.daemon import Served, add_mlp, served, wait_until
 from bench.needs import LINUX
 from bench.table import Row
 
@@ -53,14 +53,10 @@ def run() -> list[Row]:
 
     Then one burner beside a job with one thread, as jobs have that start on a device in use.
     """
-    generator = np.random.default_rng(0)
-    x = generator.random((SAMPLES, 784), dtype=np.float32)
-    labels = generator.integers(0, 10, len(x))
     rows, every = [], os.cpu_count() or 1
     for threads, numbers in ((every, (1, every)), (1, (1,))):
         with served(training_threads=threads) as daemon:
-            daemon.register("m", mlp(784, 512, 512, 10))
-            daemon.upload("m", x=x, label=labels)
+            add_mlp(daemon, "m", 784, 512, 512, 10, samples=SAMPLES)
             for processes in numbers:
                 row = _measure(daemon, processes=processes)
                 beside = f"{processes} beside {threads} threads of a job"

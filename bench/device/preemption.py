@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.daemon import Laptop, Served, mlp, served, wait_until
+from bench.daemon import Laptop, Served, add_mlp, served, wait_until
 from bench.table import Row
 
 ROUNDS = 30
@@ -19,13 +19,11 @@ SMALLEST = {"ROUNDS": 1}
 def run() -> list[Row]:
     """Unplug, wait for the child to end, plug in, wait for it to step again."""
     generator = np.random.default_rng(0)
-    x = generator.random((2_000, 784), dtype=np.float32)
     took, lost = [], []
     with tempfile.TemporaryDirectory(prefix="honed-bench-") as folder:
         laptop = Laptop(Path(folder))
         with served(sysfs_root=laptop.sysfs) as daemon:
-            daemon.register("m", mlp(784, 512, 512, 10))
-            daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
+            add_mlp(daemon, "m", 784, 512, 512, 10, samples=2_000)
             daemon.http.put("/v1/policy", json={"settle_seconds": 0})
             job_id = daemon.ask_for_job("m", epochs=1_000_000)["id"]
             for _ in range(ROUNDS):

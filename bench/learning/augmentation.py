@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import json
-import time
 from statistics import mean, median
 from typing import Any
 
@@ -16,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image as Pillow
 
-from bench.daemon import Served, digits_cnn, served, train
+from bench.daemon import Served, device_digits, digits_cnn, latest, predicted, served, train
+from bench.measuring import milliseconds
 from bench.table import Row
-from cli.demo.digits import folder, kept_back, read
+from cli.demo.digits import kept_back
 from service.preprocess.augmentation.draws import Draws
 from service.preprocess.image import Image
 from service.preprocess.standardize import Standardize
@@ -76,8 +76,7 @@ def _row(name: str, plain: float, changed: float) -> Row:
 
 
 def _errors(daemon: Served, seed: int) -> Row:
-    with np.load(folder() / "device.npz") as arrays:
-        images, labels = arrays["image"], arrays["label"]
+    images, labels = device_digits()
     order = np.random.default_rng(seed).permutation(len(labels))
     some = np.concatenate([order[labels[order] == digit][:A_CLASS] for digit in range(10)])
     found = []
@@ -85,10 +84,10 @@ def _errors(daemon: Served, seed: int) -> Row:
         name = f"digits-{seed}-{'augmented' if augment else 'plain'}"
         _prepare(daemon, name, augment, _pixels(images[some]), labels[some])
         train(daemon, name, ignore_policy=True, seed=seed, **RECIPE)
-        version = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
         inputs, truth = kept_back()
         tensors = (_pixels(inputs) / 255).astype(np.float32)[:, None]
-        found.append(100 * float((read(version, tensors) != truth).mean()))
+        wrong = predicted(latest(daemon, name), image=tensors) != truth
+        found.append(100 * float(wrong.mean()))
     return _row(f"seed {seed}", *found)
 
 
@@ -154,9 +153,4 @@ def _costs() -> list[Row]:
 
 
 def _milliseconds(batch: Any) -> float:
-    times = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        batch()
-        times.append(1000 * (time.perf_counter() - began))
-    return median(times)
+    return median(milliseconds(batch, ROUNDS))

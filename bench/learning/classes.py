@@ -16,9 +16,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from bench.daemon import Served, digits_cnn, served, train
+from bench.daemon import Served, device_digits, digits_cnn, latest, predicted, served, train
 from bench.table import Row
-from cli.demo.digits import folder, kept_back, read
+from cli.demo.digits import kept_back
 
 NEW, PICTURES, SEEDS = 9, (5, 20), range(3)
 MORE_SEEDS = range(10, 16)
@@ -66,8 +66,7 @@ def _learned(
     name = f"digits-{pictures}-{epochs}-{seed}-{base_set.replace(', ', '-').replace(' ', '')}"
     classes, gate = [str(number) for number in range(NEW)], {"mode": "always"}
     daemon.register(name, _nine(), classes=classes, gate=gate)
-    with np.load(folder() / "device.npz") as arrays:
-        images, labels = arrays["image"], arrays["label"]
+    images, labels = device_digits()
     old = labels != NEW
     daemon.upload(name, image=images[old], label=labels[old])
     train(daemon, name, seed=seed, ignore_policy=True, **FIRST)
@@ -115,7 +114,6 @@ def _nine() -> bytes:
 
 def _judged(daemon: Served, name: str) -> dict[str, float]:
     """Accuracies of `latest` on held-out pictures."""
-    version = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
     images, labels = kept_back()
-    right, new = read(version, images) == labels, labels == NEW
+    right, new = predicted(latest(daemon, name), image=images) == labels, labels == NEW
     return {"old": float(right[~new].mean()), "new": float(right[new].mean())}

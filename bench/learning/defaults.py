@@ -17,10 +17,21 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import NDArray
 
-from bench.daemon import Served, digits_cnn, mlp, npz, served, train
+from bench.daemon import (
+    Samples,
+    Served,
+    add_base_set,
+    device_digits,
+    digits_cnn,
+    job_s,
+    latest,
+    mlp,
+    predicted,
+    served,
+    train,
+)
 from bench.table import Row
 from cli.demo.digits import folder, kept_back
-from service.training.engines.runtime import onnxruntime
 
 Array = NDArray[Any]
 SEEDS = (0, 1, 2)
@@ -48,8 +59,8 @@ class Task:
     name: str
     model: bytes
     input: str
-    train: tuple[Array, Array]
-    judge: tuple[Array, Array]
+    train: Samples
+    judge: Samples
     spec: dict[str, Any]
 
 
@@ -103,8 +114,8 @@ def trained(
     daemon: Served,
     task: Task,
     *,
-    base: tuple[Array, Array] | None = None,
-    clean: tuple[Array, Array] | None = None,
+    base: Samples | None = None,
+    clean: Samples | None = None,
     **asked: Any,
 ) -> Row:
     """Train a model, and measure it on the samples to judge by.
@@ -115,34 +126,24 @@ def trained(
     daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
     daemon.upload(name, **{task.input: task.train[0], "label": task.train[1]})
     if base is not None:
-        daemon.http.post(
-            f"/v1/models/{name}/base-set",
-            content=npz(**{task.input: base[0], "label": base[1]}),
-            headers={"Content-Type": "application/x-npz"},
-        )
+        add_base_set(daemon, name, **{task.input: base[0], "label": base[1]})
     job = train(daemon, name, ignore_policy=True, **asked)
-    version = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
-    session = onnxruntime.InferenceSession(version, providers=["CPUExecutionProvider"])
+    version = latest(daemon, name)
     inputs, labels = task.judge
     for step in daemon.http.get(f"/v1/models/{name}").json()["preprocess"]:
         inputs = ((inputs - step["mean"]) / step["std"]).astype(np.float32)
-    read = session.run(["logits"], {task.input: inputs})[0].argmax(1)
+    read = predicted(version, **{task.input: inputs})
     rare = np.isin(labels, RARE)
     knows = {}
     if clean is not None:
-        of_clean = session.run(["logits"], {task.input: clean[0]})[0].argmax(1)
+        of_clean = predicted(version, **{task.input: clean[0]})
         knows = {"clean": float((of_clean == clean[1]).mean())}
     return knows | {
         "accuracy": float((read == labels).mean()),
         "macro F1": _macro_f1(read, labels),
         "rare": float((read[rare] == labels[rare]).mean()) if rare.any() else 0.0,
-        "s": _seconds(job),
+        "s": job_s(job, since="started_at"),
     }
-
-
-def _seconds(job: dict[str, Any]) -> float:
-    begun, ended = (np.datetime64(job[at].rstrip("Z")) for at in ("started_at", "finished_at"))
-    return float((ended - begun) / np.timedelta64(1, "s"))
 
 
 def _macro_f1(read: Array, labels: Array) -> float:
@@ -155,8 +156,7 @@ def _macro_f1(read: Array, labels: Array) -> float:
 
 def digits() -> list[Task]:
     """Four tasks of people who have pictures but no recipe."""
-    with np.load(folder() / "device.npz") as arrays:
-        images, labels = arrays["image"], arrays["label"]
+    images, labels = device_digits()
     few = np.concatenate([np.flatnonzero(labels == digit)[:10] for digit in range(10)])
     counts = [4 if digit in RARE else 80 for digit in range(10)]
     skewed = np.concatenate([np.flatnonzero(labels == c)[:n] for c, n in enumerate(counts)])
@@ -176,7 +176,7 @@ def digits() -> list[Task]:
     ]
 
 
-def clean_digits() -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+def clean_digits() -> tuple[Samples, Samples]:
     """Clean digits that the demo's model was pre-trained on, and held-out ones."""
     with gzip.open(folder() / "digits.csv.gz", "rt", encoding="ascii") as file:
         rows = np.loadtxt(file, delimiter=",", dtype=np.int64)
@@ -189,13 +189,19 @@ def tables() -> list[Task]:
     """Small tables, standardized, for perceptrons with random weights."""
     found = []
     for name, hidden in TABLES.items():
-        with gzip.open(Path(__file__).parent / "data_sets" / f"{name}.csv.gz", "rt") as file:
-            rows = np.loadtxt(file, delimiter=",")
-        rows = rows[np.random.default_rng(3).permutation(len(rows))]
-        x, labels = rows[:, :-1].astype(np.float32), rows[:, -1].astype(np.int64)
-        cut = len(rows) * 2 // 3
+        x, labels = table(name)
+        order = np.random.default_rng(3).permutation(len(x))
+        x, labels = x[order].astype(np.float32), labels[order]
+        cut = len(x) * 2 // 3
         model = mlp(x.shape[1], *hidden, int(labels.max()) + 1)
         spec = {"preprocess": {"input": "x", "kind": "standardize", "learn_from": 1000}}
         parts = (x[:cut], labels[:cut]), (x[cut:], labels[cut:])
         found.append(Task(name, model, "x", *parts, spec))
     return found
+
+
+def table(name: str) -> Samples:
+    """Rows as they are in the file, and their classes."""
+    with gzip.open(Path(__file__).parent / "data_sets" / f"{name}.csv.gz", "rt") as file:
+        rows = np.loadtxt(file, delimiter=",")
+    return rows[:, :-1], rows[:, -1].astype(np.int64)

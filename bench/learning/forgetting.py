@@ -19,10 +19,9 @@ import onnx
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from bench.daemon import Served, digits_cnn, npz, served, train
+from bench.daemon import Samples, Served, add_base_set, digits_cnn, predicted, served, train
 from bench.table import Row
 from cli.demo.digits import folder
-from service.training.engines.runtime import onnxruntime
 
 Array = NDArray[Any]
 SEEDS = range(10)
@@ -89,11 +88,7 @@ def _rows(
             if way == "defaults":
                 averaged = _averaged(digits_cnn(), trained)
                 found.setdefault("averaged", []).append(_accuracies(averaged, judges))
-        daemon.http.post(
-            f"/v1/models/{model}/base-set",
-            content=npz(image=pretraining.images, label=pretraining.labels),
-            headers={"Content-Type": "application/x-npz"},
-        )
+        add_base_set(daemon, model, image=pretraining.images, label=pretraining.labels)
         replayed = _trained(daemon, model, seed=seed, **ASKED["defaults"])
         found.setdefault("base set", []).append(_accuracies(replayed, judges))
     for way, accuracies in found.items():
@@ -119,9 +114,8 @@ def _averaged(first: bytes, trained: bytes) -> bytes:
     return content
 
 
-def _accuracies(model: bytes, judges: dict[str, tuple[Array, Array]]) -> dict[str, float]:
-    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+def _accuracies(model: bytes, judges: dict[str, Samples]) -> dict[str, float]:
     return {
-        name: float((session.run(None, {"image": images})[0].argmax(axis=1) == labels).mean())
+        name: float((predicted(model, image=images) == labels).mean())
         for name, (images, labels) in judges.items()
     }

@@ -7,7 +7,6 @@ draws other samples.
 
 from __future__ import annotations
 
-import gzip
 import sys
 import time
 from collections.abc import Iterator
@@ -18,15 +17,23 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bench.daemon import Served, digits_cnn, mlp, served, train
+from bench.daemon import (
+    Samples,
+    Served,
+    device_digits,
+    digits_cnn,
+    latest,
+    mlp,
+    predicted,
+    served,
+    train,
+)
+from bench.learning.defaults import table
 from bench.needs import LINUX
 from bench.table import Row
-from cli.demo.digits import folder, kept_back
-from service.training.engines.runtime import onnxruntime
+from cli.demo.digits import kept_back
 
-Array = NDArray[Any]
 SEEDS = range(8)
 A_CLASS = 10
 ASKED: dict[str, dict[str, Any]] = {
@@ -67,11 +74,11 @@ class Task:
     name: str
     model: bytes
     input: str
-    pool: tuple[Array, Array]
-    judge: tuple[Array, Array] | None
+    pool: Samples
+    judge: Samples | None
     spec: dict[str, Any]
 
-    def draw(self, seed: int) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    def draw(self, seed: int) -> tuple[Samples, Samples]:
         """Samples to train on, and to judge by."""
         inputs, labels = self.pool
         order = np.random.default_rng(seed).permutation(len(labels))
@@ -119,9 +126,7 @@ def _trained(
     daemon.register(name, task.model, gate={"mode": "always"}, **task.spec)
     daemon.upload(name, "train", **{task.input: data[0], "label": data[1]})
     job = train(daemon, name, ignore_policy=True, seed=seed, **asked)
-    version = daemon.http.get(f"/v1/models/{name}/latest/model.onnx").content
-    session = onnxruntime.InferenceSession(version, providers=["CPUExecutionProvider"])
-    read = session.run(["logits"], {task.input: judge[0]})[0].argmax(axis=1)
+    read = predicted(latest(daemon, name), **{task.input: judge[0]})
     return float((read == judge[1]).mean()), job
 
 
@@ -160,13 +165,11 @@ def tasks() -> list[Task]:
     sys.path.insert(0, str(Path(__file__).parents[2] / "examples/frozen_backbone"))
     from network import INPUT, SIDE, network  # type: ignore[import-not-found]
 
-    with np.load(folder() / "device.npz") as arrays:
-        pool = arrays["image"], arrays["label"]
-    images, labels = kept_back()
+    pool, (images, labels) = device_digits(), kept_back()
     judge = images[:JUDGED], labels[:JUDGED]
     factor = SIDE // 8
 
-    def large(data: tuple[Array, Array]) -> tuple[Array, Array]:
+    def large(data: Samples) -> Samples:
         return data[0].repeat(factor, axis=2).repeat(factor, axis=3), data[1]
 
     frozen = {"trainable": "head"}
@@ -177,9 +180,7 @@ def tasks() -> list[Task]:
 
 def _table(name: str, hidden: tuple[int, ...]) -> Task:
     """Standardized by its own moments."""
-    with gzip.open(Path(__file__).parent / "data_sets" / f"{name}.csv.gz", "rt") as file:
-        rows = np.loadtxt(file, delimiter=",")
-    x, labels = rows[:, :-1], rows[:, -1].astype(np.int64)
+    x, labels = table(name)
     x = ((x - x.mean(axis=0)) / x.std(axis=0)).astype(np.float32)
     model = mlp(x.shape[1], *hidden, int(labels.max()) + 1)
     return Task(name, model, "x", (x, labels), None, {"trainable": "head"})

@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
 import psutil
 
-from bench.daemon import Laptop, Served, launched, mlp, served, train
+from bench.daemon import Laptop, Served, add_mlp, launched, served, train
+from bench.measuring import cpu_s
 from bench.needs import BROWSER, PLAYWRIGHT
 from bench.table import Row
 
@@ -72,10 +72,7 @@ def run() -> list[Row]:
 
 
 def _fill(daemon: Served) -> None:
-    generator = np.random.default_rng(0)
-    x = generator.random((2_000, 64), dtype=np.float32)
-    daemon.register("m", mlp(64, 64, 10))
-    daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
+    add_mlp(daemon, "m", 64, 64, 10, samples=2_000)
     train(daemon, "m", epochs=1, ignore_policy=True)
 
 
@@ -138,10 +135,9 @@ def _rest(browser: Any, daemon: Served) -> Row:
 
 def _share(process: psutil.Process) -> float:
     """The share of a core that it takes at rest."""
-    before = process.cpu_times()
+    before = cpu_s(process)
     time.sleep(REST_SECONDS)
-    after = process.cpu_times()
-    return (after.user + after.system - before.user - before.system) / REST_SECONDS
+    return (cpu_s(process) - before) / REST_SECONDS
 
 
 def _reactions(browser: Any, daemon: Served, laptop: Laptop) -> list[Row]:

@@ -20,6 +20,7 @@ import httpx
 import psutil
 
 from bench.daemon import Served, mlp, served, wait_until
+from bench.measuring import cpu_s, free_port, status_of
 from bench.needs import CURL, NGINX, WRK
 from bench.table import Row
 
@@ -102,10 +103,10 @@ def waiting(daemon: Served) -> list[Row]:
             poll.recv(65536)
             poll.close()
         memory = process.memory_info().rss
-        rest = cpu_s(process)
+        rest = busy_s(process)
         open_polls = [stack.enter_context(poll) for poll in polls(daemon, count=POLLS, wait_s=300)]
         wait_until(lambda: len(process.net_connections()) >= POLLS, "all polls to wait")
-        held, busy = process.memory_info().rss - memory, cpu_s(process)
+        held, busy = process.memory_info().rss - memory, busy_s(process)
         began = time.perf_counter()
         daemon.http.put(aliases, json={"version": number})
         last = seconds_until_all_answer(open_polls, began)
@@ -127,30 +128,18 @@ def waiting(daemon: Served) -> list[Row]:
 @contextmanager
 def nginx(daemon: Served) -> Iterator[str]:
     """nginx with one worker on the daemon's files; yields its address."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        settings = Path(folder) / "nginx.conf"
+    with tempfile.TemporaryDirectory() as folder:
+        port, settings = free_port(), Path(folder) / "nginx.conf"
         root = daemon.data_dir / "files"
         settings.write_text(SETTINGS.format(folder=folder, port=port, root=root))
         process = subprocess.Popen(["nginx", "-c", str(settings), "-e", f"{folder}/log"])
         url = f"http://127.0.0.1:{port}"
         try:
-            wait_until(lambda: answers(process, url), "nginx to answer")
+            wait_until(lambda: status_of(process, url), "nginx to answer")
             yield url
         finally:
             process.terminate()
             process.wait()
-
-
-def answers(process: subprocess.Popen[bytes], url: str) -> bool:
-    assert process.poll() is None, f"nginx has ended: exit code {process.returncode}"
-    try:
-        httpx.get(url, trust_env=False)
-    except httpx.TransportError:
-        return False
-    return True
 
 
 def stored(daemon: Served, name: str) -> str:
@@ -200,12 +189,11 @@ def polls(daemon: Served, *, count: int, wait_s: float) -> Iterator[socket.socke
         yield poll
 
 
-def cpu_s(process: psutil.Process) -> float:
+def busy_s(process: psutil.Process) -> float:
     """Processor time that it takes in SECONDS."""
-    before = process.cpu_times()
+    before = cpu_s(process)
     time.sleep(SECONDS)
-    after = process.cpu_times()
-    return after.user + after.system - before.user - before.system
+    return cpu_s(process) - before
 
 
 def seconds_until_all_answer(open_polls: list[socket.socket], began: float) -> float:

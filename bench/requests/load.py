@@ -17,10 +17,10 @@ import time
 from collections import Counter
 from statistics import median, quantiles
 
-import numpy as np
 import psutil
 
-from bench.daemon import Served, mlp, served
+from bench.daemon import Served, add_mlp, served
+from bench.measuring import cpu_s
 from bench.requests.plain_http import Connection, PlainHttp
 from bench.table import Row
 
@@ -53,13 +53,10 @@ SMALLEST = {"RATES": (25,), "SECONDS": 1.0, "WARM_UP_S": 0.5, "SAMPLES": 500, "F
 def run() -> list[Row]:
     """A row per rate, up to the first at which p99 exceeds MAX_P99_MS."""
     rows: list[Row] = []
-    generator = np.random.default_rng(0)
     flushes_ms = _flushes_ms()
     alone = {"flush alone p99 ms": quantiles(flushes_ms, n=100)[-1], "longest ms": max(flushes_ms)}
     with served() as daemon:
-        daemon.register("m", mlp(FEATURES, 256, CLASSES))
-        x = generator.random((SAMPLES, FEATURES), dtype=np.float32)
-        daemon.upload("m", x=x, label=generator.integers(0, CLASSES, SAMPLES))
+        add_mlp(daemon, "m", FEATURES, 256, CLASSES, samples=SAMPLES)
         job = daemon.ask_for_job("m", epochs=10**6, ignore_policy=True)["id"]
         daemon.wait_for_job(job, "running")
         asyncio.run(_Load(daemon, job).run(RATES[0], WARM_UP_S))
@@ -100,7 +97,7 @@ class _Load:
         """Send `rate` requests per second, whose bodies are made before the first."""
         kinds = random.choices(list(MIX), list(MIX.values()), k=int(rate * seconds))
         bodies = [_body(kind) for kind in kinds]
-        used = sum(self._process.cpu_times()[:2])
+        used = cpu_s(self._process)
         began = time.perf_counter()
         asked = []
         for place, (kind, body) in enumerate(zip(kinds, bodies, strict=True)):
@@ -108,7 +105,7 @@ class _Load:
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             asked.append(asyncio.create_task(self._ask(kind, body, due)))
         await asyncio.gather(*asked)
-        used = sum(self._process.cpu_times()[:2]) - used
+        used = cpu_s(self._process) - used
         for _, (_, writer) in self._idle:
             writer.close()
         return {

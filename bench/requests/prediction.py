@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable
 from contextlib import closing
 from statistics import median, quantiles
@@ -12,6 +11,7 @@ import numpy as np
 import onnxruntime
 
 from bench.daemon import mlp, served, wait_until
+from bench.measuring import milliseconds
 from bench.requests.plain_http import Poster
 from bench.table import Row
 
@@ -30,16 +30,16 @@ def run() -> list[Row]:
     with served() as daemon:
         daemon.register("m", model)
         session, body = bare_session(model), json.dumps({"inputs": {"x": x[0].tolist()}})
-        bare = milliseconds(lambda: session.run(None, {"x": x[:1]}))
+        bare = warmed_up(lambda: session.run(None, {"x": x[:1]}))
         with closing(Poster(daemon, "/v1/models/m/predict")) as ask:
-            idle = milliseconds(lambda: ask(body))
+            idle = warmed_up(lambda: ask(body))
         daemon.upload("m", x=x, label=generator.integers(0, 10, len(x)))
         job = daemon.ask_for_job("m", max_seconds=600, epochs=1_000_000, ignore_policy=True)
         daemon.wait_for_job(job["id"], "running")
         wait_until(lambda: daemon.job(job["id"])["progress"].get("step"), "the first step")
         # Another connection: the daemon closes one that is idle for five seconds.
         with closing(Poster(daemon, "/v1/models/m/predict")) as ask:
-            training = milliseconds(lambda: ask(body))
+            training = warmed_up(lambda: ask(body))
         daemon.http.post(f"/v1/jobs/{job['id']}/cancel")
     return [
         {
@@ -68,16 +68,9 @@ def bare_session(model: bytes) -> onnxruntime.InferenceSession:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def milliseconds(work: Callable[[], object]) -> list[float]:
-    """The duration of each call, in milliseconds."""
-    for _ in range(WARM_UP):
-        work()
-    spent = []
-    for _ in range(ROUNDS):
-        began = time.perf_counter()
-        work()
-        spent.append((time.perf_counter() - began) * 1000)
-    return spent
+def warmed_up(work: Callable[[], object]) -> list[float]:
+    """The milliseconds of each call but the first ones."""
+    return milliseconds(work, WARM_UP + ROUNDS)[WARM_UP:]
 
 
 def p99(spent: list[float]) -> float:

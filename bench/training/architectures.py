@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from bench import watched
-from bench.daemon import Served, served, train
+from bench.daemon import Served, job_s, served, train
 from bench.environment import ROOT
 from bench.needs import LINUX
 from bench.table import Row
@@ -140,7 +140,7 @@ def _job(daemon: Served, batch_size: int, *, epochs: int) -> Found:
             **{"from": "base"},
         )
     pace = done["progress"]["samples_per_second"]
-    return Found(pace, peak.own, frameworks.seconds(done))
+    return Found(pace, peak.own, job_s(done))
 
 
 def _theirs(name: str, form: str, prefixes: Sequence[str], threads: int) -> Found:

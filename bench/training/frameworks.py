@@ -14,16 +14,14 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-import onnxruntime
 
 from bench import watched
-from bench.daemon import Served, served, train
+from bench.daemon import Served, job_s, predicted, served, train
 from bench.needs import LINUX
 from bench.table import Row
 from bench.training import torch_env
@@ -151,26 +149,18 @@ def job(daemon: Served, case: Case, held: tuple[np.ndarray, np.ndarray]) -> dict
     with watched.watching(lambda: watched.children(daemon.process.pid)) as peak:
         done = train(daemon, "m", **asked)
     return {
-        "seconds": seconds(done),
+        "seconds": job_s(done),
         "samples_per_second": done["progress"]["samples_per_second"],
         "accuracy": _accuracy(daemon, done["version"], held),
         "peak_mb": peak.own,
     }
 
 
-def seconds(done: dict[str, Any]) -> float:
-    """From a job's request to its version."""
-    began, ended = (datetime.fromisoformat(done[key][:-1]) for key in ("created_at", "finished_at"))
-    return (ended - began).total_seconds()
-
-
 def _accuracy(daemon: Served, version: int, held: tuple[np.ndarray, np.ndarray]) -> float:
     """The accuracy of the exported model in a plain session."""
     x, label = held
     content = daemon.http.get(f"/v1/models/m/versions/{version}/model.onnx").content
-    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    (scores,) = session.run(None, {"x": x})
-    return float((scores.argmax(axis=1) == label).mean())
+    return float((predicted(content, x=x) == label).mean())
 
 
 def _row(case: Case, rounds: list[Round]) -> Row:

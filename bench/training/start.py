@@ -21,11 +21,11 @@ from statistics import median
 import numpy as np
 from msgspec.structs import replace
 
-from bench.daemon import Served, served, train
+from bench.daemon import Served, job_s, served, train
 from bench.needs import LINUX
 from bench.table import Row
 from bench.training import torch_env
-from bench.training.frameworks import CASES, Case, job, material, seconds
+from bench.training.frameworks import CASES, Case, job, material
 from service.jobs.training_tasks import train_task
 from service.processes.interpreter import APPLICATION, environment
 from service.settings import Settings
@@ -107,7 +107,7 @@ def _besides(daemon: Served, case: Case) -> float:
     taken: dict[int, list[float]] = {1: [], 2: []}
     for _ in range(ROUNDS):
         for steps, found in taken.items():
-            found.append(seconds(train(daemon, "m", max_steps=steps, **asked)))
+            found.append(job_s(train(daemon, "m", max_steps=steps, **asked)))
     return (2 * median(taken[1]) - median(taken[2])) * 1e3
 
 
