@@ -63,36 +63,6 @@ class Daemon:
     Raises BadSetting for a user or a command that the system lacks.
     """
 
-    store: Store
-    tokens: TokenRegistry
-    sign_in: SignIn
-    usages: Usages
-    peers: Peers
-    audit: AuditLog
-    children: Children
-    registry: Registry
-    classes: Classes
-    feed: Feed
-    latest: LatestVersions
-    predictor: Predictor
-    hook: PromotionHook
-    monitor: DeviceMonitor
-    scheduler: Scheduler
-    upgrades: Upgrades
-    variants: VariantMaker
-    schedule: Schedule
-    erasure: Erasure
-    daily_backups: DailyBackups
-    verification: Verifier
-    thumbnails: Thumbnails
-    masks: MaskChecks
-    ranking: SampleRanking
-    drift: DriftWatch
-    deadlines: Deadlines
-    measuring: Measuring
-    inspector: Inspector
-    follower: Follower
-
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
         self._on_fatal = on_fatal
