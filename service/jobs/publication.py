@@ -17,7 +17,7 @@ from service.jobs.training_tasks import model_of
 from service.logs import event
 from service.models import retention
 from service.models.promotion.best import find_best
-from service.models.promotion.gate import BestComparison, Conclusion, conclude
+from service.models.promotion.gate import BestComparison, Decision, decide
 from service.models.promotion.policy import gate_policy, judges_by_base_set
 from service.training.protocol.messages.comparison import Comparison, Evaluate, Evaluated
 from service.training.protocol.messages.shared import Failed
@@ -46,7 +46,7 @@ Measuring = Generator[Evaluate, Answer, Answer]
 class Comparisons(Struct, frozen=True):
     """Results of measuring a candidate. compared_with: the version that `latest` named.
 
-    bests: `best` and `best_on_base_set` of `conclude`, if these are other versions.
+    bests: `best` and `best_on_base_set` of `decide`, if these are other versions.
     """
 
     answer: Answer
@@ -157,17 +157,17 @@ class Publication:
         False, with nothing stored, if `latest` has moved since the comparison.
         """
         model = self._store.models.get_by_id(self._job.model_id)
-        conclusion = conclude(
+        decision = decide(
             gate_policy(model),
             comparisons.answer,
-            compared_with=comparisons.compared_with,
+            baseline_version=comparisons.compared_with,
             classes=model.signature.target.classes,
             **comparisons.bests,
         )
         self._recorder.report()
         version = self._store.versions.publish(
-            self._new_version(done, file, conclusion, recipe),
-            compared_with=conclusion.compared_with,
+            self._new_version(done, file, decision, recipe),
+            compared_with=comparisons.compared_with,
             job_metrics=self._job_metrics(done, *done.warnings),
         )
         if version is None:
@@ -177,10 +177,9 @@ class Publication:
         return True
 
     def _new_version(
-        self, done: Done, file: FileRecord, conclusion: Conclusion, recipe: FileRecipe | None
+        self, done: Done, file: FileRecord, decision: Decision, recipe: FileRecipe | None
     ) -> NewVersion:
         final = self._store.checkpoints.latest_of(self._job.id, roles=("final",))
-        decision = conclusion.decision
         return NewVersion(
             model_id=self._job.model_id,
             job_id=self._job.id,
@@ -188,8 +187,8 @@ class Publication:
             file=file,
             promoted=decision.promoted,
             reason=decision.reason,
-            metrics=conclusion.metrics | _calibration(done),
-            baseline=conclusion.baseline,
+            metrics=decision.metrics | _calibration(done),
+            baseline=decision.baseline,
             verdict=decision.verdict,
             provenance=done.provenance,
             recipe=recipe,

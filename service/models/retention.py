@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from datetime import timedelta
-from typing import Any
 
 from msgspec import Struct
 
@@ -29,12 +28,7 @@ class RetentionPolicy(Struct, frozen=True):
 
 def retention_policy(model: Model) -> RetentionPolicy:
     """The model's retention, with defaults for what it does not set."""
-    return effective_retention(model.retention)
-
-
-def effective_retention(own: dict[str, Any]) -> RetentionPolicy:
-    """own: what the model sets."""
-    return RetentionPolicy(**own)
+    return RetentionPolicy(**model.retention)
 
 
 def prune(store: Store, model: Model) -> list[int]:

@@ -23,11 +23,16 @@ BEST = "version {}, the best that was promoted"
 
 
 class Decision(Struct, frozen=True):
-    """Whether `latest` moves, and why: a sentence for people, the figures for programs."""
+    """Whether `latest` moves, and why: a sentence for people, the figures for programs.
+
+    metrics, baseline: as measured of the candidate, and of the baseline version.
+    """
 
     promoted: bool
     reason: str
     verdict: dict[str, Any]
+    metrics: dict[str, Any] = {}
+    baseline: dict[str, Any] = {}
 
 
 class BestComparison(Struct, frozen=True):
@@ -39,20 +44,22 @@ class BestComparison(Struct, frozen=True):
 
 def decide(
     policy: GatePolicy,
-    evaluated: Evaluated,
+    answer: Evaluated | Failed,
     *,
-    baseline_version: int,
+    baseline_version: int | None,
     classes: Sequence[str] | None = None,
     best: BestComparison | None = None,
     best_on_base_set: BestComparison | None = None,
 ) -> Decision:
     """Whether a candidate replaces the baseline version as `latest`.
 
-    classes: their names. best, best_on_base_set: None if that is the baseline version. They keep
-    losses within chance or margin from adding up.
+    answer: of the child that was to measure both. classes: their names. best, best_on_base_set:
+    None if that is the baseline version. They keep losses within chance or margin from adding up.
     """
+    if isinstance(answer, Failed):
+        return _without_evaluation(policy, answer)
     baseline = f"version {baseline_version}"
-    findings = findings_of(policy, evaluated, baseline=baseline, classes=classes)
+    findings = findings_of(policy, answer, baseline=baseline, classes=classes)
     if best is not None and findings["validation"].outcome != "too_few":
         name = BEST.format(best.version)
         findings["best"] = find(
@@ -63,27 +70,34 @@ def decide(
         findings["best_on_base_set"] = find_on_base_set(
             best_on_base_set.comparison, policy, baseline=name, classes=classes
         )
-    if evaluated.drift is not None:
-        findings["drift"] = find_drift(evaluated.drift, baseline=baseline)
+    if answer.drift is not None:
+        findings["drift"] = find_drift(answer.drift, baseline=baseline)
     promoted = passes(policy, findings)
-    findings |= find_beside_simple(evaluated.validation, policy, classes)
+    findings |= find_beside_simple(answer.validation, policy, classes)
     said = "; ".join(filter(None, (finding.sentence for finding in findings.values())))
-    if policy.mode == "always":
-        reason = f"promoted: the gate is always open; {said}"
-    elif policy.mode == "manual":
-        reason = f"not promoted: the gate leaves it to a person; {said}"
-    else:
-        reason = f"{'promoted' if promoted else 'not promoted'}: {said}"
     verdict = verdict_of(policy, findings) | {"baseline_version": baseline_version}
     if best is not None:
         verdict["best_version"] = best.version
     if best_on_base_set is not None:
         verdict["best_version_on_base_set"] = best_on_base_set.version
-    return Decision(promoted, reason, verdict)
+    metrics, before = answer.validation.candidate, answer.validation.baseline or {}
+    if answer.base_set is not None:
+        metrics = metrics | {"base_set": answer.base_set.candidate}
+        before = before | {"base_set": answer.base_set.baseline or {}}
+    return Decision(promoted, _reason(policy, promoted, said), verdict, metrics, before)
 
 
-def without_evaluation(policy: GatePolicy, fault: str) -> Decision:
-    """For a candidate that could not be measured: the gate stays shut, unless it is always open."""
+def _reason(policy: GatePolicy, promoted: bool, said: str) -> str:
+    if policy.mode == "always":
+        return f"promoted: the gate is always open; {said}"
+    if policy.mode == "manual":
+        return f"not promoted: the gate leaves it to a person; {said}"
+    return f"{'promoted' if promoted else 'not promoted'}: {said}"
+
+
+def _without_evaluation(policy: GatePolicy, failure: Failed) -> Decision:
+    """The gate stays shut, unless it is always open."""
+    fault = f"the new model could not be measured: {failure.detail}"
     if policy.mode == "always":
         return Decision(True, f"promoted: the gate is always open; {fault}", verdict_of(policy, {}))
     return Decision(False, f"not promoted: {fault}", verdict_of(policy, {}))
@@ -126,41 +140,3 @@ def verdict_of(policy: GatePolicy, findings: dict[str, Finding]) -> dict[str, An
         "policy": to_builtins(policy),
         **{name: {"outcome": each.outcome, **each.figures} for name, each in findings.items()},
     }
-
-
-class Conclusion(Struct, frozen=True):
-    """compared_with: what `latest` must still name for the decision to hold, None for anything."""
-
-    decision: Decision
-    metrics: dict[str, Any]
-    baseline: dict[str, Any]
-    compared_with: int | None
-
-
-def conclude(
-    policy: GatePolicy,
-    answer: Evaluated | Failed,
-    *,
-    compared_with: int | None,
-    classes: Sequence[str] | None = None,
-    best: BestComparison | None = None,
-    best_on_base_set: BestComparison | None = None,
-) -> Conclusion:
-    """Let the gate decide on the child's result, or on its failure to measure the model."""
-    if isinstance(answer, Failed) or compared_with is None:
-        why = answer.detail if isinstance(answer, Failed) else "nothing was compared"
-        fault = f"the new model could not be measured: {why}"
-        return Conclusion(without_evaluation(policy, fault), {}, {}, compared_with)
-    decision = decide(
-        policy,
-        answer,
-        baseline_version=compared_with,
-        classes=classes,
-        best=best,
-        best_on_base_set=best_on_base_set,
-    )
-    metrics, before = answer.validation.candidate, answer.validation.baseline or {}
-    if answer.base_set is not None:
-        metrics = metrics | {"base_set": answer.base_set.candidate}
-        before = before | {"base_set": answer.base_set.baseline or {}}
-    return Conclusion(decision, metrics, before, compared_with)

@@ -91,17 +91,12 @@ def measured_by(model: Model) -> tuple[str, int | None]:
 
 def gate_policy(model: Model) -> GatePolicy:
     """The model's gate policy, with defaults for what it does not set."""
-    return effective_gate(model.gate, model.loss)
+    return convert({"metric": TASKS[model.loss].metrics[0].name, **model.gate}, GatePolicy)
 
 
 def judges_by_base_set(model: Model) -> bool:
     """Whether there is a base set and the gate uses it."""
     return model.samples.base > 0 and gate_policy(model).base_set
-
-
-def effective_gate(own: dict[str, Any], loss: str) -> GatePolicy:
-    """own: what differs from the defaults."""
-    return convert({"metric": TASKS[loss].metrics[0].name, **own}, GatePolicy)
 
 
 def merge_gate(

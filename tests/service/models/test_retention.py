@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from stored import adopt, new_model, publish, start_job
 
-from service.models.retention import RetentionPolicy, effective_retention, prune_all
+from service.models.retention import prune_all
 from storage.store import Store
 
 
@@ -40,11 +40,6 @@ def test_every_model_is_pruned_by_its_own_limits(store: Store) -> None:
     assert numbers(store, strict) == [6, 5, 4, 1]
     assert numbers(store, free) == list(range(30, 0, -1))
     assert numbers(store, default) == [*range(30, 9, -1), 1]
-
-
-def test_what_a_model_does_not_say_is_the_default() -> None:
-    assert effective_retention({"max_bytes": 5}) == RetentionPolicy(max_bytes=5)
-    assert effective_retention({"max_versions": None}).max_versions is None
 
 
 def test_the_best_that_was_promoted_stays(store: Store) -> None:

@@ -6,14 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from service.errors import InvalidInput
-from service.models.promotion.gate import BestComparison, conclude, decide, without_evaluation
-from service.models.promotion.policy import GatePolicy, effective_gate, merge_gate
+from service.models.promotion.gate import BestComparison, decide
+from service.models.promotion.policy import GatePolicy, merge_gate
 from service.training.protocol.messages.comparison import (
     Comparison,
     Evaluated,
     Interval,
     SimpleComparison,
 )
+from service.training.protocol.messages.shared import Failed
 from storage.records.signatures import NO_TARGET
 
 ACCURACY = GatePolicy(metric="accuracy")
@@ -218,8 +219,11 @@ def test_where_latest_cannot_be_run_there_is_nothing_to_be_worse_than() -> None:
 
 
 def test_what_could_not_be_measured_is_not_promoted() -> None:
-    assert not without_evaluation(ACCURACY, "no memory").promoted
-    assert without_evaluation(replace(ACCURACY, mode="always"), "no memory").promoted
+    failed = Failed("out_of_memory", "no memory")
+    refused = decide(ACCURACY, failed, baseline_version=4)
+    assert not refused.promoted
+    assert refused.reason == "not promoted: the new model could not be measured: no memory"
+    assert decide(replace(ACCURACY, mode="always"), failed, baseline_version=4).promoted
 
 
 def test_a_gate_is_changed_field_by_field_and_null_is_the_default() -> None:
@@ -230,7 +234,6 @@ def test_a_gate_is_changed_field_by_field_and_null_is_the_default() -> None:
         target=NO_TARGET,
     )
     assert own == {"margin": 0.3, "metric": "loss"}
-    assert effective_gate(own, "mse") == GatePolicy(metric="loss", margin=0.3)
 
 
 def test_a_metric_that_the_model_does_not_have_is_refused() -> None:
@@ -285,7 +288,7 @@ def test_a_margin_of_a_loss_on_the_base_set_is_a_share_of_the_old() -> None:
 def test_figures_on_the_base_set_are_in_the_versions_metrics() -> None:
     gained = classified(60, old=20, new=55, lost=1)
     kept = classified(100, old=90, new=89, lost=1)
-    found = conclude(ACCURACY, Evaluated(gained, base_set=kept), compared_with=4)
+    found = decide(ACCURACY, Evaluated(gained, base_set=kept), baseline_version=4)
     assert found.metrics == {"accuracy": 55 / 60, "base_set": {"accuracy": 0.89}}
     assert found.baseline == {"accuracy": 20 / 60, "base_set": {"accuracy": 0.9}}
 
