@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from service.errors import InvalidInput
 from service.follow.keys import pem_of, public_key_bytes
 from service.follow.source import parsed, place
@@ -16,30 +18,19 @@ NO_KEY = (
 )
 
 
-def checked_terms(
-    *,
-    source: str,
-    name: str,
-    keys: Sequence[str],
-    hosts: Sequence[str],
-    every_hours: float,
-    percent: float,
-    report: str | None,
-) -> FollowTerms:
-    """Terms with their keys and hosts in one form. Raises InvalidInput with all that is wrong."""
+def checked_terms(terms: FollowTerms) -> FollowTerms:
+    """With keys and hosts in one form. Raises InvalidInput with all that is wrong."""
     pems = list[str]()
-    problems = [*_of_source(source), *_of_keys(keys, pems), *_of_hosts(hosts), *_of_report(report)]
+    problems = [
+        *_of_source(terms.source),
+        *_of_keys(terms.keys, pems),
+        *_of_hosts(terms.hosts),
+        *_of_report(terms.report),
+    ]
     if problems:
         raise InvalidInput("the source cannot be followed so", problems=problems)
-    return FollowTerms(
-        source=source,
-        name=name,
-        keys=tuple(dict.fromkeys(pems)),
-        hosts=tuple(dict.fromkeys(host.lower() for host in hosts)),
-        every_hours=every_hours,
-        percent=percent,
-        report=report,
-    )
+    hosts = tuple(dict.fromkeys(host.lower() for host in terms.hosts))
+    return replace(terms, keys=tuple(dict.fromkeys(pems)), hosts=hosts)
 
 
 def _of_source(source: str) -> Iterator[Problem]:

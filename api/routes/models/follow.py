@@ -14,7 +14,7 @@ from api.schemas.follow import FollowBody, FollowErrorBody, FollowRequest, Offer
 from api.schemas.jobs import BlockerBody
 from service.access.principal import Scope
 from service.daemon import Daemon
-from storage.records.follows import Follow
+from storage.records.follows import Follow, FollowTerms
 
 router = APIRouter(prefix="/v1/models/{name}/follow", tags=["models"], route_class=Route)
 
@@ -30,7 +30,7 @@ async def follow_source(model: TheModel, wanted: FollowRequest, daemon: TheDaemo
     from service.follow.terms import checked_terms  # a daemon whose models follow none needs none
 
     fields = wanted.model_dump() | {"name": wanted.name or model.name}
-    terms = checked_terms(**fields)
+    terms = checked_terms(FollowTerms(**fields))
     follow = await asyncio.to_thread(daemon.store.follows.put, model, terms)
     await daemon.follower.look()
     return await _shown(follow, daemon)

@@ -28,7 +28,7 @@ from service.processes.children import Children
 from service.settings import Settings
 from storage.database.codec import utc_now
 from storage.errors import Busy, Problem
-from storage.records.follows import Follow
+from storage.records.follows import Follow, FollowTerms
 from storage.records.jobs import Blocker
 from storage.records.models import Model
 from storage.store import Store
@@ -70,7 +70,7 @@ class Bench:
         defaults = {"name": "digits", "hosts": (), "every_hours": 24.0, "percent": 100.0}
         defaults["report"] = None
         terms = {"source": source, "keys": (self.vendor.pem,), **defaults, **changes}
-        return self.store.follows.put(self.model, checked_terms(**terms))
+        return self.store.follows.put(self.model, checked_terms(FollowTerms(**terms)))
 
     def progress(self) -> Any:
         return self.store.follows.get(self.model).progress
