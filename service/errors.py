@@ -37,6 +37,18 @@ class PreparationFailed(HoneError):
     """The child that checks an uploaded model crashed or took too long."""
 
 
+class ModelNotLoadable(HoneError):
+    """The version's file cannot be loaded as a session."""
+
+
+class PredictionFailed(HoneError):
+    """The model cannot compute these inputs, though they fit its signature."""
+
+
+class PredictionTimeout(HoneError):
+    """The predictor did not answer in time."""
+
+
 class NoSession(HoneError):
     """Who reports input is in no person's session of this device, as far as the kernel tells."""
 

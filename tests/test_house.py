@@ -20,7 +20,6 @@ LEAST_FILE_LINES = 40
 SHORT = {
     "cli/__main__.py": "an entry point",
     "service/preprocess/thumbnail.py": "an entry point: a process of its own",
-    "service/prediction/errors.py": "errors of a room",
     "service/late.py": "the start asks for it before any room is loaded",
     "service/preprocess/kinds.py": "loaded only for models that have one",
     "service/samples/disk_reserve.py": "a rule that two routes ask",

@@ -26,7 +26,7 @@ from service.errors import InvalidInput
 from service.prediction import inputs as bodies
 from service.prediction.answers import Fields, arrays_of, as_bytes, as_json, as_npz
 from service.prediction.inputs import READERS
-from service.prediction.masks import MASKS, as_png, as_runs, with_masks
+from service.prediction.pixels import MASKS, as_png, as_runs, with_masks
 from service.prediction.predictor import Prediction, Serving
 from service.prediction.results import Wanted, interpret
 from service.samples.ingest.require import require_tensors, takes_files
@@ -181,7 +181,7 @@ async def _predict(
     files = await _files(model, media_type, content)
     if files is not None:
         prediction = await daemon.predictor.predict_files(model.name, files, version)
-        return prediction, partial(bodies.keep_files, daemon.store, model, files, owner)
+        return prediction, partial(bodies.keep, daemon.store, model, files, owner)
     if keep:
         require_tensors(model)
     size = max_bytes if media_type == CSV else len(content)  # its windows may be far larger

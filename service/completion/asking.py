@@ -62,7 +62,7 @@ class Completer(Struct, frozen=True):
     async def _ask(self, text: str, asked: Suggest | Generate) -> dict[str, Any]:
         said = {COMPLETE: to_builtins(Question(self.form, asked))}
         tensors = {TEXT: np.frombuffer(text.encode(), np.uint8)}
-        answer = (await self.predictor.ask(self.serving, tensors, said)).header
+        answer = (await self.predictor.ask(self.serving.version, tensors, said)).header
         if (reason := answer.pop(NO_CACHE, None)) is not None:
             model, version = self.serving.model.name, self.serving.version.version
             fields = {"model": model, "version": version, "detail": reason}

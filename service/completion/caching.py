@@ -14,7 +14,7 @@ import onnx
 
 from service.completion.decoder import Decoder
 from service.completion.messages import Completing
-from service.prediction.errors import PredictionFailed
+from service.errors import PredictionFailed
 from service.training.engines.runtime import LOAD_ERRORS, open_session
 from service.training.errors import GraphRefused
 from service.training.forward.normalize import normalize

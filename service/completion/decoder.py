@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 
 from service.completion.messages import AXIS, PAST, RANK, Completing
-from service.prediction.errors import PredictionFailed
+from service.errors import PredictionFailed
 from service.prediction.frames import Array
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from service.completion.messages import Completing
-from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from service.errors import ModelNotLoadable, PredictionFailed
 from storage.database.codec import load
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from functools import cache
 from typing import IO, TYPE_CHECKING
 
 from service.completion.messages import COMPLETE
-from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from service.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, encode, read
 from service.prediction.preparation import prepare, scores_of, sizes_of_photos
 from service.preprocess.text_inputs import WORDS

@@ -65,7 +65,7 @@ def read_json(model: Model, body: bytes, max_bytes: int) -> Batch:
     records = []
     for position, instance in enumerate(instances):
         at = prefix and f"{prefix}/{position}"
-        problems = _strangers(instance, at)
+        problems = _strangers(instance, at, ["inputs"])
         if not problems:
             parsed, problems = parser.parse(instance, at=at)
             if parsed is not None:
@@ -97,7 +97,7 @@ def read_texts(reader: TextReader, body: bytes) -> list[bytes] | None:
     texts = []
     for position, instance in enumerate(instances):
         at = prefix and f"{prefix}/{position}"
-        problems = _unfit(reader, instance, at)
+        problems = _strangers(instance, at, reader.fields)
         texts.append(b"" if problems else reader.read(instance, at, problems))
         if problems:
             faults.sample(problems)
@@ -124,18 +124,6 @@ def _csv(model: Model, body: bytes, texts: TextReader | None = None) -> CsvSampl
     ignored = "*" if texts or model.features else None
     options = UploadOptions({"split": Split.TRAIN}, ignore_columns=ignored)
     return CsvSamples(model, lines, options, texts=texts)
-
-
-def _unfit(reader: TextReader, instance: Any, at: str) -> list[Problem]:
-    """Fields that an instance may not have."""
-    shown = " and ".join(f'"{name}"' for name in reader.fields)
-    if not isinstance(instance, dict):
-        return [Problem(at, f"an instance is an object that holds {shown}")]
-    return [
-        Problem(at + pointer(name), f"unknown field {name!r}; an instance holds {shown} alone")
-        for name in instance
-        if name not in reader.fields
-    ]
 
 
 def read_npz(model: Model, body: bytes, max_bytes: int) -> Batch:
@@ -178,28 +166,24 @@ READERS: dict[str, Reader] = {
 """Reader by media type."""
 
 
-def keep(store: Store, model: Model, batch: Batch, owner: str | None) -> list[int]:
-    """Store the inputs as unlabelled samples; returns their ids, in order. Blocking.
+def keep(
+    store: Store, model: Model, inputs: Batch | Sequence[bytes], owner: str | None
+) -> list[int]:
+    """Store tensors or files as unlabelled samples; returns their ids, in order. Blocking.
 
     Inputs that the model already has keep their id; with an owner, only those that it has added.
     """
+    rows = inputs.records if isinstance(inputs, Batch) else inputs
     ids: list[int] = []
-    for start in range(0, len(batch.records), KEPT_AT_ONCE):
-        some = batch.records[start : start + KEPT_AT_ONCE]
+    for start in range(0, len(rows), KEPT_AT_ONCE):
+        some = rows[start : start + KEPT_AT_ONCE]
         with stage(store, model, UploadOptions(owner=owner)) as staging:
-            staging.add(some, [None] * len(some))
-            ids += _ids(staging.commit(), len(some))
-    return ids
-
-
-def keep_files(store: Store, model: Model, files: Sequence[bytes], owner: str | None) -> list[int]:
-    """Store files as unlabelled samples; returns their ids. Blocking."""
-    ids: list[int] = []
-    for start in range(0, len(files), KEPT_AT_ONCE):
-        some = files[start : start + KEPT_AT_ONCE]
-        with stage(store, model, UploadOptions(owner=owner)) as staging:
-            data, lengths = kept(for_model(model).files, b"".join(some), [*map(len, some)])
-            staging.add(data, [None] * len(some), lengths=lengths)
+            if isinstance(some, np.ndarray):
+                staging.add(some, [None] * len(some))
+            else:
+                files = for_model(model).files
+                data, lengths = kept(files, b"".join(some), [*map(len, some)])
+                staging.add(data, [None] * len(some), lengths=lengths)
             ids += _ids(staging.commit(), len(some))
     return ids
 
@@ -223,13 +207,15 @@ def _instances(body: bytes) -> tuple[list[Any], str]:
     return instances, "/instances"
 
 
-def _strangers(instance: Any, at: str) -> list[Problem]:
+def _strangers(instance: Any, at: str, fields: Sequence[str]) -> list[Problem]:
+    """What an instance may not have beside these fields."""
+    shown = " and ".join(f'"{name}"' for name in fields)
     if not isinstance(instance, dict):
-        return [Problem(at, 'an instance is an object that holds "inputs"')]
+        return [Problem(at, f"an instance is an object that holds {shown}")]
     return [
-        Problem(at + pointer(name), f'unknown field {name!r}; an instance holds "inputs" alone')
+        Problem(at + pointer(name), f"unknown field {name!r}; an instance holds {shown} alone")
         for name in instance
-        if name != "inputs"
+        if name not in fields
     ]
 
 

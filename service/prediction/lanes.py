@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from service.prediction.errors import PredictionTimeout
+from service.errors import PredictionTimeout
 from service.prediction.frames import Frame
 from service.prediction.worker import Worker, within
 from service.processes.children import Children

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from service.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Array, Tensors
 from service.training.engines.runtime import LOAD_ERRORS, open_session
 from storage.disk.digest import sha256_of

@@ -6,16 +6,15 @@ import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from types import MappingProxyType
 from typing import Any
 
 from msgspec import Struct
 
+from service.errors import ModelNotLoadable, PredictionFailed
 from service.events import Feed
 from service.logs import event
 from service.models.latest import Latest, LatestVersions
 from service.models.prepared import tokenizer_of
-from service.prediction.errors import ModelNotLoadable, PredictionFailed
 from service.prediction.frames import Frame, Tensors
 from service.prediction.lanes import Lanes
 from service.prediction.preparation import as_tensor, described
@@ -96,7 +95,7 @@ class Predictor:
         """
         serving = await self._serving_with(model, version)
         said = described(serving.model)
-        return Prediction(serving, (await self._ask(serving.version, inputs, said)).tensors)
+        return Prediction(serving, (await self.ask(serving.version, inputs, said)).tensors)
 
     async def predict_files(
         self, model: str, files: Sequence[bytes], version: Version | None = None
@@ -105,12 +104,12 @@ class Predictor:
         serving = await self._serving_with(model, version)
         tokenizer = await asyncio.to_thread(tokenizer_of, serving.model, self._store)
         said = described(serving.model, files, tokenizer)
-        answer = await self._ask(serving.version, as_tensor(files), said)
+        answer = await self.ask(serving.version, as_tensor(files), said)
         return Prediction(serving, answer.tensors, answer.header["sizes"])
 
     async def predict_with(self, version: Version, inputs: Tensors, *, of: Model) -> Tensors:
         """Predict with a given version, whatever is promoted. Raises as `predict` does."""
-        return (await self._ask(version, inputs, described(of))).tensors
+        return (await self.ask(version, inputs, described(of))).tensors
 
     async def _serving_with(self, model: str, version: Version | None) -> Serving:
         if version is None:
@@ -121,21 +120,9 @@ class Predictor:
         """The version that answers, loaded if it was not. Raises as `predict` does."""
         return self._serving.get(model) or await self._begin(model)
 
-    async def ask(self, serving: Serving, tensors: Tensors, said: Mapping[str, Any]) -> Frame:
-        """Ask this version, also once there is a newer one. said: more of the header.
-
-        Raises as `predict` does.
-        """
-        return await self._ask(serving.version, tensors, said)
-
     def serving(self, model: str) -> Serving | None:
         """The version that answers now, None if nothing is loaded."""
         return self._serving.get(model)
-
-    @property
-    def pid(self) -> int | None:
-        """Id of the first process, None while none runs."""
-        return next(iter(self._lanes.pids), None)
 
     @property
     def pids(self) -> list[int]:
@@ -153,15 +140,10 @@ class Predictor:
             swap.cancel()
         await self._lanes.stop()
 
-    async def _ask(
-        self,
-        version: Version,
-        inputs: Tensors,
-        said: Mapping[str, Any] = MappingProxyType({}),
-    ) -> Frame:
-        """Ask the process; without inputs, only load the version. Raises the error it answers.
+    async def ask(self, version: Version, inputs: Tensors, said: Mapping[str, Any]) -> Frame:
+        """Ask this version, also once there is a newer one; without inputs, only load it.
 
-        said: more of the header, see `described`.
+        said: more of the header, see `described`. Raises as `predict` does.
         """
         header = {"file": await self._file(version), "forget": False, **said}
         answer = await self._lanes.ask(version.model, Frame(header, inputs))
@@ -188,7 +170,7 @@ class Predictor:
             latest = await self._latest.get(model)
             serving = Serving(latest.model, latest.version)
             try:
-                await self._ask(latest.version, {})
+                await self.ask(latest.version, {}, {})
             except NOT_LOADED as error:
                 refused = self._note(latest.version, error)
                 version = await self._one_before(latest, error)
@@ -202,7 +184,7 @@ class Predictor:
         for version in versions:
             if version.promoted and version.version != latest.version.version:
                 with suppress(*NOT_LOADED):
-                    await self._ask(version, {})
+                    await self.ask(version, {}, {})
                     return version
         raise error
 
@@ -237,7 +219,7 @@ class Predictor:
     async def _load(self, version: Version) -> LoadFailure | None:
         """Load a version; returns why that failed, or None."""
         try:
-            await self._ask(version, {})
+            await self.ask(version, {}, {})
         except HoneError as error:
             return self._note(version, error)
         return None

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from msgspec.structs import asdict
 
-from service.prediction.errors import PredictionFailed
+from service.errors import PredictionFailed
 from service.prediction.frames import Tensors
 from service.preprocess import for_model
 from storage.records.models import Model

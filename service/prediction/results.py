@@ -6,8 +6,8 @@ import numpy as np
 from msgspec import Struct
 
 from service.errors import InvalidInput
-from service.prediction.boxes import told_boxes
 from service.prediction.frames import Array, Tensors
+from service.prediction.pixels import told_boxes
 from service.prediction.predictor import Prediction
 from service.prediction.preparation import SCORES
 from service.preprocess.boxes.labels import BOXES

@@ -11,9 +11,8 @@ from pathlib import Path
 from time import monotonic
 from typing import TypeVar
 
-from service.errors import ChildDied
+from service.errors import ChildDied, PredictionTimeout
 from service.logs import event
-from service.prediction.errors import PredictionTimeout
 from service.prediction.frames import SIZES, Frame, decode, encode
 from service.processes.children import Children
 from service.processes.exits import ErrorTail, describe_exit

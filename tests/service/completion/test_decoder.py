@@ -9,7 +9,7 @@ import pytest
 from decoders import bigrams, decoder, word_tokenizer
 
 from service.completion import decoder as decoder_module
-from service.prediction.errors import PredictionFailed
+from service.errors import PredictionFailed
 
 TOKENIZER = word_tokenizer([f"w{n}" for n in range(48)])
 TEXT = [3, 5, 7, 9, 11, 13]

@@ -13,7 +13,7 @@ from tokenizers import decoders as token_decoders
 from service.completion.messages import Completing
 from service.completion.vocabulary import open_vocabulary
 from service.completion.words import suggest
-from service.prediction.errors import PredictionFailed
+from service.errors import PredictionFailed
 
 WORDS = ("see", "you", "later", "soon", ".", "your")
 END, SEE, YOU, LATER, SOON, DOT, YOUR = 0, 2, 3, 4, 5, 6, 7

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from support import DEADLINE_S, until
 
-from service.prediction.errors import ModelNotLoadable, PredictionFailed
+from service.errors import ModelNotLoadable, PredictionFailed
 from storage.errors import Damaged, NotFound
 from storage.records.models import FileRecord
 from storage.store import Store
@@ -101,7 +101,7 @@ def test_what_stands_in_still_does_after_the_predictor_was_idle(
             # Predicting, so that it is not idle before.
             while not (await here.predictor.predict("m", X)).serving.refused:
                 pass
-            await until(lambda: here.predictor.pid is None, "the process to end")
+            await until(lambda: not here.predictor.pids, "the process to end")
             prediction = await here.predictor.predict("m", X)
             assert prediction.serving.version.version == 1
 
@@ -152,7 +152,7 @@ def test_what_rots_while_it_serves_gives_way_when_it_is_loaded_again(
         async with running(prediction_idle_timeout_s=0.1) as here:
             first = await here.predictor.predict("m", X)
             flip_weight(shop.store, first.serving.version.file)
-            await until(lambda: here.predictor.pid is None, "the process to end")
+            await until(lambda: not here.predictor.pids, "the process to end")
             again = await here.predictor.predict("m", X)
             assert (first.serving.version.version, again.serving.version.version) == (2, 1)
             assert again.serving.refused is None
@@ -216,7 +216,7 @@ def test_only_the_request_that_kills_the_predictor_is_charged(
         async with running() as here:
             await here.predictor.predict("m", X)
             for _ in range(3):
-                process = psutil.Process(here.predictor.pid)
+                process = psutil.Process(here.predictor.pids[0])
                 process.suspend()
                 asking = [asyncio.create_task(here.predictor.predict("m", X)) for _ in range(8)]
                 await until(lambda: here.predictor.waiting == 8, "eight to wait")

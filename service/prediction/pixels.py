@@ -1,4 +1,4 @@
-"""Predicted masks, in the pixels of their photos: as PNG, or as COCO's run lengths."""
+"""Predicted masks and boxes, in the pixels of their photos."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from service.prediction.frames import Array
 from service.preprocess import for_model
 from service.preprocess.masks.labels import Pixels
 from service.preprocess.masks.run_lengths import encode
+from service.training.tasks.boxes import FoundBoxes
 from service.training.tasks.task import LABEL
 from storage.errors import Problem
 from storage.records.models import Model
 
 MASKS = "masks"
+DIGITS = 5
+"""Of a probability."""
 
 
 def with_masks(
@@ -41,7 +44,7 @@ def with_masks(
 
 
 def as_runs(masks: Array, names: Sequence[str] | None) -> Array:
-    """A list for each mask: the run lengths of each value that occurs, with its class."""
+    """A list for each mask: COCO's run lengths of each value that occurs, with its class."""
     runs = np.empty(len(masks), object)
     for place, mask in enumerate(masks):
         runs[place] = [_runs(mask, value, names) for value in np.unique(mask).tolist()]
@@ -60,3 +63,30 @@ def as_png(mask: Pixels) -> bytes:
     buffer = io.BytesIO()
     Image.fromarray(mask).save(buffer, "PNG")
     return buffer.getvalue()
+
+
+def told_boxes(
+    model: Model, photos: Sequence[FoundBoxes], sizes: Sequence[tuple[int, int]]
+) -> Array:
+    """(n,): of each photo a list of objects, likeliest first, whose labels are indices of classes.
+
+    sizes: of the photos; without any, boxes are in pixels of the model's tensor.
+    """
+    form = for_model(model).boxes(model.signature.target)
+    assert form is not None
+    told = np.empty(len(photos), object)
+    pairs = zip(photos, sizes or repeat(form.size), strict=False)  # `repeat` has no end
+    for place, (objects, size) in enumerate(pairs):
+        boxes = form.restored(objects.boxes, (size[0], size[1])).tolist()
+        told[place] = _objects(boxes, objects)
+    return told
+
+
+def _objects(boxes: Sequence[list[float]], objects: FoundBoxes) -> list[dict[str, Any]]:
+    labels, chances = objects.classes.tolist(), objects.probabilities.round(DIGITS).tolist()
+    found = zip(boxes, labels, chances, strict=True)
+    return [
+        {"box": box, "label": label, "probability": chance}
+        for box, label, chance in found
+        if box[2] * box[3] > 0
+    ]
