@@ -8,7 +8,7 @@ import onnx
 
 from service.training.errors import ArtifactsUnreadable
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import subgraphs
+from service.training.graph.flow import refill, subgraphs
 from service.training.graph.passes.canonical import stamp
 
 
@@ -30,8 +30,7 @@ def join(prefix: onnx.ModelProto, suffix: onnx.ModelProto) -> onnx.ModelProto:
     graph = prefix.graph
     graph.node.extend(suffix.graph.node)
     graph.initializer.extend(suffix.graph.initializer)
-    del graph.output[:]
-    graph.output.extend(suffix.graph.output)
+    refill(graph.output, suffix.graph.output)
     del graph.value_info[:]
     del prefix.metadata_props[:]
     import_opsets(prefix, suffix.opset_import)
@@ -89,8 +88,7 @@ def import_opsets(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdPro
                 f"the trained part is of opset {other.version}, the frozen part of {version};"
                 " register the model anew"
             )
-    del model.opset_import[:]
-    model.opset_import.extend(onnx.helper.make_opsetid(*opset) for opset in known.items())
+    refill(model.opset_import, [onnx.helper.make_opsetid(*opset) for opset in known.items()])
 
 
 def _domain(name: str) -> str:

@@ -8,7 +8,8 @@ from pathlib import Path
 import onnx
 
 from service.training.engine import Array
-from service.training.graph.flow import reads
+from service.training.graph.flow import refill
+from service.training.graph.passes.simplify import prune
 
 BEFORE = "/before"
 """Suffix for the name of the former output."""
@@ -31,23 +32,8 @@ def replace_output(
     maker = graph.node[place]
     maker.output[:] = [name + BEFORE if name == output else name for name in maker.output]
     before, after = graph.node[: place + 1], graph.node[place + 1 :]
-    kept = _read([*before, *nodes(output), *after], {value.name for value in graph.output})
-    del graph.node[:]
-    graph.node.extend(kept)
-    read = {name for node in kept for name in reads(node)}
-    added = [onnx.numpy_helper.from_array(v, name) for name, v in constants.items() if name in read]
-    weights = [tensor for tensor in graph.initializer if tensor.name in read]
-    del graph.initializer[:]
-    graph.initializer.extend([*weights, *added])
+    graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in constants.items())
+    refill(graph.node, [*before, *nodes(output), *after])
+    prune(graph, [value.name for value in graph.output])
     del graph.value_info[:]
     onnx.save_model(model, path)
-
-
-def _read(nodes: Sequence[onnx.NodeProto], wanted: set[str]) -> list[onnx.NodeProto]:
-    """The nodes that the wanted tensors depend on, in their order."""
-    kept = []
-    for node in reversed(nodes):
-        if wanted & {*node.output}:
-            kept.append(node)
-            wanted = wanted.union(reads(node))
-    return kept[::-1]

@@ -18,7 +18,7 @@ from service.training.errors import GraphRefused
 from service.training.export.join import import_opsets
 from service.training.forward import trial
 from service.training.forward.graph import Graph
-from service.training.graph.flow import reads
+from service.training.graph.flow import duplicate, reads, refill
 from service.training.graph.passes.canonical import stamp
 
 TOLERANCE = 1e-4
@@ -51,14 +51,13 @@ def attach(exported: onnx.ModelProto, fragment: onnx.ModelProto) -> onnx.ModelPr
     graph, taken = whole.graph, {node.name for node in whole.graph.node}
     declared = {value.name: value for value in exported.graph.output}
     for node in fragment.graph.node:
-        copy = graph.node.add()
-        copy.CopyFrom(node)
+        copy = duplicate(node)
         while copy.name in taken:
             copy.name += "_"
         taken.add(copy.name)
+        graph.node.append(copy)
     graph.initializer.extend(fragment.graph.initializer)
-    del graph.output[:]
-    graph.output.extend(declared.get(value.name, value) for value in fragment.graph.output)
+    refill(graph.output, [declared.get(value.name, value) for value in fragment.graph.output])
     import_opsets(whole, fragment.opset_import)
     stamp(whole)
     return whole
@@ -121,8 +120,7 @@ def _trace(
 
 def _without_writing(node: onnx.NodeProto, there: Collection[str]) -> onnx.NodeProto:
     """A copy that omits outputs of the trained part: one output of a Split, for example."""
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
+    copy = duplicate(node)
     copy.output[:] = [f"{name}/remainder" if name in there else name for name in node.output]
     return copy
 
@@ -135,8 +133,7 @@ def _tensors(graph: onnx.GraphProto) -> set[str]:
 
 def _of_any_batch(value: onnx.ValueInfoProto) -> onnx.ValueInfoProto:
     """Without the size of axis 0, which training has made variable."""
-    copy = onnx.ValueInfoProto()
-    copy.CopyFrom(value)
+    copy = duplicate(value)
     shape = copy.type.tensor_type.shape
     if shape.dim and shape.dim[0].HasField("dim_value"):
         shape.dim[0].dim_param = "batch"

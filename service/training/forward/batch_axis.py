@@ -13,7 +13,7 @@ from service.training.errors import GraphRefused, refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph, is_default
 from service.training.forward.weights import is_weight
-from service.training.graph.flow import reads
+from service.training.graph.flow import needed_for, refill
 from service.training.graph.node import attributes_of
 from storage.errors import pointer
 
@@ -86,10 +86,8 @@ def _freed(
     if not reshapes:
         return []
     model = trial.inference_form(original)
-    del model.graph.output[:]
-    model.graph.output.extend(
-        onnx.helper.make_empty_tensor_value_info(node.output[0]) for node in reshapes
-    )
+    ends = [onnx.helper.make_empty_tensor_value_info(node.output[0]) for node in reshapes]
+    refill(model.graph.output, ends)
     one, *others = (trial.draw(graph, size, seed=seed) for seed in range(DRAWS))
     feeds = [{n: np.concatenate([new[n][:1], one[n][1:]]) for n in one} for new in others]
     before, *after = trial.run_all(model, [one, *feeds])
@@ -128,12 +126,8 @@ def _drop_zero_states(graph: Graph) -> None:
             for slot in range(5, min(len(node.input), 7)):
                 if _is_zero(graph, node.input[slot]):
                     node.input[slot] = ""
-    needed, kept = set(graph.outputs), []
-    for node in reversed(graph.proto.node):
-        if needed.intersection(node.output):
-            needed.update(reads(node))
-            kept.append(node)
-    graph.set_nodes(reversed(kept))
+    kept, _ = needed_for(graph.proto.node, graph.outputs)
+    graph.set_nodes(kept)
 
 
 def _repeat_fed_rows(graph: Graph, size: int) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 from msgspec import Struct
 
 from service.training.forward import trial
 from service.training.forward.graph import FLOAT, Graph, is_default
-from service.training.graph.flow import reads
+from service.training.graph.flow import moving, needed_for, reads, refill
 
 Shape = tuple[int, ...]
 
@@ -51,7 +51,7 @@ def find(graph: Graph, trainable: Iterable[str]) -> Frontier | None:
     hold rows.
     """
     unfit: list[str] = []
-    fed = _closure(graph, [value.name for value in graph.inputs])
+    fed = moving(graph.proto.node, [value.name for value in graph.inputs])
     above = _above(graph, trainable)
     while True:
         edge, shapes_of = _edge(graph, above)
@@ -89,26 +89,13 @@ def _no_rows(name: str) -> CannotCut:
 
 def below(graph: Graph, frontier: Frontier) -> list[onnx.NodeProto]:
     """The nodes that lead to the edge, in graph order."""
-    wanted, nodes = set(frontier.edge), []
-    for node in reversed(graph.proto.node):
-        if node.name not in frontier.suffix and wanted.intersection(node.output):
-            nodes.append(node)
-            wanted.update(reads(node))
-    return nodes[::-1]
+    nodes = [node for node in graph.proto.node if node.name not in frontier.suffix]
+    return needed_for(nodes, frontier.edge)[0]
 
 
 def _above(graph: Graph, trainable: Iterable[str]) -> set[str]:
-    moving = _closure(graph, trainable)
-    return {node.name for node in graph.proto.node if not moving.isdisjoint(reads(node))}
-
-
-def _closure(graph: Graph, names: Iterable[str]) -> set[str]:
-    """The names, and every tensor, of any type, that depends on one of them."""
-    reached = set(names)
-    for node in graph.proto.node:
-        if not reached.isdisjoint(reads(node)):
-            reached.update(filter(None, node.output))
-    return reached
+    moved = moving(graph.proto.node, trainable)
+    return {node.name for node in graph.proto.node if not moved.isdisjoint(reads(node))}
 
 
 def _edge(graph: Graph, above: set[str]) -> tuple[list[str], list[str]]:
@@ -152,8 +139,7 @@ def _layouts(graph: Graph, names: Sequence[str]) -> Mapping[str, Layout | None]:
     feeds = [trial.draw(graph, rows) for rows in (2, 3)]
     layouts: dict[str, Layout | None] = {}
     if inner:
-        del model.graph.output[:]
-        model.graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, inner))
+        refill(model.graph.output, map(onnx.helper.make_empty_tensor_value_info, inner))
         two, three = trial.run_all(model, feeds)
         layouts = {
             name: _layout(a.shape, b.shape) if hasattr(a, "shape") and a.dtype != object else None
@@ -177,9 +163,3 @@ def _layout(two: Shape, three: Shape) -> Layout | None:
         return None
     shape = tuple(0 if at == axis else size for at, size in enumerate(two))
     return Layout(axis, factor, shape)
-
-
-def names_read(nodes: Iterable[onnx.NodeProto]) -> Iterator[str]:
-    """Every tensor that one of the nodes reads."""
-    for node in nodes:
-        yield from reads(node)

@@ -11,7 +11,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, flow, reads, subgraphs
+from service.training.graph.flow import flow, moving, reads, refill, subgraphs
 from service.training.graph.passes.inference import without_weights
 from service.training.graph.passes.simplify import keep_tensors
 from service.training.graph.tensor import FLOATS
@@ -63,12 +63,10 @@ class Graph:
         produced = {name for node in self.proto.node for name in node.output}
         ends = {value.name for value in self.proto.output}
         known = [v for name, v in self.measured.items() if name in produced and name not in ends]
-        del self.proto.value_info[:]
-        self.proto.value_info.extend(known)
+        refill(self.proto.value_info, known)
         inferred = onnx.shape_inference.infer_shapes(without_weights(self.model), data_prop=True)
         values = [*inferred.graph.value_info, *inferred.graph.input, *inferred.graph.output]
-        del self.proto.value_info[:]
-        self.proto.value_info.extend(inferred.graph.value_info)
+        refill(self.proto.value_info, inferred.graph.value_info)
         self._types = {v.name: v.type.tensor_type for v in values if v.type.HasField("tensor_type")}
         self.initializers = {t.name: t for t in self.proto.initializer}
         self._producers = {name: node for node in self.proto.node for name in node.output if name}
@@ -99,10 +97,8 @@ class Graph:
     def fed(self) -> set[str]:
         """The inputs, and every tensor whose values depend on theirs; shapes do not."""
         if self._fed is None:
-            self._fed = {value.name for value in self.inputs}
-            for node in self.proto.node:
-                if not is_default(node, "Shape", "Size") and not self._fed.isdisjoint(reads(node)):
-                    self._fed.update(filter(None, node.output))
+            computing = [n for n in self.proto.node if not is_default(n, "Shape", "Size")]
+            self._fed = moving(computing, [value.name for value in self.inputs])
         return self._fed
 
     def producer(self, name: str) -> onnx.NodeProto | None:
@@ -163,9 +159,7 @@ class Graph:
 
     def set_nodes(self, nodes: Iterable[onnx.NodeProto]) -> None:
         """Set a new list of nodes, and refresh."""
-        copies = [duplicate(node) for node in nodes]
-        del self.proto.node[:]
-        self.proto.node.extend(copies)
+        refill(self.proto.node, nodes)
         self.refresh()
 
     def drop_unread(self) -> None:

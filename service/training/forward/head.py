@@ -19,6 +19,7 @@ from service.training.forward.graph import (
     is_default,
 )
 from service.training.forward.normalize import normalize
+from service.training.graph.flow import refill
 from service.training.graph.node import attributes_of
 
 PLACE = "/model/graph/output"
@@ -122,8 +123,7 @@ def _changed(
 def _keep_records(graph: onnx.GraphProto, values: Sequence[onnx.ValueInfoProto]) -> None:
     """Forget all shapes, but not PyTorch's records of which initializers were parameters."""
     names = {tensor.name for tensor in graph.initializer}
-    del graph.value_info[:]
-    graph.value_info.extend(value for value in values if value.name in names)
+    refill(graph.value_info, [value for value in values if value.name in names])
     for value in graph.value_info:
         value.type.tensor_type.ClearField("shape")
 
@@ -250,6 +250,6 @@ def _compare(
 def _giving(model: onnx.ModelProto, output: str) -> onnx.ModelProto:
     """An inference copy with this as its only output."""
     copy = trial.inference_form(model)
-    del copy.graph.output[:], copy.graph.value_info[:]
-    copy.graph.output.append(onnx.helper.make_empty_tensor_value_info(output))
+    refill(copy.graph.output, [onnx.helper.make_empty_tensor_value_info(output)])
+    del copy.graph.value_info[:]
     return copy

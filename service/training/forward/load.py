@@ -10,7 +10,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped]
 
 from service.training.errors import refusal, refuse
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, in_order
+from service.training.graph.flow import in_order, refill
 from service.training.graph.passes.bags import lay_out_bags
 from service.training.graph.passes.caches import drop_caches
 from service.training.preparation.bounds import require_bounded
@@ -80,9 +80,7 @@ def _sort(graph: onnx.GraphProto) -> None:
     nodes = in_order(graph.node)
     moved = [[*node.output] for node in nodes] != [[*node.output] for node in graph.node]
     if moved and len(nodes) == len(graph.node):  # else the checker refuses what two of them make
-        copies = [duplicate(node) for node in nodes]
-        del graph.node[:]
-        graph.node.extend(copies)
+        refill(graph.node, nodes)
 
 
 def external_tensors(model: onnx.ModelProto) -> Iterator[str]:

@@ -13,7 +13,7 @@ from service.training.forward.graph import Graph, dtype_name, input_at, is_defau
 from service.training.forward.origins import keep, recorded
 from service.training.forward.restore import restore
 from service.training.forward.weights import is_named_by_pytorch
-from service.training.graph.flow import duplicate, reads
+from service.training.graph.flow import needed_for, refill
 from service.training.graph.node import attributes_of
 from service.training.graph.passes.canonical import (
     convert,
@@ -115,11 +115,7 @@ def _problems(graph: Graph, name: str, place: str, example: str) -> Iterator[Pro
 
 def keep_outputs(graph: Graph, outputs: Sequence[str], notes: list[str]) -> None:
     """Drop the other outputs, and nodes and inputs that lead to none of these."""
-    needed, kept = set(outputs), []
-    for node in reversed(graph.proto.node):
-        if needed.intersection(node.output):
-            kept.append(node)
-            needed.update(reads(node))
+    kept, needed = needed_for(graph.proto.node, outputs)
     unread = [v.name for v in graph.inputs if v.name not in needed]
     if unread:
         shown = " and ".join(f'"{name}"' for name in outputs)
@@ -130,12 +126,9 @@ def keep_outputs(graph: Graph, outputs: Sequence[str], notes: list[str]) -> None
         for name in outputs
     ]
     keep_tensors(graph.proto, needed)
-    inputs = [duplicate(v) for v in graph.inputs if v.name in needed]
-    del graph.proto.input[:]
-    graph.proto.input.extend(inputs)
-    del graph.proto.output[:]
-    graph.proto.output.extend(declared)
-    graph.set_nodes(reversed(kept))
+    refill(graph.proto.input, [value for value in graph.inputs if value.name in needed])
+    refill(graph.proto.output, declared)
+    graph.set_nodes(kept)
 
 
 def spell_out(graph: Graph) -> None:

@@ -12,7 +12,7 @@ from service.training.errors import refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, reads
+from service.training.graph.flow import duplicate, needed_for, reads, refill
 from service.training.graph.passes.simplify import prune
 from storage.errors import pointer
 from storage.records.signatures import IGNORED, NO_TARGET, TargetSpec, TensorSpec
@@ -33,11 +33,8 @@ def inputs_of(graph: onnx.GraphProto, output: str, *, shapes: bool = True) -> se
 
     shapes: also those of which only the shape is used.
     """
-    needed = {output}
-    for node in reversed(graph.node):
-        if needed.intersection(node.output) and (shapes or node.op_type != "Shape"):
-            needed.update(reads(node))
-    return needed
+    nodes = [node for node in graph.node if shapes or node.op_type != "Shape"]
+    return needed_for(nodes, [output])[1]
 
 
 def read_labels(graph: onnx.GraphProto, output: str, classes: Sequence[str]) -> None:
@@ -57,15 +54,15 @@ def count_rows_by_inputs(graph: onnx.GraphProto, output: str) -> None:
     inputs = {value.name: _dims(value) for value in graph.input if value.name not in fixed}
     leading = inputs_of(graph, output, shapes=False)
     counted = next((name for name, dims in inputs.items() if name in leading and dims), None)
-    nodes = [duplicate(node) for node in graph.node]
-    del graph.node[:]
-    for node in nodes:
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
         is_shape = node.op_type == "Shape" and node.domain in STANDARD
         dims = inputs.get(node.input[0]) if is_shape else None
         if counted is None or not dims or node.input[0] in leading or None in dims[1:]:
-            graph.node.append(node)
+            nodes.append(node)
         else:
-            graph.node.extend(_shape(graph, node, dims, counted))
+            nodes += _shape(graph, node, dims, counted)
+    refill(graph.node, nodes)
 
 
 def _shape(
@@ -187,12 +184,9 @@ def _make_of(
     constants: Sequence[onnx.TensorProto],
 ) -> None:
     """Read the label in place of the inputs `fed`, which these nodes make of it."""
-    nodes = [duplicate(node) for node in graph.node]
-    inputs = [duplicate(value) for value in graph.input if value.name not in fed]
     graph.initializer.extend(constants)
-    for field, values in ((graph.node, [*before, *nodes]), (graph.input, [*inputs, label])):
-        del field[:]
-        field.extend(values)
+    refill(graph.node, [*before, *graph.node])
+    refill(graph.input, [*(value for value in graph.input if value.name not in fed), label])
 
 
 def _dims(value: onnx.ValueInfoProto) -> list[int | None]:
@@ -261,14 +255,10 @@ def only(
     """A copy with only these outputs, and the nodes that lead to them. leading_to: also kept."""
     copy = duplicate(model)
     graph, names = copy.graph, set(outputs)
-    declared = [duplicate(value) for value in graph.output if value.name in names]
-    del graph.output[:]
-    graph.output.extend(declared)
+    refill(graph.output, [value for value in graph.output if value.name in names])
     prune(graph, [*names, *leading_to])
     read = {name for node in graph.node for name in reads(node)}
-    inputs = [duplicate(value) for value in graph.input if value.name in read]
-    del graph.input[:]
-    graph.input.extend(inputs)
+    refill(graph.input, [value for value in graph.input if value.name in read])
     return copy
 
 

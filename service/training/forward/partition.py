@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from service.training.forward import frontier, trial
 from service.training.forward.batch_axis import BATCH
 from service.training.forward.frontier import CannotCut, Frontier, Layout
 from service.training.forward.graph import Graph
-from service.training.graph.flow import subgraphs
+from service.training.graph.flow import duplicate, reads
+from service.training.graph.passes.branches import rename
 
 ROWS = 3
 """Rows that are compared with single ones."""
@@ -78,12 +79,12 @@ class _Cut:
                 renamed[name] = _from_rows(b, self._rows[name], layout)
         renamed |= self._known_shapes(b)
         nodes = [
-            _duplicate(node)
+            duplicate(node)
             for node in self._graph.proto.node
             if node.name in self._found.suffix and node.output[0] not in renamed
         ]
         for node in nodes:
-            rename_reads(node, renamed)
+            rename(node, renamed)
         model = self._model([*b.nodes, *nodes])
         model.graph.input.extend(self._values())
         model.graph.output.extend(self._graph.proto.output)
@@ -119,7 +120,7 @@ class _Cut:
         model = onnx.ModelProto(ir_version=whole.ir_version, opset_import=whole.opset_import)
         model.graph.name = whole.graph.name
         model.graph.node.extend(nodes)
-        read = set(frontier.names_read(nodes))
+        read = {name for node in nodes for name in reads(node)}
         tensors = self._graph.initializers.values()
         model.graph.initializer.extend(tensor for tensor in tensors if tensor.name in read)
         return model
@@ -166,16 +167,6 @@ def _shape(b: _Builder, rows: str, node: onnx.NodeProto, layout: Layout) -> str:
     return b.op("Concat", *parts, axis=0) if parts else b.ints([])
 
 
-def rename_reads(node: onnx.NodeProto, names: Mapping[str, str]) -> None:
-    """Make a node, and those in its subgraphs, read other tensors."""
-    node.input[:] = [names.get(name, name) for name in node.input]
-    for graph in subgraphs(node):
-        for inner in graph.node:
-            rename_reads(inner, names)
-        for value in graph.output:
-            value.name = names.get(value.name, value.name)
-
-
 def _check_rows(graph: Graph, partition: Partition) -> None:
     """Each row depends only on its sample, not on other rows. Raises CannotCut if it does not."""
     whole = trial.draw(graph, ROWS, seed=ROWS)
@@ -198,12 +189,6 @@ def _is_row(row: trial.Array, single: trial.Array) -> bool:
     if single.shape != (1, *row.shape):
         return False
     return bool(np.allclose(row, single[0], 1e-4, 1e-5, equal_nan=row.dtype.kind == "f"))
-
-
-def _duplicate(node: onnx.NodeProto) -> onnx.NodeProto:
-    copy = onnx.NodeProto()
-    copy.CopyFrom(node)
-    return copy
 
 
 class _Builder:

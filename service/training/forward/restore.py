@@ -16,7 +16,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from service.training.forward.origins import Origins
-from service.training.graph.flow import duplicate
+from service.training.graph.flow import refill
 
 _WITH_BIAS = {"Conv": 0, "ConvTranspose": 1, "Gemm": 1}
 """Operator → the axis of its weight that has the length of its bias."""
@@ -146,9 +146,7 @@ def _split_copies(model: onnx.ModelProto) -> None:
             copy.CopyFrom(tensor)
             copy.name = node.output[0]
             split.add(copy.name)
-    kept = [duplicate(node) for node in model.graph.node if split.isdisjoint(node.output)]
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
+    refill(model.graph.node, [n for n in model.graph.node if split.isdisjoint(n.output)])
 
 
 def _is_uniform(tensor: onnx.TensorProto) -> bool:
@@ -189,11 +187,8 @@ def _tie_transposed(model: onnx.ModelProto, origins: Origins) -> None:
             ):
                 tied[name] = helper.make_node("Transpose", [source], [name], name=name, perm=[1, 0])
     if tied:
-        nodes = [*tied.values(), *map(duplicate, model.graph.node)]
-        tensors = [duplicate(each) for each in model.graph.initializer if each.name not in tied]
-        del model.graph.node[:], model.graph.initializer[:]
-        model.graph.node.extend(nodes)
-        model.graph.initializer.extend(tensors)
+        refill(model.graph.node, [*tied.values(), *model.graph.node])
+        refill(model.graph.initializer, [t for t in model.graph.initializer if t.name not in tied])
 
 
 def _fix_second_biases(model: onnx.ModelProto) -> None:
@@ -212,9 +207,7 @@ def _fix_second_biases(model: onnx.ModelProto) -> None:
         value = numpy_helper.from_array(second)
         written.append(helper.make_node("Constant", [], [zeros], value=value))
         written.append(helper.make_node("Concat", [tensor.name, zeros], [node.input[3]], axis=1))
-    nodes = [*written, *map(duplicate, model.graph.node)]
-    del model.graph.node[:]
-    model.graph.node.extend(nodes)
+    refill(model.graph.node, [*written, *model.graph.node])
 
 
 def _has_one_bias(node: onnx.NodeProto) -> bool:

@@ -14,7 +14,7 @@ from service.preprocess.text_inputs import DEFAULT_TOKENS, IDS, MOST_TOKENS, ids
 from service.training.errors import GraphRefused, refusal, refuse
 from service.training.forward import trial
 from service.training.forward.graph import TOKENS, Graph, Lengths, dtype_name, is_default
-from service.training.graph.flow import reads
+from service.training.graph.flow import moving
 from service.training.tasks import TASKS, losses
 from storage.errors import Problem, pointer
 from storage.records.signatures import TargetSpec, TensorSpec
@@ -74,11 +74,10 @@ def check_ids(graph: Graph, ids: str | None, output: str) -> None:
 
     ids: the input that takes them; None if none does.
     """
-    values = {ids}
-    for node in graph.proto.node:
-        if node.op_type not in ("Shape", "Size") and not values.isdisjoint(reads(node)):
-            values.update(node.output)
-    if ids is not None and output not in values:
+    if ids is None:
+        return
+    computing = [node for node in graph.proto.node if not is_default(node, "Shape", "Size")]
+    if output not in moving(computing, [ids]):
         raise refuse(
             pointer("model", "graph", "input", ids),
             f'"{output}" does not depend on the ids in "{ids}"; give torch.onnx.export a tensor of '

@@ -19,6 +19,7 @@ from service.training.forward.graph import (
     input_at,
     is_default,
 )
+from service.training.graph.flow import refill
 from service.training.graph.node import attributes_of
 
 Feeds = dict[str, NDArray[np.generic]]
@@ -133,8 +134,7 @@ def measure(graph: Graph, batch: str = "batch") -> None:
     vague = [name for name in vague if name in produced]
     if not vague:
         return
-    del model.graph.output[:]
-    model.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in vague)
+    refill(model.graph.output, map(onnx.helper.make_empty_tensor_value_info, vague))
     long, short = graph.lengths.trials if graph.lengths else (1, 1)
     known = {(2, 3): batch, (2, 3, 2): batch, (long, long, short): TOKENS}
     runs = [(2, long), (3, long), *([(2, short)] if long > 1 else [])]
@@ -202,7 +202,5 @@ def _switch_off(node: onnx.NodeProto) -> None:
     if is_default(node, "Dropout"):
         del node.input[2:]
         return
-    kept = [a for a in node.attribute if a.name != "training_mode"]
-    del node.attribute[:]
-    node.attribute.extend(kept)
+    refill(node.attribute, [a for a in node.attribute if a.name != "training_mode"])
     del node.output[1:]

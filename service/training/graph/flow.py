@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import onnx
 
@@ -41,6 +41,27 @@ def flow(
     return active
 
 
+def moving(nodes: Iterable[onnx.NodeProto], names: Iterable[str]) -> set[str]:
+    """The names, and all tensors, of any type, that depend on one of them."""
+    moved = set(names)
+    for node in nodes:
+        if not moved.isdisjoint(reads(node)):
+            moved.update(filter(None, node.output))
+    return moved
+
+
+def needed_for(
+    nodes: Sequence[onnx.NodeProto], results: Iterable[str]
+) -> tuple[list[onnx.NodeProto], set[str]]:
+    """The nodes that results depend on, in their order, and the names of all that leads there."""
+    kept, needed = [], set(results)
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.output):
+            kept.append(node)
+            needed.update(reads(node))
+    return kept[::-1], needed
+
+
 def name_of(node: onnx.NodeProto) -> str:
     """The operator, with its domain unless that is ONNX's own."""
     return node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
@@ -72,6 +93,13 @@ def duplicate(message: Message) -> Message:
     copy = type(message)()
     copy.CopyFrom(message)
     return copy
+
+
+def refill(field: Any, values: Iterable[Any]) -> None:
+    """Put these in the place of what a repeated field holds; they may be some of that."""
+    kept = list(values)
+    del field[:]
+    field.extend(kept)
 
 
 def in_order(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:

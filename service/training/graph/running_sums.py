@@ -10,7 +10,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 import onnx
 from onnx import helper, numpy_helper
 
-from service.training.graph.flow import duplicate, reads
+from service.training.graph.flow import duplicate, reads, refill
 from service.training.graph.node import attributes_of
 from service.training.graph.passes.branches import rename
 from service.training.graph.passes.simplify import prune
@@ -69,9 +69,8 @@ def with_running_sums(step: onnx.ModelProto, names: Collection[str]) -> onnx.Mod
     # Right behind what they add, whose memory is then free.
     nodes: list[onnx.NodeProto] = []
     for node in graph.node:
-        nodes += [duplicate(node), *(n for name in node.output for n in sums[name])]
-    del graph.node[:]
-    graph.node.extend(nodes)
+        nodes += [node, *(n for name in node.output for n in sums[name])]
+    refill(graph.node, nodes)
     prune(graph, [value.name for value in graph.output])
     return model
 

@@ -30,10 +30,9 @@ from service.training.graph.blocks.layout import (
 from service.training.graph.blocks.plain_weights import Affine, as_columns, as_rows, form_of
 from service.training.graph.blocks.rules import Form, find_phases, interleaved
 from service.training.graph.builder import STANDARD, Builder
-from service.training.graph.flow import duplicate, reads
+from service.training.graph.flow import duplicate, moving, reads
 from service.training.graph.kernel_windows import windows_of
 from service.training.graph.node import Node, attributes_of
-from service.training.graph.passes.weights_apart import moving
 from service.training.graph.places import fixed
 from service.training.graph.tensor import FLOAT, NotDifferentiable, Tensor, product
 

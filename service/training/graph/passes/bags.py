@@ -14,7 +14,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate
+from service.training.graph.flow import refill
 from service.training.graph.node import attributes_of
 
 REDUCTIONS = ("ReduceMax", "ReduceMean", "ReduceSum")
@@ -50,13 +50,12 @@ def lay_out_bags(model: onnx.ModelProto) -> None:
     for node in graph.node:
         bags = _bags(node, graph) if node.op_type == "Loop" and opset >= OLDEST else None
         if bags is None or bags.table not in types:
-            written.append(duplicate(node))
+            written.append(node)
             continue
         writer = _Writer(graph, node, opset)
         writer.write(bags, types[bags.table])
         written += writer.nodes
-    del graph.node[:]
-    graph.node.extend(written)
+    refill(graph.node, written)
 
 
 def _bags(loop: onnx.NodeProto, graph: onnx.GraphProto) -> Bags | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 import onnx
 from onnx import helper, numpy_helper
 
-from service.training.graph.flow import duplicate, subgraphs
+from service.training.graph.flow import duplicate, refill, subgraphs
 
 
 def inline_decided(model: onnx.ModelProto) -> bool:
@@ -21,13 +21,12 @@ def inline_decided(model: onnx.ModelProto) -> bool:
     for node in model.graph.node:
         condition = constants.get(node.input[0]) if node.op_type == "If" else None
         if condition is None:
-            written.append(duplicate(node))
+            written.append(node)
             continue
         inlined = True
         taken = "then_branch" if numpy_helper.to_array(condition).all() else "else_branch"
         written += _branch(model, node, taken)
-    del model.graph.node[:]
-    model.graph.node.extend(written)
+    refill(model.graph.node, written)
     return inlined
 
 

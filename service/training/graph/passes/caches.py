@@ -7,14 +7,13 @@ Exporters name the inputs `past_key_values.N.key` and the outputs `present.N.key
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from service.completion.messages import AXIS, PAST, RANK
+from service.training.graph.flow import refill
 
 PRESENT = re.compile(r"present\.\d+\.(?:key|value)")
 MARK = "hone/past"
@@ -31,8 +30,8 @@ def drop_caches(model: onnx.ModelProto) -> None:
     fed = [value for value in graph.input if not PAST.fullmatch(value.name)]
     if not past or not fed:
         return
-    _keep(graph.input, fed)
-    _keep(graph.output, [value for value in graph.output if not PRESENT.fullmatch(value.name)])
+    refill(graph.input, fed)
+    refill(graph.output, [value for value in graph.output if not PRESENT.fullmatch(value.name)])
     names = {value.name for value in past}
     for node in graph.node:
         if node.op_type == "Concat" and names.intersection(node.input):
@@ -43,7 +42,7 @@ def drop_caches(model: onnx.ModelProto) -> None:
         if value.name in read:
             nodes += _nothing(graph, value)
     nodes += graph.node
-    _keep(graph.node, nodes)
+    refill(graph.node, nodes)
 
 
 def has_dropped(model: onnx.ModelProto) -> bool:
@@ -92,10 +91,3 @@ def _nothing(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> list[onnx.No
 def _constant(graph: onnx.GraphProto, name: str, values: list[int]) -> None:
     array = np.array(values, np.int64)
     graph.initializer.append(numpy_helper.from_array(array, f"{MARK}/{name}"))
-
-
-def _keep(field: Any, values: Sequence[Any]) -> None:
-    """Put these in place of a repeated field's messages."""
-    copies = [type(value).FromString(value.SerializeToString()) for value in values]
-    del field[:]
-    field.extend(copies)

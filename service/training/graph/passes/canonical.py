@@ -10,7 +10,7 @@ from onnx import defs, helper, numpy_helper, version_converter
 
 from service.training.errors import refuse
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, subgraphs
+from service.training.graph.flow import duplicate, refill, subgraphs
 from service.training.graph.passes.inference import bring_back, set_aside
 from service.training.graph.passes.lowering import lower, newer
 
@@ -23,9 +23,7 @@ TRAINING_MODE_SINCE = 14
 def drop_listed_initializers(model: onnx.ModelProto) -> None:
     """Make initializers that are also inputs constants."""
     names = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value for value in model.graph.input if value.name not in names]
-    del model.graph.input[:]
-    model.graph.input.extend(inputs)
+    refill(model.graph.input, [v for v in model.graph.input if v.name not in names])
 
 
 def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto:
@@ -103,13 +101,12 @@ def lift_constants(model: onnx.ModelProto) -> set[str]:
     for node in model.graph.node:
         tensor = _constant(node) if node.op_type == "Constant" else None
         if tensor is None:
-            kept.append(duplicate(node))
+            kept.append(node)
         else:
             tensor.name = node.output[0]
             model.graph.initializer.append(tensor)
             lifted.add(tensor.name)
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
+    refill(model.graph.node, kept)
     return lifted
 
 
@@ -133,8 +130,7 @@ def stamp(model: onnx.ModelProto) -> None:
     versions.update(
         (o.domain, o.version) for o in model.opset_import if o.domain in used - set(STANDARD)
     )
-    del model.opset_import[:]
-    model.opset_import.extend(helper.make_opsetid(*item) for item in versions.items())
+    refill(model.opset_import, [helper.make_opsetid(*item) for item in versions.items()])
 
 
 def opset(model: onnx.ModelProto) -> int:

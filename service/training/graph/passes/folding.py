@@ -9,7 +9,7 @@ import onnx
 from onnx import numpy_helper
 
 from service.training.graph.builder import RANDOM, STANDARD
-from service.training.graph.flow import duplicate, reads, subgraphs
+from service.training.graph.flow import reads, refill, subgraphs
 
 MAX_BYTES = 1 << 16
 """Larger results are not folded: they are tables, not numbers."""
@@ -36,13 +36,12 @@ def fold(
     for node in model.graph.node:
         result = None if ends.intersection(node.output) else _value(model, node, values)
         if result is None:
-            kept.append(duplicate(node))
+            kept.append(node)
         else:
             values.update((t.name, t) for t in result)
             folded.update(t.name for t in result)
             model.graph.initializer.extend(result)
-    del model.graph.node[:]
-    model.graph.node.extend(kept)
+    refill(model.graph.node, kept)
     return folded
 
 

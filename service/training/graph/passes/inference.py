@@ -8,7 +8,7 @@ import onnx
 from onnx import helper, shape_inference
 
 from service.training.graph.builder import is_large
-from service.training.graph.flow import duplicate
+from service.training.graph.flow import duplicate, refill
 
 
 def infer(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -59,21 +59,14 @@ def set_aside(model: onnx.ModelProto) -> list[onnx.TensorProto]:
     """Turn the large initializers into inputs; returns them."""
     large = [t for t in model.graph.initializer if is_large(t)]
     names = {t.name for t in large}
-    kept = [t for t in model.graph.initializer if t.name not in names]
-    copies = [duplicate(t) for t in kept]
-    weights = [duplicate(t) for t in large]
-    del model.graph.initializer[:]
-    model.graph.initializer.extend(copies)
+    refill(model.graph.initializer, [t for t in model.graph.initializer if t.name not in names])
     model.graph.input.extend(
-        helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in weights
+        helper.make_tensor_value_info(t.name, t.data_type, t.dims) for t in large
     )
-    return weights
+    return large
 
 
 def bring_back(model: onnx.ModelProto, weights: Sequence[onnx.TensorProto]) -> None:
     names = {t.name for t in weights}
-    inputs = [v for v in model.graph.input if v.name not in names]
-    copies = [duplicate(v) for v in inputs]
-    del model.graph.input[:]
-    model.graph.input.extend(copies)
+    refill(model.graph.input, [v for v in model.graph.input if v.name not in names])
     model.graph.initializer.extend(weights)

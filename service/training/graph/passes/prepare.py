@@ -7,6 +7,7 @@ from collections.abc import Collection
 import onnx
 from onnx import helper, inliner
 
+from service.training.graph.flow import refill
 from service.training.graph.passes.branches import inline_decided
 from service.training.graph.passes.canonical import (
     convert,
@@ -59,9 +60,7 @@ def prepare(
     drop_listed_initializers(model)
     if output is not None:
         declared = [value for value in model.graph.output if value.name == output]
-        kept = declared or [helper.make_empty_tensor_value_info(output)]
-        del model.graph.output[:]
-        model.graph.output.extend(kept)
+        refill(model.graph.output, declared or [helper.make_empty_tensor_value_info(output)])
     model = write_out(convert(model, OLDEST, NEWEST))
     for names in (LOWERED[1:], LOWERED[:1]):  # The definition of CastLike needs its input's type.
         model = lower(model, names)

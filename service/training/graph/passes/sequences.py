@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from service.training.graph.flow import duplicate
+from service.training.graph.flow import refill
 from service.training.graph.node import attributes_of
 
 OPENED = ("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SplitToSequence")
@@ -25,9 +25,8 @@ def open_sequences(model: onnx.ModelProto) -> None:
     written: list[onnx.NodeProto] = []
     for node in model.graph.node:
         parts = _opened(model, node, producers, constants)
-        written += [duplicate(node)] if parts is None else parts
-    del model.graph.node[:]
-    model.graph.node.extend(written)
+        written += [node] if parts is None else parts
+    refill(model.graph.node, written)
 
 
 def _opened(

@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, subgraphs
+from service.training.graph.flow import refill, subgraphs
 from service.training.graph.node import attributes_of
 from service.training.graph.passes.folding import fold
 from service.training.graph.passes.inference import infer
@@ -40,8 +40,7 @@ def fold_shapes(model: onnx.ModelProto, keep: Collection[str] = ()) -> None:
     vectors = {name: t for name, t in constants.items() if len(t.dims) < 2}
     sizes = {name: numpy_helper.to_array(t).astype(object) for name, t in vectors.items()}
     kept: list[onnx.NodeProto] = []
-    for original in graph.node:
-        node = duplicate(original)
+    for node in graph.node:
         _infer(model, node, types, guessed, constants)
         numbers = _sizes(node, types, sizes)
         if numbers is not None:
@@ -59,8 +58,8 @@ def fold_shapes(model: onnx.ModelProto, keep: Collection[str] = ()) -> None:
 
 
 def _take_over(graph: onnx.GraphProto, nodes: list[onnx.NodeProto], types: Types) -> None:
-    del graph.node[:], graph.value_info[:]
-    graph.node.extend(nodes)
+    refill(graph.node, nodes)
+    del graph.value_info[:]
     ends = {value.name: value for value in graph.output}
     for name in dict.fromkeys(name for node in nodes for name in node.output):
         if name and types[name][0]:

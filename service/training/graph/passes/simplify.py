@@ -8,7 +8,7 @@ from collections.abc import Container, Iterable
 import onnx
 
 from service.training.graph.builder import STANDARD, key_of
-from service.training.graph.flow import duplicate, reads, subgraphs
+from service.training.graph.flow import duplicate, needed_for, reads, refill, subgraphs
 
 
 def simplify(model: onnx.ModelProto) -> None:
@@ -60,14 +60,8 @@ def pool_before_relu(model: onnx.ModelProto) -> None:
 
 def prune(graph: onnx.GraphProto, results: Iterable[str]) -> None:
     """Drop nodes and initializers that do not lead to the results."""
-    needed = set(results)
-    kept: list[onnx.NodeProto] = []
-    for node in reversed(graph.node):
-        if needed.intersection(node.output):
-            kept.append(duplicate(node))
-            needed.update(reads(node))
-    del graph.node[:]
-    graph.node.extend(reversed(kept))
+    kept, needed = needed_for(graph.node, results)
+    refill(graph.node, kept)
     keep_tensors(graph, needed)
 
 
@@ -75,9 +69,7 @@ def keep_tensors(graph: onnx.GraphProto, names: Container[str]) -> None:
     """Drop the other initializers; the copies that this takes are made only if there are some."""
     kept = [t for t in graph.initializer if t.name in names]
     if len(kept) < len(graph.initializer):
-        copies = [duplicate(t) for t in kept]
-        del graph.initializer[:]
-        graph.initializer.extend(copies)
+        refill(graph.initializer, kept)
 
 
 def _passes_on(node: onnx.NodeProto, numbers: dict[str, onnx.TensorProto]) -> bool:

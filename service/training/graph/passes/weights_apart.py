@@ -17,7 +17,7 @@ from msgspec import Struct
 from service.training.graph.blocks.layout import lower
 from service.training.graph.builder import Builder
 from service.training.graph.differentiate import backward
-from service.training.graph.flow import duplicate, flow_from, reads
+from service.training.graph.flow import duplicate, flow_from, moving, needed_for, reads
 from service.training.graph.node import attributes_of
 from service.training.graph.tensor import Tensor
 
@@ -43,15 +43,6 @@ class Divided(Struct, frozen=True):
     remade: dict[str, Tensor]
 
 
-def moving(nodes: Iterable[onnx.NodeProto], fed: Iterable[str]) -> set[str]:
-    """The tensors that are fed, and all that depend on them."""
-    moved = set(fed)
-    for node in nodes:
-        if not moved.isdisjoint(reads(node)):
-            moved.update(name for name in node.output if name)
-    return moved
-
-
 def divide(
     graph: Builder,
     seeds: Mapping[str, Tensor],
@@ -68,7 +59,7 @@ def divide(
     active = flow_from(graph, parameters, first)
     read = dict.fromkeys(name for node in second for name in reads(node) if name in active)
     grads = backward(graph, seeds, [*read, *(p for p in parameters if p not in read)], among=second)
-    behind = _behind(first, [name for name in read if name not in parameters])
+    _, behind = needed_for(first, [name for name in read if name not in parameters])
     direct: dict[str, Tensor] = {}
     parts: dict[str, Tensor] = {}
     starts: dict[str, Tensor] = {}
@@ -156,15 +147,6 @@ def _turns(node: onnx.NodeProto) -> bool:
     return node.op_type == "Transpose" and any([*each.ints] == [1, 0] for each in node.attribute)
 
 
-def _behind(nodes: Sequence[onnx.NodeProto], results: Iterable[str]) -> set[str]:
-    """All tensors that some results depend on."""
-    behind = set(results)
-    for node in reversed(nodes):
-        if not behind.isdisjoint(node.output):
-            behind.update(reads(node))
-    return behind
-
-
 def _moves(
     graph: Builder, gradient: Tensor, makers: Mapping[str, onnx.NodeProto]
 ) -> list[onnx.NodeProto]:
@@ -230,12 +212,8 @@ def _made(
         if _turns_for_products(node, readers) and node.input[0] in (*parameters, *of_samples):
             of_samples.add(node.output[0])
     fixed = moving(graph.nodes, parameters) - of_samples - set(parameters)
-    needed = _behind(graph.nodes, results)
-    second = [
-        node
-        for node in graph.nodes
-        if not of_samples.isdisjoint(node.output) and not needed.isdisjoint(node.output)
-    ]
+    needed, _ = needed_for(graph.nodes, results)
+    second = [node for node in needed if not of_samples.isdisjoint(node.output)]
     written = {name: node for node in graph.nodes for name in node.output}
     read = dict.fromkeys(
         _before_reshape(graph, name, written) if name in fixed else name

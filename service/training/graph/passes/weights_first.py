@@ -13,7 +13,7 @@ import onnx
 from onnx import helper
 
 from service.training.graph.builder import Builder
-from service.training.graph.flow import reads
+from service.training.graph.flow import moving
 from service.training.graph.node import attributes_of
 from service.training.graph.tensor import product
 
@@ -52,14 +52,8 @@ def unpack_late(nodes: Sequence[onnx.NodeProto], fed: Collection[str]) -> list[o
     Written next to its product, each DequantizeLinear would run before the earlier layers, and all
     weights would be float32 at once; written first, it runs right before its product.
     """
-    moving, fixed, rest = set(fed), [], []
-    for node in nodes:
-        if moving.isdisjoint(reads(node)):
-            fixed.append(node)
-        else:
-            rest.append(node)
-            moving.update(node.output)
-    return [*fixed, *rest]
+    moved = moving(nodes, fed)
+    return sorted(nodes, key=lambda node: not moved.isdisjoint(node.output))
 
 
 def _fits(graph: Builder, node: onnx.NodeProto, weights: Collection[str]) -> bool:
