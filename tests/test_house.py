@@ -27,7 +27,6 @@ SHORT = {
     "service/training/engines/names.py": "rows record it, and the daemon may not load an engine",
     "service/training/engines/packages.py": "asked before the runtime may be imported",
     "service/training/engines/randomness.py": "preparation and engine draw alike",
-    "service/training/export/assembly.py": "the parts that join and remainder put together",
     "service/training/export/form.py": "what two modules that make variants share",
     "service/training/preparation/artifacts.py": "one of the two forms that preparation writes",
     "service/training/protocol/messages/commands.py": "messages of one direction",

@@ -1,15 +1,42 @@
-"""Joins a frozen prefix and a trained suffix into one inference model."""
+"""Puts inference models together: a frozen prefix, a trained suffix, other outputs, new nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import deepcopy
+from pathlib import Path
 
 import onnx
 
+from service.training.engine import Array
 from service.training.errors import ArtifactsUnreadable
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import refill, subgraphs
+from service.training.graph.flow import duplicate, refill, subgraphs
 from service.training.graph.passes.canonical import stamp
+from service.training.graph.passes.simplify import prune
+from service.training.protocol.messages.shared import Artifacts
+
+BEFORE = "/before"
+"""Suffix for the name of an output that was replaced."""
+
+
+def assemble(path: Path, artifacts: Artifacts, metadata: Mapping[str, str]) -> None:
+    """Complete the trained part's model at `path` to the whole model, with this metadata.
+
+    The author's own entries stay. Raises ArtifactsUnreadable if the parts do not fit together.
+    """
+    model = _load(path)
+    if artifacts.prefix_model is not None:
+        model = join(_load(artifacts.prefix_model), model)
+    if artifacts.remainder_model is not None:
+        model = attach(model, _load(artifacts.remainder_model))
+    kept = {entry.key: entry.value for entry in model.metadata_props}
+    onnx.helper.set_model_props(model, kept | dict(metadata))
+    onnx.save_model(model, path)
+
+
+def _load(path: Path | str) -> onnx.ModelProto:
+    return onnx.load_model(path, load_external_data=False)
 
 
 def join(prefix: onnx.ModelProto, suffix: onnx.ModelProto) -> onnx.ModelProto:
@@ -33,9 +60,51 @@ def join(prefix: onnx.ModelProto, suffix: onnx.ModelProto) -> onnx.ModelProto:
     refill(graph.output, suffix.graph.output)
     del graph.value_info[:]
     del prefix.metadata_props[:]
-    import_opsets(prefix, suffix.opset_import)
+    _import_opsets(prefix, suffix.opset_import)
     stamp(prefix)
     return prefix
+
+
+def attach(exported: onnx.ModelProto, fragment: onnx.ModelProto) -> onnx.ModelProto:
+    """A copy of the exported model with the fragment's outputs, in their order."""
+    whole = deepcopy(exported)
+    graph, taken = whole.graph, {node.name for node in whole.graph.node}
+    declared = {value.name: value for value in exported.graph.output}
+    for node in fragment.graph.node:
+        copy = duplicate(node)
+        while copy.name in taken:
+            copy.name += "_"
+        taken.add(copy.name)
+        graph.node.append(copy)
+    graph.initializer.extend(fragment.graph.initializer)
+    refill(graph.output, [declared.get(value.name, value) for value in fragment.graph.output])
+    _import_opsets(whole, fragment.opset_import)
+    stamp(whole)
+    return whole
+
+
+def replace_output(
+    path: Path,
+    output: str,
+    nodes: Callable[[str], Sequence[onnx.NodeProto]],
+    constants: Mapping[str, Array],
+) -> None:
+    """Make these nodes compute `output` of the model at `path`, from its tensors.
+
+    nodes: called with the name of the output. They may read the former output, under its name with
+    BEFORE appended. Other readers of the output read the new one; unused nodes are removed.
+    """
+    model = _load(path)
+    graph = model.graph
+    place = next(at for at, node in enumerate(graph.node) if output in node.output)
+    maker = graph.node[place]
+    maker.output[:] = [name + BEFORE if name == output else name for name in maker.output]
+    before, after = graph.node[: place + 1], graph.node[place + 1 :]
+    graph.initializer.extend(onnx.numpy_helper.from_array(v, n) for n, v in constants.items())
+    refill(graph.node, [*before, *nodes(output), *after])
+    prune(graph, [value.name for value in graph.output])
+    del graph.value_info[:]
+    onnx.save_model(model, path)
 
 
 def _clashes(
@@ -78,7 +147,7 @@ def _rename(graph: onnx.GraphProto, names: Mapping[str, str]) -> None:
             _rename(inner, names)
 
 
-def import_opsets(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdProto]) -> None:
+def _import_opsets(model: onnx.ModelProto, others: Iterable[onnx.OperatorSetIdProto]) -> None:
     """Let a model also use operators of these sets. Raises ArtifactsUnreadable."""
     known = {_domain(opset.domain): opset.version for opset in model.opset_import}
     for other in others:

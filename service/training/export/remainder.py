@@ -9,17 +9,15 @@ weights.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from copy import deepcopy
 
 import numpy as np
 import onnx
 
 from service.training.errors import GraphRefused
-from service.training.export.join import import_opsets
+from service.training.export.join import attach
 from service.training.forward import trial
 from service.training.forward.graph import Graph
-from service.training.graph.flow import duplicate, reads, refill
-from service.training.graph.passes.canonical import stamp
+from service.training.graph.flow import duplicate, reads
 
 TOLERANCE = 1e-4
 """Largest difference, as a share of 1 + the largest value."""
@@ -43,24 +41,6 @@ def make(
         kept = [name for name in kept if name in good]
         fragment = _fragment(whole, exported, kept, output=output, trainable=trainable)
     return fragment if kept else None, tuple(name for name in wanted if name not in kept)
-
-
-def attach(exported: onnx.ModelProto, fragment: onnx.ModelProto) -> onnx.ModelProto:
-    """A copy of the exported model with the fragment's outputs, in their order."""
-    whole = deepcopy(exported)
-    graph, taken = whole.graph, {node.name for node in whole.graph.node}
-    declared = {value.name: value for value in exported.graph.output}
-    for node in fragment.graph.node:
-        copy = duplicate(node)
-        while copy.name in taken:
-            copy.name += "_"
-        taken.add(copy.name)
-        graph.node.append(copy)
-    graph.initializer.extend(fragment.graph.initializer)
-    refill(graph.output, [declared.get(value.name, value) for value in fragment.graph.output])
-    import_opsets(whole, fragment.opset_import)
-    stamp(whole)
-    return whole
 
 
 def _fragment(

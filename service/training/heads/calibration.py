@@ -110,7 +110,7 @@ def _attach(path: Path, output: str, scale: NDArray[np.float32]) -> None:
     # Late: most jobs do not ask for it, and onnx takes long to import.
     import onnx
 
-    from service.training.export.output_nodes import BEFORE, replace_output
+    from service.training.export.join import BEFORE, replace_output
 
     replace_output(
         path,

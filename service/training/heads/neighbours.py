@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Array
-from service.training.export.output_nodes import replace_output
+from service.training.export.join import replace_output
 from service.training.heads.features import Floats, HeadFeatures, spread
 from service.training.heads.prototypes import Doubles
 

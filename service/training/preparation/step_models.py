@@ -14,8 +14,7 @@ from service.training.engines.compilation import compile_model, workload, write_
 from service.training.engines.manifest import ClassHead, Files, read_manifest
 from service.training.engines.runtime import channel_block
 from service.training.errors import GraphRefused, refusal, refuse
-from service.training.export.join import join
-from service.training.export.remainder import attach
+from service.training.export.join import attach, join
 from service.training.forward import head
 from service.training.forward import trial as forward_trial
 from service.training.forward.load import load

@@ -147,7 +147,7 @@ class OrtEngine:
         ):
             self._module.export_model_for_inferencing(path, [self._output])
         # Late, since steps do not need onnx.
-        from service.training.export.assembly import assemble
+        from service.training.export.join import assemble
 
         assemble(path, self._artifacts, metadata)
 
