@@ -28,7 +28,6 @@ SHORT = {
     "service/training/engines/packages.py": "asked before the runtime may be imported",
     "service/training/engines/randomness.py": "preparation and engine draw alike",
     "service/training/export/form.py": "what two modules that make variants share",
-    "service/training/preparation/artifacts.py": "one of the two forms that preparation writes",
     "service/training/protocol/messages/commands.py": "messages of one direction",
     "storage/disk/digest.py": "four rooms hash files",
     "tests/helpers/models/pictures.py": "a kind of model",

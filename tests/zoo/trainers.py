@@ -18,7 +18,7 @@ from service.training.forward import trainable as choice
 from service.training.forward.load import load
 from service.training.forward.normalize import normalize
 from service.training.optimizer.options import OptimizerOptions
-from service.training.preparation.artifacts import make_artifacts
+from service.training.preparation.prepare import make_artifacts
 from service.training.preparation.step_models import make_step_models
 from service.training.protocol.messages import preparation
 

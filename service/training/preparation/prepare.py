@@ -4,38 +4,63 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from service.training.errors import EngineMissing, GraphRefused
-from service.training.preparation.step_models import make_step_models
-from service.training.protocol.messages import preparation
+from service.training.preparation.step_models import build_models, make_step_models, read
+from service.training.preparation.versions import describe
+from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
+from service.training.tasks import TASKS
 from storage.disk.durable import fault_behind
 from storage.errors import Problem
 
 
-def prepare(task: preparation.Prepare) -> preparation.Prepared | preparation.Refused:
+def prepare(task: Prepare) -> Prepared | Refused:
     """Make an upload ready to train, or report everything that is wrong with it."""
     try:
-        return _prepare(task)
+        if task.form == "artifacts":
+            return _take_artifacts(task)
+        make = make_step_models if task.engine == "sessions" else make_artifacts
+        return make(Path(task.source), task)
     except GraphRefused as refused:
         if fault := fault_behind(refused, "the model cannot be checked"):
             raise fault from refused
-        return preparation.Refused(refused.detail, refused.problems)
+        return Refused(refused.detail, refused.problems)
     except EngineMissing as missing:
         place = "/artifacts" if task.form == "artifacts" else "/engine"
-        return preparation.Refused(missing.detail, (Problem(place, missing.detail),))
+        return Refused(missing.detail, (Problem(place, missing.detail),))
 
 
-def _prepare(task: preparation.Prepare) -> preparation.Prepared:
-    if task.form == "forward" and task.engine == "sessions":
-        return make_step_models(Path(task.source), task)
-    return _for_ort_training(task)
-
-
-def _for_ort_training(task: preparation.Prepare) -> preparation.Prepared:
+def _take_artifacts(task: Prepare) -> Prepared:
     # Late: plain onnxruntime has no On-Device Training.
-    if task.form == "artifacts":
-        from service.training.engines.ort_training import artifacts, bundle
+    from service.training.engines.ort_training import artifacts, bundle
 
-        return bundle.take(Path(task.source), artifacts.paths(Path(task.work_dir)), task)
-    from service.training.preparation.artifacts import make_artifacts
+    return bundle.take(Path(task.source), artifacts.paths(Path(task.work_dir)), task)
 
-    return make_artifacts(Path(task.source), task)
+
+def make_artifacts(model_path: Path, task: Prepare) -> Prepared:
+    """Check a forward model, and write artifacts for training with Microsoft's runtimes, proved by
+    two training steps.
+
+    The model is not cut: they are for the whole model. Raises GraphRefused with every cause,
+    EngineMissing. Runs native code on the upload: call it in a process that may crash.
+    """
+    # Late: plain onnxruntime has no On-Device Training.
+    from service.training.engines.ort_training import proof
+    from service.training.engines.ort_training.artifacts import OptimizerChoice, write
+
+    forward = read(model_path, task)
+    step, evaluation, _ = build_models(forward, task)
+    artifacts = write(
+        step,
+        evaluation,
+        values={tensor.name: tensor for tensor in forward.model.graph.initializer},
+        frozen=forward.frozen,
+        output=forward.output,
+        optimizer=OptimizerChoice(task.optimizer, task.weight_decay, task.max_grad_norm),
+        directory=Path(task.work_dir),
+    )
+    target = TASKS[task.loss].fed_target(forward.signature.target, forward.row)
+    fed = replace(forward.signature, target=target)
+    proof.prove(artifacts, fed, forward.trainable, check_gradients=False)
+    return describe(model_path, forward, artifacts, exported=forward.inference)
