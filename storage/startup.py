@@ -10,11 +10,11 @@ from pathlib import Path
 from storage.backup.own_backups import listed
 from storage.backup.swap import finish
 from storage.blobs.cache_folder import expect_checks
-from storage.blobs.packs import Packs, cut
+from storage.blobs.packs import Packs
 from storage.database.connection import Readers
 from storage.database.opening import is_sound_at_rest
 from storage.disk.ballast import Ballast
-from storage.disk.durable import file_faults, make_folder
+from storage.disk.durable import cut_file, file_faults, make_folder, remove
 from storage.disk.lock import DataDirLock
 from storage.disk.permissions import close_to_others, require_own
 
@@ -64,10 +64,7 @@ def _make_room(data_dir: Path, *, now: datetime) -> None:
             return
         if path in backups[:1] and not is_sound_at_rest(data_dir / "hone.db"):
             return
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink()
+        remove(path)
         told = {"removed": str(path.relative_to(data_dir))}
         _logger.warning("disk.room_made", extra={"fields": told})
 
@@ -76,10 +73,7 @@ def clear_folder(folder: Path) -> None:
     """Remove everything in a folder of temporary files."""
     with file_faults("cannot clear temporary files"):
         for path in folder.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            else:
-                path.unlink()
+            remove(path)
 
 
 def sweep_packs(readers: Readers, packs: Packs) -> None:
@@ -97,7 +91,7 @@ def sweep_packs(readers: Readers, packs: Packs) -> None:
                 path.unlink()
         for path, size_bytes in sizes.items():
             if path.exists():
-                cut(path, size_bytes)
+                cut_file(path, size_bytes)
         for folder in packs.folder.iterdir():
             if not any(folder.iterdir()):
                 folder.rmdir()

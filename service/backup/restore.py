@@ -126,8 +126,7 @@ def _unpack(
             folders.add(path.parent)
             with create_private(path) as target:
                 _copy(archive, entry, target, advance=advance)
-                target.flush()
-                sync_file(target.fileno())
+                sync_file(target)
     with file_faults("cannot unpack the backup"):
         for place in folders:
             sync_folder(place)

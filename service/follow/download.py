@@ -59,7 +59,7 @@ class Download:
                 self._path.unlink(missing_ok=True)  # Windows removes no file that is open
                 raise
             with self._path.open("r+b") as file:  # and flushes none that is open for reading
-                sync_file(file.fileno())
+                sync_file(file)
             sync_folder(self._path.parent)
 
     def _download(self, web: Web, url: str) -> None:

@@ -124,7 +124,7 @@ def copy_database(source: sqlite3.Connection, target: Path) -> None:
         remove_copy(target)
         raise translate(error) from error
     with file_faults("cannot copy the database"), target.open("r+b") as file:
-        sync_file(file.fileno())
+        sync_file(file)
 
 
 def check_copy(path: Path) -> None:

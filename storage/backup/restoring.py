@@ -23,7 +23,7 @@ from storage.backup.reconciling import Lost
 from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
 from storage.database.opening import is_lost, open_database
-from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder
+from storage.disk.durable import file_faults, make_folder, sync_file, sync_folder, write_file
 from storage.errors import DatabaseDamaged, StorageBroken, in_words
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def restore_newest(data_dir: Path, reason: str, *, now: datetime) -> Restoration
         shutil.copyfile(backup, draft)
         draft.chmod(0o600)
         with draft.open("r+b") as file:
-            sync_file(file.fileno())
+            sync_file(file)
         aside = data_dir / "broken" / now.astimezone(timezone.utc).strftime(_STAMP)
         make_folder(aside, parents=True)
         restoration = Restoration(
@@ -120,14 +120,8 @@ def note_lost(data_dir: Path, lost: Lost) -> None:
 
 def write_note(restoration: Restoration) -> None:
     """Store it with the database that was set aside."""
-    folder = Path(restoration.set_aside)
-    draft = folder / f"{NOTE}.new"
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(dump(asdict(restoration), indent=2, ensure_ascii=True))
-        file.flush()
-        sync_file(file.fileno())
-    draft.replace(folder / NOTE)
-    sync_folder(folder)
+    note = dump(asdict(restoration), indent=2, ensure_ascii=True)
+    write_file(Path(restoration.set_aside) / NOTE, note.encode())
 
 
 def _notes(data_dir: Path) -> Iterator[Restoration]:

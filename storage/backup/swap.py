@@ -14,7 +14,7 @@ from pathlib import Path
 
 from storage.backup.copies import FILES_OF_DATABASE
 from storage.database.codec import dump
-from storage.disk.durable import file_faults, make_folder, sync_folder, write_file
+from storage.disk.durable import file_faults, make_folder, remove, sync_folder, write_file
 
 RESTORING = "restoring"
 _PLAN = "plan.json"
@@ -78,7 +78,7 @@ def _carry_out(data_dir: Path, folder: Path, aside: Path | None) -> None:
         if not (is_old and (data_dir / name).exists()):
             continue
         if aside is None:
-            _discard(data_dir / name)
+            remove(data_dir / name)  # an empty folder, or caches: data are set aside
         else:
             make_folder(aside, parents=True)
             (data_dir / name).replace(aside / name)
@@ -88,14 +88,6 @@ def _carry_out(data_dir: Path, folder: Path, aside: Path | None) -> None:
         if (folder / name).exists():
             (folder / name).replace(data_dir / name)
     sync_folder(data_dir)
-
-
-def _discard(path: Path) -> None:
-    """Remove an empty folder, or caches: data themselves are set aside elsewhere."""
-    if path.is_dir():
-        shutil.rmtree(path)
-    else:
-        path.unlink()
 
 
 def _aside(data_dir: Path, now: datetime) -> Path:

@@ -14,12 +14,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from storage.blobs.row_digests import ENTRY
-from storage.disk.durable import file_faults, is_transient, sync_file, sync_folder
+from storage.disk.durable import cut_file, file_faults, is_transient, sync_file, sync_folder
 from storage.disk.lock import held
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def _erase(folder: Path, gone: Ids) -> None:
         write_at(erased, known.nbytes, new.astype(ID))
     row_bytes = row_bytes_of(key)
     entries = read_file(folder / "entries", ENTRY)
-    _cut(folder / "rows", len(entries) * row_bytes)
+    cut_file(folder / "rows", len(entries) * row_bytes)
     slots = np.flatnonzero(np.isin(entries["id"], gone))
     if len(slots) == 0:
         return
@@ -98,7 +98,7 @@ def _erase(folder: Path, gone: Ids) -> None:
             for slot in slots.tolist():
                 file.seek(slot * size)
                 file.write(bytes(size))
-            flush(file)
+            sync_file(file)
 
 
 def empty_folder(folder: Path) -> None:
@@ -123,8 +123,8 @@ def read_entries(folder: Path, row_bytes: int) -> Entries:
     """The entries whose rows are complete; truncates what a crash left after them."""
     whole = (folder / "rows").stat().st_size // row_bytes
     entries = read_file(folder / "entries", ENTRY)[:whole]
-    _cut(folder / "entries", entries.nbytes)
-    _cut(folder / "rows", len(entries) * row_bytes)
+    cut_file(folder / "entries", entries.nbytes)
+    cut_file(folder / "rows", len(entries) * row_bytes)
     return entries
 
 
@@ -140,16 +140,4 @@ def write_at(path: Path, offset: int, values: NDArray[Any]) -> None:
     with path.open("r+b" if path.exists() else "w+b") as file:
         file.seek(offset)
         file.write(np.ascontiguousarray(values).data)
-        flush(file)
-
-
-def _cut(path: Path, size_bytes: int) -> None:
-    if path.stat().st_size > size_bytes:
-        with path.open("r+b") as file:
-            file.truncate(size_bytes)
-            flush(file)
-
-
-def flush(file: IO[bytes]) -> None:
-    file.flush()
-    sync_file(file.fileno())
+        sync_file(file)

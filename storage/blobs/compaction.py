@@ -146,8 +146,7 @@ class _Renewal:
                 with os.fdopen(descriptor, "wb") as target, old.open("rb") as file:
                     moves = _write_live(self._live, file, target)
                     size_bytes = target.tell()
-                    target.flush()
-                    sync_file(target.fileno())
+                    sync_file(target)
                 publish(Path(name), new)
             except OSError:
                 Path(name).unlink(missing_ok=True)

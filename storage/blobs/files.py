@@ -203,7 +203,7 @@ DELETE FROM files WHERE sha256 = :sha256
 def _hash_and_sync(path: Path) -> FileRecord:
     with path.open("r+b") as file:
         record = FileRecord(sha256_of(path), os.fstat(file.fileno()).st_size)
-        sync_file(file.fileno())
+        sync_file(file)
         if os.name != "nt":
             os.fchmod(file.fileno(), 0o600)
     return record

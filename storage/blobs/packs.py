@@ -27,7 +27,14 @@ from storage.blobs.cache_folder import cache_paths
 from storage.blobs.sharing import LockByModel, SharedLock
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
-from storage.disk.durable import file_faults, make_folder, publish, sync_file, sync_folder
+from storage.disk.durable import (
+    cut_file,
+    file_faults,
+    make_folder,
+    publish,
+    sync_file,
+    sync_folder,
+)
 from storage.disk.spool import Spool
 from storage.errors import StorageBroken
 from storage.records.samples import CHANGED, LOST, UNREADABLE
@@ -143,7 +150,7 @@ class Packs:
             if placement.offset_bytes == 0:
                 path.unlink(missing_ok=True)
             else:
-                cut(path, placement.offset_bytes)
+                cut_file(path, placement.offset_bytes)
 
     def read(self, model_id: int, pack: int, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The bytes of each range (offset, length); fewer where the pack has lost some."""
@@ -180,8 +187,7 @@ class Packs:
                 file.seek(offset_bytes)
                 for start in range(0, length, len(_ZEROS)):
                     file.write(_ZEROS[: length - start])
-            file.flush()
-            sync_file(file.fileno())
+            sync_file(file)
 
     def remove(self, model_id: int) -> None:
         """Remove all packs of a model, and its caches."""
@@ -207,7 +213,7 @@ class Packs:
         is_new = size == 0
         with path.open("w+b" if is_new else "r+b", buffering=0) as file:
             size = _write_at(file, size, spool, ranges)
-            sync_file(file.fileno())
+            sync_file(file)
         if is_new:
             sync_folder(path.parent)
         return size
@@ -238,12 +244,3 @@ def size_of(path: Path) -> int:
         return path.stat().st_size
     except FileNotFoundError:
         return 0
-
-
-def cut(path: Path, size_bytes: int) -> None:
-    """Truncate a pack to `size_bytes`, durably."""
-    with path.open("r+b") as file:
-        if file.seek(0, 2) > size_bytes:
-            file.truncate(size_bytes)
-            file.flush()
-            sync_file(file.fileno())

@@ -20,7 +20,6 @@ from storage.blobs.cache_folder import (
     CHECKED,
     ID,
     empty_folder,
-    flush,
     read_entries,
     read_file,
     row_bytes_of,
@@ -28,7 +27,7 @@ from storage.blobs.cache_folder import (
 )
 from storage.blobs.row_digests import ENTRY, RowDigests
 from storage.database.codec import dump
-from storage.disk.durable import file_faults, is_transient, make_folder, publish
+from storage.disk.durable import file_faults, is_transient, make_folder, write_file
 from storage.disk.lock import held
 from storage.errors import in_words
 
@@ -190,11 +189,7 @@ class RowCache:
         empty_folder(self._folder)
         for name in ("rows", "entries", CHECKED):
             (self._folder / name).touch(mode=0o600)
-        draft = self._folder / "key.new"
-        with draft.open("wb") as file:
-            file.write(self._identity.encode())
-            flush(file)
-        publish(draft, key)
+        write_file(key, self._identity.encode())
 
     def _drop(self, error: OSError | ValueError, capacity: int | None) -> None:
         """Start empty, and say why; raises a shortage, which is no damage."""

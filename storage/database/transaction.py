@@ -53,7 +53,7 @@ class Appended:
     def sync(self) -> None:
         """Make all of them durable. Raises OSError."""
         for file in self._open.values():
-            sync_file(file.fileno())
+            sync_file(file)
 
     def forget(self, path: Path) -> None:
         """Close a file that no row names."""

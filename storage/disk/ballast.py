@@ -80,8 +80,7 @@ def _allocate(path: Path, size_bytes: int) -> None:
         if not _allocated(file.fileno(), size_bytes):
             for start in range(0, size_bytes, _CHUNK_BYTES):
                 file.write(os.urandom(min(_CHUNK_BYTES, size_bytes - start)))
-            file.flush()
-        sync_file(file.fileno())
+        sync_file(file)
 
 
 def _allocated(descriptor: int, size_bytes: int) -> bool:

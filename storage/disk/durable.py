@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BufferedWriter
 from pathlib import Path
+from typing import IO
 
 from storage.errors import Busy, HoneError, ReadOnlyDisk, StorageBroken, StorageFull
 
 if sys.platform == "darwin":
     from fcntl import F_FULLFSYNC, fcntl
 
-    def sync_file(descriptor: int) -> None:
+    def sync_descriptor(descriptor: int) -> None:
         """Flush a file to the medium; on macOS fsync alone leaves it in the drive's cache."""
         fcntl(descriptor, F_FULLFSYNC)
 else:
 
-    def sync_file(descriptor: int) -> None:
+    def sync_descriptor(descriptor: int) -> None:
         """Flush a file to the medium."""
         os.fsync(descriptor)
 
@@ -89,6 +91,12 @@ def _number_in(words: str) -> int | None:
     return next((number for number in named if os.strerror(number) in words), None)
 
 
+def sync_file(file: IO[bytes]) -> None:
+    """Flush a file's buffer, and the file to the medium."""
+    file.flush()
+    sync_descriptor(file.fileno())
+
+
 def sync_folder(folder: Path) -> None:
     """Flush a folder's entries; Windows has no such call, and keeps them in order itself."""
     if os.name == "nt":
@@ -126,10 +134,26 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     draft.unlink(missing_ok=True)
     with create_private(draft) as file:
         file.write(content)
-        file.flush()
-        sync_file(file.fileno())
-    draft.chmod(mode)
+        sync_file(file)
+    if mode != 0o600:  # else nothing is left to change, which children may not
+        draft.chmod(mode)
     publish(draft, path)
+
+
+def cut_file(path: Path, size_bytes: int) -> None:
+    """Truncate a longer file, durably. Raises OSError."""
+    if path.stat().st_size > size_bytes:
+        with path.open("r+b") as file:
+            file.truncate(size_bytes)
+            sync_file(file)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it. Raises OSError."""
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink()
 
 
 def publish(source: Path, destination: Path) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from storage.disk.durable import file_faults, sync_file
+from storage.disk.durable import file_faults, sync_descriptor
 from storage.errors import DataDirLocked
 
 _OWNER_BYTES = 32
@@ -99,4 +99,4 @@ class DataDirLock:
     def _write(self, owner: str) -> None:
         os.lseek(self._descriptor, 0, os.SEEK_SET)
         os.write(self._descriptor, owner.encode("ascii").ljust(_OWNER_BYTES))
-        sync_file(self._descriptor)
+        sync_descriptor(self._descriptor)

@@ -52,8 +52,7 @@ class Spool:
         """Flush the temporary file to the medium, and leave it to the caller to rename."""
         if self._file is None or self.path is None:
             raise ValueError("this spool holds its bytes in memory")
-        self._file.flush()
-        sync_file(self._file.fileno())
+        sync_file(self._file)
         self._file.close()
         return self.path
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from storage.blobs import cache_folder
 from storage.blobs.cache_folder import erase_from_caches, expect_checks
 from storage.blobs.row_cache import RowCache
 from storage.blobs.row_digests import RowDigests
+from storage.disk import durable
 
 
 def open_cache(folder, *, key="a", row_bytes=4, max_bytes=1 << 20):
@@ -249,9 +249,9 @@ def test_a_key_is_flushed_before_it_takes_its_place(folder, monkeypatch):
     def note(descriptor):
         flushed.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
 
-    monkeypatch.setattr(cache_folder, "sync_file", note)
+    monkeypatch.setattr(durable, "sync_descriptor", note)
     open_cache(folder).close()
-    assert flushed == ["key.new"]
+    assert flushed == [".key.new"]
 
 
 @pytest.mark.parametrize("row_bytes", [1, 7, 8, 16, 21])
