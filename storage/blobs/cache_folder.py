@@ -1,7 +1,7 @@
 """The files of a cache of rows, and what the daemon does to them.
 
 A cache is a folder: `key` names what its rows are made by, `rows` holds them one after the other,
-`entries` the sample and the digest of each (row_digests.py). Who appends or erases holds `lock`.
+`entries` the sample and the digest of each (`ENTRY`). Who appends or erases holds `lock`.
 Ids to be erased are listed in `erased` first, and appends skip them: a child that made a row before
 its sample was erased cannot bring it back. `checked`: the rows were compared with their digests
 since the daemon started.
@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from storage.blobs.row_digests import ENTRY
 from storage.disk.durable import cut_file, file_faults, is_transient, sync_file, sync_folder
 from storage.disk.lock import held
 
@@ -28,6 +27,8 @@ if TYPE_CHECKING:
 Ids: TypeAlias = "NDArray[np.int64]"
 Entries: TypeAlias = "NDArray[Any]"
 ID = "<i8"
+ENTRY = [("id", ID), ("digest", "<u8")]
+"""A dtype: what is kept of a row beside it. An id of 0: the row was erased, and has no digest."""
 CHECKED = "checked"
 
 

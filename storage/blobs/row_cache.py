@@ -9,6 +9,7 @@ A cache that is damaged or cannot be read is dropped, and its rows are made anew
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +19,7 @@ import numpy as np
 
 from storage.blobs.cache_folder import (
     CHECKED,
+    ENTRY,
     ID,
     empty_folder,
     read_entries,
@@ -25,7 +27,6 @@ from storage.blobs.cache_folder import (
     row_bytes_of,
     write_at,
 )
-from storage.blobs.row_digests import ENTRY, RowDigests
 from storage.database.codec import dump
 from storage.disk.durable import file_faults, is_transient, make_folder, write_file
 from storage.disk.lock import held
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
 
 Ids: TypeAlias = "NDArray[np.int64]"
 Entries: TypeAlias = "NDArray[Any]"
+Digests: TypeAlias = "NDArray[np.uint64]"
+Table: TypeAlias = "NDArray[np.uint8]"
+_CHECKED_AT_ONCE_BYTES = 1 << 18
 _FAULT = "cannot keep rows in the cache"
 
 
@@ -49,8 +53,8 @@ class RowCache:
 
     def __init__(self, folder: Path, *, key: str, row_bytes: int, capacity: int) -> None:
         self._folder = folder
-        self._identity = dump({"key": key, "row_bytes": row_bytes}, sort_keys=True)
-        self._digests = RowDigests(row_bytes)
+        identity = {"key": key, "row_bytes": row_bytes, "digest": "crc32"}
+        self._identity = dump(identity, sort_keys=True)
         self.row_bytes = row_bytes
         self.capacity = capacity
         self.damage: str | None = None
@@ -132,7 +136,7 @@ class RowCache:
             good = ~np.isin(wanted[:fit], read_file(self._folder / "erased", ID))
             kept, table = wanted[:fit][good], table[:fit][good]
             new = np.empty(len(kept), ENTRY)
-            new["id"], new["digest"] = kept, self._digests.of(kept, table)
+            new["id"], new["digest"] = kept, digests_of(kept, table)
             if len(new):
                 write_at(self._folder / "rows", len(known) * self.row_bytes, table)
                 write_at(self._folder / "entries", known.nbytes, new)
@@ -164,7 +168,7 @@ class RowCache:
 
     def _check(self, entries: Entries, tick: Callable[[], None]) -> None:
         """Raises ValueError if rows are damaged, OSError if they cannot be read."""
-        wrong = self._digests.wrong(self._folder / "rows", entries, tick)
+        wrong = self._wrong(entries, tick)
         with held(self._folder / "lock"):
             now = read_file(self._folder / "entries", ENTRY)
             wrong = wrong[wrong < len(now)]
@@ -173,6 +177,20 @@ class RowCache:
             if len(wrong):
                 raise ValueError(f"{len(wrong)} of {len(entries)} rows are not what was kept")
             (self._folder / CHECKED).touch(mode=0o600)
+
+    def _wrong(self, entries: Entries, tick: Callable[[], None]) -> Ids:
+        """Indices of the rows whose digest is not that of their entry. Raises OSError."""
+        indices = [np.empty(0, np.int64)]
+        step = max(1, _CHECKED_AT_ONCE_BYTES // self.row_bytes)
+        with (self._folder / "rows").open("rb") as file:
+            for start in range(0, len(entries), step):
+                some = entries[start : start + step]
+                rows = np.empty((len(some), self.row_bytes), np.uint8)
+                file.readinto(rows.data)
+                differs = digests_of(some["id"], rows) != some["digest"]
+                indices.append(start + np.flatnonzero(differs & (some["id"] != 0)))
+                tick()
+        return np.concatenate(indices)
 
     def _prepare(self, capacity: int | None) -> None:
         """Keep the rows if they are of this kind and still useful; otherwise start empty."""
@@ -209,6 +227,12 @@ class RowCache:
         self._ids = entries["id"].astype(np.int64)
         self._order = np.argsort(self._ids, kind="stable")
         self._sorted = self._ids[self._order]
+
+
+def digests_of(ids: Ids, rows: Table) -> Digests:
+    """(n,): the CRC-32 of each sample's row, begun with the sample's id. rows: (n, row_bytes)."""
+    pairs = zip(ids.tolist(), rows, strict=True)
+    return np.fromiter((zlib.crc32(row, sample_id) for sample_id, row in pairs), np.uint64)
 
 
 def _map(path: Path, shape: tuple[int, int]) -> NDArray[np.uint8]:

@@ -12,7 +12,7 @@ import pytest
 from pictures import PREPROCESS, image_model, photo
 from support import Served, mlp
 
-from storage.blobs.row_digests import ENTRY
+from storage.blobs.cache_folder import ENTRY
 
 AUGMENT = {
     "crop": 0.125,

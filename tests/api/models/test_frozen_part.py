@@ -13,7 +13,7 @@ import onnxruntime
 import pytest
 from support import Served, blobs, mlp, wait_until
 
-from storage.blobs.row_digests import ENTRY
+from storage.blobs.cache_folder import ENTRY
 
 SIZES = (32, 256, 64, 4)
 SAMPLES = 300

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from storage.blobs.cache_folder import erase_from_caches, expect_checks
-from storage.blobs.row_cache import RowCache
-from storage.blobs.row_digests import RowDigests
+from storage.blobs.row_cache import RowCache, digests_of
 from storage.disk import durable
 
 
@@ -194,14 +193,14 @@ def test_a_row_that_is_erased_while_it_is_checked_is_no_damage(folder):
     with open_cache(folder) as cache:
         cache.append([1, 2], rows_of(1, 2))
     expect_checks(folder.parent.parent)
-    wrong = RowDigests.wrong
+    wrong = RowCache._wrong
 
-    def erase_first(self, path, entries, tick):
+    def erase_first(self, entries, tick):
         erase_from_caches(folder.parent, [2])
-        return wrong(self, path, entries, tick)
+        return wrong(self, entries, tick)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(RowDigests, "wrong", erase_first)
+        patch.setattr(RowCache, "_wrong", erase_first)
         cache = open_cache(folder)
     assert cache.damage is None
     assert cache.find([1]).tolist() == [0]
@@ -256,15 +255,15 @@ def test_a_key_is_flushed_before_it_takes_its_place(folder, monkeypatch):
 
 @pytest.mark.parametrize("row_bytes", [1, 7, 8, 16, 21])
 def test_every_flipped_bit_and_every_two_change_the_digest(row_bytes):
-    digests, row = RowDigests(row_bytes), np.arange(row_bytes, dtype=np.uint8)[None]
+    row = np.arange(row_bytes, dtype=np.uint8)[None]
     ids = np.array([5])
     bits = np.unpackbits(row, axis=1)
     flips = np.eye(bits.shape[1], dtype=np.uint8)
     pairs = [flips[a] | flips[b] for a in range(len(flips)) for b in range(a)]
     rows = np.packbits(np.concatenate([bits, bits ^ flips, bits ^ np.array(pairs)]), axis=1)
-    found = digests.of(np.repeat(ids, len(rows)), rows)
+    found = digests_of(np.repeat(ids, len(rows)), rows)
     assert len(set(found.tolist())) == len(rows)
-    assert digests.of(ids, row) != digests.of(ids + 1, row)
+    assert digests_of(ids, row) != digests_of(ids + 1, row)
 
 
 def test_the_child_imports_it_without_sqlite_utils():
