@@ -38,14 +38,13 @@ from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
 from service.training.start import (
-    base_engine,
     open_engine,
     prepare_task,
     scales_labels,
     start_state,
 )
 from service.training.tasks import TASKS
-from service.training.thread_selection import ThreadChoice, select_threads
+from service.training.thread_selection import select_threads
 from storage.database.codec import dump
 
 
@@ -66,9 +65,8 @@ def run(
     task = prepare_task(task, datasets, pipe, tick=heartbeat)
     sampler = datasets.sampler(task.hyperparameters)
     plan = make_plan(task.hyperparameters, len(sampler))
-    choice = select_threads(task, datasets, lambda tried: base_engine(task, tried), tick=heartbeat)
-    state = start_state(task, threads=choice.threads)
-    engine = open_engine(task, replace(choice, threads=state.threads))
+    state = start_state(task, threads=select_threads(task))
+    engine = open_engine(task, threads=state.threads)
     tell_start(task, pipe, engine, datasets, plan=plan, threads=state.threads)
 
     def callbacks_from(engine: Engine, state: LoopState) -> JobCallbacks:
@@ -135,7 +133,7 @@ def go_through(
 
 def measure(task: Train, datasets: Datasets, *, tick: Callable[[], None]) -> Validated:
     """Validate the received parameters."""
-    engine = open_engine(task, ThreadChoice())
+    engine = open_engine(task, threads=1)
     datasets.fill(tick)
     return Validated(
         validate(

@@ -22,7 +22,6 @@ from service.training.loss import LABEL_SCALE
 from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.protocol.pipe import Pipe
 from service.training.tasks import TASKS
-from service.training.thread_selection import ThreadChoice
 
 
 def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:
@@ -31,7 +30,7 @@ def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[
     """
 
     def open_aside(changed: Train) -> Engine:
-        return open_engine(changed, ThreadChoice())
+        return open_engine(changed, threads=1)
 
     begun = task
     if task.start.how != "resume" and _may_have_new_classes(task):
@@ -120,28 +119,23 @@ def start_state(task: Train, *, threads: int) -> LoopState:
     return start.state
 
 
-def open_engine(task: Train, choice: ThreadChoice) -> Engine:
+def open_engine(task: Train, *, threads: int) -> Engine:
     """The engine, with the parameters and the optimizer that the task starts from."""
     start = task.start
     if start.how != "base" and start.checkpoint is None:
         raise CheckpointUnreadable(f"a start from {start.how!r} must name its checkpoint")
-    if start.how == "resume":
-        return base_engine(task, choice, checkpoint=start.checkpoint)
-    engine = base_engine(task, choice)
-    for path in filter(None, (start.checkpoint, start.given)):
-        engine.load_parameters(Path(path))
-    return engine
-
-
-def base_engine(task: Train, choice: ThreadChoice, *, checkpoint: str | None = None) -> Engine:
-    """The engine at a checkpoint, by default the artifacts' own."""
-    return opening.open_engine(
+    resumed = start.checkpoint if start.how == "resume" else None
+    engine = opening.open_engine(
         task.artifacts,
         output=task.output,
-        threads=choice.threads,
-        spinning=choice.spinning,
+        threads=threads,
         optimizer_options=task.hyperparameters.optimizer_options,
         loss_options=task.hyperparameters.loss_options,
         trains=not task.hyperparameters.computes_head,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
+        checkpoint=None if resumed is None else Path(resumed),
     )
+    if resumed is not None:
+        return engine
+    for path in filter(None, (start.checkpoint, start.given)):
+        engine.load_parameters(Path(path))
+    return engine

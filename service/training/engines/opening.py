@@ -19,7 +19,6 @@ def open_engine(
     *,
     output: str,
     threads: int,
-    spinning: bool = False,
     optimizer_options: OptimizerOptions | None = None,
     loss_options: LossOptions | None = None,
     checkpoint: Path | None = None,
@@ -27,9 +26,8 @@ def open_engine(
 ) -> Engine:
     """A model in training, at a checkpoint; by default as it was uploaded.
 
-    optimizer_options: AdamW by default; On-Device Training has its own in the artifacts. spinning:
-    whether idle threads of On-Device Training busy-wait. trains: whether steps will follow.
-    Raises ArtifactsUnreadable, CheckpointUnreadable.
+    optimizer_options: AdamW by default; On-Device Training has its own in the artifacts. trains:
+    whether steps will follow. Raises ArtifactsUnreadable, CheckpointUnreadable.
     """
     if is_of_sessions(artifacts):
         from service.training.engines.sessions.engine import SessionsEngine
@@ -49,5 +47,4 @@ def open_engine(
         checkpoint=checkpoint or Path(artifacts.checkpoint),
         output=output,
         threads=threads,
-        spinning=spinning,
     )

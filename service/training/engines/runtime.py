@@ -58,11 +58,10 @@ def session_options(
     threads: int,
     *,
     arena: bool = True,
-    spinning: bool = False,
     pattern: bool = True,
     reuse: bool = True,
 ) -> Any:
-    """Options that leave the device alone: by default no thread spins.
+    """Options that leave the device alone: no thread spins.
 
     arena: whether the session keeps the memory of its largest batch until it is closed. pattern:
     whether it plans the memory of further runs by the first. reuse: whether it plans, when opened,
@@ -72,7 +71,7 @@ def session_options(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.add_session_config_entry("session.intra_op.allow_spinning", str(int(spinning)))
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     options.add_session_config_entry("session.inter_op.allow_spinning", "0")
     options.enable_cpu_mem_arena = arena
     options.enable_mem_pattern = pattern

@@ -24,8 +24,7 @@ from service.training.protocol.messages.shared import Artifacts
 class OrtEngine:
     """A model in training, from its artifacts and a checkpoint of them.
 
-    output: the tensor that is measured and exported. spinning: whether idle threads busy-wait. The
-    same thread count gives the same bits.
+    output: the tensor that is measured and exported. The same thread count gives the same bits.
     Raises ArtifactsUnreadable, CheckpointUnreadable, EngineMissing, MemoryError.
     """
 
@@ -36,7 +35,6 @@ class OrtEngine:
         checkpoint: Path,
         output: str,
         threads: int,
-        spinning: bool = False,
     ) -> None:
         # If a model is missing, the runtime ends the process at evaluation; make it an error here.
         for path in (artifacts.training_model, artifacts.eval_model, artifacts.optimizer_model):
@@ -51,7 +49,7 @@ class OrtEngine:
         self._batches = 0
         with foreign_errors(CheckpointUnreadable, f"cannot load the checkpoint {checkpoint}"):
             self._state = api.CheckpointState.load_checkpoint(checkpoint)
-        options = session_options(threads, spinning=spinning)
+        options = session_options(threads)
         with foreign_errors(ArtifactsUnreadable, "cannot load the training artifacts"):
             self._module = api.Module(
                 artifacts.training_model, self._state, artifacts.eval_model, session_options=options
