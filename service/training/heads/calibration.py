@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Array, Engine
 from service.training.evaluation.distributions import Calibration
-from service.training.heads.output_engine import OutputEngine
+from service.training.heads.output_engine import with_output
 from service.training.heads.prototypes import likeliest_scale
 from service.training.tasks.cross_entropy import cross_entropy
 
@@ -66,7 +66,7 @@ def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) 
         "loss_before": before,
         "calibration_error_before": errors[0],
     }
-    ended = OutputEngine(
+    ended = with_output(
         engine,
         lambda inputs, target: _scaled(engine, inputs, target, scale),
         lambda path, output: _attach(path, output, scale),

@@ -15,7 +15,7 @@ from service.training.engine import Engine
 from service.training.engines import checkpoint
 from service.training.heads.features import HeadFeatures
 from service.training.heads.kinds import NEIGHBOURS, Head
-from service.training.heads.output_engine import OutputEngine
+from service.training.heads.output_engine import with_output
 from service.training.heads.prototypes import Doubles, Prototypes
 from service.training.protocol.messages.training import Train
 
@@ -43,7 +43,7 @@ def compute_head(
         k = head.k or NEIGHBOURS
         kept = Neighbours.of(features, datasets.train, weights, classes=target.num_classes, k=k)
         warnings = kept.warnings(int((weights > 0).sum()))
-        return OutputEngine(engine, kept.output, kept.attach), warnings
+        return with_output(engine, kept.output, kept.attach), warnings
     chosen = np.flatnonzero(weights > 0)
     prototypes = Prototypes.of(
         features, datasets.train, chosen, weights=weights, classes=target.num_classes
