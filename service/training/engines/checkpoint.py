@@ -7,14 +7,15 @@ the file's metadata.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load_file, save_file
+from safetensors.numpy import save_file
 
 from service.training.errors import CheckpointUnreadable
 from service.training.optimizer.options import OptimizerOptions
@@ -55,17 +56,13 @@ def save(path: Path, head: CheckpointHead, tensors: Tensors) -> None:
 
 def read_head(path: Path) -> CheckpointHead:
     """Raises CheckpointUnreadable."""
-    try:
-        with safe_open(path, framework="np") as file:
-            metadata = file.metadata() or {}
+    with _opened(path) as file:
+        metadata = file.metadata() or {}
         if METADATA not in metadata:
             raise CheckpointUnreadable(
                 f"{path} has no {METADATA!r} in its metadata; take a checkpoint that Hone wrote"
             )
-        head = build(CheckpointHead, json.loads(metadata[METADATA]))
-    except (OSError, SafetensorError, ValueError) as error:
-        raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
-    return head
+        return build(CheckpointHead, json.loads(metadata[METADATA]))
 
 
 def is_bare(path: Path) -> bool:
@@ -73,11 +70,8 @@ def is_bare(path: Path) -> bool:
 
     Raises CheckpointUnreadable.
     """
-    try:
-        with safe_open(path, framework="np") as file:
-            return METADATA not in (file.metadata() or {})
-    except (OSError, SafetensorError) as error:
-        raise CheckpointUnreadable(f"cannot read the parameters in {path}: {error}") from error
+    with _opened(path) as file:
+        return METADATA not in (file.metadata() or {})
 
 
 def measured_names(path: Path, names: Iterable[str]) -> dict[str, str]:
@@ -95,34 +89,26 @@ def load(path: Path, tensors: Tensors, *, with_more: bool = False) -> None:
     with_more: whether the file may have others. Nothing is changed if names, shapes or types do
     not fit. Raises CheckpointUnreadable.
     """
-    try:
-        with safe_open(path, framework="np") as file:
-            fault = _fault(file, tensors, with_more=with_more)
-            if fault is not None:
-                raise CheckpointUnreadable(
-                    f"{path} is no checkpoint of this model: {fault}; take one of its own jobs"
-                )
-            for name, array in tensors.items():
-                array[...] = file.get_tensor(name)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
+    with _opened(path) as file:
+        fault = _fault(file, tensors, with_more=with_more)
+        if fault is not None:
+            raise CheckpointUnreadable(
+                f"{path} is no checkpoint of this model: {fault}; take one of its own jobs"
+            )
+        for name, array in tensors.items():
+            array[...] = file.get_tensor(name)
 
 
 def read(path: Path, names: Iterable[str]) -> list[NDArray[np.float32]]:
     """The tensors with these names. Raises CheckpointUnreadable."""
-    try:
-        with safe_open(path, framework="np") as file:
-            return [file.get_tensor(name) for name in names]
-    except (OSError, SafetensorError) as error:
-        raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
+    with _opened(path) as file:
+        return [file.get_tensor(name) for name in names]
 
 
 def read_all(path: Path) -> dict[str, NDArray[np.float32]]:
     """Every tensor, by name. Raises CheckpointUnreadable."""
-    try:
-        return load_file(path)
-    except (OSError, SafetensorError) as error:
-        raise CheckpointUnreadable(f"cannot read the parameters in {path}: {error}") from error
+    with _opened(path) as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
 
 
 def fill(path: Path, tensors: Tensors, values: Tensors) -> None:
@@ -138,6 +124,16 @@ def fill(path: Path, tensors: Tensors, values: Tensors) -> None:
             )
     for name, array in tensors.items():
         array[...] = values[name]
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Raises CheckpointUnreadable for whatever is wrong with the file inside the block."""
+    try:
+        with safe_open(path, framework="np") as file:
+            yield file
+    except (OSError, SafetensorError, ValueError) as error:
+        raise CheckpointUnreadable(f"cannot read the checkpoint {path}: {error}") from error
 
 
 def _fault(file: Any, tensors: Tensors, *, with_more: bool) -> str | None:
