@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 import shutil
 from collections.abc import Callable
@@ -13,6 +12,9 @@ from msgspec.structs import replace
 
 from service.training.engine import Engine
 from service.training.protocol.messages.training import LoopState, Saved
+from storage.disk.durable import sync_file, sync_folder
+
+Role = Literal["periodic", "best", "final"]
 
 
 class CheckpointWriter:
@@ -23,29 +25,24 @@ class CheckpointWriter:
         self._work_dir = work_dir
         self._send = send
 
-    def save(self, state: LoopState, role: Literal["periodic", "final"]) -> None:
-        self._publish(state, role)
+    def save(self, state: LoopState, role: Role) -> None:
+        path = self._written(state, role)
+        self._send(Saved(str(path), role, state))
 
     def save_best(self, state: LoopState) -> Path:
         """Like `save`, and keep a copy to load the parameters from when the job ends."""
+        path = self._written(state, "best")
         kept = self._work_dir / f"kept-{secrets.token_hex(4)}.checkpoint"
-        self._publish(state, "best", copy=kept)
+        shutil.copyfile(path, kept)
+        self._send(Saved(str(path), "best", state))
         return kept
 
-    def _publish(
-        self,
-        state: LoopState,
-        role: Literal["periodic", "best", "final"],
-        *,
-        copy: Path | None = None,
-    ) -> None:
+    def _written(self, state: LoopState, role: Role) -> Path:
         # Names are never reused: the parent may still be moving the earlier file.
         path = self._work_dir / f"{role}-{state.step}-{secrets.token_hex(4)}.checkpoint"
         self._engine.save(path)
-        if copy is not None:
-            shutil.copyfile(path, copy)
         flush(path)
-        self._send(Saved(str(path), role, state))
+        return path
 
 
 class BestCheckpoint:
@@ -76,10 +73,5 @@ class BestCheckpoint:
 def flush(path: Path) -> None:
     """Make a file and its name durable."""
     with path.open("rb+") as file:
-        os.fsync(file.fileno())
-    if os.name == "posix":
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
+        sync_file(file)
+    sync_folder(path.parent)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from service.training import checkpoints as written
 from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.shared import Stopped
 from service.training.protocol.messages.training import Done, Progress, Saved, Train
@@ -108,3 +109,15 @@ def test_a_hold_is_no_training_time(
     assert isinstance(done, Done)
     assert done.reason == "out_of_time"
     assert done.step > step
+
+
+def test_a_checkpoint_is_flushed_as_storage_flushes_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On macOS the system's own flush leaves it in the drive's cache."""
+    path, flushed = tmp_path / "periodic.checkpoint", []
+    path.write_bytes(b"state")
+    monkeypatch.setattr(written, "sync_file", lambda _: flushed.append("file"))
+    monkeypatch.setattr(written, "sync_folder", flushed.append)
+    written.flush(path)
+    assert flushed == ["file", tmp_path]
