@@ -23,6 +23,7 @@ SHORT = {
     "service/late.py": "the start asks for it before any room is loaded",
     "service/preprocess/kinds.py": "loaded only for models that have one",
     "service/samples/disk_reserve.py": "a rule that two routes ask",
+    "service/device/linux/network.py": "no signal: who is about to use the network asks",
     "service/device/windows/last_input.py": "the command watch-input loads it without the daemon",
     "service/training/engines/names.py": "rows record it, and the daemon may not load an engine",
     "service/training/engines/packages.py": "asked before the runtime may be imported",

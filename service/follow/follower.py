@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.background import BackgroundTasks
-from service.device.linux.network import Network
+from service.device.linux.network import is_metered
 from service.errors import NotReady
 from service.events import Feed
 from service.models.upgrade.upgrades import Upgrades
@@ -59,7 +59,7 @@ class Follower:
         self._store = store
         self._settings = settings
         self._children = children
-        self._permission = Permission(monitor)
+        self._monitor = monitor
         self._upgrades = upgrades
         self._now = now
         self._tasks = BackgroundTasks()
@@ -84,8 +84,13 @@ class Follower:
         await self._tasks.wait()
 
     async def blockers(self) -> tuple[Blocker, ...]:
-        """What keeps sources from being asked now."""
-        return await self._permission.blockers()
+        """What keeps sources from being asked now. Raises NotReady at the end of the daemon."""
+        seen = await self._monitor.observe()
+        reasons = [why for why in seen.verdict.blocked_by if why.condition in CONDITIONS]
+        if not seen.policy.download_on_metered and await asyncio.to_thread(is_metered, seen.at):
+            detail = "the network is metered, and the policy's download_on_metered is false"
+            reasons.append(Blocker("metered", detail))
+        return tuple(reasons)
 
     def asks(self, model: str) -> bool:
         """Whether a model's source is being asked now."""
@@ -179,27 +184,3 @@ class Follower:
             return
         if self._current.model == happened.model:
             self._current.interrupt()
-
-
-class Permission:
-    """What blocks the use of the network now. Belongs to the event loop."""
-
-    def __init__(self, monitor: DeviceMonitor) -> None:
-        self._monitor = monitor
-        self._network = Network()
-        self._one_at_a_time = asyncio.Lock()
-
-    async def blockers(self) -> tuple[Blocker, ...]:
-        """Empty if it is allowed. Raises NotReady at the end of the daemon."""
-        seen = await self._monitor.observe()
-        reasons = [why for why in seen.verdict.blocked_by if why.condition in CONDITIONS]
-        if not seen.policy.download_on_metered and await self._is_metered():
-            detail = "the network is metered, and the policy's download_on_metered is false"
-            reasons.append(Blocker("metered", detail))
-        return tuple(reasons)
-
-    async def _is_metered(self) -> bool:
-        """Whether it is known to be; where nothing tells, it is not."""
-        async with self._one_at_a_time:
-            metered, _ = await asyncio.to_thread(self._network.metered, self._monitor.now())
-        return metered is True

@@ -284,18 +284,16 @@ def test_a_download_ends_when_the_policy_forbids_it_and_goes_on_later(bench, mon
     bench.follow(bench.site.publish(bench.vendor, MODEL))
 
     async def end(follower):
-        follower._permission = Metered()
+        follower.blockers = metered
 
     interrupted(bench, end)
     assert (bench.progress().taken, bench.progress().error) == (None, None)
     assert (bench.ask().taken, bench.upgrades.begun) == (2, [MODEL])
 
 
-class Metered:
+async def metered() -> tuple[Blocker, ...]:
     """A network that has begun to cost."""
-
-    async def blockers(self) -> tuple[Blocker, ...]:
-        return (Blocker("metered", "the network is metered"),)
+    return (Blocker("metered", "the network is metered"),)
 
 
 def test_a_follow_that_is_deleted_ends_its_download_and_removes_it(bench):
