@@ -102,28 +102,27 @@ class Schedule:
     def _try_to_add(self, trigger: Trigger) -> None:
         """One that cannot be scheduled does not affect the others."""
         try:
-            self._add(trigger, Rule(**trigger.rule))
+            rule = Rule(**trigger.rule)
+            when = _times(rule, jitter_s=rule.jitter_seconds)
+            if when is None:
+                return
+            work: Callable[..., None] = self._checker.check
+            args: list[object] = [trigger.model]
+            if rule.cron is not None:
+                work, args = self._checker.fire, [trigger.id]
+            self._scheduler.add_job(work, when, args=args, id=f"{PREFIX}{trigger.id}")
         except UNUSABLE as error:
             fields = {"trigger": trigger.id, "why": str(error)}
             event(logger, logging.ERROR, "trigger.not_scheduled", **fields)
 
-    def _add(self, trigger: Trigger, rule: Rule) -> None:
-        if rule.cron is not None:
-            zone = zone_of(rule.time_zone)
-            when = cron_trigger(rule.cron, zone, jitter_s=rule.jitter_seconds)
-            self._at(when, trigger, self._checker.fire, trigger.id)
-        elif rule.eligible_after is not None:
-            when = _eligible_trigger(rule, rule.eligible_after)
-            self._at(when, trigger, self._checker.check, trigger.model)
 
-    def _at(
-        self, when: BaseTrigger, trigger: Trigger, work: Callable[..., None], argument: object
-    ) -> None:
-        self._scheduler.add_job(work, when, args=[argument], id=f"{PREFIX}{trigger.id}")
-
-
-def _eligible_trigger(rule: Rule, text: str) -> BaseTrigger:
-    moment = moment_of(text)
+def _times(rule: Rule, *, jitter_s: float = 0.0) -> BaseTrigger | None:
+    """The times that a rule names, None for one that names none. Raises as UNUSABLE."""
+    if rule.cron is not None:
+        return cron_trigger(rule.cron, zone_of(rule.time_zone), jitter_s=jitter_s)
+    if rule.eligible_after is None:
+        return None
+    moment = moment_of(rule.eligible_after)
     if isinstance(moment, datetime):
         return DateTrigger(moment, timezone=timezone.utc)
     return cron_trigger(f"{moment[1]} {moment[0]} * * *", zone_of(rule.time_zone))
@@ -143,16 +142,13 @@ def next_time(trigger: Trigger, *, now: datetime) -> datetime | None:
 
 
 def _next_moment(trigger: Trigger, rule: Rule, now: datetime) -> datetime | None:
-    if rule.cron is not None:
-        when: BaseTrigger = cron_trigger(rule.cron, zone_of(rule.time_zone))
-    elif rule.eligible_after is not None:
-        if rule.is_once and trigger.fired_at is not None:
-            return None
-        when = _eligible_trigger(rule, rule.eligible_after)
-    elif rule.kind == "interval" and rule.at_most_every_hours is not None:
+    if rule.is_once and trigger.fired_at is not None:
+        return None
+    when = _times(rule)
+    if when is not None:
+        moment: datetime | None = when.get_next_fire_time(None, now)
+        return moment
+    if rule.kind == "interval" and rule.at_most_every_hours is not None:
         rest = timedelta(hours=rule.at_most_every_hours)
         return max(now, interval_begin(trigger) + rest)
-    else:
-        return None
-    moment: datetime | None = when.get_next_fire_time(None, now)
-    return moment
+    return None
