@@ -10,12 +10,8 @@ from contextlib import suppress
 from time import monotonic
 
 from service import allocator
-from service.events import Announce
 from service.jobs.run import JobRun
 from service.logs import event
-from service.policy.device_monitor import DeviceMonitor
-from service.processes.children import Children
-from service.settings import Settings
 from storage.disk.durable import fault_behind
 from storage.errors import (
     Busy,
@@ -41,24 +37,18 @@ END_RETRY_S = 1.0
 class JobRunner:
     """Runs a claimed job to its end; whatever goes wrong, it is ready for the next job.
 
-    announce: called on progress. on_free: called when a run has ended.
+    new_run: makes the run of a job. on_free: called when a run has ended.
     """
 
     def __init__(
         self,
         store: Store,
-        settings: Settings,
         *,
-        monitor: DeviceMonitor,
-        children: Children,
-        announce: Announce,
+        new_run: Callable[[Job], JobRun],
         on_free: Callable[[], None],
     ) -> None:
         self._store = store
-        self._settings = settings
-        self._monitor = monitor
-        self._children = children
-        self._announce = announce
+        self._new_run = new_run
         self._on_free = on_free
         self._run: JobRun | None = None
         self._task: asyncio.Task[None] | None = None
@@ -82,14 +72,7 @@ class JobRunner:
 
     def start(self, job: Job) -> None:
         """Start training a job that was moved to `running`; no other job runs."""
-        self._run = JobRun(
-            job,
-            store=self._store,
-            settings=self._settings,
-            monitor=self._monitor,
-            children=self._children,
-            announce=self._announce,
-        )
+        self._run = self._new_run(job)
         self._task = asyncio.create_task(self._carry_out(self._run))
 
     async def cancel(self, job_id: int) -> Job | None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from service.events import Announce
 from service.jobs.preemption import Preemptor
+from service.jobs.run import JobRun
 from service.jobs.runner import JobRunner
 from service.jobs.waiting import (
     ANOTHER_JOB,
@@ -60,14 +62,15 @@ class Scheduler:
         self._monitor = monitor
         self._wake = asyncio.Event()
         self._moving = asyncio.Lock()
-        self._runner = JobRunner(
-            store,
-            settings,
+        new_run = partial(
+            JobRun,
+            store=store,
+            settings=settings,
             monitor=monitor,
             children=children,
             announce=announce,
-            on_free=self._wake.set,
         )
+        self._runner = JobRunner(store, new_run=new_run, on_free=self._wake.set)
         self._preemptor = Preemptor(self._runner, monitor)
         self._conditions: object = None
         self._behind: dict[int, Blocker] = {}

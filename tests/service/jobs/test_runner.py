@@ -6,6 +6,7 @@ import asyncio
 import errno
 import os
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +46,15 @@ def play(store: Store, tmp_path: Path, scenario: Callable[[JobRunner], Any]) -> 
         )
         monitor = DeviceMonitor(store, settings)
         watching = asyncio.create_task(monitor.run())
-        runner = JobRunner(
-            store,
-            settings,
+        new_run = partial(
+            JobRun,
+            store=store,
+            settings=settings,
             monitor=monitor,
             children=Children(memory_cap_bytes=None),
             announce=lambda *_: None,
-            on_free=lambda: None,
         )
+        runner = JobRunner(store, new_run=new_run, on_free=lambda: None)
         try:
             await scenario(runner)
         finally:
