@@ -75,13 +75,6 @@ class Upgrade(Struct, frozen=True):
         return said if job.state is JobState.SUCCEEDED else f"job {job.id} was {job.state.value}"
 
 
-class Upload(Struct, frozen=True):
-    """Files of an upgrade; tokenizer: None to keep the present one."""
-
-    source: Path
-    tokenizer: Path | None
-
-
 class Ready(Struct, frozen=True):
     """A new base that fits, and its first job; new: without files."""
 
@@ -123,9 +116,9 @@ class Upgrades:
     ) -> Fitting:
         """The model on the new base; stores nothing. Raises as `begin` does."""
         async with self._short_tasks.folder("upgrade") as work_dir:
-            upload = Upload(source, tokenizer)
-            new = (await self._prepare(model, spec, upload, work_dir=work_dir)).new
-            return Fitting(new, consent_of(model).allowed and model.shapes != new.shapes)
+            ready = await self._prepare(model, spec, source, tokenizer=tokenizer, work_dir=work_dir)
+            other_shapes = model.shapes != ready.new.shapes
+            return Fitting(ready.new, consent_of(model).allowed and other_shapes)
 
     async def begin(
         self, model: Model, spec: UpgradeSpec, source: Path, *, tokenizer: Path | None = None
@@ -139,8 +132,7 @@ class Upgrades:
         changed meanwhile, StorageFull; then nothing has changed but jobs that were to be cancelled.
         """
         async with self._short_tasks.folder("upgrade") as work_dir:
-            upload = Upload(source, tokenizer)
-            ready = await self._prepare(model, spec, upload, work_dir=work_dir)
+            ready = await self._prepare(model, spec, source, tokenizer=tokenizer, work_dir=work_dir)
             async with self._one_at_a_time:
                 await self._stop_jobs(model, every=spec.running == "cancel")
                 job = await asyncio.to_thread(self._store_base, ready, spec, work_dir / MADE_OF)
@@ -192,17 +184,21 @@ class Upgrades:
         return Upgrade(base, job, None if job.state in UNFINISHED else more)
 
     async def _prepare(
-        self, model: Model, spec: UpgradeSpec, upload: Upload, *, work_dir: Path
+        self,
+        model: Model,
+        spec: UpgradeSpec,
+        source: Path,
+        *,
+        tokenizer: Path | None,
+        work_dir: Path,
     ) -> Ready:
         # Late: few devices ever get an upgrade.
         from service.models.upgrade.fit import upgrade_task
 
-        tokenizer = upload.tokenizer
-        if tokenizer is None and (
-            kept := await asyncio.to_thread(tokenizer_of, model, self._store)
-        ):
-            tokenizer = Path(kept)
-        task = upgrade_task(model, spec, upload.source, work_dir=work_dir, tokenizer=tokenizer)
+        if tokenizer is None:
+            kept = await asyncio.to_thread(tokenizer_of, model, self._store)
+            tokenizer = None if kept is None else Path(kept)
+        task = upgrade_task(model, spec, source, work_dir=work_dir, tokenizer=tokenizer)
         prepared = await self._registry.prepare_once(task)
         return await asyncio.to_thread(self._ready, model, spec, prepared)
 
