@@ -12,8 +12,7 @@ from typing import Any, Protocol
 import numpy as np
 from msgspec.structs import replace
 
-from service.training.graph.blocks.layout import BlockWindows, block_op, sizes
-from service.training.graph.blocks.parts import repeat
+from service.training.graph.blocks.layout import block_op, repeat, sizes
 from service.training.graph.builder import Builder
 from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import Node, attributes_of
@@ -116,7 +115,7 @@ def pool(to: Rewriting, node: Node) -> Tensor | None:
     windows = _whole(windows_of(node, kernel, node.x, node.y), node)
     if len(kernel) > 2 or {*windows.dilations} != {1}:
         return None
-    if node.proto.op_type == "AveragePool" and not _tiles(node, windows):
+    if node.proto.op_type == "AveragePool" and not windows.tile(node.x.whole_from(2)):
         return None
     if any(stride > k for stride, k in zip(windows.strides, kernel, strict=True)):
         return None
@@ -133,15 +132,7 @@ def _whole(windows: WindowShape, node: Node) -> WindowShape:
     for i, (size, count) in enumerate(zip(node.x.whole_from(2), node.y.whole_from(2), strict=True)):
         end = (count - 1) * windows.strides[i] - windows.befores[i] + windows.kernel[i]
         afters.append(max(windows.afters[i], end - size))
-    return replace(windows, afters=tuple(afters))
-
-
-def _tiles(node: Node, windows: WindowShape) -> bool:
-    """Whether windows side by side fill the input."""
-    if any(windows.pads) or windows.strides != windows.kernel:
-        return False
-    whole = node.x.whole_from(2)
-    return not any(size % k for size, k in zip(whole, windows.kernel, strict=True))
+    return replace(windows, pads=(*windows.befores, *afters))
 
 
 def concat(to: Rewriting, node: Node) -> Tensor | None:
@@ -170,12 +161,12 @@ def resize(to: Rewriting, node: Node) -> Tensor | None:
     return repeat(to.moved[x.name], times if len(times) == 2 else [1, *times])
 
 
-def two_axes(windows: WindowShape) -> BlockWindows:
+def two_axes(windows: WindowShape) -> WindowShape:
     """Of rows and columns; those of a single axis have one row."""
     if len(windows.kernel) == 2:
-        return BlockWindows(windows.kernel, tuple(windows.pads), windows.strides, windows.dilations)
+        return windows
     one, pads = (1,), (0, *windows.befores, 0, *windows.afters)
-    return BlockWindows(one + windows.kernel, pads, one + windows.strides, one + windows.dilations)
+    return WindowShape(one + windows.kernel, pads, one + windows.strides, one + windows.dilations)
 
 
 ANYWHERE: dict[str, Callable[[Rewriting, Node], Tensor | None]] = {

@@ -22,6 +22,7 @@ from onnx import helper
 
 from service.training.graph.blocks.choices import PADS, ZEROS, Choices
 from service.training.graph.builder import Builder
+from service.training.graph.kernel_windows import WindowShape
 from service.training.graph.node import Node, attributes_of
 from service.training.graph.places import fixed
 from service.training.graph.tensor import Dim, GraphBuilder, Shape, Tensor, product
@@ -47,37 +48,10 @@ class BlockLayout(Struct, frozen=True):
     choices: Choices = field(default_factory=Choices)
 
 
-class BlockWindows(Struct, frozen=True):
-    """Of a convolution along rows and columns. pads: both befores, then both afters."""
-
-    kernel: tuple[int, ...]
-    pads: tuple[int, ...]
-    strides: tuple[int, ...] = (1, 1)
-    dilations: tuple[int, ...] = (1, 1)
-
-    @property
-    def spans(self) -> list[int]:
-        """Sizes of the kernel with its holes."""
-        return [(k - 1) * d + 1 for k, d in zip(self.kernel, self.dilations, strict=True)]
-
-    @property
-    def is_point(self) -> bool:
-        return {*self.kernel, *self.strides} == {1} and not any(self.pads)
-
-    @property
-    def attributes(self) -> dict[str, list[int]]:
-        return {
-            "kernel_shape": list(self.kernel),
-            "pads": list(self.pads),
-            "strides": list(self.strides),
-            "dilations": list(self.dilations),
-        }
-
-
-def block_windows(node: Node) -> BlockWindows:
+def block_windows(node: Node) -> WindowShape:
     """Of a node of this layout."""
     names = ("kernel_shape", "pads", "strides", "dilations")
-    return BlockWindows(*(tuple(node.attribute(name)) for name in names))
+    return WindowShape(*(tuple(node.attribute(name)) for name in names))
 
 
 def padded(channels: int, block: int) -> int:
@@ -133,7 +107,7 @@ def convolve(
     x: Tensor,
     weight: Tensor,
     bias: Tensor | None,
-    windows: BlockWindows,
+    windows: WindowShape,
     shape: Shape,
     *,
     groups: int = 1,
@@ -152,7 +126,7 @@ def convolve(
 def convolve_back(
     g: Tensor,
     weight: Tensor,
-    windows: BlockWindows,
+    windows: WindowShape,
     shape: Shape,
     *,
     groups: int,
@@ -166,6 +140,34 @@ def convolve_back(
     if places is not None:
         attributes |= {"rows": list(places[0]), "columns": list(places[1])}
     return block_op(g.graph, "ConvBack", shape, g, weight, domain=OWN, **attributes)
+
+
+def side_by_side(parts: Sequence[Sequence[Tensor]], whole: Sequence[int]) -> Tensor:
+    """Every second, third … number of rows and columns, together; the end is cut off.
+
+    parts: (blocks, rows, columns, block), by their first row and column.
+    """
+    graph = parts[0][0].graph
+    block, (rows, columns) = graph.layout.block, parts[0][0].sizes_of([1, 2])
+    lines = []
+    for line in parts:
+        blocks = [part.reshape(-1, rows, 1, columns, 1, block) for part in line]
+        lines.append(graph.op("Concat", *blocks, axis=4) if len(blocks) > 1 else blocks[0])
+    joined = graph.op("Concat", *lines, axis=2) if len(lines) > 1 else lines[0]
+    tall, wide = rows * len(parts), columns * len(parts[0])
+    result = joined.reshape(-1, tall, wide, block)
+    if (tall, wide) == tuple(whole):
+        return result
+    return result.slice([0, 0], list(whole), [1, 2])
+
+
+def repeat(x: Tensor, times: Sequence[int]) -> Tensor:
+    """Each number as a rectangle of equal ones."""
+    batch, channels, rows, columns = sizes(x)
+    flat = x.reshape(-1, rows, columns, x.graph.layout.block)
+    tall, wide = rows * times[0], columns * times[1]
+    whole = side_by_side([[flat] * times[1]] * times[0], (tall, wide))
+    return whole.reshape(batch, channels, tall, wide)
 
 
 def lower(graph: Builder) -> None:

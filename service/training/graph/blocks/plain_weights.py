@@ -10,8 +10,8 @@ from msgspec.structs import asdict
 
 from service.training.graph.blocks.between import Rewriting, two_axes
 from service.training.graph.blocks.choices import BLOCKS, COLUMNS, PLAIN, Convolution
-from service.training.graph.blocks.layout import BlockLayout, BlockWindows
-from service.training.graph.kernel_windows import windows_of
+from service.training.graph.blocks.layout import BlockLayout
+from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import Node
 from service.training.graph.places import fixed
 from service.training.graph.tensor import Array, Tensor, product
@@ -35,7 +35,7 @@ def form_of(to: Rewriting, node: Node, weight: Tensor) -> str:
         outs=weight.whole[0],
         kernel=windows.kernel,
         strides=windows.strides,
-        pads=tuple(windows.pads),
+        pads=windows.pads,
         dilations=windows.dilations,
         groups=int(node.attribute("group", 1)),
         places=tuple(node.x.whole_from(2)),
@@ -88,7 +88,7 @@ def as_columns(
     to.rename(result.reshape(outs, -1, *places).known(outs, batch, *places).swap(0, 1), last)
 
 
-def _selection(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]) -> Array:
+def _selection(windows: WindowShape, whole: Sequence[int], counts: Sequence[int]) -> Array:
     """The matrix of 0 and 1 that copies each number to where windows hold it, without pads.
 
     Returns (numbers, places of the kernel · windows). The gradient is a product, too, where parts

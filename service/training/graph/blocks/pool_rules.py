@@ -10,10 +10,12 @@ from service.training.graph.blocks.layout import (
     block_op,
     block_windows,
     from_blocks,
+    repeat,
+    side_by_side,
     sizes,
     to_blocks,
 )
-from service.training.graph.blocks.parts import repeat, shifted, side_by_side
+from service.training.graph.kernel_windows import shifted
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.rules.activation import above_zero
 from service.training.graph.tensor import Tensor, product

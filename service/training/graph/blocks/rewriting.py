@@ -21,7 +21,6 @@ from service.training.graph.blocks.between import ANYWHERE, two_axes
 from service.training.graph.blocks.choices import BLOCKS, COLUMNS, PLAIN
 from service.training.graph.blocks.layout import (
     BlockLayout,
-    BlockWindows,
     convolve,
     from_blocks,
     padded,
@@ -31,7 +30,7 @@ from service.training.graph.blocks.plain_weights import Affine, as_columns, as_r
 from service.training.graph.blocks.rules import Form, find_phases, interleaved
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.flow import duplicate, moving, reads
-from service.training.graph.kernel_windows import windows_of
+from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import Node, attributes_of
 from service.training.graph.places import fixed
 from service.training.graph.tensor import FLOAT, NotDifferentiable, Tensor, product
@@ -253,12 +252,12 @@ class _BlockRewriting(Struct):
         if not tiles or odd or ins < block:
             return False
         source = self.blocked(proto.input[0])
-        windows = BlockWindows(tuple(kernel), (0, 0, 0, 0), tuple(kernel))
+        windows = WindowShape(tuple(kernel), (0, 0, 0, 0), tuple(kernel))
         phases = find_phases(windows, places, source.sizes_of([2, 3]))
         assert phases is not None
         bias = self.new.tensor(proto.input[2]) if len(proto.input) > 2 else None
 
-        def part(own: BlockWindows, taken: Sequence[Sequence[int]], shape: Form) -> Tensor:
+        def part(own: WindowShape, taken: Sequence[Sequence[int]], shape: Form) -> Tensor:
             plain = weight
             for axis, places in enumerate(taken, 2):
                 plain = plain.op("Gather", self.new.ints(reversed(places)), axis=axis)
@@ -277,7 +276,7 @@ class _BlockRewriting(Struct):
             source,
             factor.reshape(channels, 1, 1, 1),
             shift,
-            BlockWindows((1, 1), (0, 0, 0, 0)),
+            WindowShape((1, 1), (0, 0, 0, 0)),
             source.ranked,
             groups=channels,
             activation="" if follower is None else follower.op_type,

@@ -9,16 +9,16 @@ from msgspec import Struct
 
 from service.training.graph.blocks.layout import (
     OWN,
-    BlockWindows,
     block_windows,
     convolve_back,
     from_blocks,
     padded,
+    side_by_side,
     sizes,
     to_blocks,
 )
-from service.training.graph.blocks.parts import side_by_side
 from service.training.graph.blocks.weight_rules import by_weight, over_places
+from service.training.graph.kernel_windows import WindowShape
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import fixed
 from service.training.graph.rules.activation import above_zero
@@ -54,7 +54,7 @@ def _before_activation(node: Node, g: Tensor) -> Tensor:
     return g
 
 
-def _by_x(g: Tensor, weight: Tensor, x: Tensor, windows: BlockWindows, groups: int) -> Tensor:
+def _by_x(g: Tensor, weight: Tensor, x: Tensor, windows: WindowShape, groups: int) -> Tensor:
     block = g.graph.layout.block
     batch, channels, rows, columns = sizes(x)
     shape = (batch, padded(channels, block), rows, columns)
@@ -67,11 +67,11 @@ def _by_x(g: Tensor, weight: Tensor, x: Tensor, windows: BlockWindows, groups: i
     if min(pads) < 0:
         return _transposed(g, weight, x, windows, groups)
     if phases is None:
-        turned = BlockWindows(windows.kernel, tuple(pads), dilations=windows.dilations)
+        turned = WindowShape(windows.kernel, tuple(pads), dilations=windows.dilations)
         gradient = convolve_back(g, weight, turned, shape, groups=groups)
     else:
 
-        def part(own: BlockWindows, places: Sequence[Sequence[int]], size: Form) -> Tensor:
+        def part(own: WindowShape, places: Sequence[Sequence[int]], size: Form) -> Tensor:
             return convolve_back(g, weight, own, size, groups=groups, places=places)
 
         gradient = interleaved(g, shape, phases, part)
@@ -91,7 +91,7 @@ class Phase(Struct, frozen=True):
 
 
 def find_phases(
-    windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]
+    windows: WindowShape, whole: Sequence[int], counts: Sequence[int]
 ) -> list[list[Phase]] | None:
     """Of each axis, in the order of x; None if a phase would need a part of g alone."""
     phases = []
@@ -118,7 +118,7 @@ def interleaved(
     g: Tensor,
     shape: Form,
     phases: list[list[Phase]],
-    part: Callable[[BlockWindows, Sequence[Sequence[int]], Form], Tensor],
+    part: Callable[[WindowShape, Sequence[Sequence[int]], Form], Tensor],
 ) -> Tensor:
     """A small convolution for each pair of phases, put side by side. shape: of the result."""
     graph, block = g.graph, g.graph.layout.block
@@ -133,7 +133,7 @@ def interleaved(
             if above.places and beside.places:
                 pads = (above.before, beside.before, above.after, beside.after)
                 kernel = (len(above.places), len(beside.places))
-                own = BlockWindows(kernel, pads, dilations=(above.dilation, beside.dilation))
+                own = WindowShape(kernel, pads, dilations=(above.dilation, beside.dilation))
                 piece = part(own, (above.places, beside.places), small)
             else:
                 size = graph.vector(g.size(0), channels, *counts)
@@ -142,7 +142,7 @@ def interleaved(
     return side_by_side(parts, (rows, columns)).reshape(*shape)
 
 
-def _transposed(g: Tensor, weight: Tensor, x: Tensor, windows: BlockWindows, groups: int) -> Tensor:
+def _transposed(g: Tensor, weight: Tensor, x: Tensor, windows: WindowShape, groups: int) -> Tensor:
     """In ONNX's layout."""
     whole, counts, pads = sizes(x)[2:], sizes(g)[2:], windows.pads
     extra = [

@@ -12,14 +12,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from service.training.graph.blocks.layout import (
-    BlockWindows,
     block_op,
     from_blocks,
     is_merged,
     padded,
     sizes,
 )
-from service.training.graph.blocks.parts import bordered, shifted
+from service.training.graph.kernel_windows import WindowShape, bordered, shifted
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
@@ -34,7 +33,7 @@ ABREAST = 4
 """Blocks of results that the runtime computes at once; with one it is less than half as fast."""
 
 
-def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups: int) -> Tensor:
+def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape, groups: int) -> Tensor:
     """(outs, ins / groups, rows, columns), by the form that is fastest for the sizes."""
     outs, ins, *_ = weight.whole
     if ins == 1 and outs == groups:
@@ -49,7 +48,7 @@ def by_weight(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, group
     return _by_products(x, g, weight, windows)
 
 
-def _by_convolution(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+def _by_convolution(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
     """With kernels of g or, if they have more blocks, of x, for stride 1."""
     outs, ins, *kernel = weight.whole
     before = [s - 1 - p for s, p in zip(windows.spans * 2, windows.pads, strict=True)]
@@ -61,7 +60,7 @@ def _by_convolution(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows)
     return from_blocks(flipped.reshape(outs, fixed(x, 1), *kernel), ins).reshape_like(weight)
 
 
-def _by_products(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+def _by_products(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
     """One for each place of the kernel."""
     outs, ins, *_ = weight.whole
     flat = from_blocks(g, outs, last=True).reshape(-1, outs)
@@ -89,7 +88,7 @@ def _as_weights(products: Tensor, weight: Tensor) -> Tensor:
     return plain.reshape_like(weight)
 
 
-def _swapped(x: Tensor, g: Tensor, windows: BlockWindows) -> Tensor:
+def _swapped(x: Tensor, g: Tensor, windows: WindowShape) -> Tensor:
     """A convolution of x with g as its kernel: channels as samples, and samples as channels.
 
     x: as ONNX has it, as the runtime reads fewer channels than a block. Samples are fewer.
@@ -98,7 +97,7 @@ def _swapped(x: Tensor, g: Tensor, windows: BlockWindows) -> Tensor:
     graph, block = g.graph, g.graph.layout.block
     ins, (_, wide, rows, columns) = fixed(x, 1), sizes(g)
     graph.counts_rows = True
-    seen = bordered(x.swap(0, 1), windows, first=2)
+    seen = bordered(x.swap(0, 1), windows)
     kernels = g.reshape(-1, wide // block, rows, columns * block).swap(0, 1)
     extents = _extents(windows, sizes(x)[2:], (rows, columns))
     parts = []
@@ -138,7 +137,7 @@ def _from_swapped(swapped: Tensor, weight: Tensor) -> Tensor:
     return from_blocks(blocks, outs).reshape_like(weight)
 
 
-def _extents(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int]) -> list[int]:
+def _extents(windows: WindowShape, whole: Sequence[int], counts: Sequence[int]) -> list[int]:
     """Sizes of a convolution of x, with its pads, by g, whose strides and dilations are swapped."""
     extents = []
     for i in range(2):
@@ -148,7 +147,7 @@ def _extents(windows: BlockWindows, whole: Sequence[int], counts: Sequence[int])
     return extents
 
 
-def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups: int) -> Tensor:
+def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape, groups: int) -> Tensor:
     """One product for each place of the kernel, group and pair of blocks."""
     graph, block = g.graph, g.graph.layout.block
     outs, ins, *kernel = weight.whole
@@ -161,7 +160,7 @@ def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups
     right = right.reshape(count, ways, 1, -1, block)
     blocks = x.reshape(-1, count * deep, *sizes(x)[2:], block).swap(0, 1)
     parts = []
-    for view in shifted(bordered(blocks, windows, first=2), windows, (rows, columns), first=2):
+    for view in shifted(bordered(blocks, windows), windows, (rows, columns)):
         left = view.reshape(count, 1, deep, -1, block)
         parts.append(left.swap(-1, -2) @ right)
     joined = _stacked(parts, axis=0)
@@ -176,7 +175,7 @@ def _grouped(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows, groups
     return whole if wide == outs else whole.slice([0], [outs], [0])
 
 
-def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: BlockWindows) -> Tensor:
+def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Tensor:
     """A depthwise convolution of x with g as its kernel, for each sample, summed over samples.
 
     Samples and channels are its channels: their number is fixed, so that missing samples are zeros.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
+from msgspec.structs import replace
 
-from service.training.graph.kernel_windows import WindowShape, windows_of
+from service.training.graph.kernel_windows import WindowShape, bordered, shifted, windows_of
 from service.training.graph.node import GradientRule, Gradients, Node
-from service.training.graph.passes.pads import all_pads
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
 from service.training.graph.tensor import Tensor, product
@@ -57,7 +55,7 @@ def _transposed_windows(node: Node) -> WindowShape:
         upper = node.attribute("auto_pad", "NOTSET") == "SAME_UPPER"
         befores.append(small if upper else large)
         afters.append(large if upper else small)
-    return WindowShape(plain.kernel, plain.strides, plain.dilations, tuple(befores), tuple(afters))
+    return replace(plain, pads=(*befores, *afters))
 
 
 def _by_bias(node: Node, g: Tensor) -> Tensor | None:
@@ -148,13 +146,13 @@ def _by_matrices(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> 
     """One product (out, samples·places)·(samples·places, in) for each place of the kernel."""
     outs, ins = fixed(weight, 0), fixed(weight, 1)
     rows = g.swap(0, 1).reshape(outs, -1)
-    shifted = _shifted(_with_borders(x.swap(0, 1), windows), g, windows)
+    seen = shifted(bordered(x.swap(0, 1), windows), windows, g.whole_from(2))
     if ins <= FEW_CHANNELS:
-        columns = [part.reshape(ins, -1) for part in shifted]
+        columns = [part.reshape(ins, -1) for part in seen]
         whole = columns[0] if len(columns) == 1 else g.graph.op("Concat", *columns, axis=0)
         product_ = multiply(rows, whole, tb=True).reshape(outs, len(columns), ins)
         return product_.swap(1, 2).reshape_like(weight)
-    parts = [multiply(rows, part.reshape(ins, -1), tb=True) for part in shifted]
+    parts = [multiply(rows, part.reshape(ins, -1), tb=True) for part in seen]
     if len(parts) == 1:
         return parts[0].reshape_like(weight)
     joined = g.graph.op("Concat", *(part.unsqueeze(2) for part in parts), axis=2)
@@ -166,7 +164,7 @@ def _depthwise(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape) -> Te
     axes = [0, *windows.axes]
     parts = [
         (part * g).sum(axes).unsqueeze(1)
-        for part in _shifted(_with_borders(x, windows), g, windows)
+        for part in shifted(bordered(x, windows), windows, g.whole_from(2))
     ]
     return g.graph.op("Concat", *parts, axis=1).reshape_like(weight)
 
@@ -181,7 +179,7 @@ def _depthwise_by_rows(x: Tensor, g: Tensor, weight: Tensor, windows: WindowShap
     A 0/1 matrix then adds the pairs of columns that meet at a position of the kernel.
     """
     channels, counts = fixed(weight, 0), [fixed(g, axis) for axis in (2, 3)]
-    wide = _with_borders(x.swap(0, 1), windows)
+    wide = bordered(x.swap(0, 1), windows)
     width = fixed(x, 3) + windows.befores[1] + windows.afters[1]
     rows = g.swap(0, 1).reshape(channels, -1, counts[1])
     at = np.arange(counts[1]) * windows.strides[1]
@@ -203,30 +201,6 @@ def _is_depthwise(weight: Tensor, groups: int) -> bool:
     return weight.shape is not None and weight.shape[:2] == (groups, 1)
 
 
-def _with_borders(x: Tensor, windows: WindowShape) -> Tensor:
-    if not any(windows.pads):
-        return x
-    return x.op("Pad", x.graph.ints(all_pads(windows.pads, windows.axes, x.rank)))
-
-
-def _shifted(x: Tensor, g: Tensor, windows: WindowShape) -> list[Tensor]:
-    """The part of x, with borders, that each kernel position reads, in the spatial shape of g."""
-    if windows.is_point:
-        return [x]
-    counts = [fixed(g, axis) for axis in windows.axes]
-    ints, axes = x.graph.ints, list(windows.axes)
-    steps = None if set(windows.strides) == {1} else ints(windows.strides)
-    parts = []
-    for place in itertools.product(*(range(k) for k in windows.kernel)):
-        starts = [p * d for p, d in zip(place, windows.dilations, strict=True)]
-        ends = [
-            start + stride * (count - 1) + 1
-            for start, stride, count in zip(starts, windows.strides, counts, strict=True)
-        ]
-        parts.append(x.op("Slice", ints(starts), ints(ends), ints(axes), steps))
-    return parts
-
-
 def _by_convolution(
     x: Tensor, g: Tensor, weight: Tensor, windows: WindowShape, groups: int
 ) -> Tensor:
@@ -245,7 +219,7 @@ def _by_convolution(
         group=groups,
         strides=list(windows.dilations),
         dilations=list(windows.strides),
-        pads=windows.pads,
+        pads=list(windows.pads),
     )
     cropped = result.slice([0] * len(windows.kernel), windows.kernel, list(windows.axes))
     return cropped.known(ins, fixed(weight, 0), *windows.kernel).swap(0, 1).known_like(weight)

@@ -16,10 +16,11 @@ def max_pool(node: Node, g: Tensor) -> Gradients:
     Indices count through the whole tensor. Windows that tile it put each number back; others add.
     """
     windows, x = _windows(node), node.x
-    if _is_tiling(node, windows) and len(windows.kernel) == 2:
+    tiles = x.shape is not None and windows.tile(x.shape[2:])
+    if tiles and len(windows.kernel) == 2:
         return [_to_firsts(node, g, windows.kernel)]
     places = node.output(1)
-    if _is_tiling(node, windows):
+    if tiles:
         shape = {"kernel_shape": list(windows.kernel), "strides": list(windows.strides)}
         return [g.op("MaxUnpool", places, x.dims(), **shape).known_like(x)]
     flat = g.graph.ints([-1])
@@ -139,16 +140,6 @@ def _power_slope(x: Tensor, p: int) -> Tensor:
 
 def _windows(node: Node) -> WindowShape:
     return windows_of(node, tuple(node.attribute("kernel_shape")), node.x, node.y)
-
-
-def _is_tiling(node: Node, windows: WindowShape) -> bool:
-    """Do adjacent windows cover all of x?"""
-    if any(windows.pads) or set(windows.dilations) != {1} or windows.strides != windows.kernel:
-        return False
-    sizes = zip(windows.axes, windows.kernel, strict=True)
-    return node.x.shape is not None and all(
-        isinstance(size := node.x.shape[axis], int) and size % k == 0 for axis, k in sizes
-    )
 
 
 RULES: dict[str, GradientRule] = {
