@@ -28,16 +28,6 @@ class Diagnose(Line, frozen=True):
     limits: ResourceLimits = field(default_factory=ResourceLimits)
 
     @property
-    def source(self) -> str:
-        """The file."""
-        return self.prepare.source
-
-    @property
-    def tokenizer(self) -> str | None:
-        """Path of the tokenizer."""
-        return self.prepare.tokenizer
-
-    @property
     def work_dir(self) -> str:
         """The folder that the check writes to."""
         return self.prepare.work_dir
