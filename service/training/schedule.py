@@ -7,6 +7,7 @@ from math import ceil, cos, pi
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from service.training.hyperparameters import Hyperparameters
 from service.training.protocol.messages.training import LoopState
@@ -68,19 +69,12 @@ class Plan(Struct, frozen=True):
         total, samples = (0.0, 0) if fresh else (state.loss_sum, state.loss_count)
         for part in taken.loss_sums:  # one by one: the sum does not depend on how they are grouped
             total += part
-        # Written out because `replace` takes twice the time, at every step.
-        return LoopState(
+        return replace(
+            state,
             step=state.step + len(taken),
-            epoch=state.epoch,
             seconds=seconds,
             loss_sum=total,
             loss_count=samples + len(taken) * taken.samples,
-            best_loss=state.best_loss,
-            stale_epochs=state.stale_epochs,
-            threads=state.threads,
-            baseline=state.baseline,
-            parent_version=state.parent_version,
-            taught_by=state.taught_by,
         )
 
     def learning_rates(self, state: LoopState, steps: int) -> list[float]:
