@@ -85,9 +85,8 @@ def write(
     onnx.save_model(evaluation, directory / FILES["eval_model"])
     trained = [values[name] for name in step.parameters]
     rest = [values[name] for name in shared]
-    with runtime.quiet():
-        tools.onnxblock.save_checkpoint((trained, rest), directory / FILES["checkpoint"])
-        optimizer_model = _optimizer_model(tools.onnxblock, optimizer, trained)
+    tools.onnxblock.save_checkpoint((trained, rest), directory / FILES["checkpoint"])
+    optimizer_model = _optimizer_model(tools.onnxblock, optimizer, trained)
     optimizer_model.ir_version = training.ir_version
     onnx.save_model(optimizer_model, directory / FILES["optimizer_model"])
     return paths(directory)

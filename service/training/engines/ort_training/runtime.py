@@ -9,12 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import logging
-import os
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -52,24 +47,3 @@ def _imported(module: str) -> Any:
             " pip uninstall onnxruntime && pip install onnxruntime-training-cpu==1.19.2"
         )
     return importlib.import_module(f"{NAME}.{module}")
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keep the gradient builder's hundreds of INFO lines off stderr.
-
-    They come from a separate logger that no severity setting reaches (measured with 1.19.2), so the
-    file descriptor itself is redirected inside the block. Not thread-safe. The Python tools log at
-    INFO as well, on the root logger.
-    """
-    sys.stderr.flush()
-    kept, disabled = os.dup(2), logging.root.manager.disable
-    logging.disable(max(disabled, logging.INFO))
-    with tempfile.TemporaryFile() as elsewhere:
-        os.dup2(elsewhere.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(kept, 2)
-            os.close(kept)
-            logging.disable(disabled)

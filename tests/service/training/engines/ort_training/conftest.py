@@ -15,7 +15,7 @@ from training_api import require_training_api
 from workshop import CLASSES, FEATURES, HIDDEN
 
 from service.training.engines.ort_training import runtime
-from service.training.engines.ort_training.runtime import quiet, training_artifacts
+from service.training.engines.ort_training.runtime import training_artifacts
 from service.training.protocol.messages.shared import Artifacts
 
 if TYPE_CHECKING:  # plain onnxruntime has no On-Device Training
@@ -99,16 +99,15 @@ def make_artifacts(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Ar
             model = perceptron(sizes, dropout=dropout, seed=seed)
             weights = [each.name for each in model.graph.initializer if each.name[0] in "wb"]
             offline = training_artifacts()
-            with quiet():
-                offline.generate_artifacts(
-                    model,
-                    requires_grad=[name for name in weights if name not in frozen],
-                    frozen_params=list(frozen),
-                    loss=offline.LossType[loss],
-                    optimizer=offline.OptimType[optimizer],
-                    artifact_directory=folder,
-                    additional_output_names=list(outputs),
-                )
+            offline.generate_artifacts(
+                model,
+                requires_grad=[name for name in weights if name not in frozen],
+                frozen_params=list(frozen),
+                loss=offline.LossType[loss],
+                optimizer=offline.OptimType[optimizer],
+                artifact_directory=folder,
+                additional_output_names=list(outputs),
+            )
             rewrite_ir(folder / "optimizer_model.onnx")
             made[key] = Artifacts(
                 training_model=str(folder / "training_model.onnx"),

@@ -40,15 +40,14 @@ def microsoft(graphs: Any, tmp_path: Path, _on_device_training: None) -> Callabl
         tools = runtime.training_artifacts()
         directory = tmp_path / "made"
         directory.mkdir()
-        with runtime.quiet():
-            tools.generate_artifacts(
-                model or graphs.around(node("Relu", ["h"], ["g"], name="r")),
-                requires_grad=list(trainable),
-                frozen_params=[] if model else ["b"],
-                loss=tools.LossType[loss],
-                optimizer=tools.OptimType[optimizer],
-                artifact_directory=directory,
-            )
+        tools.generate_artifacts(
+            model or graphs.around(node("Relu", ["h"], ["g"], name="r")),
+            requires_grad=list(trainable),
+            frozen_params=[] if model else ["b"],
+            loss=tools.LossType[loss],
+            optimizer=tools.OptimType[optimizer],
+            artifact_directory=directory,
+        )
         return directory
 
     return generate
