@@ -163,14 +163,6 @@ class Image(FileKind):
         array = np.asarray(picture).reshape(*self.size, CHANNELS[self.channels])
         return np.ascontiguousarray(array.transpose(2, 0, 1) if self.layout == "nchw" else array)
 
-    def normalize(self, pixels: NDArray[np.uint8]) -> NDArray[Any]:
-        """Tensors of many images. pixels: (n, …), results of `pixels`, of any shape."""
-        tensors = np.empty((len(pixels), *self.shape), np.float32)
-        normalize = self.normalizer()
-        for one, tensor in zip(pixels, tensors, strict=True):
-            normalize(one, tensor)
-        return tensors.astype(self.dtype, copy=False)
-
     def normalizer(self) -> Normalize:
         """A function that writes (pixels / scale - mean) / std into a tensor of this shape.
 

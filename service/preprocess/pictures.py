@@ -65,16 +65,16 @@ class ImageHeader(Struct, frozen=True):
     mode: str
 
 
-def read_header(file: IO[bytes], *, max_pixels: int = MAX_PIXELS) -> ImageHeader:
+def read_header(file: IO[bytes]) -> ImageHeader:
     """Read format and size without decoding. Raises Unreadable."""
-    with _open(file, max_pixels) as picture:
+    with _open(file) as picture:
         assert picture.format is not None
         return ImageHeader(FORMATS[picture.format], picture.width, picture.height, picture.mode)
 
 
-def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
+def decode(data: bytes) -> Image.Image:
     """The first frame, turned upright by its EXIF orientation. Raises Unreadable, MemoryError."""
-    with _open(io.BytesIO(data), max_pixels) as picture, faults():
+    with _open(io.BytesIO(data)) as picture, faults():
         picture.load()
         turn = _turn(picture)
         return picture if turn is None else picture.transpose(turn)
@@ -82,7 +82,7 @@ def decode(data: bytes, *, max_pixels: int = MAX_PIXELS) -> Image.Image:
 
 def upright_size(data: bytes) -> tuple[int, int]:
     """Height and width of a picture as it is seen, without decoding it. Raises Unreadable."""
-    with _open(io.BytesIO(data), MAX_PIXELS) as picture:
+    with _open(io.BytesIO(data)) as picture:
         turned = _turn(picture) in SIDEWAYS
         return picture.size if turned else picture.size[::-1]
 
@@ -166,7 +166,7 @@ def _inner_size(picture: Image.Image, *, width: int, height: int) -> tuple[int, 
     return max(1, round(picture.width / picture.height * height)), height
 
 
-def _open(file: IO[bytes], max_pixels: int) -> Image.Image:
+def _open(file: IO[bytes]) -> Image.Image:
     try:
         picture = Image.open(file, formats=("PNG", "JPEG", "WEBP"))
     except UnidentifiedImageError:
@@ -176,10 +176,10 @@ def _open(file: IO[bytes], max_pixels: int) -> Image.Image:
     if picture.format not in FORMATS:
         picture.close()
         raise Unreadable(f"it is {picture.format}; send {_TAKEN}")
-    if picture.width * picture.height > max_pixels:
+    if picture.width * picture.height > MAX_PIXELS:
         width, height = picture.size
         picture.close()
-        raise Unreadable(f"it has {width} x {height} pixels, the most is {max_pixels}; send less")
+        raise Unreadable(f"it has {width} x {height} pixels, the most is {MAX_PIXELS}; send less")
     return picture
 
 

@@ -165,13 +165,13 @@ class SampleReader:
         if damaged and read is not None:  # without these, others would be the first
             damaged = self._damaged(index)
         if damaged:
-            self.tell(Quarantined({str(index.ids[at]): CHANGED for at in damaged}))
+            self._quarantine(index, dict.fromkeys(damaged, CHANGED))
             index = index.without(damaged)
         if self._pipeline.files is not None:
             return self._compared(self._read_files(index))
         samples = self._read_tensors(index)
         if reasons := self._bad_lookups(samples):
-            self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
+            self._quarantine(index, reasons)
             samples = self._read_tensors(index.without(list(reasons)))
         return self._compared(samples)
 
@@ -242,7 +242,7 @@ class SampleReader:
 
         cache = None if self._task.cache is None else self._decoded(masks, MASKS)
         decoded = decode_masks(index, masks, cache, threads=self.threads, tick=self._tick)
-        self._quarantine(index, decoded)
+        self._quarantine(index, decoded.unreadable)
         index, ignored = index.without(list(decoded.unreadable)), _ignored_class(self._task)
         return counted_masks(index, masks, cache, ignored=ignored)
 
@@ -260,12 +260,13 @@ class SampleReader:
             task=TASKS[self._task.loss],
         )
 
-    def _quarantine(self, index: SampleIndex, outcome: Decoding) -> None:
-        if reasons := outcome.unreadable:
+    def _quarantine(self, index: SampleIndex, reasons: dict[int, str]) -> None:
+        """reasons: by position."""
+        if reasons:
             self.tell(Quarantined({str(index.ids[at]): why for at, why in reasons.items()}))
 
     def _tell(self, index: SampleIndex, outcome: Decoding) -> None:
-        self._quarantine(index, outcome)
+        self._quarantine(index, outcome.unreadable)
         if outcome.decoded:
             self.tell(
                 Decoded(

@@ -17,7 +17,7 @@ from service.preprocess.kind import Unreadable
 from service.preprocess.text import HEADER, Text
 from service.preprocess.tokens import use_threads
 from service.training.data.batches import Batch, Batches, Indices, check_labels
-from service.training.data.decoding import Decoding, StoredFiles, keep
+from service.training.data.decoding import Decoding, StoredFiles, keep, row_of
 from service.training.engine import Array
 from service.training.tasks.by_token import TextTokens, TokenTask
 from service.training.tasks.task import LearningTask
@@ -71,7 +71,7 @@ class LabelledTexts(Batches):
         self.lengths = lengths if kind.padding == "batch" else None
         self._counts = lengths
         self._files = StoredFiles(index)
-        self._row_of = np.full(len(index.ids), -1) if cache is None else cache.find(index.ids)
+        self._row_of = row_of(index, cache)
         rows = np.empty((0, kind.row_bytes), np.uint8) if cache is None else cache.rows
         self._rows = rows.view(kind.row_dtype)
         if self._task is not None:
@@ -174,10 +174,10 @@ def encode_all(
     outcome, began = Decoding(), monotonic()
     use_threads(threads)
     counts = np.zeros(len(index.ids), np.int64)
-    row_of = np.full(len(index.ids), -1) if cache is None else cache.find(index.ids)
-    known = np.flatnonzero(row_of >= 0)
+    rows_at = row_of(index, cache)
+    known = np.flatnonzero(rows_at >= 0)
     if cache is not None and len(known):
-        counts[known] = cache.rows.view(kind.row_dtype)[row_of[known], 0]
+        counts[known] = cache.rows.view(kind.row_dtype)[rows_at[known], 0]
     files, room = StoredFiles(index), cache is not None
     missing = np.flatnonzero(counts == 0)
     for start in range(0, len(missing), ENCODED_AT_ONCE):
@@ -189,7 +189,7 @@ def encode_all(
                 assert cache is not None
                 room = keep(cache, index.ids[good], rows)
         tick()
-    outcome.kept = int((cache.find(index.ids) >= 0).sum()) if cache else 0
+    outcome.kept = int((row_of(index, cache) >= 0).sum())
     outcome.seconds = monotonic() - began
     return outcome, counts
 
