@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 from storage.blobs.assembled import AssembledFiles, Parts
-from storage.database.connection import Readers
+from storage.database.connection import Parameters, Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.disk.digest import sha256_of
@@ -171,6 +171,13 @@ class FileStore:
                 left += [] if parts is None else [parts.base, parts.recipe]
         if gone:
             transaction.after_commit(lambda: self._remove(gone))
+
+    def release_deleted(
+        self, transaction: Transaction, delete: str, parameters: Parameters
+    ) -> None:
+        """Run a `DELETE … RETURNING sha256`, and `release` the files that the rows named."""
+        rows = transaction.execute(delete, parameters).fetchall()
+        self.release(transaction, [row["sha256"] for row in rows if row["sha256"] is not None])
 
     def _arrived(self, hashes: Iterable[str]) -> None:
         with self._lock:

@@ -12,7 +12,7 @@ from storage.records.jobs import JobState
 from storage.records.versions import Version
 from storage.tables.job_rows import move_job
 from storage.versions.promotions import LATEST, move_alias
-from storage.versions.version_rows import find_version, named_version
+from storage.versions.version_rows import delete_version, find_version, named_version
 
 _REQUESTS = """
 SELECT forgettings.job_id, forgettings.ids FROM forgettings JOIN jobs ON jobs.id = job_id
@@ -22,11 +22,10 @@ _REASON = "UPDATE versions SET reason = ? WHERE model_id = ? AND version = ?"
 _ALIASES = """
 SELECT alias FROM aliases WHERE model_id = ? AND version = ?
 """
-_FILES_OF_VERSION = """
-SELECT sha256 FROM versions WHERE model_id = :model_id AND version = :version
-UNION SELECT sha256 FROM variants
-WHERE model_id = :model_id AND version = :version AND sha256 IS NOT NULL
-"""
+_DELETE_REST = (
+    "DELETE FROM checkpoints WHERE job_id = ? RETURNING sha256",
+    "DELETE FROM job_files WHERE job_id = ? RETURNING sha256",
+)
 _WAITING_FOR = """
 SELECT id, state FROM jobs
 WHERE state IN ('queued', 'paused') AND (
@@ -67,7 +66,6 @@ def delete_versions_that_saw(
     to. Returns the numbers of the deleted versions.
     """
     gone: list[int] = []
-    hashes: list[str] = []
     for job_id in jobs_that_saw(transaction.connection, model_id, ids):
         for row in transaction.execute(_WAITING_FOR, {"job_id": job_id}).fetchall():
             state = JobState(row["state"])
@@ -76,24 +74,16 @@ def delete_versions_that_saw(
             "SELECT version FROM versions WHERE job_id = ? ORDER BY version", (job_id,)
         ).fetchall()
         for row in versions:
-            hashes += _delete_version(transaction, model_id, row["version"], heir=heir)
+            _pass_on_aliases(transaction, model_id, row["version"], heir=heir)
+            delete_version(transaction, files, model_id, row["version"])
             gone.append(row["version"])
-        rows = transaction.execute(
-            "DELETE FROM checkpoints WHERE job_id = ? RETURNING sha256", (job_id,)
-        ).fetchall()
-        hashes += [row["sha256"] for row in rows]
-        rows = transaction.execute(
-            "DELETE FROM job_files WHERE job_id = ? RETURNING sha256", (job_id,)
-        ).fetchall()
-        hashes += [row["sha256"] for row in rows]
-    files.release(transaction, hashes)
+        for delete in _DELETE_REST:
+            files.release_deleted(transaction, delete, (job_id,))
     return gone
 
 
-def _delete_version(
-    transaction: Transaction, model_id: int, number: int, *, heir: int
-) -> list[str]:
-    """Move a version's aliases to the heir, then delete it; returns its files."""
+def _pass_on_aliases(transaction: Transaction, model_id: int, number: int, *, heir: int) -> None:
+    """Move a version's aliases to the heir."""
     version = find_version(transaction.connection, model_id, heir)
     for row in transaction.execute(_ALIASES, (model_id, number)).fetchall():
         move_alias(transaction, version, row["alias"])
@@ -101,10 +91,3 @@ def _delete_version(
             why = f"latest, because version {number} had seen erased samples"
             reason = f"{why} (before: {version.reason})"
             transaction.execute(_REASON, (reason, model_id, heir))
-    key = {"model_id": model_id, "version": number}
-    files = [row["sha256"] for row in transaction.execute(_FILES_OF_VERSION, key)]
-    transaction.execute(
-        "DELETE FROM versions WHERE model_id = :model_id AND version = :version", key
-    )
-    transaction.event("version.deleted", version.model, {"version": number})
-    return files

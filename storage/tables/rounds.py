@@ -84,7 +84,7 @@ class Rounds(Repository):
 
     def _insert(self, transaction: Transaction, new: NewJob, file: FileRecord) -> Job:
         job = insert_job(transaction, new)
-        self._release(transaction, _PARAMETERS, job.model_id)
+        self._files.release_deleted(transaction, _PARAMETERS, (job.model_id,))
         self._add(transaction, job.id, "parameters", file)
         return job
 
@@ -122,14 +122,15 @@ class Rounds(Repository):
             to=JobState.SUCCEEDED,
             fields={"metrics": dump(metrics)},
         )
-        self._release(transaction, _PARAMETERS, model.id)
-        self._release(transaction, _OLDER, model.id, job_id)
-        self._release(transaction, _CHECKPOINTS, job_id)
+        self._files.release_deleted(transaction, _PARAMETERS, (model.id,))
+        self._files.release_deleted(transaction, _OLDER, (model.id, job_id))
+        self._files.release_deleted(transaction, _CHECKPOINTS, (job_id,))
         self._ledger.write(model, spent)
 
-    def drop_update(self, job_id: int) -> None:
+    @writes
+    def drop_update(self, transaction: Transaction, job_id: int) -> None:
         """Delete the update of a round."""
-        self._writer.write(lambda transaction: self._release(transaction, _UPDATE, job_id))
+        self._files.release_deleted(transaction, _UPDATE, (job_id,))
 
     def get(self, job_id: int) -> Round:
         """Raises NotFound."""
@@ -169,11 +170,6 @@ class Rounds(Repository):
     def _add(self, transaction: Transaction, job_id: int, role: FileRole, file: FileRecord) -> None:
         self._files.reference(transaction, [file])
         transaction.execute("INSERT INTO job_files VALUES (?, ?, ?)", (job_id, role, file.sha256))
-
-    def _release(self, transaction: Transaction, delete: str, *values: int) -> None:
-        """Delete rows that name files, and the files that no other row names."""
-        gone = transaction.execute(delete, values).fetchall()
-        self._files.release(transaction, [row["sha256"] for row in gone])
 
 
 def no_round(job_id: int) -> NotFound:

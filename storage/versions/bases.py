@@ -57,20 +57,15 @@ _NAMED = """
 SELECT alias, version FROM aliases JOIN versions USING (model_id, version)
 WHERE model_id = ? AND base = ? LIMIT 1
 """
-_FILES = """
-SELECT sha256 FROM base_files WHERE model_id = :model_id AND base = :base
-UNION SELECT sha256 FROM versions WHERE model_id = :model_id AND base = :base
-UNION SELECT variants.sha256 FROM variants JOIN versions USING (model_id, version)
-WHERE model_id = :model_id AND base = :base AND variants.sha256 IS NOT NULL
-UNION SELECT sha256 FROM checkpoints JOIN jobs ON jobs.id = job_id
-WHERE jobs.model_id = :model_id AND base = :base
-"""
-_DELETE = (
-    "DELETE FROM versions WHERE model_id = :model_id AND base = :base",
+_DELETE_WITH_FILES = (
+    "DELETE FROM variants WHERE model_id = :model_id AND version IN "
+    "(SELECT version FROM versions WHERE model_id = :model_id AND base = :base) RETURNING sha256",
+    "DELETE FROM versions WHERE model_id = :model_id AND base = :base RETURNING sha256",
     "DELETE FROM checkpoints WHERE job_id IN "
-    "(SELECT id FROM jobs WHERE model_id = :model_id AND base = :base)",
-    "DELETE FROM bases WHERE model_id = :model_id AND base = :base",
+    "(SELECT id FROM jobs WHERE model_id = :model_id AND base = :base) RETURNING sha256",
+    "DELETE FROM base_files WHERE model_id = :model_id AND base = :base RETURNING sha256",
 )
+_DELETE = "DELETE FROM bases WHERE model_id = :model_id AND base = :base"
 # The first stays with version 1, the current one has a version; upgrades wait without any.
 _UNUSED = """
 SELECT base FROM bases WHERE model_id = :model_id AND base > 1 AND adopted_at IS NOT NULL
@@ -167,10 +162,9 @@ class Bases(Repository):
 
     def _remove(self, transaction: Transaction, model_id: int, base: int) -> None:
         key = {"model_id": model_id, "base": base}
-        hashes = [row["sha256"] for row in transaction.execute(_FILES, key)]
-        for statement in _DELETE:
-            transaction.execute(statement, key)
-        self._files.release(transaction, hashes)
+        for delete in _DELETE_WITH_FILES:
+            self._files.release_deleted(transaction, delete, key)
+        transaction.execute(_DELETE, key)
         transaction.event("base.dropped", model_name(transaction, model_id), {"base": base})
         transaction.after_commit(lambda: self.drop_caches(model_id, base))
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from storage.blobs.files import FileStore
@@ -20,20 +20,25 @@ from storage.tables.job_rows import find_job
 
 _SELECT = "SELECT checkpoints.*, size_bytes FROM checkpoints JOIN files USING (sha256)"
 _KEPT = {"periodic": 2, "best": 1}
-_NEEDED_BY_VERSION = "SELECT 1 FROM versions WHERE checkpoint_id = :id"
+_BY_VERSION = "EXISTS (SELECT 1 FROM versions WHERE checkpoint_id = checkpoints.id)"
 # `start` holds an id as text when a job begins from a checkpoint.
-_NEEDED_AS_START = """
-SELECT 1 FROM jobs
-WHERE state IN ('queued', 'running', 'paused') AND start = CAST(:id AS TEXT)
-"""
-_NEEDED_TO_RESUME = """
-SELECT 1 FROM checkpoints JOIN jobs ON jobs.id = checkpoints.job_id
-WHERE checkpoints.id = :id AND jobs.state IN ('queued', 'running', 'paused')
-"""
-_SUPERSEDED = """
-SELECT id, sha256 FROM checkpoints WHERE job_id = ? AND role = ? AND NOT pinned
-ORDER BY id DESC LIMIT -1 OFFSET ?
-"""
+_AS_START = """EXISTS (
+  SELECT 1 FROM jobs
+  WHERE state IN ('queued', 'running', 'paused') AND start = CAST(checkpoints.id AS TEXT)
+)"""
+_TO_RESUME = """EXISTS (
+  SELECT 1 FROM jobs
+  WHERE jobs.id = checkpoints.job_id AND state IN ('queued', 'running', 'paused')
+)"""
+UNNEEDED = f"NOT {_BY_VERSION} AND NOT {_AS_START}"
+"""Whether neither a version nor another job needs a checkpoint."""
+_DROP_SUPERSEDED = f"""
+DELETE FROM checkpoints WHERE id IN (
+  SELECT id FROM checkpoints WHERE job_id = ? AND role = ? AND NOT pinned
+  ORDER BY id DESC LIMIT -1 OFFSET ?
+) AND {UNNEEDED} RETURNING sha256
+"""  # noqa: S608 - our own
+_DELETE = "DELETE FROM checkpoints WHERE id = ? RETURNING sha256"
 
 
 class Checkpoints(Repository):
@@ -76,7 +81,9 @@ class Checkpoints(Repository):
             "created_at": dump_time(transaction.now),
         }
         row = transaction.insert("checkpoints", values)
-        self._drop_superseded(transaction, job_id, role)
+        if role in _KEPT:
+            superseded = (job_id, role, _KEPT[role])
+            self._files.release_deleted(transaction, _DROP_SUPERSEDED, superseded)
         data = {"checkpoint_id": row["id"], "job_id": job_id, "role": role, "step": step}
         transaction.event("checkpoint.saved", job.model, data)
         return _one(transaction.connection, row["id"])
@@ -129,35 +136,15 @@ class Checkpoints(Repository):
     def delete(self, transaction: Transaction, id: int) -> None:  # noqa: A002
         """Raises NotFound, and InUse while a version or an unfinished job needs it."""
         checkpoint = _one(transaction.connection, id)
-        for user, query in (
-            ("a version was exported from it", _NEEDED_BY_VERSION),
-            ("a job that is not finished starts from it", _NEEDED_AS_START),
-            (f"job {checkpoint.job_id} may go on from it", _NEEDED_TO_RESUME),
+        for user, condition in (
+            ("a version was exported from it", _BY_VERSION),
+            ("a job that is not finished starts from it", _AS_START),
+            (f"job {checkpoint.job_id} may go on from it", _TO_RESUME),
         ):
-            if transaction.execute(query, {"id": id}).fetchone():
+            query = f"SELECT 1 FROM checkpoints WHERE id = ? AND {condition}"  # noqa: S608
+            if transaction.execute(query, (id,)).fetchone():
                 raise InUse(f"checkpoint {id} cannot be deleted: {user}")
-        self._drop(transaction, [id], [checkpoint.file.sha256])
-
-    def _drop_superseded(self, transaction: Transaction, job_id: int, role: str) -> None:
-        if role not in _KEPT:
-            return
-        rows = [
-            row
-            for row in transaction.execute(_SUPERSEDED, (job_id, role, _KEPT[role])).fetchall()
-            if not _needed_elsewhere(transaction, row["id"])
-        ]
-        self._drop(transaction, [row["id"] for row in rows], [row["sha256"] for row in rows])
-
-    def _drop(self, transaction: Transaction, ids: Iterable[int], hashes: Iterable[str]) -> None:
-        transaction.executemany("DELETE FROM checkpoints WHERE id = ?", [(each,) for each in ids])
-        self._files.release(transaction, hashes)
-
-
-def _needed_elsewhere(transaction: Transaction, checkpoint_id: int) -> bool:
-    return any(
-        transaction.execute(query, {"id": checkpoint_id}).fetchone()
-        for query in (_NEEDED_BY_VERSION, _NEEDED_AS_START)
-    )
+        self._files.release_deleted(transaction, _DELETE, (id,))
 
 
 def no_checkpoint(checkpoint_id: int) -> NotFound:

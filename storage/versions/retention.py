@@ -15,12 +15,13 @@ from storage.database.repository import writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.lineage import drop_unneeded
-from storage.tables.model_rows import model_name
 from storage.versions.bases import Bases
+from storage.versions.checkpoints import UNNEEDED
 from storage.versions.promotions import LATEST, previous_promotion
+from storage.versions.version_rows import delete_version
 
 _VERSIONS = """
-SELECT version, job_id, created_at, versions.sha256,
+SELECT version, job_id, created_at,
   coalesce((
     SELECT own.size_bytes FROM assembled_files JOIN files AS own ON own.sha256 = recipe
     WHERE assembled_files.sha256 = versions.sha256
@@ -33,17 +34,9 @@ SELECT version, job_id, created_at, versions.sha256,
 FROM versions JOIN files USING (sha256) WHERE model_id = ? ORDER BY version DESC
 """
 _IN_TRAINING = "SELECT 1 FROM jobs WHERE model_id = ? AND state IN ('running', 'paused')"
-_VARIANT_FILES = """
-SELECT sha256 FROM variants WHERE model_id = ? AND version = ? AND sha256 IS NOT NULL
-"""
-_CHECKPOINTS = """
-SELECT id, sha256 FROM checkpoints WHERE job_id = :job_id AND NOT pinned
-  AND NOT EXISTS (SELECT 1 FROM versions WHERE checkpoint_id = checkpoints.id)
-  AND NOT EXISTS (
-    SELECT 1 FROM jobs
-    WHERE state IN ('queued', 'running', 'paused') AND start = CAST(checkpoints.id AS TEXT)
-  )
-"""
+_DELETE_CHECKPOINTS = f"""
+DELETE FROM checkpoints WHERE job_id = ? AND NOT pinned AND {UNNEEDED} RETURNING sha256
+"""  # noqa: S608 - our own
 
 
 class RetentionLimits(Struct, frozen=True):
@@ -93,26 +86,11 @@ class Retention:
         rows = transaction.execute(_VERSIONS, (model_id,)).fetchall()
         gone = _beyond(transaction, model_id, rows, limits, keep=keep)
         for row in gone:
-            self._remove(transaction, model_id, row)
+            delete_version(transaction, self._files, model_id, row["version"])
+            self._files.release_deleted(transaction, _DELETE_CHECKPOINTS, (row["job_id"],))
         self._bases.drop_unused(transaction, model_id)
         drop_unneeded(transaction, model_id)
         return [row["version"] for row in gone]
-
-    def _remove(self, transaction: Transaction, model_id: int, row: sqlite3.Row) -> None:
-        key = (model_id, row["version"])
-        hashes = [row["sha256"]]
-        hashes += [variant["sha256"] for variant in transaction.execute(_VARIANT_FILES, key)]
-        transaction.execute("DELETE FROM versions WHERE model_id = ? AND version = ?", key)
-        checkpoints = transaction.execute(_CHECKPOINTS, {"job_id": row["job_id"]}).fetchall()
-        hashes += [checkpoint["sha256"] for checkpoint in checkpoints]
-        transaction.executemany(
-            "DELETE FROM checkpoints WHERE id = ?",
-            [(checkpoint["id"],) for checkpoint in checkpoints],
-        )
-        self._files.release(transaction, hashes)
-        transaction.event(
-            "version.deleted", model_name(transaction, model_id), {"version": row["version"]}
-        )
 
 
 def _beyond(

@@ -50,8 +50,7 @@ class Variants:
 
         An existing one stays, unless it is damaged. Raises NotFound without the version.
         """
-        dropped = transaction.execute(_DROP_DAMAGED, (model_id, version, name)).fetchall()
-        self._files.release(transaction, [row["sha256"] for row in dropped])
+        self._files.release_deleted(transaction, _DROP_DAMAGED, (model_id, version, name))
         self._files.reference(transaction, [file] if file else [])
         row = {
             "model_id": model_id,

@@ -1,15 +1,18 @@
-"""Rows of versions: read within a transaction or a snapshot."""
+"""Rows of versions: read within a transaction or a snapshot, and deleted."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from storage.blobs.files import FileStore
 from storage.database.codec import load
 from storage.database.connection import sqlite3
 from storage.database.rows import record
+from storage.database.transaction import Transaction
 from storage.errors import NotFound
 from storage.records.models import FileRecord
 from storage.records.versions import Version
+from storage.tables.model_rows import model_name
 
 _SELECT = """
 SELECT versions.*, files.size_bytes, coalesce((
@@ -28,6 +31,11 @@ SELECT versions.*, files.size_bytes, coalesce((
 FROM versions JOIN files USING (sha256) JOIN models ON models.id = versions.model_id
 """
 _NAMED = "SELECT version FROM aliases WHERE model_id = ? AND alias = ?"
+# The variants first: they would go with the version, without a word of their files.
+_DELETE = (
+    "DELETE FROM variants WHERE model_id = ? AND version = ? RETURNING sha256",
+    "DELETE FROM versions WHERE model_id = ? AND version = ? RETURNING sha256",
+)
 
 
 def find_version(connection: sqlite3.Connection, model_id: int, number: int) -> Version:
@@ -52,6 +60,14 @@ def fetch_versions(
     """Versions; clauses: what follows the SELECT: WHERE, ORDER BY, LIMIT."""
     rows = connection.execute(f"{_SELECT} {clauses}", parameters).fetchall()
     return [_version(row) for row in rows]
+
+
+def delete_version(transaction: Transaction, files: FileStore, model_id: int, number: int) -> None:
+    """Delete a version with its variants, and the files that nothing refers to any more."""
+    for delete in _DELETE:
+        files.release_deleted(transaction, delete, (model_id, number))
+    name = model_name(transaction, model_id)
+    transaction.event("version.deleted", name, {"version": number})
 
 
 def _version(row: sqlite3.Row) -> Version:
