@@ -120,32 +120,6 @@ class Models(Repository):
             (after or "", *chosen, limit),
         )
 
-    def update(
-        self,
-        name: str,
-        *,
-        hyperparameters: dict[str, Any] | None = None,
-        classes: tuple[str, ...] | None = None,
-        gate: dict[str, Any] | None = None,
-        retention: dict[str, Any] | None = None,
-    ) -> Model:
-        """Replace the given fields, as `change` does. Raises NotFound."""
-        fields: dict[str, Any] = {
-            "hyperparameters": hyperparameters,
-            "gate": gate,
-            "retention": retention,
-        }
-
-        def edit(model: Model) -> Model:
-            target = model.signature.target
-            if classes is not None:
-                target = replace(target, classes=classes)
-            signature = replace(model.signature, target=target)
-            new = {name: value for name, value in fields.items() if value is not None}
-            return replace(model, signature=signature, **new)
-
-        return self.change(name, edit)[0]
-
     def change(self, name: str, edit: Callable[[Model], Model]) -> tuple[Model, int]:
         """Change a model's settings; returns it and how many samples a new quota evicted.
 

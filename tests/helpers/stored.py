@@ -103,6 +103,16 @@ def remove_class(store: Store, model: Model, removal: Removal) -> int:
     return store.models.change_classes(model, new, (), edit=dict, removal=removal)
 
 
+def name_classes(store: Store, name: str, classes: tuple[str, ...]) -> Model:
+    """Give a model's classes these names."""
+
+    def edit(model: Model) -> Model:
+        target = replace(model.signature.target, classes=classes)
+        return replace(model, signature=replace(model.signature, target=target))
+
+    return store.models.change(name, edit)[0]
+
+
 def set_quota(store: Store, model_id: int, quota: Quota) -> int:
     """Bound a model's samples; how many went at once."""
     name = store.models.get_by_id(model_id).name

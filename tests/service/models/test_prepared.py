@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from stored import name_classes
 from support import mlp
 
 from service.jobs.short_tasks import ShortTasks
@@ -151,7 +152,7 @@ def test_names_of_classes_that_were_changed_since_are_not_taken_over(
     store: Store, register: Register, children: CountedChildren
 ) -> None:
     register("first", classes=("cat", "dog"))
-    store.models.update("first", classes=("hund", "katze"))
+    name_classes(store, "first", ("hund", "katze"))
 
     second = register("second", classes=("cat", "dog"))
 

@@ -2,6 +2,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from msgspec.structs import replace
+from stored import name_classes
 
 from storage.errors import AlreadyExists, InUse, NotFound, StorageFull
 from storage.records.jobs import JobState, NewJob
@@ -32,14 +33,15 @@ def test_models_are_listed_by_name(store, add_model):
     assert [model.name for model in store.models.list(2, "b")] == ["c"]
 
 
-def test_an_update_replaces_what_is_given(store, add_model):
+def test_a_change_replaces_what_it_edits(store, add_model):
     add_model(store)
-    model = store.models.update("digits", classes=tuple("abcdefghij"))
+    model = name_classes(store, "digits", tuple("abcdefghij"))
     assert model.signature.target.classes == tuple("abcdefghij")
     assert model.hyperparameters == {"batch_size": 8}
-    assert store.models.update("digits", hyperparameters={}).hyperparameters == {}
+    changed, _ = store.models.change("digits", lambda now: replace(now, hyperparameters={}))
+    assert changed.hyperparameters == {}
     with pytest.raises(NotFound, match="no model 'nobody'"):
-        store.models.update("nobody", hyperparameters={})
+        store.models.change("nobody", lambda now: now)
 
 
 def test_deleting_a_model_leaves_nothing_of_it(store, add_model, upload):

@@ -3,6 +3,7 @@ from itertools import count
 
 import pytest
 import stored
+from msgspec.structs import replace
 from stored import save_final, start_job
 
 from storage.errors import InUse, NotFound, StateConflict
@@ -201,7 +202,7 @@ def test_another_gate_lets_refused_variants_be_asked_for_again(store, model):
         model.id, 1, "int8", file=None, method="none", metrics={}, verdict={}, reason="too bad"
     )
     assert store.versions.get(model.id, 1).variants == (refused,)
-    store.models.update("digits", gate={"mode": "always"})
+    store.models.change("digits", lambda now: replace(now, gate={"mode": "always"}))
     assert store.versions.get(model.id, 1).variants == ()
 
 
