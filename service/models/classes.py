@@ -29,7 +29,7 @@ from service.models.prepared import (
     shapes_digest,
 )
 from service.models.promotion.policy import by_name
-from service.models.registry import ROLES, Registry
+from service.models.registry import Registry, made_files
 from service.training.errors import GraphRefused
 from service.training.protocol.messages.preparation import Prepared
 from service.training.tasks import TASKS
@@ -202,9 +202,7 @@ class Classes:
             frozen_parameters=answer.frozen_parameters,
             notes=answer.notes,
         )
-        paths = {role: getattr(answer.artifacts, role) for role in ROLES}
-        named = {role: Path(path) for role, path in paths.items() if path is not None}
-        return PreparedHead(new, {**named, MADE_OF: made_of})
+        return PreparedHead(new, made_files(answer.artifacts) | {MADE_OF: made_of})
 
     def _store_heads(self, model: Model, change: Change, heads: Sequence[PreparedHead]) -> int:
         new = replace(model, signature=replace(model.signature, target=change.target))

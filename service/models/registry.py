@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from service.errors import ChildDied, InvalidInput, PreparationFailed
 from service.jobs.short_tasks import ShortTasks
@@ -18,7 +18,6 @@ from service.logs import event
 from service.models.prepared import (
     BASE_MODEL,
     MADE_OF,
-    TOKENIZER,
     UPLOAD,
     describe,
     find_prepared,
@@ -33,6 +32,7 @@ from service.models.specification import (
 )
 from service.training.protocol.messages.diagnosis import Diagnose, Diagnosed
 from service.training.protocol.messages.preparation import Prepare, Prepared
+from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.messages.unions import Task
 from storage.disk.digest import sha256_of
 from storage.errors import AlreadyExists, NotFound, Problem
@@ -46,25 +46,6 @@ logger = logging.getLogger(__name__)
 
 SECOND_CHECK_BYTES = 2**30
 """How much of the child processes' memory must be free to run a second check in parallel."""
-ROLES = (
-    "training_model",
-    "eval_model",
-    "checkpoint",
-    "optimizer_model",
-    "manifest",
-    "inference_model",
-    "prefix_model",
-    "remainder_model",
-    "class_step_model",
-    "optimized_step_model",
-    "optimized_class_step_model",
-    "weights_model",
-    "gradients_model",
-    TOKENIZER,
-)
-"""Files of a model. Only a model that was cut has a prefix_model, only one with several outputs a
-remainder_model, and only one of texts a tokenizer; which of the others it has depends on its
-engine."""
 
 
 class Registry:
@@ -190,12 +171,16 @@ def with_files(
 ) -> NewModel:
     """The model with its files by role. made_of: beside it lies the upload, if that is kept."""
     uploaded, shapes = json.loads(made_of.read_bytes())["upload"], shapes_digest(prepared)
-    paths = {role: getattr(prepared.artifacts, role) for role in ROLES}
-    files = {role: adopt(Path(path)) for role, path in paths.items() if path is not None}
+    files = {role: adopt(path) for role, path in made_files(prepared.artifacts).items()}
     files |= {MADE_OF: adopt(made_of), BASE_MODEL: adopt(Path(prepared.base_model))}
     if (upload := made_of.with_name(UPLOAD)).exists():
         files[UPLOAD] = adopt(upload)
     return replace(new, files=files, sha256=uploaded, shapes=shapes)
+
+
+def made_files(artifacts: Artifacts) -> dict[str, Path]:
+    """The files by role; which there are depends on the model's form and engine."""
+    return {role: Path(path) for role, path in asdict(artifacts).items() if path is not None}
 
 
 def _keep_upload(task: Prepare, prepared: Prepared, made_of: bytes) -> None:
