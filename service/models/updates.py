@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import astuple, replace
@@ -29,32 +29,17 @@ CHANGEABLE = ("augment", LEAVE_OUT)
 UNDER_WAY = (JobState.RUNNING, JobState.PAUSED)
 
 
-def change_of(
-    store: Store, model: Model, descriptions: Sequence[Description] | None
-) -> Callable[[Model], tuple[dict[str, Any], ...]]:
-    """A function from the model, as it is when called, to its new descriptions; None keeps them.
+def _is_settled(store: Store, model: Model) -> bool:
+    """Whether samples or trained versions depend on the current preprocessing.
 
-    Raises InUse while a job is under way; the function raises InvalidInput with every error.
+    Raises InUse while a job is under way: it would continue on different samples.
     """
-    if descriptions is None:
-        return lambda now: now.preprocess
-    require_no_job(store, model)
-    settled = is_settled(store, model)
-    return lambda now: checked_preprocess(now, descriptions, is_settled=settled)
-
-
-def require_no_job(store: Store, model: Model) -> None:
-    """Raises InUse while a job is under way: it would continue on different samples."""
     for job in store.jobs.list(model=model.name, states=UNDER_WAY, limit=1):
         raise InUse(f"job {job.id} of {model.name!r} is {job.state.value}; let it end first")
-
-
-def is_settled(store: Store, model: Model) -> bool:
-    """Whether samples or trained versions depend on the current preprocessing."""
     return any(astuple(model.samples)) or len(store.versions.list(model.id, 2)) > 1
 
 
-def checked_preprocess(
+def _checked_preprocess(
     model: Model, descriptions: Sequence[Description], *, is_settled: bool
 ) -> tuple[dict[str, Any], ...]:
     """The new descriptions, complete. Raises InvalidInput with every error."""
@@ -116,7 +101,7 @@ def change_model(
     metric that the model does not have, StateConflict for a second federation, StorageFull if the
     quota cannot be met, and InUse for preprocessing while a job is under way.
     """
-    preprocessed = change_of(store, model, preprocess)
+    is_settled = preprocess is not None and _is_settled(store, model)
     triggers = store.triggers.list(model.id)
 
     def edit(now: Model) -> Model:
@@ -133,7 +118,9 @@ def change_model(
             keeps_duplicates=now.keeps_duplicates if keeps_duplicates is None else keeps_duplicates,
             features=now.features if isinstance(features, Unset) else new_features,
             federation=merge_consent(now.federation, federation or {}),
-            preprocess=preprocessed(now),
+            preprocess=now.preprocess
+            if preprocess is None
+            else _checked_preprocess(now, preprocess, is_settled=is_settled),
         )
 
     return store.models.change(model.name, edit)[0]
