@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from service.jobs.short_tasks import AnswerCache, ShortTasks
 from service.jobs.tasks import classes_known, measurement, other_measurement
+from service.training.protocol.messages.shared import Measurement
 from service.training.protocol.messages.versions import Compare, Compared
 from storage.records.models import Model
 from storage.records.versions import Version
@@ -52,31 +53,23 @@ class VersionComparison:
         self, model: Model, before: int, after: int
     ) -> tuple[Version, Version, Compare, str]:
         """The versions, the task, and a cache key of the task and the samples."""
-        find = self._store.versions.get
+        store, find = self._store, self._store.versions.get
         first, second = find(model.id, before), find(model.id, after)
-        task = compare_task(model, self._store, before=first, after=second, most=MOST_SAMPLES)
-        samples = self._store.sample_stats.validation_digest(model.id)
+        model = store.models.get_by_id(model.id, base=second.base)
+        other = other_measurement(model, first, store)
+        task = Compare(
+            candidate=str(store.integrity.file(second.file.sha256)),
+            baseline=str(store.integrity.file(first.file.sha256)),
+            measurement=_of_validation(measurement(model, store)),
+            most=MOST_SAMPLES,
+            candidate_classes=classes_known(model, second),
+            baseline_classes=classes_known(model, first),
+            baseline_measurement=None if other is None else _of_validation(other),
+        )
+        samples = store.sample_stats.validation_digest(model.id)
         return first, second, task, hashlib.sha256(f"{task!r} {samples}".encode()).hexdigest()
 
 
-def compare_task(
-    model: Model, store: Store, *, before: Version, after: Version, most: int
-) -> Compare:
-    """The task to find the validation samples on which two versions differ."""
-    model = store.models.get_by_id(model.id, base=after.base)
-    other = other_measurement(model, before, store)
-    # Today's validation samples only: neither the reference set nor the base set.
-    what, other = (
-        measured and replace(measured, reference=False, base_set=False)
-        for measured in (measurement(model, store), other)
-    )
-    assert what is not None
-    return Compare(
-        candidate=str(store.integrity.file(after.file.sha256)),
-        baseline=str(store.integrity.file(before.file.sha256)),
-        measurement=what,
-        most=most,
-        candidate_classes=classes_known(model, after),
-        baseline_classes=classes_known(model, before),
-        baseline_measurement=other,
-    )
+def _of_validation(what: Measurement) -> Measurement:
+    """On today's validation samples only: neither the reference set nor the base set."""
+    return replace(what, reference=False, base_set=False)
