@@ -88,10 +88,5 @@ class DailyBackups:
 
     def _on_event(self, happened: Happening) -> None:
         if happened.type == "model.deleted":
-            self._tasks.start(self._forget(), name="backups")
-
-    async def _forget(self) -> None:
-        try:
-            await asyncio.to_thread(self._store.backups.forget_deleted_models)
-        except HoneError as error:
-            event(logger, logging.WARNING, "backup.not_cleaned", detail=error.detail)
+            forgetting = asyncio.to_thread(self._store.backups.forget_deleted_models)
+            self._tasks.start(forgetting, name="backups")
