@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -45,7 +44,6 @@ def new_job(
     priority: int = 0,
     base: int | None = None,
     manifest_path: Path | None = None,
-    new_seed: Callable[[], int] = random_seed,
 ) -> NewJob:
     """A job to be queued.
 
@@ -61,7 +59,7 @@ def new_job(
         )
     base = base or _base_of_start(store, model, start)
     check_hyperparameters(model, request)
-    hyperparameters = merge(model, request, seed=new_seed())
+    hyperparameters = merge(model, request, seed=random_seed())
     _check_replay(model, hyperparameters)
     if (head := hyperparameters.get("head")) is not None:
         path = manifest_path or store.integrity.file(model.files["manifest"].sha256)

@@ -77,11 +77,8 @@ class JobLog:
 
     def began(self, message: Started) -> None:
         """Note that the child has loaded engine and samples."""
-        samples, threads = (
-            counted(message.train_samples, "sample"),
-            counted(message.threads, "thread"),
-        )
-        self.note(f"training on {samples}, {threads}, {message.engine}")
+        samples, threads = message.train_samples, counted(message.threads, "thread")
+        self.note(f"training on {counted(samples, 'sample')}, {threads}, {message.engine}")
 
     def save(self) -> None:
         """Store the lines of a job that is there. A full disk does not fail it."""

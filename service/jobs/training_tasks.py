@@ -85,16 +85,16 @@ def training_task(
         preprocess=model.preprocess,
         tensor_cache_bytes=settings.tensor_cache_bytes,
         providers=settings.training_providers,
-        provenance={
-            "model": model.name,
-            "artifacts_sha256": artifacts_sha256(model),
-            **{
-                f"{TOKENIZER}_sha256": model.files[role].sha256
-                for role in (TOKENIZER,)
-                if role in model.files
-            },
-        },
+        provenance=_provenance(model),
     )
+
+
+def _provenance(model: Model) -> dict[str, Any]:
+    """What is recorded of a version's origin, whichever job makes it."""
+    origin = {"model": model.name, "artifacts_sha256": artifacts_sha256(model)}
+    if TOKENIZER in model.files:
+        origin["tokenizer_sha256"] = model.files[TOKENIZER].sha256
+    return origin
 
 
 def _to_choose(job: Job, model: Model, start: Start) -> tuple[str, ...]:

@@ -174,13 +174,6 @@ LEVELS = (
 )
 
 
-def default_memory_cap(usable_memory_bytes: int | None) -> int | None:
-    """The memory for all child processes together: half; the rest is for other programs."""
-    if usable_memory_bytes is None:
-        return None
-    return max(MIN_MEMORY_LIMIT_BYTES, usable_memory_bytes // 2)
-
-
 def default_policy(
     has_battery: bool,
     *,
@@ -193,17 +186,19 @@ def default_policy(
     """The defaults for the device, until its owner changes them.
 
     processors: None to count them. usable_memory_bytes: of the machine or its cgroup, half of which
-    is for child processes; None if unknown. threads, nice, memory_bytes: as the operator has set
-    them, None leaves the choice to the device. Niceness 10 is a tenth of a processor if every
-    processor has other work, so that with two or more no other program loses 5 %, whatever the
-    threads; a device with only one needs 19.
+    is for all child processes together; None if unknown. threads, nice, memory_bytes: as the
+    operator has set them, None leaves the choice to the device. Niceness 10 is a tenth of a
+    processor if every processor has other work, so that with two or more no other program loses
+    5 %, whatever the threads; a device with only one needs 19.
     """
     processors = processors or os.cpu_count() or 1
+    if memory_bytes is None and usable_memory_bytes is not None:
+        memory_bytes = max(MIN_MEMORY_LIMIT_BYTES, usable_memory_bytes // 2)
     policy = Policy(
         max_threads_busy=threads or 1,
         max_threads_idle=threads or min(processors, MAX_THREADS),
         nice=(10 if processors > 1 else 19) if nice is None else nice,
-        memory_limit_bytes=memory_bytes or default_memory_cap(usable_memory_bytes),
+        memory_limit_bytes=memory_bytes,
     )
     if not has_battery:
         return policy
