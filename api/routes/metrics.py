@@ -13,8 +13,8 @@ from starlette.responses import Response
 from api.access.scopes import ScopedRoute, ThePrincipal, needs
 from api.dependencies import TheDaemon
 from service.access.principal import Scope
+from service.federation.accounting import epsilon_spent
 from service.federation.consent import consent_of
-from service.federation.spending import epsilon_spent
 from service.policy.observer import Observation
 from storage.errors import StorageBroken
 from storage.records.jobs import JobState

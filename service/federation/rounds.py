@@ -14,9 +14,9 @@ from typing import Any
 from msgspec.structs import replace
 
 from service.errors import InvalidInput, QuotaExceeded
+from service.federation.accounting import require_budget
 from service.federation.consent import Consent, consent_of, require_consent
 from service.federation.parameters import check_parameters
-from service.federation.spending import require_budget
 from service.federation.terms import applied
 from service.jobs.enqueue import random_seed
 from service.models.hyperparameters import check_hyperparameters, merge

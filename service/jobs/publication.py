@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from service.federation.publication import publish_update
+from service.federation.terms import publish_update
 from service.jobs.recorder import Recorder
 from service.jobs.tasks import evaluate_task
 from service.jobs.training_tasks import model_of

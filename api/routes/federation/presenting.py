@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from api import present
 from api.schemas.federation import FederationBody, RoundBody, SpentBody, TermsBody
+from service.federation.accounting import epsilon_spent
 from service.federation.consent import consent_of
-from service.federation.spending import epsilon_spent
 from storage.records.federation import PrivacySpent, Round
 from storage.records.jobs import JobState
 from storage.records.models import Model
