@@ -10,8 +10,8 @@ import numpy as np
 from msgspec import Struct
 
 from service.completion.decoder import Decoder
+from service.completion.generation import shares_of
 from service.completion.messages import Suggestion
-from service.completion.sampling import shares_of
 from service.completion.vocabulary import IN_WORD, Vocabulary
 from service.prediction.frames import Array
 

@@ -12,9 +12,8 @@ from decoders import END, bigrams, byte_tokenizer, decoder, word_tokenizer
 from tokenizers import Tokenizer, decoders, models
 
 from service.completion import generation
-from service.completion.generation import generate
+from service.completion.generation import draw, generate
 from service.completion.messages import Generate, Generated, Sampling
-from service.completion.sampling import draw
 
 WORDS = ("see", "you", "later", "soon", ".")
 SEE, YOU, LATER, SOON, DOT = range(2, 7)
