@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from msgspec.structs import asdict
 
 from service.preprocess.augmentation.audio import AudioAugmentation
 from service.preprocess.augmentation.family import augment_field
@@ -91,29 +92,20 @@ class Audio(FileKind):
                 f" are longer than the {MOST_SECONDS} s that are read of a recording"
             )
             raise WrongDescription("/hop_size", detail)
-        if spectrum.centred and audio.samples <= spectrum.fft_size // 2:
+        if spectrum.padding == "reflect" and audio.samples <= spectrum.fft_size // 2:
             detail = f"the input's {frames} frames are too short to mirror; use padding none"
             raise WrongDescription("/padding", detail)
         return audio
 
     def describe(self) -> dict[str, Any]:
-        spectrum = self.spectrum
+        spectrum = asdict(self.spectrum)
+        is_mfcc = spectrum.pop("coefficients") is not None
         return {
             "input": self.input,
             "kind": self.kind,
-            "features": "log_mel" if spectrum.coefficients is None else "mfcc",
+            "features": "mfcc" if is_mfcc else "log_mel",
             "layout": self.layout,
-            "sample_rate": spectrum.sample_rate,
-            "fft_size": spectrum.fft_size,
-            "window_size": spectrum.window_size,
-            "hop_size": spectrum.hop_size,
-            "mels": spectrum.mels,
-            "f_min": spectrum.f_min,
-            "f_max": spectrum.f_max,
-            "mel_scale": spectrum.scale,
-            "mel_norm": "slaney" if spectrum.is_area_normed else "none",
-            "log": "natural" if spectrum.natural else "decibel",
-            "padding": "reflect" if spectrum.centred else "none",
+            **spectrum,
             "mean": list(self.mean),
             "std": list(self.std),
             **FIXED,
@@ -133,9 +125,8 @@ class Audio(FileKind):
     def samples(self) -> int:
         """The number of samples taken from a recording, at the rate of the spectrum."""
         spectrum = self.spectrum
-        return (self.frames - 1) * spectrum.hop_size + (
-            0 if spectrum.centred else spectrum.fft_size
-        )
+        last = 0 if spectrum.padding == "reflect" else spectrum.fft_size
+        return (self.frames - 1) * spectrum.hop_size + last
 
     @property
     def row_bytes(self) -> int:
@@ -165,7 +156,7 @@ class Audio(FileKind):
         spectrum, std = self.spectrum, np.array(self.std, np.float32)
         frames = row.view(np.float32).reshape(self.frames, len(self.mean)).copy()
         # A gain is a constant in every band, so only the first of its cosine coefficients is not 0.
-        decibel = np.log(10) / 10 if spectrum.natural else 1.0
+        decibel = np.log(10) / 10 if spectrum.log == "natural" else 1.0
         gain = np.full(len(std), decibel)
         if spectrum.coefficients is not None:
             gain[:] = 0
@@ -263,10 +254,7 @@ def _spectrum(fields: Mapping[str, Any], bands: int) -> Spectrum:
         mels=mels,
         f_min=float(f_min),
         f_max=float(f_max),
-        scale=fields["mel_scale"],
-        is_area_normed=fields["mel_norm"] == "slaney",
-        natural=fields["log"] == "natural",
-        centred=fields["padding"] == "reflect",
+        **{name: fields[name] for name in ("mel_scale", "mel_norm", "log", "padding")},
         coefficients=bands if is_mfcc else None,
     )
     empty = np.flatnonzero(spectrum.bank().max(axis=0) <= 0)

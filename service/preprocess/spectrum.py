@@ -29,9 +29,9 @@ SLANEY_STEP, SLANEY_BREAK, SLANEY_LOG = 200 / 3, 1000.0, math.log(6.4) / 27
 class Spectrum(Struct, frozen=True):
     """The parameters of a spectrum. Sizes in samples, frequencies in Hz.
 
-    coefficients: of an MFCC; None for log-mel bands. natural: logarithms to the base e instead of
-    decibels. centred: frame t is centred on sample t * hop_size, with the signal mirrored beyond
-    its ends; otherwise it begins there.
+    coefficients: of an MFCC; None for log-mel bands. log: `natural`, to the base e, or `decibel`.
+    padding: with `reflect`, frame t is centred on sample t * hop_size, with the signal mirrored
+    beyond its ends; with `none` it begins there. mel_norm: `slaney`, by area, or `none`.
     """
 
     sample_rate: int
@@ -41,15 +41,15 @@ class Spectrum(Struct, frozen=True):
     mels: int
     f_min: float
     f_max: float
-    scale: Scale
-    is_area_normed: bool
-    natural: bool
-    centred: bool
+    mel_scale: Scale
+    mel_norm: str
+    log: str
+    padding: str
     coefficients: int | None = None
 
     def frames(self, signal: NDArray[np.float32]) -> Floats:
         """(frames, bands). signal: (samples,) at sample_rate."""
-        if self.centred:
+        if self.padding == "reflect":
             signal = np.pad(signal, self.fft_size // 2, mode="reflect")
         windows = np.lib.stride_tricks.sliding_window_view(signal, self.fft_size)[:: self.hop_size]
         window, bank = self._window(), self.bank()
@@ -60,7 +60,7 @@ class Spectrum(Struct, frozen=True):
             power = spectrum.real**2 + spectrum.imag**2
             energies[start : start + step] = power @ bank
         logs: Floats = np.log(np.maximum(energies, FLOOR))
-        if not self.natural:
+        if self.log == "decibel":
             logs *= 10 / np.log(10)
         return logs if self.coefficients is None else logs @ cosines(self.mels, self.coefficients)
 
@@ -70,13 +70,13 @@ class Spectrum(Struct, frozen=True):
         Source: Davis, Mermelstein (1980). Area norm: 2 / width of the band, as in Slaney (1998).
         """
         bins = np.linspace(0, self.sample_rate / 2, self.fft_size // 2 + 1)
-        low, high = to_mel(np.array([self.f_min, self.f_max]), self.scale)
-        edges = to_hertz(np.linspace(low, high, self.mels + 2), self.scale)
+        low, high = to_mel(np.array([self.f_min, self.f_max]), self.mel_scale)
+        edges = to_hertz(np.linspace(low, high, self.mels + 2), self.mel_scale)
         widths = np.diff(edges)
         apart = edges[None, :] - bins[:, None]
         rising, falling = -apart[:, :-2] / widths[:-1], apart[:, 2:] / widths[1:]
         bank: Floats = np.maximum(0.0, np.minimum(rising, falling))
-        if self.is_area_normed:
+        if self.mel_norm == "slaney":
             bank *= 2 / (edges[2:] - edges[:-2])
         return bank
 

@@ -22,12 +22,12 @@ BASE = Spectrum(
     mels=40,
     f_min=20,
     f_max=7600,
-    scale="htk",
-    is_area_normed=False,
-    natural=True,
-    centred=True,
+    mel_scale="htk",
+    mel_norm="none",
+    log="natural",
+    padding="reflect",
 )
-SLANEY = replace(BASE, scale="slaney", is_area_normed=True, natural=False, f_min=0, f_max=8000)
+SLANEY = replace(BASE, mel_scale="slaney", mel_norm="slaney", log="decibel", f_min=0, f_max=8000)
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ SLANEY = replace(BASE, scale="slaney", is_area_normed=True, natural=False, f_min
     [
         ("htk", BASE),
         ("mfcc", replace(SLANEY, window_size=512, hop_size=128, coefficients=13)),
-        ("begins", replace(SLANEY, mels=20, centred=False)),
+        ("begins", replace(SLANEY, mels=20, padding="none")),
     ],
 )
 def test_frames_are_those_of_librosa(name: str, spectrum: Spectrum) -> None:
