@@ -115,7 +115,7 @@ class JobCallbacks:
         if self._validated_step != state.step:
             self._validation = self.validate(state)
             self._validated_step = state.step
-            self.reporter.measured(state, rate=self._rate, validation=self._validation)
+            self.reporter.add_point(state.step, state, rate=self._rate, validation=self._validation)
             self.reporter.flush()
         return self._validation
 

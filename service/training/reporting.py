@@ -70,7 +70,7 @@ class Reporter:
             due = step >= self._point_step and state.seconds >= self._point_at
             # A step has one point; that of an epoch's last step waits for its validation.
             if due and (step < state.step or not self._validation_follows(state)):
-                self._add_point(step, state, rate=rate)
+                self.add_point(step, state, rate=rate)
         if state.seconds >= self._progress_at:
             self.progress(state)
 
@@ -106,17 +106,7 @@ class Reporter:
             )
         )
 
-    def measured(
-        self, state: LoopState, *, rate: float | None, validation: dict[str, Any] | None = None
-    ) -> None:
-        """Add a point of the curve, sent with the next Progress.
-
-        rate: of the last step, None before a process's first. validation: only values that are a
-        single number are kept.
-        """
-        self._add_point(state.step, state, rate=rate, validation=validation)
-
-    def _add_point(
+    def add_point(
         self,
         step: int,
         state: LoopState,
@@ -124,7 +114,11 @@ class Reporter:
         rate: float | None,
         validation: dict[str, Any] | None = None,
     ) -> None:
-        """state: of this step or of a later one of its epoch."""
+        """Add a point of the curve, sent with the next Progress.
+
+        state: of this step or of a later one of its epoch. rate: of the step, None before a
+        process's first. validation: only values that are a single number are kept.
+        """
         values = {} if rate is None else {"learning_rate": rate}
         loss = self._tally.mean_since(self._point_tally)
         self._point_tally = replace(self._tally)

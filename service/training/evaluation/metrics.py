@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -178,29 +177,19 @@ class Regression(OfNumbers):
         }
 
     def _of_labels(self, total: Floats, residual: Floats) -> dict[str, list[float | None]]:
-        shares = {
-            "mae": (np.asarray(self._absolute), self._count),
-            "rmse": (residual, self._count),
-            "r2": (residual, total),
-        }
-        finish: dict[str, Callable[[float], float]] = {
-            "mae": float,
-            "rmse": math.sqrt,
-            "r2": lambda share: 1 - share,
-        }
+        count = np.asarray(self._count)
+        squares, unexplained = ratios(residual, count), ratios(residual, total)
         return {
-            f"{name}_by_label": [
-                finish[name](part / whole) if whole > 0 else None
-                for part, whole in zip(parts.tolist(), np.asarray(wholes).tolist(), strict=True)
-            ]
-            for name, (parts, wholes) in shares.items()
+            "mae_by_label": ratios(np.asarray(self._absolute), count),
+            "rmse_by_label": [None if each is None else math.sqrt(each) for each in squares],
+            "r2_by_label": [None if each is None else 1 - each for each in unexplained],
         }
 
 
-def ratio(part: int, whole: int) -> float | None:
+def ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
 
-def ratios(parts: Counts, wholes: Counts) -> list[float | None]:
-    """Of each class."""
+def ratios(parts: Counts | Floats, wholes: Counts | Floats) -> list[float | None]:
+    """Of each class, or each number of a label."""
     return [ratio(*pair) for pair in zip(parts.tolist(), wholes.tolist(), strict=True)]

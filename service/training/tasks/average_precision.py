@@ -100,17 +100,10 @@ def _average(times: Floats, precision: Floats, true: Floats) -> Floats:
     return means
 
 
-def mean_precision(rows: PerSample, weights: Floats, kind: int | None = None) -> Floats:
-    """(sets,): the mean over classes, or of one, and all thresholds; 0 without a true box."""
-    return _mean(rows, weights, THRESHOLDS, kind)
-
-
-def mean_precision_50(rows: PerSample, weights: Floats) -> Floats:
-    """(sets,): the mean over classes at the lowest threshold; 0 without a true box."""
-    return _mean(rows, weights, 1)
-
-
-def _mean(rows: PerSample, weights: Floats, thresholds: int, kind: int | None = None) -> Floats:
+def mean_precision(
+    rows: PerSample, weights: Floats, *, thresholds: int = THRESHOLDS, kind: int | None = None
+) -> Floats:
+    """(sets,): the mean over thresholds, and classes, or of one class; 0 without a true box."""
     precisions = average_precisions(rows, weights, thresholds=thresholds)
     precisions = precisions if kind is None else precisions[:, kind : kind + 1]
     there = ~np.isnan(precisions)

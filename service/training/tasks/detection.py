@@ -19,7 +19,6 @@ from service.training.loss import Loss
 from service.training.tasks.average_precision import (
     BoxMetrics,
     mean_precision,
-    mean_precision_50,
     rows_of,
 )
 from service.training.tasks.boxes import MOST_BOXES, SIDES, FoundBoxes, assigned, found
@@ -56,7 +55,7 @@ class Detection(LearningTask):
     name = "detection"
     title = "detection: boxes on photos, with a class each"
     metrics = (
-        Metric("map_50", rows_of, True, of_rows=mean_precision_50),
+        Metric("map_50", rows_of, True, of_rows=partial(mean_precision, thresholds=1)),
         Metric("map", rows_of, True, of_rows=mean_precision),
         Metric("loss", detection_loss),
     )
