@@ -22,8 +22,7 @@ from service.installation.checks import (
     check_sqlite,
 )
 from service.installation.folder import check_disk, check_permissions, check_token_file
-from service.training.engines.names import RECORDED
-from service.training.engines.packages import RUNTIMES, installed_version
+from service.training.engines.packages import RECORDED, RUNTIMES, installed_version
 from storage.database.codec import dump
 from storage.database.connection import sqlite3
 

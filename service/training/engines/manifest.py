@@ -201,6 +201,22 @@ def carry_over(
     return np.ascontiguousarray(np.moveaxis(stacked, 0, axis))
 
 
+def draw_all(
+    draws: Sequence[Draw], *, seed: int, batch: int, rows: int
+) -> dict[str, NDArray[np.float32]]:
+    """The numbers for a whole batch: the same for a seed, however the batch is split.
+
+    seed: of the step. batch: its number within the step. Source: Salmon et al. (2011), Parallel
+    random numbers: as easy as 1, 2, 3; every input has its own counter.
+    """
+    drawn = {}
+    for place, draw in enumerate(draws):
+        generator = np.random.Generator(np.random.Philox(key=seed, counter=[0, 0, batch, place]))
+        shape = [rows if size == -1 else size for size in draw.shape]
+        drawn[draw.name] = generator.random(shape, dtype=np.float32)
+    return drawn
+
+
 def write_manifest(manifest: Manifest, path: Path) -> None:
     path.write_text(dump(plain(manifest), indent=1), "utf-8")
 

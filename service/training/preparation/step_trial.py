@@ -14,8 +14,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 from onnx.numpy_helper import to_array
 
-from service.training.engines.manifest import Draw, Files
-from service.training.engines.randomness import draw_all
+from service.training.engines.manifest import Draw, Files, draw_all
 from service.training.engines.runtime import LOAD_ERRORS, check_memory, open_session
 from service.training.errors import refuse
 from service.training.forward import trial

@@ -8,8 +8,8 @@ from functools import cached_property
 from pathlib import Path
 
 from service.training.engine import NOTHING, Array
-from service.training.engines.names import RECORDED
 from service.training.engines.ort_training.runtime import training_api
+from service.training.engines.packages import RECORDED
 from service.training.engines.runtime import (
     check_memory,
     foreign_errors,

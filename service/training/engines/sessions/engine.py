@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.training.engine import NOTHING, Array
-from service.training.engines.manifest import Files, read_manifest
-from service.training.engines.names import RECORDED
+from service.training.engines.manifest import Files, draw_all, read_manifest
+from service.training.engines.packages import RECORDED
 from service.training.engines.provider_setting import Provider, label
-from service.training.engines.randomness import draw_all
 from service.training.engines.runtime import foreign_errors, onnxruntime
 from service.training.engines.sessions.chosen_loss import PLAIN, ChosenLoss, as_first
 from service.training.engines.sessions.crew import Crew

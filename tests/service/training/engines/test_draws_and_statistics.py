@@ -12,8 +12,7 @@ from onnx.numpy_helper import from_array
 from step_models import FLOAT, model_of
 
 from service.training.engines.compilation import compile_model
-from service.training.engines.manifest import Draw, Files
-from service.training.engines.randomness import draw_all
+from service.training.engines.manifest import Draw, Files, draw_all
 from service.training.engines.runtime import open_session
 from service.training.engines.sessions.engine import SessionsEngine
 from service.training.graph.step import RandomDraw, StepModel
