@@ -8,19 +8,13 @@ from operator import itemgetter
 
 from msgspec import Struct
 
+from storage.database.codec import load
 from storage.database.connection import Readers, sqlite3
 from storage.records.models import SampleCounts
 from storage.records.samples import Split
-from storage.tables.model_rows import no_model
+from storage.tables.model_rows import SAMPLE_COUNTS, no_model
 
-_COUNTS = """
-SELECT
-  coalesce(sum(count) FILTER (WHERE split = 'train' AND class <> -1), 0) AS train,
-  coalesce(sum(count) FILTER (WHERE split = 'validation' AND class <> -1), 0) AS validation,
-  coalesce(sum(count) FILTER (WHERE split = 'base' AND class <> -1), 0) AS base,
-  coalesce(sum(count) FILTER (WHERE class = -1), 0) AS unlabelled
-FROM sample_counts WHERE model_id = ?
-"""
+_COUNTS = f"SELECT {SAMPLE_COUNTS} FROM sample_counts WHERE model_id = ?"  # noqa: S608 - our own
 _LABEL_COUNTS = """
 SELECT split, class, count FROM sample_counts
 WHERE model_id = ? AND class >= -1 AND count > 0 ORDER BY split, class
@@ -102,8 +96,7 @@ class SampleStats:
 
     def different_validation(self, model_id: int) -> int:
         """How many labelled validation samples differ in their inputs."""
-        with self._readers.snapshot() as connection:
-            return int(connection.execute(_DIFFERENT, (model_id,)).fetchone()[0])
+        return int(self._readers.one(_DIFFERENT, (model_id,))[0])
 
     def duplicates(self, model_id: int, limit: int) -> list[tuple[str, list[int]]]:
         """(SHA-256, ids) of samples with the same content, by their first id; at most `limit`.
@@ -123,9 +116,9 @@ class SampleStats:
 def _balance(
     connection: sqlite3.Connection, model_id: int
 ) -> tuple[SampleCounts, list[LabelCount]]:
-    counts = connection.execute(_COUNTS, (model_id,)).fetchone()
+    counts = load(connection.execute(_COUNTS, (model_id,)).fetchone()[0])
     rows = connection.execute(_LABEL_COUNTS, (model_id,)).fetchall()
-    return SampleCounts(**dict(counts)), [
+    return SampleCounts(**counts), [
         (Split(row["split"]), None if row["class"] < 0 else row["class"], row["count"])
         for row in rows
     ]

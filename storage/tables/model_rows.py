@@ -5,33 +5,37 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from storage.database.codec import dump, dump_time, load
+from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
 from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
 from storage.errors import AlreadyExists, NotFound
 from storage.records.models import FileRecord, Model, NewModel
 
-_SELECT = """
-SELECT models.*, bases.base, engine, output, loss_output, inputs, loss_of_samples, trainable,
+SAMPLE_COUNTS = """json_object(
+  'train', coalesce(sum(count) FILTER (WHERE split = 'train' AND class <> -1), 0),
+  'validation', coalesce(sum(count) FILTER (WHERE split = 'validation' AND class <> -1), 0),
+  'base', coalesce(sum(count) FILTER (WHERE split = 'base' AND class <> -1), 0),
+  'unlabelled', coalesce(sum(count) FILTER (WHERE class = -1), 0)
+)"""
+"""What `SampleCounts` are, as JSON, of rows of sample_counts."""
+_SELECT = f"""
+SELECT models.*, bases.base, engine, output, loss_output, trainable,
   trainable_parameters, frozen_parameters, notes, shapes, preprocess,
-  (SELECT json_group_object(role, json_array(base_files.sha256, size_bytes))
-   FROM base_files JOIN files ON files.sha256 = base_files.sha256
+  json_object(
+    'inputs', json(inputs), 'target', json(target), 'loss_of_samples', loss_of_samples
+  ) AS signature,
+  (SELECT json_group_object(
+     role, json_object('sha256', base_files.sha256, 'size_bytes', size_bytes)
+   ) FROM base_files JOIN files ON files.sha256 = base_files.sha256
    WHERE base_files.model_id = models.id AND base_files.base = bases.base) AS files,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND split = 'train' AND class <> -1) AS train,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND split = 'validation' AND class <> -1) AS validation,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND split = 'base' AND class <> -1) AS base_set,
-  (SELECT coalesce(sum(count), 0) FROM sample_counts
-   WHERE model_id = models.id AND class = -1) AS unlabelled,
+  (SELECT {SAMPLE_COUNTS} FROM sample_counts WHERE model_id = models.id) AS samples,
   (SELECT version FROM aliases WHERE model_id = models.id AND alias = 'latest') AS latest_version
 FROM models JOIN bases ON bases.model_id = models.id AND bases.base = coalesce(?, (
   SELECT versions.base FROM aliases JOIN versions USING (model_id, version)
   WHERE aliases.model_id = models.id AND alias = 'latest'
 ))
-"""
+"""  # noqa: S608 - our own
 _PREPARED = ("engine", "trainable", "trainable_parameters", "frozen_parameters", "notes", "shapes")
 """Columns of a base that preparing it sets."""
 _CHANGING = (
@@ -87,7 +91,7 @@ def fetch_models(
 ) -> list[Model]:
     """Models; clauses: what follows the SELECT: WHERE, ORDER BY, LIMIT."""
     rows = connection.execute(f"{_SELECT} {clauses}", (base, *parameters)).fetchall()
-    return [_model(row) for row in rows]
+    return [record(Model, row) for row in rows]
 
 
 def among(column: str, names: Collection[str] | None) -> tuple[str, tuple[str, ...]]:
@@ -158,19 +162,3 @@ def update_model(transaction: Transaction, model: Model) -> None:
 
 def _update_base(transaction: Transaction, model: Model, row: dict[str, Any]) -> None:
     transaction.update("bases", row, where={"model_id": model.id, "base": model.base})
-
-
-def _model(row: sqlite3.Row) -> Model:
-    files = {
-        role: {"sha256": sha256, "size_bytes": size_bytes}
-        for role, (sha256, size_bytes) in load(row["files"]).items()
-    }
-    counts = {name: row[name] for name in ("train", "validation", "unlabelled")}
-    signature = {
-        "inputs": load(row["inputs"]),
-        "target": load(row["target"]),
-        "loss_of_samples": bool(row["loss_of_samples"]),
-    }
-    return record(
-        Model, row, files=files, samples={**counts, "base": row["base_set"]}, signature=signature
-    )
