@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from math import prod
 
 from msgspec import Struct
 
@@ -12,6 +11,7 @@ from service.jobs.short_tasks import AnswerCache, ShortTasks
 from service.jobs.tasks import drift_task
 from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
+from service.samples.ingest.csv_header import feature_name
 from service.training.protocol.messages.comparison import Drifted, FeatureDrift
 from storage.errors import HoneError
 from storage.records.models import Model
@@ -41,13 +41,7 @@ class DriftReport(Struct, frozen=True):
 
     def name_of(self, feature: FeatureDrift, model: Model) -> str | None:
         """The figure of each sample, or the CSV column; None if nobody named it."""
-        sizes = {spec.name: prod(spec.shape) for spec in model.signature.inputs}
-        if feature.figure is not None or model.features is None:
-            return feature.figure
-        if len(model.features) != sum(sizes.values()):
-            return None
-        before = list(sizes).index(feature.input)
-        return model.features[sum(list(sizes.values())[:before]) + feature.feature]
+        return feature.figure or feature_name(model, feature.input, feature.feature)
 
 
 class DriftWatch:

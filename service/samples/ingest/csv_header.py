@@ -189,6 +189,15 @@ def check_features(
     return names
 
 
+def feature_name(model: Model, input_name: str, at: int) -> str | None:
+    """The name of one value of an input, None if it has none, as in a recording of channels."""
+    sizes = {spec.name: prod(spec.shape) for spec in model.signature.inputs}
+    if model.features is None or len(model.features) != sum(sizes.values()):
+        return None
+    before = [*sizes].index(input_name)
+    return model.features[sum([*sizes.values()][:before]) + at]
+
+
 def wrong_csv(*problems: Problem) -> InvalidInput:
     """The error for a CSV that does not fit the model."""
     return InvalidInput("the CSV cannot be read", problems=problems)

@@ -10,6 +10,7 @@ import numpy as np
 from service.preprocess import for_model
 from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Moments, mean_and_std
 from service.samples.ingest import tensors
+from service.samples.ingest.csv_header import feature_name
 from service.training.tasks import TASKS
 from storage.errors import counted
 from storage.records.models import Model
@@ -99,13 +100,9 @@ class Statistics:
 
     def _named(self, name: str, which: NDArray[np.int64]) -> str:
         """Some of the features, by name if names are known."""
-        start = 0
-        for spec, features in _features(self._model):
-            if spec.name == name:
-                break
-            start += features
-        names = self._model.features
-        shown = [names[start + at] if names else f"feature {at}" for at in which[:TOLD].tolist()]
+        shown = [
+            feature_name(self._model, name, at) or f"feature {at}" for at in which[:TOLD].tolist()
+        ]
         more = f" and {len(which) - TOLD} more" if len(which) > TOLD else ""
         return ", ".join(shown) + more
 

@@ -20,6 +20,7 @@ from service.samples.ingest.json_upload import store_json
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.ingest.statistics import Statistics
 from storage.records.models import Model
+from storage.records.signatures import Signature, TargetSpec, TensorSpec
 from storage.store import Store
 
 NOTHING: dict[str, Any] = {
@@ -212,6 +213,29 @@ def test_inputs_far_from_what_standardize_has_learned_are_told(store: Store, pat
     (warning,) = about_inputs(send_rows(store, named, path, ROWS + np.array([0, 0, 0, 99])))
     assert "age" in warning
     assert "standardize has learned" in warning
+
+
+def test_a_feature_is_named_after_the_inputs_before_it(store: Store, path: Path) -> None:
+    inputs = (TensorSpec("id", "int64", (2,)), TensorSpec("x", "float32", (4,)))
+    signature = Signature(inputs, TargetSpec("labels", "int64", (), 10))
+    model = store.models.add(new_model("two", signature=signature), adopt(store, b"two"))
+    named = replace(model, features=("shop", "till", "temp", "rpm", "load", "age"))
+    rows = ROWS.copy()
+    rows[:, 1] = 7
+    saved = path.with_suffix(".npz")
+    np.savez(saved, id=np.zeros((60, 2), int), x=rows)
+    warnings = store_npz(store, named, saved, UploadOptions(), max_bytes=2**30).warnings
+    assert "input 'x', rpm: the same value" in about_inputs(warnings)[0]
+
+
+def test_a_recording_of_one_constant_channel_is_stored_and_told(store: Store, path: Path) -> None:
+    windows = {"input": "x", "kind": "windows", "mean": [0], "std": [1]}
+    model = store.models.add(new_model("w", preprocess=(windows,)), adopt(store, b"w"))
+    named = replace(model, features=("load",))
+    path.write_text("load\n" + "7\n" * 240)
+    result = store_csv(store, named, path, UploadOptions(allow_duplicates=True))
+    assert result.accepted == 60
+    assert "feature 0, feature 1" in about_inputs(result.warnings)[-1]
 
 
 def test_constant_columns_one_class_and_few_validation_samples_are_told(
