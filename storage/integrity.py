@@ -23,8 +23,8 @@ from storage.errors import Damaged, NotFound, StorageBroken
 from storage.records.samples import DAMAGED, LOST
 from storage.records.versions import Checkpoint, Version
 from storage.tables.model_rows import model_name
+from storage.versions.aliases import LATEST, move_alias
 from storage.versions.checkpoints import Checkpoints
-from storage.versions.promotions import LATEST, move_alias
 from storage.versions.version_rows import find_version
 from storage.versions.versions import Versions
 

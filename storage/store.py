@@ -35,9 +35,8 @@ from storage.erasure.lineage import Lineage
 from storage.erasure.unlearning import Unlearning
 from storage.errors import DatabaseDamaged, HoneError, StorageBroken
 from storage.integrity import Integrity
-from storage.samples.base_sets import BaseSets
-from storage.samples.reference_sets import ReferenceSets
 from storage.samples.samples import Samples
+from storage.samples.sets import BaseSets, ReferenceSets
 from storage.samples.stats import SampleStats
 from storage.startup import clear_folder, lock_folder, prepare_folder, sweep_packs
 from storage.tables.audit import Audit

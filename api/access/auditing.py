@@ -17,7 +17,7 @@ from api.protocol import AUDIT_FACTS, AUDIT_MODEL, ENDS, IS_HEAD, METHODS, PEER_
 from service.access.principal import Principal, of_user
 from service.daemon import Daemon
 from service.models.specification import NAME
-from storage.database.audited import Pending, about, begin
+from storage.database.audit_chain import Pending, about, begin
 from storage.records.access import EntryKind, NewEntry
 
 MAX_PATH = 256

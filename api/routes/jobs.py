@@ -25,7 +25,7 @@ from api.schemas.jobs import (
 )
 from service.access.principal import Scope
 from service.jobs import enqueue
-from storage.tables.job_rows import no_job
+from storage.tables.jobs import no_job
 
 router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
 

@@ -22,7 +22,7 @@ from storage.disk.durable import file_faults, publish, sync_file
 from storage.erasure.deletions import in_slices
 from storage.erasure.sample_rows import Move, move_rows
 from storage.errors import HoneError, StorageBroken
-from storage.tables.job_rows import training_job
+from storage.tables.jobs import training_job
 
 _WORN = """
 SELECT pack, size_bytes, erased_bytes FROM packs

@@ -2,13 +2,21 @@
 
 The line of an entry, as it is exported, ends with its hash: that of the line without it. So an
 export is all that it takes to check that no entry in it was changed, and that the log continues it.
+
+The entry of a request is stored in the transaction of what the request changes. The HTTP layer
+knows who requests a change; storage commits it. The entry travels with the context of the request,
+into its threads and tasks, and the first write stores it. So no crash can keep a change without its
+entry.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextvars import ContextVar
 from hashlib import sha256
 from typing import Any
+
+from msgspec.structs import replace
 
 from storage.database.codec import dump, dump_time, load
 from storage.database.transaction import Transaction
@@ -55,3 +63,38 @@ def _line(row: Mapping[str, Any]) -> str:
         "previous": row["previous"].hex(),
     }
     return dump(told, ensure_ascii=True)
+
+
+class Pending:
+    """An entry that is stored with the first write of its context, and only once."""
+
+    def __init__(self, entry: NewEntry) -> None:
+        self.entry = entry
+        self.is_done = False
+
+    def insert(self, transaction: Transaction) -> None:
+        """Add the entry to a transaction, unless it is stored or its request is over."""
+        if not self.is_done:
+            insert_entry(transaction, self.entry)
+
+
+_CURRENT: ContextVar[Pending | None] = ContextVar("audit", default=None)
+
+
+def begin(entry: NewEntry) -> Pending:
+    """Make the next write of this context store the entry."""
+    pending = Pending(entry)
+    _CURRENT.set(pending)
+    return pending
+
+
+def about(model: str) -> None:
+    """Set the model of the context's entry if the request's path does not name it."""
+    pending = _CURRENT.get()
+    if pending is not None:
+        pending.entry = replace(pending.entry, model=model)
+
+
+def current() -> Pending | None:
+    """The entry that the context's next write stores."""
+    return _CURRENT.get()

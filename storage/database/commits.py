@@ -15,7 +15,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from storage.database.audited import Pending
+from storage.database.audit_chain import Pending
 from storage.database.codec import Clock
 from storage.database.connection import (
     FATAL,

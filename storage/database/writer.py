@@ -18,7 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from storage.database.audited import current
+from storage.database.audit_chain import current
 from storage.database.codec import Clock
 from storage.database.commits import Commits, Write, guarded
 from storage.database.connection import BUSY_TIMEOUT_MS, SHRINK, sqlite3

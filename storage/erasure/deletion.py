@@ -18,7 +18,7 @@ from storage.erasure.deletions import Deletions
 from storage.erasure.leftovers import Leftovers
 from storage.errors import HoneError, StorageFull, in_words
 from storage.tables.events import Events
-from storage.tables.job_rows import training_job
+from storage.tables.jobs import training_job
 
 _ERASURES_AT_ONCE = 20_000
 _logger = logging.getLogger(__name__)

@@ -16,7 +16,7 @@ from storage.database.connection import sqlite3
 from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
 from storage.records.id_set import Ids, decode, encode, meeting, union
-from storage.tables.job_rows import find_job
+from storage.tables.jobs import find_job
 
 _SEEN = """
 WITH RECURSIVE line (job_id) AS (

@@ -10,8 +10,8 @@ from storage.erasure.lineage import jobs_that_saw, seen_by
 from storage.records.id_set import Ids, decode
 from storage.records.jobs import JobState
 from storage.records.versions import Version
-from storage.tables.job_rows import move_job
-from storage.versions.promotions import LATEST, move_alias
+from storage.tables.jobs import move_job
+from storage.versions.aliases import LATEST, move_alias
 from storage.versions.version_rows import delete_version, find_version, named_version
 
 _REQUESTS = """

@@ -22,7 +22,7 @@ from storage.erasure.unlearned_versions import delete_versions_that_saw
 from storage.errors import InUse
 from storage.records.id_set import Ids, decode, encode
 from storage.records.jobs import Job, JobState, NewJob
-from storage.tables.job_rows import fetch_jobs, find_job, insert_job, move_job
+from storage.tables.jobs import fetch_jobs, find_job, insert_job, move_job
 from storage.tables.model_rows import find_model
 
 Descriptions = tuple[dict[str, Any], ...]

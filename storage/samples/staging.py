@@ -17,9 +17,9 @@ from storage.disk.spool import Spool
 from storage.errors import HoneError, StorageBroken
 from storage.records.samples import Label, Split, StageResult, require_columns
 from storage.records.signatures import TargetSpec
-from storage.samples.base_sets import take_into_base_set
 from storage.samples.quota import NOBODY, enforce_quota, find_quota
 from storage.samples.rows import insert_samples
+from storage.samples.sets import take_into_base_set
 from storage.samples.staged_rows import FEW_ROWS, SmallTables, StagedRows
 from storage.samples.twins import apply_merges, drop_repeated, drop_stored
 from storage.tables.classes import require_same_indices

@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from typing import Any, get_args
 
-from storage.database.audit_chain import DAEMON, PRUNED, exported, insert_entry
-from storage.database.audited import current
+from storage.database.audit_chain import DAEMON, PRUNED, current, exported, insert_entry
 from storage.database.codec import dump, dump_time, load
 from storage.database.repository import Repository, writes
 from storage.database.rows import record

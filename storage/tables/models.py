@@ -31,7 +31,7 @@ from storage.tables.classes import (
     require_idle,
     require_unlabelled,
 )
-from storage.tables.job_rows import training_job
+from storage.tables.jobs import training_job
 from storage.tables.model_rows import (
     among,
     fetch_models,
@@ -41,7 +41,7 @@ from storage.tables.model_rows import (
     renew_base,
     update_model,
 )
-from storage.versions.promotions import record_promotion
+from storage.versions.aliases import record_promotion
 
 _FILES_OF_MODEL = """
 SELECT sha256 FROM base_files WHERE model_id = :id

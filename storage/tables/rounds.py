@@ -20,7 +20,7 @@ from storage.errors import NotFound, StateConflict
 from storage.records.federation import FileRole, NewRound, PrivacySpent, Round
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import FileRecord, Model
-from storage.tables.job_rows import find_job, insert_job, move_job
+from storage.tables.jobs import find_job, insert_job, move_job
 
 _UNFINISHED = "state IN ('queued', 'running', 'paused')"
 _OF = "SELECT rounds.* FROM rounds JOIN jobs ON jobs.id = job_id"
@@ -155,8 +155,7 @@ class Rounds(Repository):
 
     def today(self, model_id: int, day: str) -> int:
         """How many rounds of a model were queued on a UTC day like `2026-11-22`."""
-        with self._readers.snapshot() as connection:
-            return int(connection.execute(_TODAY, (model_id, day)).fetchone()[0])
+        return int(self._readers.one(_TODAY, (model_id, day))[0])
 
     def spent(self, model: Model) -> PrivacySpent:
         """The privacy that a model's rounds have spent, by the database or by the ledger.

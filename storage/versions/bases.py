@@ -25,7 +25,7 @@ from storage.database.writer import Writer
 from storage.errors import InUse, NotFound
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Base, NewModel
-from storage.tables.job_rows import fetch_jobs, insert_job, move_job
+from storage.tables.jobs import fetch_jobs, insert_job, move_job
 from storage.tables.model_rows import find_model, insert_base, model_name
 
 _SELECT = """

@@ -16,7 +16,7 @@ from storage.database.writer import Writer
 from storage.errors import InUse, NotFound
 from storage.records.models import FileRecord
 from storage.records.versions import Checkpoint
-from storage.tables.job_rows import find_job
+from storage.tables.jobs import find_job
 
 _SELECT = "SELECT checkpoints.*, size_bytes FROM checkpoints JOIN files USING (sha256)"
 _KEPT = {"periodic": 2, "best": 1}

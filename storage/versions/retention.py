@@ -15,9 +15,9 @@ from storage.database.repository import writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.lineage import drop_unneeded
+from storage.versions.aliases import LATEST, previous_promotion
 from storage.versions.bases import Bases
 from storage.versions.checkpoints import UNNEEDED
-from storage.versions.promotions import LATEST, previous_promotion
 from storage.versions.version_rows import delete_version
 
 _VERSIONS = """

@@ -17,8 +17,8 @@ from storage.database.writer import Writer
 from storage.erasure.unlearned_versions import carry_out_requests
 from storage.records.jobs import JobState
 from storage.records.versions import NewVersion, Version
-from storage.tables.job_rows import move_job
-from storage.versions.promotions import LATEST, move_alias
+from storage.tables.jobs import move_job
+from storage.versions.aliases import LATEST, move_alias
 from storage.versions.version_rows import fetch_versions, find_version, named_version
 
 _INSERT = """

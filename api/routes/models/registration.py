@@ -28,7 +28,7 @@ from service.models.specification import Form, ModelSpec, only_adapters
 from service.preprocess.text_inputs import MAX_TOKENIZER_BYTES
 from service.training.protocol.messages.preparation import Lora
 from service.training.tasks import FITS_ALL, OWN
-from storage.database import audited
+from storage.database.audit_chain import about
 from storage.errors import Problem
 
 router = APIRouter(prefix="/v1", tags=["models"], route_class=Route)
@@ -73,7 +73,7 @@ async def register(
     async with request.form(max_files=MAX_PARTS, max_fields=4) as form:
         spec = _spec(await _described(form))
         principal.require(Scope.MODELS_ADMIN, spec.name)
-        audited.about(spec.name)
+        about(spec.name)
         name, upload, tokenizer = uploads(form)
         async with (
             spooled_part(upload, folder=daemon.store.tmp_dir) as path,

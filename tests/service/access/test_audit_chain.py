@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.access.audit_chain import AuditChain
-from storage.database.audited import begin
+from storage.database.audit_chain import begin
 from storage.database.connection import sqlite3
 from storage.errors import Damaged, NotFound
 from storage.records.access import AuditFilter, NewEntry

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from storage.database.audited import about, begin
+from storage.database.audit_chain import about, begin
 from storage.errors import NotFound, StorageBroken
 from storage.records.access import AuditFilter, NewEntry
 from storage.tables.audit import PRUNED_AT_ONCE, equal_share

@@ -5,7 +5,7 @@ from stored import publish, start_job
 from storage.database.codec import dump
 from storage.errors import NotFound
 from storage.records.jobs import JobState, MetricPoint, NewJob
-from storage.tables.job_rows import move_job
+from storage.tables.jobs import move_job
 from storage.tables.metrics import MOST_PACKED
 
 
