@@ -225,14 +225,13 @@ def read_newest(
     with _reading(database) as connection:
         newest_first = f"{select} ORDER BY id DESC LIMIT :newest"
         rows = connection.execute(newest_first, parameters).fetchall()
-    table = np.array([row[:4] for row in rows[::-1]], np.int64).reshape(-1, 4)
-    if target is None:
-        labels = _to_labels([b"" if row[4] is None else row[4] for row in rows[::-1]], None)
-    elif labelled or target.span_types is not None:
-        labels = _to_labels([row[4] for row in rows[::-1]], target)
+    rows.reverse()
+    table = np.array([row[:4] for row in rows], np.int64).reshape(-1, 4)
+    if labelled or target is None or target.span_types is not None:
+        labels = _to_labels([b"" if row[4] is None else row[4] for row in rows], target)
     else:
         labels = np.zeros((len(table), *target.shape), target.dtype)
-    digests = b"".join(row[6] for row in rows[::-1])
+    digests = b"".join(row[6] for row in rows)
     return _index(table, labels, packs_dir / str(model_id), digests)
 
 

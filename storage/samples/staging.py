@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate, chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -141,19 +142,13 @@ class Staging:
         with self._packs.lock(self._model_id):
             with self._readers.snapshot() as connection:
                 accepted = self._drop_duplicates(connection)
-            duplicates = self._added - accepted
             if accepted == 0:
-                return self._writer.write(lambda transaction: self._merge(transaction, duplicates))
-            placement = self._packs.place(
-                self._model_id, self._spool, ranges=self._rows.ranges() if duplicates else None
-            )
+                return self._writer.write(self._merge)
+            ranges = self._ranges(accepted)
+            placement = self._packs.place(self._model_id, self._spool, ranges=ranges)
+            insert = partial(self._insert, placement=placement, accepted=accepted)
             try:
-                return self._writer.write(
-                    lambda transaction: self._insert(
-                        transaction, placement, accepted=accepted, duplicates=duplicates
-                    ),
-                    may_use_ballast=False,
-                )
+                return self._writer.write(insert, may_use_ballast=False)
             except StorageBroken:
                 # Only a restart can tell whether the rows were committed; the bytes stay.
                 raise
@@ -169,12 +164,15 @@ class Staging:
     def _store(self, transaction: Transaction) -> StageResult:
         """Store bytes and rows of a small upload, in a commit that uploads share."""
         accepted = self._drop_duplicates(transaction.connection)
-        duplicates = self._added - accepted
         if accepted == 0:
-            return self._merge(transaction, duplicates)
-        ranges = self._rows.ranges() if duplicates else None
+            return self._merge(transaction)
+        ranges = self._ranges(accepted)
         placement = self._packs.append(transaction, self._model_id, self._spool, ranges=ranges)
-        return self._insert(transaction, placement, accepted=accepted, duplicates=duplicates)
+        return self._insert(transaction, placement, accepted)
+
+    def _ranges(self, accepted: int) -> Iterator[tuple[int, int]] | None:
+        """Those of the spool that are kept, None for all of it."""
+        return None if accepted == self._added else self._rows.ranges()
 
     def _drop_duplicates(self, connection: sqlite3.Connection) -> int:
         """Drop the staged rows that are duplicates; returns how many rows remain."""
@@ -188,19 +186,18 @@ class Staging:
             drop_repeated(self._rows)
         return self._rows.count()
 
-    def _merge(self, transaction: Transaction, duplicates: int) -> StageResult:
+    def _merge(self, transaction: Transaction) -> StageResult:
         """As `_insert`, if every sample is a duplicate."""
-        self._require_same_indices(transaction)
-        self._free_keys(transaction)
+        self._begin(transaction)
         twins = self._apply_merges(transaction, first_id=0)
-        return StageResult(accepted=0, duplicates=duplicates, twins=twins)
+        return StageResult(accepted=0, duplicates=self._added, twins=twins)
 
-    def _require_same_indices(self, transaction: Transaction) -> None:
+    def _begin(self, transaction: Transaction) -> None:
+        """Check the classes, and take the keys from damaged samples, so that new ones can have
+        them.
+        """
         if self._target is not None:
             require_same_indices(transaction, self._model_id, self._target)
-
-    def _free_keys(self, transaction: Transaction) -> None:
-        """Take the keys from damaged samples, so that new ones can have them."""
         if not self._rows.keys_of_damaged:
             return
         keys = [(self._model_id, key) for key in self._rows.keys_of_damaged]
@@ -216,11 +213,9 @@ class Staging:
             take_into_base_set(transaction, self._model_id, equal)
         return told
 
-    def _insert(
-        self, transaction: Transaction, placement: Placement, *, accepted: int, duplicates: int
-    ) -> StageResult:
-        self._require_same_indices(transaction)
-        self._free_keys(transaction)
+    def _insert(self, transaction: Transaction, placement: Placement, accepted: int) -> StageResult:
+        self._begin(transaction)
+        duplicates = self._added - accepted
         quota = find_quota(transaction, self._model_id)
         first_id = insert_samples(
             transaction, self._model_id, self._rows, placement, owner=self._owner, quota=quota
