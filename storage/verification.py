@@ -60,8 +60,7 @@ class Verification:
 
     def size_bytes(self) -> int:
         """The bytes that `read` would read now."""
-        with self._readers.snapshot() as connection:
-            return int(connection.execute(_SIZE).fetchone()["size"])
+        return int(self._readers.one(_SIZE)["size"])
 
     def last(self) -> datetime | None:
         """When all of it was last read; None if never, or if that event is no longer kept."""

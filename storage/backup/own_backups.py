@@ -63,8 +63,7 @@ class OwnBackups:
         self._copies.forget_models(self._model_ids)
 
     def _model_ids(self) -> list[int]:
-        with self._readers.snapshot() as connection:
-            return [row["id"] for row in connection.execute("SELECT id FROM models")]
+        return [row["id"] for row in self._readers.all("SELECT id FROM models")]
 
     def _copy(self, draft: Path) -> bool:
         """False if no model is there to be kept."""

@@ -95,15 +95,12 @@ class Deletions:
 
     def models_left(self) -> list[int]:
         """Models whose own deletion was interrupted, is under way, or has failed."""
-        with self._readers.snapshot() as connection:
-            return [row["model_id"] for row in connection.execute(_MODELS_LEFT)]
+        return [row["model_id"] for row in self._readers.all(_MODELS_LEFT)]
 
     def finish(self) -> None:
         """Go on with deletions of samples that were interrupted, or have failed."""
-        with self._readers.snapshot() as connection:
-            models = [row["model_id"] for row in connection.execute(_SAMPLES_LEFT)]
-        for model_id in models:
-            self.finish_of(model_id)
+        for row in self._readers.all(_SAMPLES_LEFT):
+            self.finish_of(row["model_id"])
 
     def finish_of(self, model_id: int) -> None:
         """As `finish`, of one model; waits for those that are under way."""
@@ -111,10 +108,8 @@ class Deletions:
             self._finish(model_id)
 
     def _finish(self, model_id: int) -> None:
-        with self._readers.snapshot() as connection:
-            left = [row["id"] for row in connection.execute(_LEFT, (model_id,))]
-        for recorded in left:
-            self._carry_out(recorded)
+        for row in self._readers.all(_LEFT, (model_id,)):
+            self._carry_out(row["id"])
 
     def _carry_out(self, recorded: int) -> list[int]:
         with self._readers.snapshot() as connection:

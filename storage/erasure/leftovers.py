@@ -78,8 +78,7 @@ class Leftovers:
         Not while a backup is sent that may name a sample where it was before it was moved.
         """
         with self._packs.lock(model_id):
-            with self._readers.snapshot() as connection:
-                marked = {row["pack"] for row in connection.execute(_MARKED, (model_id,))}
+            marked = {row["pack"] for row in self._readers.all(_MARKED, (model_id,))}
             if marked and not self._copies.are_sent():
                 sizes = self._overwrite(model_id, marked)
                 keys = [(sizes.get(pack, 0), model_id, pack) for pack in marked]

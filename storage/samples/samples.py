@@ -94,8 +94,7 @@ class Samples(Repository):
 
     def get(self, model_id: int, id: int) -> Sample:  # noqa: A002
         """Raises NotFound."""
-        with self._readers.snapshot() as connection:
-            return to_sample(find_sample_row(connection, model_id, id))
+        return to_sample(self._readers.read(find_sample_row, model_id, id))
 
     def by_key(self, model_id: int, key: str, *, owner: str | None = None) -> Sample:
         """The sample with this key, its own or a merged duplicate's. owner: None for any.
@@ -112,9 +111,8 @@ class Samples(Repository):
         query = (
             "SELECT * FROM samples WHERE +model_id = ? AND id IN (SELECT value FROM json_each(?))"
         )
-        with self._readers.snapshot() as connection:
-            rows = connection.execute(query, (model_id, dump([*ids])))
-            return {row["id"]: to_sample(row) for row in rows}
+        rows = self._readers.all(query, (model_id, dump([*ids])))
+        return {row["id"]: to_sample(row) for row in rows}
 
     def content(self, model_id: int, id: int) -> bytes:  # noqa: A002
         """The sample's record. Raises NotFound, and Damaged if its bytes are not as stored."""
@@ -154,9 +152,7 @@ class Samples(Repository):
         last, seen, size_bytes = after or 0, 0, 0
         while seen < _MOST_SEARCHED and size_bytes < _MOST_SEARCHED_BYTES:
             with self._packs.share(model_id):
-                with self._readers.snapshot() as connection:
-                    values = (*parameters, last, _SEARCHED_AT_ONCE)
-                    rows = connection.execute(query, values).fetchall()
+                rows = self._readers.all(query, (*parameters, last, _SEARCHED_AT_ONCE))
                 records = [*self._intact(model_id, rows)]
             for row, data in records:
                 if matches(data):

@@ -33,8 +33,7 @@ class Follows(Repository):
 
     def device_identity(self) -> str:
         """Drawn once for each data folder."""
-        with self._readers.snapshot() as connection:
-            return str(connection.execute("SELECT identity FROM device").fetchone()["identity"])
+        return str(self._readers.one("SELECT identity FROM device")["identity"])
 
     @writes
     def put(self, transaction: Transaction, model: Model, terms: FollowTerms) -> Follow:
