@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import prod
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,7 +16,6 @@ from service.training.tasks import TASKS
 from storage.errors import counted
 from storage.records.models import Model
 from storage.records.samples import Split
-from storage.records.signatures import TensorSpec
 from storage.store import Store
 
 if TYPE_CHECKING:
@@ -36,17 +36,18 @@ class Statistics:
         self._store = store
         self._model = model
         self._few: list[NDArray[np.uint8]] = []
-        self._moments: dict[str, Moments] | None = None
+        self._count = 0
+        self._moments: dict[str, Moments] = {}
 
     def add(self, records: NDArray[np.uint8]) -> None:
         """records: (n, record bytes)."""
         self._few.append(records)
-        if self._moments is None:
-            if sum(map(len, self._few)) < MIN_ROWS:
-                return
-            self._moments = _no_moments(self._model)
+        self._count += len(records)
+        if self._count < MIN_ROWS:
+            return
         for few in self._few:
-            _add(self._moments, self._model, few)
+            for name, rows in _vectors(self._model, few):
+                self._moments.setdefault(name, Moments(rows.shape[1])).add(rows)
         self._few.clear()
 
     def warnings(self) -> tuple[str, ...]:
@@ -112,27 +113,7 @@ class Statistics:
         if len(newest) < MIN_ROWS:
             return {}
         records = np.frombuffer(b"".join(newest), np.uint8).reshape(len(newest), -1)
-        floats = _no_moments(self._model)
-        return {
-            name: mean_and_std(rows)
-            for name, rows in _split(self._model, records)
-            if name in floats
-        }
-
-
-def _no_moments(model: Model) -> dict[str, Moments]:
-    """Of the inputs that are vectors of floats, not too long."""
-    return {
-        spec.name: Moments(features)
-        for spec, features in _features(model)
-        if 0 < features <= MAX_FEATURES
-    }
-
-
-def _add(moments: dict[str, Moments], model: Model, records: NDArray[np.uint8]) -> None:
-    for name, rows in _split(model, records) if moments else ():
-        if name in moments:
-            moments[name].add(rows)
+        return {name: mean_and_std(rows) for name, rows in _vectors(self._model, records)}
 
 
 def balance_warnings(store: Store, model: Model) -> Iterator[str]:
@@ -155,18 +136,16 @@ def balance_warnings(store: Store, model: Model) -> Iterator[str]:
         yield f"all {counts.train} training samples are of class {name!r}; send others too"
 
 
-def _features(model: Model) -> Iterator[tuple[TensorSpec, int]]:
-    """Inputs and their number of features; 0 unless the input is a vector of floats."""
-    for spec in model.signature.inputs:
-        is_vector = len(spec.shape) <= 1 and np.dtype(spec.dtype).kind == "f"
-        yield spec, int(np.prod(spec.shape)) if is_vector else 0
+def _vectors(model: Model, records: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[np.generic]]]:
+    """(name, rows) of each input that is a vector of floats, not too long.
 
-
-def _split(model: Model, records: NDArray[np.uint8]) -> Iterator[tuple[str, NDArray[np.generic]]]:
-    """(name, rows) of each input. records: (n, record bytes)."""
+    records: (n, record bytes).
+    """
     start = 0
     for spec in model.signature.inputs:
         end = start + tensors.input_bytes(spec)
-        part = np.ascontiguousarray(records[:, start:end])
-        yield spec.name, part.view(tensors.little_endian(spec.dtype)).reshape(len(records), -1)
+        is_vector = len(spec.shape) <= 1 and np.dtype(spec.dtype).kind == "f"
+        if is_vector and 0 < prod(spec.shape) <= MAX_FEATURES:
+            part = np.ascontiguousarray(records[:, start:end])
+            yield spec.name, part.view(tensors.little_endian(spec.dtype)).reshape(len(records), -1)
         start = end
