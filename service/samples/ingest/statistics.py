@@ -69,7 +69,8 @@ class Statistics:
 
         kind = for_model(self._model).kinds.get(name)
         if isinstance(kind, Standardize) and kind.mean is not None and kind.std is not None:
-            mean, std = np.array(kind.mean), np.array(kind.std)
+            # One for each channel of a recording, whose values are the features here.
+            mean, std = np.broadcast_arrays(kind.mean, kind.std, moments.mean)[:2]
             yield from self._far(name, moments, mean, std, whose="standardize has learned")
         elif seen is not None:
             yield from self._far(name, moments, *seen, whose="the samples before have")

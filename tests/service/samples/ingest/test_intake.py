@@ -232,10 +232,12 @@ def test_a_recording_of_one_constant_channel_is_stored_and_told(store: Store, pa
     windows = {"input": "x", "kind": "windows", "mean": [0], "std": [1]}
     model = store.models.add(new_model("w", preprocess=(windows,)), adopt(store, b"w"))
     named = replace(model, features=("load",))
-    path.write_text("load\n" + "7\n" * 240)
+    path.write_text("load\n" + "700\n" * 240)
     result = store_csv(store, named, path, UploadOptions(allow_duplicates=True))
     assert result.accepted == 60
-    assert "feature 0, feature 1" in about_inputs(result.warnings)[-1]
+    far, constant = about_inputs(result.warnings)
+    assert "a mean of 700 where standardize has learned 0" in far
+    assert "feature 0, feature 1" in constant
 
 
 def test_constant_columns_one_class_and_few_validation_samples_are_told(
