@@ -32,7 +32,7 @@ from service.training.protocol.messages.training import (
     Train,
     Updated,
 )
-from service.training.protocol.messages.unions import Command, Message, Noted, Task
+from service.training.protocol.messages.unions import Command, Message, Noted
 from storage.errors import StorageBroken
 from storage.records.federation import ROUND
 from storage.records.jobs import Blocker, Job, JobState
@@ -227,7 +227,7 @@ class JobRun:
     async def _carry_out(self, task: Train | Evaluate) -> Message:
         """The last message of a child; what it says before is recorded, and that it has stopped."""
         task = replace(task, limits=await self._monitor.limits())
-        self._child = child = await self._spawn(task)
+        self._child = child = await Child.spawn(self._children, task, on_stderr=self.log.take)
         try:
             if self._state in FIRST_COMMANDS:
                 await self._send(FIRST_COMMANDS[self._state])
@@ -238,9 +238,6 @@ class JobRun:
             self._child = None
             await child.close()
             await asyncio.to_thread(self.log.save)
-
-    async def _spawn(self, task: Task) -> Child:
-        return await Child.spawn(self._children, task, on_stderr=self.log.take)
 
     async def _heard(self, child: Child) -> AsyncIterator[Message]:
         """The child's messages. StorageBroken becomes ChildDied: the next child may succeed."""

@@ -50,19 +50,15 @@ class JobRunner:
         self._store = store
         self._new_run = new_run
         self._on_free = on_free
-        self._run: JobRun | None = None
+        self.run: JobRun | None = None
+        """The current run, if any."""
         self._task: asyncio.Task[None] | None = None
         self._held_back: dict[int, tuple[float, Blocker]] = {}
         self._closing = asyncio.Event()
 
-    @property
-    def run(self) -> JobRun | None:
-        """The current run, if any."""
-        return self._run
-
     def runs(self, job_id: int) -> bool:
         """Whether it is the job of the current run, and not cancelled."""
-        run = self._run
+        run = self.run
         return run is not None and run.job.id == job_id and not run.cancelled.is_set()
 
     @property
@@ -72,8 +68,8 @@ class JobRunner:
 
     def start(self, job: Job) -> None:
         """Start training a job that was moved to `running`; no other job runs."""
-        self._run = self._new_run(job)
-        self._task = asyncio.create_task(self._carry_out(self._run))
+        self.run = self._new_run(job)
+        self._task = asyncio.create_task(self._carry_out(self.run))
 
     async def cancel(self, job_id: int) -> Job | None:
         """Cancel the job and wait until that is recorded; None if it is not the one training."""
@@ -90,23 +86,19 @@ class JobRunner:
 
     async def settle(self, job_id: int) -> None:
         """Wait until the job's run has ended, if it was told to."""
-        run, task = self._run, self._task
+        run, task = self.run, self._task
         if run is not None and run.job.id == job_id and run.is_ending and task is not None:
             await asyncio.wait({task}, timeout=SETTLE_TIMEOUT_S)
 
     def shortage_of(self, job_id: int) -> tuple[Blocker, ...]:
         """The shortage that holds a job back; empty once it may try again."""
         until_s, shortage = self._held_back.get(job_id, (0.0, None))
-        if shortage is None or monotonic() < until_s:
-            return () if shortage is None else (shortage,)
-        self._held_back.pop(job_id, None)
-        return ()
+        return () if shortage is None or monotonic() >= until_s else (shortage,)
 
     def hold_back(self, job_id: int, shortage: Blocker) -> None:
         """Have a job wait for a while; `shortage_of` says why."""
         event(logger, logging.WARNING, "job.held_back", job=job_id, by=shortage.condition)
         now_s = monotonic()
-        # Jobs that were cancelled meanwhile never ask whether they may try again.
         held = [entry for entry in list(self._held_back.items()) if entry[1][0] > now_s]
         self._held_back = {**dict(held), job_id: (now_s + SHORTAGE_RETRY_S, shortage)}
         asyncio.get_running_loop().call_later(SHORTAGE_RETRY_S, self._on_free)
@@ -127,7 +119,7 @@ class JobRunner:
             await task
 
     async def _tell(self, job_id: int, command: Callable[[JobRun], Awaitable[None]]) -> Job | None:
-        run, task = self._run, self._task
+        run, task = self.run, self._task
         if run is None or task is None or not self.runs(job_id):
             return None
         # The run makes the change, not the request: the entry must not come after it.
@@ -159,7 +151,7 @@ class JobRunner:
             logger.exception("job.crashed")
             await self._fail(run, code="internal", detail=repr(error))
         finally:
-            self._run = None
+            self.run = None
             self._on_free()
             gc.collect()
             allocator.trim()

@@ -174,7 +174,9 @@ class Scheduler:
             job = await asyncio.to_thread(self._store.jobs.get, job_id)
             if job.state in ENDED or (job.state is not JobState.PAUSED and not ignore_policy):
                 raise _not_resumed(job, ignore_policy=ignore_policy)
-            changes = _resumed(job, ignore_policy=ignore_policy)
+            changes: dict[str, Any] = {"ignore_policy": True} if ignore_policy else {}
+            if job.state is JobState.PAUSED:
+                changes["blocked_by"] = ()
             await asyncio.to_thread(self._store.jobs.report, job_id, **changes)
             run = self._runner.run
             if ignore_policy and run is not None and run.job.id == job_id:
@@ -266,12 +268,6 @@ def _unless_over(job: Job, *, but: JobState | None = None) -> Job:
     if job.state in ENDED and job.state is not but:
         raise StateConflict(f"job {job.id} has ended meanwhile: it is {job.state.value}")
     return job
-
-
-def _resumed(job: Job, *, ignore_policy: bool) -> dict[str, Any]:
-    """The changes in the row of a resumed job."""
-    let_go = {"blocked_by": ()} if job.state is JobState.PAUSED else {}
-    return {**let_go, "ignore_policy": True} if ignore_policy else let_go
 
 
 def _not_resumed(job: Job, *, ignore_policy: bool) -> StateConflict:

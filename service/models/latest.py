@@ -39,7 +39,8 @@ class LatestVersions:
         self._reading: dict[str, asyncio.Task[None]] = {}
         self._changes = 0
         self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
-        self._closed = False
+        self.closed = False
+        """Whether the daemon is stopping, so that waiting is pointless."""
         feed.listen(self._on_event)
 
     async def get(self, model: str) -> Latest:
@@ -59,7 +60,7 @@ class LatestVersions:
         changed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         waiting = self._waiting[model]
         waiting.add(changed)
-        if self._closed:
+        if self.closed:
             changed.set_result(None)
         try:
             yield changed
@@ -68,14 +69,9 @@ class LatestVersions:
             if not waiting and self._waiting.get(model) is waiting:
                 del self._waiting[model]
 
-    @property
-    def closed(self) -> bool:
-        """Whether the daemon is stopping, so that waiting is pointless."""
-        return self._closed
-
     def close(self) -> None:
         """Wake everyone who waits for a change."""
-        self._closed = True
+        self.closed = True
         for model in list(self._waiting):
             self._wake(model)
 

@@ -42,8 +42,8 @@ Listener = Callable[[Observation], None]
 class DeviceMonitor:
     """Keeps the current verdict. Belongs to the event loop; what may block runs in a thread.
 
-    clock: both clocks; replaced in tests. Listeners are called after every reading, and must
-    neither block nor raise.
+    clock: both clocks; replaced in tests. now: the time by them. Listeners are called after every
+    reading, and must neither block nor raise.
     """
 
     def __init__(
@@ -51,9 +51,10 @@ class DeviceMonitor:
     ) -> None:
         self._store = store
         self._settings = settings
-        self._clock = clock
+        self.now = clock
         self._asked_for = StoredPolicy(settings=None, snoozed_until=None, paused=False)
-        self._latest: Observation | None = None
+        self.latest: Observation | None = None
+        """The newest reading, None before the first."""
         self._listeners: tuple[Listener, ...] = ()
         self._waiting: list[asyncio.Future[Observation]] = []
         self._wanted = asyncio.Event()
@@ -70,7 +71,7 @@ class DeviceMonitor:
             Observer,
             self._store,
             self._settings,
-            self._clock,
+            self.now,
             history=self.history,
             user_idle=self._sessions,
         )
@@ -94,14 +95,9 @@ class DeviceMonitor:
         """Call `listener` after every reading from now on."""
         self._listeners = (*self._listeners, listener)
 
-    @property
-    def latest(self) -> Observation | None:
-        """The newest reading, None before the first."""
-        return self._latest
-
     async def observe(self, *, max_age_s: float = 1.0) -> Observation:
         """A reading that is not older; 0 for one that begins now. Raises NotReady at the end."""
-        latest = self._latest
+        latest = self.latest
         if latest is not None and self.now().monotonic_s - latest.at.monotonic_s < max_age_s:
             return latest
         if self._stopping:
@@ -132,7 +128,7 @@ class DeviceMonitor:
 
     def blockers(self, job: Job) -> tuple[Blocker, ...]:
         """What blocks a job, by the newest reading; from any thread."""
-        latest = self._latest
+        latest = self.latest
         return (NOT_OBSERVED,) if latest is None else latest.blockers(job)
 
     async def limits(self) -> ResourceLimits:
@@ -182,10 +178,6 @@ class DeviceMonitor:
         self._asleep = asleep
         return await self.observe(max_age_s=0)
 
-    def now(self) -> Moment:
-        """The time by the monitor's clocks."""
-        return self._clock()
-
     async def _adopt(self, **changes: Any) -> Observation:
         self._asked_for = replace(self._asked_for, **changes)
         return await self.observe(max_age_s=0)
@@ -200,7 +192,7 @@ class DeviceMonitor:
         except BaseException:
             self._waiting += waiting
             raise
-        self._latest = observation
+        self.latest = observation
         for listener in self._listeners:
             listener(observation)
         for future in waiting:
