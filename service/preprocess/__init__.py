@@ -16,13 +16,12 @@ from service.errors import InvalidInput
 from service.preprocess.checks import WrongDescription
 from service.preprocess.kind import FileKind, Kind, TensorKind, Unreadable
 from service.preprocess.text_inputs import is_text, with_facts
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.errors import Problem
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:  # the daemon's, not a child's
-    from numpy.typing import NDArray
-
     from service.preprocess.augmentation.draws import Draws
     from service.preprocess.augmentation.mixing import Mix
     from service.preprocess.boxes.boxes import Boxes

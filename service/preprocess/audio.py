@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from msgspec.structs import asdict
@@ -16,11 +16,9 @@ from service.preprocess.checks import WrongDescription, chosen, is_number, numbe
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
 from service.preprocess.recordings import AudioHeader, read_header
 from service.preprocess.spectrum import Spectrum, resample
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FIXED = {"channels": "mean", "resample": "sinc_interp_hann", "window": "hann", "power": 2}
 FIXED |= {"floor": 1e-10, "fit": "start", "fill": 0}

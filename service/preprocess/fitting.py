@@ -6,21 +6,19 @@ Erasing one of those samples fits it again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from service.preprocess import TensorKind, for_model
 from service.training.data.batches import Dataset
 from service.training.errors import SamplesInvalid
+from storage.arrays import NDArray
 from storage.erasure.unlearning import Descriptions
 from storage.readonly.sample_index import SampleIndex, read_sample_index
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 BATCH_SIZE = 256
 EVERY_ID = 2**63 - 1

@@ -6,7 +6,7 @@ import hashlib
 import io
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -15,11 +15,9 @@ from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.augmentation.mixing import Mix
 from service.preprocess.checks import WrongDescription, chosen, numbers
 from service.preprocess.kind import FileKind, Normalize, Row, Unreadable
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CHANNELS = {"rgb": 3, "gray": 1}
 FIXED = {"orientation": "exif", "background": 255, "padding": 0, "resample": "bilinear"}

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 
+from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from service.preprocess.augmentation.draws import Draws
     from service.preprocess.augmentation.family import Family
     from service.preprocess.augmentation.mixing import Mix

@@ -6,13 +6,12 @@ Checked against torchaudio and librosa: tests/service/preprocess/reference/make.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
 Floats: TypeAlias = "NDArray[np.float64]"
 Scale = Literal["htk", "slaney"]

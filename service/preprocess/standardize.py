@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from service.preprocess.augmentation.family import augment_field
 from service.preprocess.augmentation.series import SeriesAugmentation
 from service.preprocess.checks import WrongDescription, numbers, refuse_unknown
 from service.preprocess.kind import TensorKind
+from storage.arrays import NDArray
 from storage.records.signatures import TensorSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 LEARN_FROM = 1000
 MOST_LEARN_FROM = 1_000_000

@@ -30,12 +30,11 @@ from service.preprocess.text_inputs import (
     roles_of,
     windows_of,
 )
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.records.signatures import TensorSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from service.preprocess.tokens import Encoder
 
 SEPARATOR = "\x1f"

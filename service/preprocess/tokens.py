@@ -14,10 +14,10 @@ from msgspec import Struct
 from service.preprocess.kind import Unreadable
 from service.preprocess.text_inputs import MAX_TOKENIZER_BYTES
 from service.preprocess.words import token_words
+from storage.arrays import NDArray
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
 MAX_VOCABULARY = 2**20
 CHECK_S = 20.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,10 +17,8 @@ from service.preprocess.augmentation.series import SeriesAugmentation
 from service.preprocess.checks import WrongDescription, chosen, refuse_unknown
 from service.preprocess.standardize import FIELDS as STANDARDIZE_FIELDS
 from service.preprocess.standardize import Standardize
+from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec, TensorSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CHOICES = {"layout": ("time_first", "channels_first"), "label": ("majority", "last")}
 """The choices; the first is the default."""

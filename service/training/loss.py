@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from msgspec import Struct
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
 LABEL_SCALE, LABEL_MEAN = "hone.label_scale", "hone.label_mean"
 """Tensors of a model of numbers: its output is what its last layer gives, times the scale, plus the

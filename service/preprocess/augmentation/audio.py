@@ -5,16 +5,14 @@ Source: Park et al. (2019), SpecAugment, for both maskings.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 
 from service.preprocess.augmentation.family import Amount, Family
 from service.preprocess.augmentation.series import shifted, stretch
 from service.preprocess.checks import WrongDescription
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
 Floats: TypeAlias = "NDArray[np.float32]"
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from service.preprocess.augmentation.family import Amount, Family
 from service.preprocess.checks import WrongDescription
+from storage.arrays import NDArray
 from storage.records.signatures import Signature
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from PIL.Image import Image as Picture
 
 Pixels: TypeAlias = "NDArray[np.uint8]"

@@ -11,15 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import sqrt
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
 from service.preprocess.augmentation.draws import MIX, Draws
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
 Array: TypeAlias = "NDArray[Any]"
 

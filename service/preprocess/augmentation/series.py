@@ -6,17 +6,15 @@ Source: Um et al. (2017), Data Augmentation of Wearable Sensor Data.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 
 from service.preprocess.augmentation.draws import Draws
 from service.preprocess.augmentation.family import Amount, Family
 from service.preprocess.checks import WrongDescription
+from storage.arrays import NDArray
 from storage.records.signatures import TensorSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Array: TypeAlias = "NDArray[Any]"
 

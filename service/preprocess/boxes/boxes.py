@@ -6,7 +6,7 @@ its upper left corner, and the class.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -15,12 +15,10 @@ from service.preprocess.augmentation.images import ImageAugmentation
 from service.preprocess.boxes.labels import read_boxes
 from service.preprocess.image import Image, Resize
 from service.preprocess.kind import FileKind
+from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.floating[Any]]
+Numbers: TypeAlias = "NDArray[np.floating[Any]]"
 
 DECIMALS = 2
 """Of a pixel, of predicted boxes."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,7 @@ from service.preprocess.masks.labels import (
 from service.preprocess.masks.run_lengths import decode
 from service.preprocess.pictures import upright_size
 from service.processes import sandbox
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
 
 def main() -> int:

@@ -7,7 +7,6 @@ value that occurs, and the values of all pixels.
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -26,11 +25,9 @@ from service.preprocess.masks.labels import (
     occurring,
     values_of,
 )
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.records.signatures import IGNORED, TargetSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 HEADER_BYTES = DIGEST_BYTES + 32
 

@@ -6,14 +6,12 @@ Source: `common/maskApi.c` of pycocotools, functions rleEncode, rleToString and 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from service.preprocess.kind import Unreadable
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
 BITS, MORE, SIGN, FIRST = 5, 0x20, 0x10, 48
 """Of a character: its bits of a number, low ones first; whether another follows; in the last, the

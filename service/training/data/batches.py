@@ -19,12 +19,11 @@ import numpy as np
 from service.preprocess.augmentation.draws import Draws
 from service.training.engine import Array
 from service.training.errors import SamplesInvalid
+from storage.arrays import NDArray
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import IGNORED, Signature, TargetSpec, TensorSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from service.preprocess import Pipeline
     from service.preprocess.augmentation.mixing import Mix
 

@@ -6,16 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
+from storage.arrays import NDArray
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import IGNORED, TargetSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NUMBERS_AT_ONCE = 1 << 22
 """Of labels: 32 MB."""

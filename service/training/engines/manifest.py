@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from functools import lru_cache
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct, field
@@ -16,10 +16,8 @@ from msgspec.structs import asdict
 from service.training.errors import ArtifactsUnreadable
 from service.training.protocol.messages.shared import Artifacts
 from service.training.protocol.serialization import Serialized, build, plain
+from storage.arrays import NDArray
 from storage.database.codec import dump
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 FORMAT = 1
 METADATA_PREFIX = "hone."

@@ -5,18 +5,16 @@ Source: https://cocodataset.org/#detection-eval
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from service.training.engine import Array
 from service.training.tasks.boxes import MOST_FOUND, SIDES, FoundBoxes, found, overlaps
 from service.training.tasks.task import PassMetrics, PerSample
+from storage.arrays import NDArray
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float64]
+Floats: TypeAlias = "NDArray[np.float64]"
 
 LOWEST, HIGHEST, THRESHOLDS = 0.5, 0.95, 10
 """Intersections over union from which a box is right, and their number."""

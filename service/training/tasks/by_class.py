@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
-    Counts = NDArray[np.float64] | NDArray[np.int64]
+Counts: TypeAlias = "NDArray[np.float64] | NDArray[np.int64]"
 
 
 def in_columns(*parts: NDArray[Any]) -> NDArray[np.float64]:

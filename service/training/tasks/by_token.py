@@ -15,11 +15,10 @@ from service.training.loss import Loss
 from service.training.tasks.cross_entropy import compare
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs
 from service.training.tasks.task import LearningTask, PerSample
+from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from service.training.graph.tensor import Shape
 
 CLASS_AXIS = -1

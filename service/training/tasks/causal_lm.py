@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import exp
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,10 +13,8 @@ from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.tasks.by_token import TextTokens, TokenTask, token_counts, token_losses
 from service.training.tasks.task import Metric, PassMetrics, PerSample, ranks
+from storage.arrays import NDArray
 from storage.records.signatures import IGNORED, TargetSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 RANKS = (1, 3, 5)
 LONGEST = 700.0

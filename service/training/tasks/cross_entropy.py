@@ -34,11 +34,11 @@ from service.training.tasks.task import (
     likeliest,
     mean_of_known,
 )
+from storage.arrays import NDArray
 from storage.errors import counted
 from storage.records.signatures import IGNORED, TargetSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from onnx import NodeProto
 
     from service.training.forward.graph import Graph

@@ -24,11 +24,10 @@ from service.training.tasks.average_precision import (
 from service.training.tasks.boxes import MOST_BOXES, SIDES, FoundBoxes, assigned, found
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs
 from service.training.tasks.task import LearningTask, Metric, PassMetrics, PerSample
+from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from service.training.graph.tensor import Tensor
 
 

@@ -6,16 +6,12 @@ another one, and 10 % stay.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from service.training.tasks.by_token import TextTokens
 from service.training.tasks.causal_lm import CausalLM
+from storage.arrays import NDArray
 from storage.records.signatures import IGNORED
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CHOSEN, MASKED, CHANGED = 0.15, 0.8, 0.1
 

@@ -21,10 +21,10 @@ from service.training.tasks.task import (
     columns,
     mean_of_known,
 )
+from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from onnx import NodeProto
 
     from service.training.forward.graph import Graph

@@ -18,11 +18,10 @@ from service.training.loss import Loss
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
 from service.training.tasks.numbers import squared_error
 from service.training.tasks.task import LearningTask, Metric, PassMetrics, PerSample, Row, columns
+from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from service.training.graph.tensor import Shape, Tensor
 
 NORMAL, ANOMALOUS = 0, 1

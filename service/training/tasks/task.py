@@ -14,10 +14,10 @@ from service.training.engine import Array
 from service.training.errors import refuse
 from service.training.loss import Loss
 from service.training.tasks.loss_graph import LossAndGradient, LossInputs, by_position, total
+from storage.arrays import NDArray
 from storage.records.signatures import TargetSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from onnx import NodeProto
 
     from service.training.forward.graph import Graph

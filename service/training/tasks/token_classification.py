@@ -7,7 +7,7 @@ other tokens of it, special ones and pads have none.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -21,10 +21,8 @@ from service.training.tasks.by_token import TextTokens, TokenTask, token_counts,
 from service.training.tasks.cross_entropy import entropy, softmax
 from service.training.tasks.spans import OUTSIDE, Scheme, Span, scheme_of, spans_of, word_classes
 from service.training.tasks.task import Metric, PassMetrics, PerSample
+from storage.arrays import NDArray
 from storage.records.signatures import IGNORED, TargetSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 read_spans: Callable[[bytes], list[Span]] = msgspec.json.Decoder(list[Span]).decode
 
