@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from datetime import datetime, timezone
 from hashlib import sha256
 from importlib.metadata import version
@@ -31,16 +31,16 @@ def write_backup(snapshot: Snapshot, *, now: datetime) -> Iterator[bytes]:
     damaged: list[str] = []
     with zipfile.ZipFile(buffer, "w", allowZip64=True) as archive:
         for part in snapshot.parts:
-            entry = _Entry(archive, part.name, part.size_bytes, now=now)
             with part.open() as file:
-                yield from entry.write(file, buffer)
-            listed.append(entry.told())
-            if part.name.startswith("files/") and entry.sha256 != PurePosixPath(part.name).name:
+                info = _info(part.name, now)
+                entry = yield from _add(archive, info, file, part.size_bytes, buffer)
+            listed.append(entry)
+            if part.name.startswith("files/") and entry["sha256"] != PurePosixPath(part.name).name:
                 damaged.append(part.name)
         with snapshot.database() as file:
-            entry = _Entry(archive, DATABASE, os.fstat(file.fileno()).st_size, now=now)
-            yield from entry.write(file, buffer)
-        listed.append(entry.told())
+            size_bytes = os.fstat(file.fileno()).st_size
+            entry = yield from _add(archive, _info(DATABASE, now), file, size_bytes, buffer)
+        listed.append(entry)
         manifest = {
             "format": FORMAT,
             "version": VERSION,
@@ -55,43 +55,26 @@ def write_backup(snapshot: Snapshot, *, now: datetime) -> Iterator[bytes]:
     yield buffer.take()
 
 
-class _Entry:
-    """A file that is being added to the zip."""
-
-    def __init__(
-        self, archive: zipfile.ZipFile, name: str, size_bytes: int, *, now: datetime
-    ) -> None:
-        self._archive = archive
-        self._size_bytes = size_bytes
-        self._info = _info(name, now)
-        self._info.file_size = size_bytes  # decides whether the entry needs 64-bit sizes
-        self._digest = sha256()
-
-    @property
-    def sha256(self) -> str:
-        """SHA-256 of the bytes written."""
-        return self._digest.hexdigest()
-
-    def write(self, file: IO[bytes], buffer: ForwardBuffer) -> Iterator[bytes]:
-        """Copy the file into the zip, and yield the zip's new bytes."""
-        left = self._size_bytes
-        with self._archive.open(self._info, "w") as entry:
-            while left:
-                chunk = file.read(min(left, CHUNK_BYTES))
-                if not chunk:
-                    raise StorageBroken(f"{self._info.filename} ends {left} bytes early")
-                self._digest.update(chunk)
-                entry.write(chunk)
-                left -= len(chunk)
-                yield buffer.take()
-
-    def told(self) -> dict[str, Any]:
-        """The file's entry in the manifest."""
-        return {
-            "name": self._info.filename,
-            "size_bytes": self._size_bytes,
-            "sha256": self.sha256,
-        }
+def _add(
+    archive: zipfile.ZipFile,
+    info: zipfile.ZipInfo,
+    file: IO[bytes],
+    size_bytes: int,
+    buffer: ForwardBuffer,
+) -> Generator[bytes, None, dict[str, Any]]:
+    """Copy a file into the zip, yielding new bytes of that; returns its entry in the manifest."""
+    info.file_size = size_bytes  # decides whether the entry needs 64-bit sizes
+    digest, left = sha256(), size_bytes
+    with archive.open(info, "w") as entry:
+        while left:
+            chunk = file.read(min(left, CHUNK_BYTES))
+            if not chunk:
+                raise StorageBroken(f"{info.filename} ends {left} bytes early")
+            digest.update(chunk)
+            entry.write(chunk)
+            left -= len(chunk)
+            yield buffer.take()
+    return {"name": info.filename, "size_bytes": size_bytes, "sha256": digest.hexdigest()}
 
 
 def _info(name: str, now: datetime) -> zipfile.ZipInfo:
