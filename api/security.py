@@ -237,7 +237,7 @@ def _principal(scope: Scope, headers: Headers) -> Principal:
 
 def _user(uid: int, daemon: Daemon) -> Principal:
     """The principal of a user of the Unix socket. Raises Unauthorized."""
-    known = daemon.peers.principal(uid)
+    known = daemon.peers.get(uid)
     if known is None:
         raise Unauthorized(
             f"user {uid} may do nothing here without a token: name the user in HONED_SOCKET_USERS, "

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from service.access.audit import AuditLog
-from service.access.peers import Peers
+from service.access.peers import principals_of
 from service.access.sign_in import SignIn
 from service.access.tokens import TokenRegistry
 from service.access.usage import Usages
@@ -66,7 +66,7 @@ class Daemon:
     def __init__(self, settings: Settings, *, on_fatal: Callable[[], None]) -> None:
         self.settings = settings
         self._on_fatal = on_fatal
-        self.peers = Peers(settings.socket_users)
+        self.peers = principals_of(settings.socket_users)
         require_program(settings.on_promoted)
         login_of(settings.registry_credentials, "localhost")  # raises unless it can be read
         self.supervisor = Supervisor.of_environment(

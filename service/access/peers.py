@@ -24,21 +24,17 @@ UCRED = struct.Struct("iII")
 """Process, user and group: unix(7)."""
 
 
-class Peers:
-    """The scopes of each user: all for the daemon's own and root, unless the setting says less.
+def principals_of(users: Mapping[str, Iterable[str]]) -> dict[int, Principal]:
+    """By uid, who may do what without a token: the daemon's own user and root everything, unless
+    the setting says less. Who is not there may do nothing.
 
     users: name or uid of a user → scopes. Raises BadSetting for a user that the system lacks.
     """
-
-    def __init__(self, users: Mapping[str, Iterable[str]]) -> None:
-        self._known = {uid: _principal(uid, name, (EVERYTHING,)) for uid, name in OWN_USERS.items()}
-        for user, scopes in users.items():
-            uid = _uid(user)
-            self._known[uid] = _principal(uid, user, scopes)
-
-    def principal(self, uid: int) -> Principal | None:
-        """The user's principal; None for a user who may do nothing without a token."""
-        return self._known.get(uid)
+    known = {uid: _principal(uid, name, (EVERYTHING,)) for uid, name in OWN_USERS.items()}
+    for user, scopes in users.items():
+        uid = _uid(user)
+        known[uid] = _principal(uid, user, scopes)
+    return known
 
 
 def peer_uid(connection: socket.socket) -> int | None:
