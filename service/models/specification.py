@@ -158,13 +158,9 @@ def described(spec: ModelSpec, prepared: Prepared) -> NewModel:
 def check_name(name: str) -> None:
     """Raises InvalidInput unless the name is safe in a path, a URL and a shell."""
     if not NAME.fullmatch(name):
-        raise InvalidInput(
-            f"the name {name!r} cannot be used",
-            problems=[
-                Problem(
-                    "/spec/name",
-                    "a name has 1 to 64 characters: letters (A to Z, a to z), digits, dots, "
-                    "dashes and underscores; the first is a letter or digit",
-                )
-            ],
+        detail = (
+            "a name has 1 to 64 characters: letters (A to Z, a to z), digits, dots, dashes and "
+            "underscores; the first is a letter or digit"
         )
+        problems = [Problem("/spec/name", detail)]
+        raise InvalidInput(f"the name {name!r} cannot be used", problems=problems)

@@ -37,30 +37,21 @@ class Window:
     start: Annotated[str, Field(pattern=CLOCK_TIME)]
     end: Annotated[str, Field(pattern=rf"{CLOCK_TIME}|^24:00$"), AfterValidator(_end)]
 
-    @property
-    def start_minute(self) -> int:
-        """0 to 1439 after midnight, included."""
-        return minute_of(self.start)
-
-    @property
-    def end_minute(self) -> int:
-        """1 to 1440 after midnight, excluded."""
-        return minute_of(self.end)
-
     def holds(self, local: datetime) -> bool:
         """Whether it is open at this local time."""
         minute = local.hour * 60 + local.minute
         today = DAYS[local.weekday()] in self.days
-        if self.start_minute < self.end_minute:
-            return today and self.start_minute <= minute < self.end_minute
+        start, end = _minute_of(self.start), _minute_of(self.end)
+        if start < end:
+            return today and start <= minute < end
         yesterday = DAYS[local.weekday() - 1] in self.days
-        return (today and minute >= self.start_minute) or (yesterday and minute < self.end_minute)
+        return (today and minute >= start) or (yesterday and minute < end)
 
     def next_start(self, local: datetime) -> datetime:
         """The next time the local clock shows its start, without a zone."""
         midnight = local.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
         starts = (
-            midnight + timedelta(days=ahead, minutes=self.start_minute)
+            midnight + timedelta(days=ahead, minutes=_minute_of(self.start))
             for ahead in range(8)
             if DAYS[(local.weekday() + ahead) % 7] in self.days
         )
@@ -77,7 +68,7 @@ def next_opening(windows: Sequence[Window], local: datetime) -> datetime:
     return min(window.next_start(local) for window in windows)
 
 
-def minute_of(clock_time: str) -> int:
+def _minute_of(clock_time: str) -> int:
     """Minutes after midnight of a time such as `22:30`; 1440 for `24:00`."""
     hours, minutes = clock_time.split(":")
     return int(hours) * 60 + int(minutes)
