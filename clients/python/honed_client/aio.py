@@ -3,28 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 
 from honed_client import connection, operations
-from honed_client.calls import (
-    Added,
-    Call,
-    Completion,
-    Job,
-    Prediction,
-    Sample,
-    Suggestion,
-    Trigger,
-    Version,
-)
+from honed_client.calls import Call, Completion, Job, Sample, Trigger, Version
 from honed_client.operations import ModelOperations, Operation
 from honed_client.watching import AsyncWatch, session_of
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class AsyncClient:
@@ -119,6 +111,18 @@ class AsyncClient:
         return await self.run(operations.policy(changes))
 
 
+def _method(
+    operation: Callable[Concatenate[ModelOperations, P], Operation[T]],
+) -> Callable[Concatenate[AsyncModel, P], Coroutine[Any, Any, T]]:
+    """The method that carries it out."""
+
+    @wraps(operation)
+    async def method(self: AsyncModel, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return await self.client.run(operation(self._operations, *arguments, **named))
+
+    return method
+
+
 class AsyncModel:
     """One model of the daemon; each method is that of `Model`, to be awaited."""
 
@@ -127,86 +131,35 @@ class AsyncModel:
         self.name = name
         self._operations = ModelOperations(name)
 
-    async def describe(self) -> dict[str, Any]:
-        return await self.client.run(self._operations.describe())
-
-    async def predict(
-        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
-    ) -> Prediction:
-        return await self.client.run(self._operations.predict(x, keep=keep, top=top, output=output))
-
-    async def predict_all(
-        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
-    ) -> list[Prediction]:
-        return await self.client.run(
-            self._operations.predict_all(x, keep=keep, top=top, output=output)
-        )
-
-    async def suggest(self, text: str, count: int = 3) -> list[Suggestion]:
-        return await self.client.run(self._operations.suggest(text, count))
-
-    async def complete(self, text: str, **options: Any) -> Completion:
-        return await self.client.run(self._operations.complete(text, options))
+    describe = _method(ModelOperations.describe)
+    predict = _method(ModelOperations.predict)
+    predict_all = _method(ModelOperations.predict_all)
+    predict_array = _method(ModelOperations.predict_array)
+    suggest = _method(ModelOperations.suggest)
+    complete = _method(ModelOperations.complete)
+    add = _method(ModelOperations.add)
+    add_all = _method(ModelOperations.add_all)
+    label = _method(ModelOperations.label)
+    change = _method(ModelOperations.change)
+    train = _method(ModelOperations.train)
+    add_trigger = _method(ModelOperations.add_trigger)
+    change_trigger = _method(ModelOperations.change_trigger)
+    remove_trigger = _method(ModelOperations.remove_trigger)
+    latest = _method(ModelOperations.latest)
+    newest = _method(ModelOperations.newest)
+    fetch = _method(ModelOperations.fetch)
 
     def stream(self, text: str, **options: Any) -> AsyncIterator[Completion]:
         return self.client.events(self._operations.stream(text, options))
 
-    async def predict_array(self, x: Any, *, output: str | None = None) -> Any:
-        return await self.client.run(self._operations.predict_array(x, output=output))
-
-    async def add(self, x: Any, label: Any = None, **about: Any) -> int | None:
-        return await self.client.run(self._operations.add(x, label, about))
-
-    async def add_all(
-        self,
-        x: Any,
-        labels: Sequence[Any] | None = None,
-        *,
-        keys: Sequence[str | None] | None = None,
-        weights: Sequence[float] | None = None,
-        split: str | None = None,
-    ) -> Added:
-        about = {"key": keys, "weight": weights}
-        return await self.client.run(self._operations.add_all(x, labels, split=split, **about))
-
-    async def label(self, sample: int | str, label: Any) -> Sample:
-        return await self.change(sample, label=label)
-
-    async def change(self, sample: int | str, **changes: Any) -> Sample:
-        return await self.client.run(self._operations.change(sample, changes))
-
     def samples(self, **conditions: Any) -> AsyncIterator[Sample]:
         return self.client.items(self._operations.path("samples"), **conditions)
-
-    async def train(self, *, wait: bool = False, **hyperparameters: Any) -> Job:
-        return await self.client.run(self._operations.train(hyperparameters, wait=wait))
 
     def triggers(self) -> AsyncIterator[Trigger]:
         return self.client.items(self._operations.path("triggers"))
 
-    async def add_trigger(self, **fields: Any) -> Trigger:
-        return await self.client.run(self._operations.trigger(None, fields))
-
-    async def change_trigger(self, trigger: int, **fields: Any) -> Trigger:
-        return await self.client.run(self._operations.trigger(trigger, fields))
-
-    async def remove_trigger(self, trigger: int) -> None:
-        await self.client.send(Call("DELETE", self._operations.path("triggers", trigger)))
-
     def versions(self) -> AsyncIterator[Version]:
         return self.client.items(self._operations.path("versions"))
-
-    async def latest(self) -> Version:
-        version: Version = await self.client.get(self._operations.path("latest"))
-        return version
-
-    async def fetch(self, file: str | Path, *, wait_s: int = 0) -> bool:
-        return await self.client.run(self._operations.fetch(Path(file), wait_s=wait_s))
-
-    async def newest(
-        self, *, known: str | None = None, wait_s: int = 0
-    ) -> tuple[bytes, str] | None:
-        return await self.client.run(self._operations.newest(known=known, wait_s=wait_s))
 
     def watch(self, make: Callable[[bytes], Any] = session_of) -> AsyncWatch:
         return AsyncWatch(self.newest, make)

@@ -1,4 +1,7 @@
-"""What each method of the clients asks, and what it makes of the answers; once for both clients."""
+"""What each method of the clients asks, and what it makes of the answers; once for both clients.
+
+The methods of a model take what is said here, and return what an operation ends with.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,17 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from honed_client import calls, values
-from honed_client.calls import Added, Call, Completion, Job, Prediction, Sample, Suggestion, Trigger
+from honed_client.calls import (
+    Added,
+    Call,
+    Completion,
+    Job,
+    Prediction,
+    Sample,
+    Suggestion,
+    Trigger,
+    Version,
+)
 from honed_client.connection import Unreachable
 
 T = TypeVar("T")
@@ -54,21 +67,33 @@ class ModelOperations:
         return calls.model_path(self.name, *parts)
 
     def describe(self) -> Operation[dict[str, Any]]:
+        """Signature, settings and counts of samples, as they are now."""
         answer = yield Call("GET", self.path())
         self._described = answer.json()
         return self._described or {}
 
     def predict(
-        self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
+        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
     ) -> Operation[Prediction]:
+        """The promoted version's prediction for one instance.
+
+        x: inputs by name, or the only input; lists or arrays, without a batch axis; for a model of
+        texts a text, or a tuple of two; for one of photos or recordings a file's path or bytes.
+        keep: store it as a sample without a label; the answer then has its `id`, for `label`. top:
+        only so many of the likeliest classes. output: names of the model's outputs to add.
+        """
         file = values.file(x)
         body = {"json": (yield from self._instance(x))} if file is None else file.body
         (prediction,) = yield from self._predict(body, keep=keep, top=top, output=output)
         return prediction
 
     def predict_all(
-        self, x: Any, *, keep: bool, top: int | None, output: Sequence[str]
+        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
     ) -> Operation[list[Prediction]]:
+        """As `predict`, for many instances: lists or arrays with a batch axis, in one request.
+
+        A list of files takes a request for each.
+        """
         predictions: list[Prediction] = []
         for body in (yield from self._bodies(x)):
             predictions += yield from self._predict(body, keep=keep, top=top, output=output)
@@ -82,13 +107,18 @@ class ModelOperations:
             return [{"json": {"instances": texts}}]
         return [values.instances_body((yield from self._inputs(x)))]
 
-    def suggest(self, text: str, count: int) -> Operation[list[Suggestion]]:
+    def suggest(self, text: str, count: int = 3) -> Operation[list[Suggestion]]:
+        """The likeliest next words of a text, and completions of the word that it ends with."""
         body = {"text": text, "suggestions": count}
         answer = yield Call("POST", self.path("complete"), body)
         suggestions: list[Suggestion] = answer.json()["suggestions"]
         return suggestions
 
-    def complete(self, text: str, options: Mapping[str, Any]) -> Operation[Completion]:
+    def complete(self, /, text: str, **options: Any) -> Operation[Completion]:
+        """Text that the model generates after this one.
+
+        options: `max_tokens`, `temperature`, `top_k`, `top_p`, `stop`, `seed`.
+        """
         answer = yield Call("POST", self.path("complete"), {"text": text, **options})
         completion: Completion = answer.json()
         return completion
@@ -96,7 +126,11 @@ class ModelOperations:
     def stream(self, text: str, options: Mapping[str, Any]) -> Call:
         return Call("POST", self.path("complete"), {"text": text, **options, "stream": True})
 
-    def predict_array(self, x: Any, *, output: str | None) -> Operation[Any]:
+    def predict_array(self, x: Any, *, output: str | None = None) -> Operation[Any]:
+        """The numbers for many instances as one NumPy array, instances first.
+
+        output: of the model; None for the probabilities or values, or the classes of masks.
+        """
         import numpy as np  # late: only who wants an array needs it
 
         arrays = []
@@ -125,7 +159,12 @@ class ModelOperations:
                 prediction["id"] = answer["ids"][place]
         return predictions
 
-    def add(self, x: Any, label: Any, about: Mapping[str, Any]) -> Operation[int | None]:
+    def add(self, /, x: Any, label: Any = None, **about: Any) -> Operation[int | None]:
+        """Store a sample; returns its id, None for a duplicate.
+
+        x: as for `predict`.
+        about: `key`, the app's own id for it; `weight`; `split`.
+        """
         file, about = values.file(x), {"label": (yield from self._label(label)), **about}
         if file is None:
             body: dict[str, Any] = {"json": {**(yield from self._instance(x)), **about}}
@@ -135,8 +174,19 @@ class ModelOperations:
         return int(ids[0]) if ids else None
 
     def add_all(
-        self, x: Any, labels: Sequence[Any] | None, *, split: str | None, **about: Any
+        self,
+        x: Any,
+        labels: Sequence[Any] | None = None,
+        *,
+        keys: Sequence[str | None] | None = None,
+        weights: Sequence[float] | None = None,
+        split: str | None = None,
     ) -> Operation[Added]:
+        """Store many samples, all or none, in one request.
+
+        x has a batch axis, or is a list of texts, or of files by their paths or bytes.
+        """
+        about: dict[str, Any] = {"key": keys, "weight": weights}
         columns = {name: column for name, column in about.items() if column is not None}
         if labels is not None:
             columns["label"] = yield from self._labels(labels)
@@ -152,18 +202,29 @@ class ModelOperations:
         ).json()
         return added
 
-    def change(self, sample: int | str, changes: Mapping[str, Any]) -> Operation[Sample]:
-        changed = dict(changes)
-        if "label" in changed:
-            changed["label"] = yield from self._label(changed["label"])
+    def label(self, sample: int | str, label: Any) -> Operation[Sample]:
+        """Label a stored sample: a class name or number, or values; None removes the label.
+
+        sample: its id, or its key as text.
+        """
+        return self.change(sample, label=label)
+
+    def change(self, /, sample: int | str, **changes: Any) -> Operation[Sample]:
+        """Change `label`, `weight`, `split` or `pinned` of a sample, by its id or its key."""
+        if "label" in changes:
+            changes["label"] = yield from self._label(changes["label"])
         by_key = isinstance(sample, str)
         path = self.path("samples") if by_key else self.path("samples", sample)
         params = {"key": sample} if by_key else {}
-        stored: Sample = (yield Call("PATCH", path, changed, params)).json()
+        stored: Sample = (yield Call("PATCH", path, changes, params)).json()
         return stored
 
-    def train(self, hyperparameters: Mapping[str, Any], *, wait: bool) -> Operation[Job]:
-        job: Job = (yield Call("POST", self.path("jobs"), dict(hyperparameters))).json()
+    def train(self, /, *, wait: bool = False, **hyperparameters: Any) -> Operation[Job]:
+        """Queue a job. wait: until it has ended, successfully or not.
+
+        The daemon may restart meanwhile: it goes on with the job.
+        """
+        job: Job = (yield Call("POST", self.path("jobs"), hyperparameters)).json()
         seen_at = time.monotonic()
         while wait and job["state"] not in calls.ENDED:
             yield POLL_S
@@ -175,20 +236,40 @@ class ModelOperations:
                     raise
         return job
 
-    def trigger(self, trigger: int | None, fields: Mapping[str, Any]) -> Operation[Trigger]:
-        """Make one, or change it. trigger: its id."""
-        path = self.path("triggers") if trigger is None else self.path("triggers", trigger)
-        method = "POST" if trigger is None else "PATCH"
-        answer: Trigger = (yield Call(method, path, dict(fields))).json()
-        return answer
+    def add_trigger(self, /, **fields: Any) -> Operation[Trigger]:
+        """Have jobs queued, such as by `new_samples=500`: docs/triggers.md."""
+        made: Trigger = (yield Call("POST", self.path("triggers"), fields)).json()
+        return made
 
-    def newest(self, *, known: str | None, wait_s: int) -> Operation[tuple[bytes, str] | None]:
+    def change_trigger(self, /, trigger: int, **fields: Any) -> Operation[Trigger]:
+        """Change fields of a trigger."""
+        changed: Trigger = (yield Call("PATCH", self.path("triggers", trigger), fields)).json()
+        return changed
+
+    def remove_trigger(self, trigger: int) -> Operation[None]:
+        """Remove it; its jobs stay."""
+        yield Call("DELETE", self.path("triggers", trigger))
+
+    def latest(self) -> Operation[Version]:
+        """The version that apps get."""
+        version: Version = (yield Call("GET", self.path("latest"))).json()
+        return version
+
+    def newest(
+        self, *, known: str | None = None, wait_s: int = 0
+    ) -> Operation[tuple[bytes, str] | None]:
+        """The newest model's file and its SHA-256; None if that is `known`."""
         headers = {"If-None-Match": f'"{known}"'} if known else {}
         params = {"wait": wait_s} if wait_s and known else {}
         path = self.path("latest", "model.onnx")
         return calls.file_of((yield Call("GET", path, params=params, headers=headers)))
 
-    def fetch(self, path: Path, *, wait_s: int) -> Operation[bool]:
+    def fetch(self, file: str | Path, *, wait_s: int = 0) -> Operation[bool]:
+        """Update `file` to the newest model; returns whether it was replaced.
+
+        wait_s: how long to wait for a newer one if the file is the newest, at most 300.
+        """
+        path = Path(file)
         newest = yield from self.newest(known=calls.digest_of(path), wait_s=wait_s)
         if newest is not None:
             calls.put(path, newest[0])

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from io import BytesIO
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import httpx
 
 from honed_client import connection, operations
-from honed_client.calls import (
-    Added,
-    Call,
-    Completion,
-    Job,
-    Prediction,
-    Sample,
-    Suggestion,
-    Trigger,
-    Version,
-)
+from honed_client.calls import Call, Completion, Job, Sample, Trigger, Version
 from honed_client.operations import ModelOperations, Operation
 from honed_client.watching import Watch, session_of
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 
 class Client:
@@ -130,49 +122,43 @@ class Client:
         return self.run(operations.policy(changes))
 
 
+def _method(
+    operation: Callable[Concatenate[ModelOperations, P], Operation[T]],
+) -> Callable[Concatenate[Model, P], T]:
+    """The method that carries it out."""
+
+    @wraps(operation)
+    def method(self: Model, /, *arguments: P.args, **named: P.kwargs) -> T:
+        return self.client.run(operation(self._operations, *arguments, **named))
+
+    return method
+
+
 class Model:
-    """One model of the daemon."""
+    """One model of the daemon; `ModelOperations` says what its methods take and return."""
 
     def __init__(self, client: Client, name: str) -> None:
         self.client = client
         self.name = name
         self._operations = ModelOperations(name)
 
-    def describe(self) -> dict[str, Any]:
-        """Signature, settings and counts of samples, as they are now."""
-        return self.client.run(self._operations.describe())
-
-    def predict(
-        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
-    ) -> Prediction:
-        """The promoted version's prediction for one instance.
-
-        x: inputs by name, or the only input; lists or arrays, without a batch axis; for a model of
-        texts a text, or a tuple of two; for one of photos or recordings a file's path or bytes.
-        keep: store it as a sample without a label; the answer then has its `id`, for `label`. top:
-        only so many of the likeliest classes. output: names of the model's outputs to add.
-        """
-        return self.client.run(self._operations.predict(x, keep=keep, top=top, output=output))
-
-    def predict_all(
-        self, x: Any, *, keep: bool = False, top: int | None = None, output: Sequence[str] = ()
-    ) -> list[Prediction]:
-        """As `predict`, for many instances: lists or arrays with a batch axis, in one request.
-
-        A list of files takes a request for each.
-        """
-        return self.client.run(self._operations.predict_all(x, keep=keep, top=top, output=output))
-
-    def suggest(self, text: str, count: int = 3) -> list[Suggestion]:
-        """The likeliest next words of a text, and completions of the word that it ends with."""
-        return self.client.run(self._operations.suggest(text, count))
-
-    def complete(self, text: str, **options: Any) -> Completion:
-        """Text that the model generates after this one.
-
-        options: `max_tokens`, `temperature`, `top_k`, `top_p`, `stop`, `seed`.
-        """
-        return self.client.run(self._operations.complete(text, options))
+    describe = _method(ModelOperations.describe)
+    predict = _method(ModelOperations.predict)
+    predict_all = _method(ModelOperations.predict_all)
+    predict_array = _method(ModelOperations.predict_array)
+    suggest = _method(ModelOperations.suggest)
+    complete = _method(ModelOperations.complete)
+    add = _method(ModelOperations.add)
+    add_all = _method(ModelOperations.add_all)
+    label = _method(ModelOperations.label)
+    change = _method(ModelOperations.change)
+    train = _method(ModelOperations.train)
+    add_trigger = _method(ModelOperations.add_trigger)
+    change_trigger = _method(ModelOperations.change_trigger)
+    remove_trigger = _method(ModelOperations.remove_trigger)
+    latest = _method(ModelOperations.latest)
+    newest = _method(ModelOperations.newest)
+    fetch = _method(ModelOperations.fetch)
 
     def stream(self, text: str, **options: Any) -> Iterator[Completion]:
         """As `complete`, in parts: each has the text that it adds, and the tokens so far.
@@ -181,94 +167,17 @@ class Model:
         """
         return self.client.events(self._operations.stream(text, options))
 
-    def predict_array(self, x: Any, *, output: str | None = None) -> Any:
-        """The numbers for many instances as one NumPy array, instances first.
-
-        output: of the model; None for the probabilities or values, or the classes of masks.
-        """
-        return self.client.run(self._operations.predict_array(x, output=output))
-
-    def add(self, x: Any, label: Any = None, **about: Any) -> int | None:
-        """Store a sample; returns its id, None for a duplicate.
-
-        x: as for `predict`.
-        about: `key`, the app's own id for it; `weight`; `split`.
-        """
-        return self.client.run(self._operations.add(x, label, about))
-
-    def add_all(
-        self,
-        x: Any,
-        labels: Sequence[Any] | None = None,
-        *,
-        keys: Sequence[str | None] | None = None,
-        weights: Sequence[float] | None = None,
-        split: str | None = None,
-    ) -> Added:
-        """Store many samples, all or none, in one request.
-
-        x has a batch axis, or is a list of texts, or of files by their paths or bytes.
-        """
-        about = {"key": keys, "weight": weights}
-        return self.client.run(self._operations.add_all(x, labels, split=split, **about))
-
-    def label(self, sample: int | str, label: Any) -> Sample:
-        """Label a stored sample: a class name or number, or values; None removes the label.
-
-        sample: its id, or its key as text.
-        """
-        return self.change(sample, label=label)
-
-    def change(self, sample: int | str, **changes: Any) -> Sample:
-        """Change `label`, `weight`, `split` or `pinned` of a sample, by its id or its key."""
-        return self.client.run(self._operations.change(sample, changes))
-
     def samples(self, **conditions: Any) -> Iterator[Sample]:
         """Samples by `label`, `split`, `unlabelled`, `key`, …: GET /v1/models/{name}/samples."""
         return self.client.items(self._operations.path("samples"), **conditions)
-
-    def train(self, *, wait: bool = False, **hyperparameters: Any) -> Job:
-        """Queue a job. wait: until it has ended, successfully or not.
-
-        The daemon may restart meanwhile: it goes on with the job.
-        """
-        return self.client.run(self._operations.train(hyperparameters, wait=wait))
 
     def triggers(self) -> Iterator[Trigger]:
         """What queues jobs by itself."""
         return self.client.items(self._operations.path("triggers"))
 
-    def add_trigger(self, **fields: Any) -> Trigger:
-        """Have jobs queued, such as by `new_samples=500`: docs/triggers.md."""
-        return self.client.run(self._operations.trigger(None, fields))
-
-    def change_trigger(self, trigger: int, **fields: Any) -> Trigger:
-        """Change fields of a trigger."""
-        return self.client.run(self._operations.trigger(trigger, fields))
-
-    def remove_trigger(self, trigger: int) -> None:
-        """Remove it; its jobs stay."""
-        self.client.send(Call("DELETE", self._operations.path("triggers", trigger)))
-
     def versions(self) -> Iterator[Version]:
         """Every version, newest first."""
         return self.client.items(self._operations.path("versions"))
-
-    def latest(self) -> Version:
-        """The version that apps get."""
-        version: Version = self.client.get(self._operations.path("latest"))
-        return version
-
-    def fetch(self, file: str | Path, *, wait_s: int = 0) -> bool:
-        """Update `file` to the newest model; returns whether it was replaced.
-
-        wait_s: how long to wait for a newer one if the file is the newest, at most 300.
-        """
-        return self.client.run(self._operations.fetch(Path(file), wait_s=wait_s))
-
-    def newest(self, *, known: str | None = None, wait_s: int = 0) -> tuple[bytes, str] | None:
-        """The newest model's file and its SHA-256; None if that is `known`."""
-        return self.client.run(self._operations.newest(known=known, wait_s=wait_s))
 
     def watch(self, make: Callable[[bytes], Any] = session_of) -> Watch:
         """Keep a session of the newest model, swapped in a thread; docs in `Watch`.
