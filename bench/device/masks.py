@@ -12,15 +12,14 @@ import numpy as np
 from msgspec.structs import replace
 from PIL import Image as Pillow
 
-from bench.device.images import epoch, packed
+from bench.device.images import cache_of, epoch, packed
 from bench.table import Row
 from service.preprocess.image import Image
-from service.preprocess.masks.masks import Masks, masks_of
+from service.preprocess.masks.masks import masks_of
 from service.training.data.batches import Batches
 from service.training.data.decoding import decode_all
 from service.training.data.files import LabelledFiles
 from service.training.data.masks import counted_masks, decode_masks
-from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
@@ -73,7 +72,7 @@ def _image(shape: tuple[int, ...]) -> tuple[Image, Signature]:
 def _photos(folder: Path, index: SampleIndex) -> Batches:
     image, signature = _image(())
     index = replace(index, labels=np.zeros(PHOTOS, np.int64))
-    cache = _cache(folder / "tensors", image)
+    cache = cache_of(folder / "tensors", image, PHOTOS)
     decode_all(index, image, cache, threads=1, tick=lambda: None)
     return LabelledFiles(index, signature, image, cache)
 
@@ -82,16 +81,12 @@ def _with_masks(folder: Path, index: SampleIndex) -> Batches:
     image, signature = _image((SIDE, SIDE))
     masks = masks_of(image, signature.target)
     assert masks is not None
-    cache, of_masks = _cache(folder / "tensors", image), _cache(folder / "masks", masks)
+    cache = cache_of(folder / "tensors", image, PHOTOS)
+    of_masks = cache_of(folder / "masks", masks, PHOTOS)
     decode_all(index, image, cache, threads=1, tick=lambda: None)
     decode_masks(index, masks, of_masks, threads=1, tick=lambda: None)
     index, labels = counted_masks(index, masks, of_masks, ignored=None)
     return LabelledFiles(index, signature, image, cache, labels)
-
-
-def _cache(folder: Path, kind: Image | Masks) -> RowCache:
-    size = kind.row_bytes
-    return RowCache.open(folder, key=kind.row_key, row_bytes=size, max_bytes=PHOTOS * size)
 
 
 def _index(path: Path) -> SampleIndex:

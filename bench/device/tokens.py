@@ -5,17 +5,18 @@ from __future__ import annotations
 import tempfile
 from pathlib import Path
 from statistics import median
-from time import perf_counter
 
 import numpy as np
+from msgspec.structs import replace
 
 from bench.daemon import byte_tokenizer
+from bench.device.images import cache_of, index_of
+from bench.measuring import seconds
 from bench.table import Row
 from service.preprocess.text import Text
 from service.training.data.sampler import Sampler
 from service.training.data.texts import LabelledTexts, encode_all
 from service.training.tasks import TASKS
-from storage.blobs.row_cache import RowCache
 from storage.readonly.sample_index import SampleIndex
 from storage.records.signatures import Signature, TargetSpec, TensorSpec
 
@@ -39,14 +40,8 @@ def run() -> list[Row]:
         )
         signature = Signature(tuple(specs.values()), TargetSpec("labels", "int64", (0,)))
 
-        def epoch() -> float:
-            began = perf_counter()
-            cache = RowCache.open(
-                folder / "model" / "cache",
-                key=kind.row_key,
-                row_bytes=kind.row_bytes,
-                max_bytes=SENTENCES * kind.row_bytes,
-            )
+        def epoch() -> None:
+            cache = cache_of(folder / "model" / "cache", kind, SENTENCES)
             _, counts = encode_all(index, kind, cache, threads=1, tick=lambda: None)
             task = TASKS["causal_lm"]
             texts = LabelledTexts(index, signature, kind, cache, counts=counts, task=task)
@@ -54,16 +49,14 @@ def run() -> list[Row]:
             for _ in texts.batches(sampler.epoch(0, seed=1), batch_size=BATCH_SIZE):
                 pass
             cache.close()
-            return perf_counter() - began
 
-        first = epoch()
-        later = median(epoch() for _ in range(READINGS))
+        first, *later = (seconds(epoch) for _ in range(1 + READINGS))
     return [
         {
             "sentences": SENTENCES,
             "first epoch's data s": first,
-            "later epoch's data s": later,
-            "ratio": later / first,
+            "later epoch's data s": median(later),
+            "ratio": median(later) / first,
             "cache MB": SENTENCES * kind.row_bytes / 2**20,
         }
     ]
@@ -81,15 +74,5 @@ def _sentences(folder: Path) -> tuple[SampleIndex, Path]:
     texts = [" ".join(row[:length]) for row, length in zip(drawn, lengths, strict=True)]
     tokenizer = folder / "tokenizer.json"
     byte_tokenizer(texts[:5000], size=VOCABULARY).save(str(tokenizer))
-    contents = [text.encode() for text in texts]
-    (folder / "1.pack").write_bytes(b"".join(contents))
-    sizes = np.array([len(content) for content in contents])
-    index = SampleIndex(
-        ids=np.arange(1, SENTENCES + 1),
-        packs=np.zeros(SENTENCES, np.int32),
-        offsets=np.concatenate([[0], np.cumsum(sizes)[:-1]]),
-        lengths=sizes,
-        labels=np.zeros((SENTENCES, 0), np.int64),
-        pack_paths=(folder / "1.pack",),
-    )
-    return index, tokenizer
+    index = index_of(folder / "1.pack", [text.encode() for text in texts])
+    return replace(index, labels=np.zeros((SENTENCES, 0), np.int64)), tokenizer
