@@ -16,8 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from bench.environment import ROOT
-from bench.needs import prepare
+from bench.needs import ROOT, prepare
 from bench.table import Row, show
 
 FOLDERS = {

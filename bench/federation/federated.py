@@ -17,10 +17,9 @@ from statistics import median
 
 import numpy as np
 
-from bench.environment import ROOT, Environment
 from bench.federation.devices import accuracy, kept_back, make_devices, outcome_of, start
+from bench.needs import ROOT, TORCH, Environment
 from bench.table import Row
-from bench.training import torch_env
 
 FLOWER = Environment(
     folder=".venv-bench-flower",
@@ -39,7 +38,7 @@ QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
     "RAY_USAGE_STATS_ENABLED": "0",
 }
-NEEDS = (FLOWER, torch_env.TORCH)
+NEEDS = (FLOWER, TORCH)
 SMALLEST = {"DEVICES": (2,), "ROUNDS": 1, "EPOCHS": 1}
 
 
@@ -106,8 +105,7 @@ def _torch(folder: Path) -> list[float]:
         given = {f"start.{name}": values for name, values in start(folder).items()}
         np.savez(task, **dict(file), **given, kept_x=kept.images, kept_label=kept.labels)
     side = Path(__file__).with_name("fedavg_torch.py")
-    numbers = map(str, (ROUNDS, EPOCHS, BATCH_SIZE, LEARNING_RATE))
-    command = [str(torch_env.python()), str(side), str(task), *numbers]
+    command = TORCH.command(side, task, ROUNDS, EPOCHS, BATCH_SIZE, LEARNING_RATE)
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
     reached: list[float] = json.loads(done.stdout)["accuracy"]
     return reached

@@ -25,10 +25,9 @@ import numpy as np
 
 from bench import watched
 from bench.daemon import Served, job_s, served, train
-from bench.environment import ROOT
-from bench.needs import LINUX
+from bench.needs import LINUX, ROOT, TORCH, ZOO
 from bench.table import Row
-from bench.training import frameworks, torch_env
+from bench.training import frameworks
 
 ROUNDS = 3
 SECONDS = 3.0
@@ -37,7 +36,7 @@ ROWS: Collection[str] = ()
 """Names of networks and of cases of `bench frameworks`; all if empty."""
 FORMS = ("eager", "channels_last", "compiled")
 THREADS = (2, 1)
-NEEDS = (LINUX, torch_env.TORCH, torch_env.ZOO)
+NEEDS = (LINUX, TORCH, ZOO)
 SMALLEST = {"ROUNDS": 1, "SECONDS": 0.1, "FORMS": ("eager",), "ROWS": ("lstm",)}
 
 
@@ -81,8 +80,7 @@ def _side(*arguments: str) -> Any:
 
 
 def _command(*arguments: str) -> list[str]:
-    python = str(torch_env.ZOO.python())
-    return [python, "-W", "ignore", "-m", "bench.training.networks_side", *arguments]
+    return ZOO.command("-m", "bench.training.networks_side", *arguments)
 
 
 def _row(name: str, prefixes: Sequence[str]) -> Row:

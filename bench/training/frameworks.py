@@ -22,13 +22,13 @@ import numpy as np
 
 from bench import watched
 from bench.daemon import Served, job_s, predicted, served, train
-from bench.needs import LINUX
+from bench.needs import LINUX, TORCH
 from bench.table import Row
-from bench.training import torch_env
 from bench.training.tasks import task
 
 LEARNING_RATE = 1e-3
 HELD = 500
+SIDE = Path(__file__).with_name("torch_side.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ CASES = (
     Case("cnn", (1, 28, 28), 2_000, 2, 64, threads=(1,)),
     Case("transformer", (32, 64), 2_000, 2, 64, threads=(1,)),
 )
-NEEDS = (LINUX, torch_env.TORCH)
+NEEDS = (LINUX, TORCH)
 SMALLEST = {"CASES": (Case("mlp-small", (32,), 200, 1, 32, rounds=1),), "HELD": 50}
 
 
@@ -93,8 +93,8 @@ def _case(case: Case) -> Row:
 def material(case: Case, folder: Path) -> tuple[Path, Path]:
     """The model, exported from PyTorch, and the samples."""
     model, data = folder / "model.onnx", folder / "data.npz"
-    command = [str(torch_env.python()), "-W", "ignore", _torch_side(), "export", case.name]
-    subprocess.run([*command, str(model)], check=True, stdout=subprocess.DEVNULL)
+    command = TORCH.command(SIDE, "export", case.name, model)
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     x, label = task(case.shape, case.samples, seed=1)
     held_x, held_label = task(case.shape, HELD, seed=2)
     np.savez(data, x=x, label=label, held_x=held_x, held_label=held_label)
@@ -118,9 +118,8 @@ def _round(case: Case, model: Path, data: Path) -> Round:
 
 def torch(case: Case, data: Path, *, epochs: int, threads: int) -> dict[str, Any]:
     """PyTorch's side, in a separate process."""
-    command = [str(torch_env.python()), "-W", "ignore", _torch_side(), "train", case.name]
-    sizes = map(str, (epochs, case.batch_size, threads))
-    found, peak = watched.run([*command, str(data), *sizes])
+    asked = ("train", case.name, data, epochs, case.batch_size, threads)
+    found, peak = watched.run(TORCH.command(SIDE, *asked))
     return {**found, "peak_mb": peak.own}
 
 
@@ -216,7 +215,3 @@ MUST_REACH = {
     "cnn, one thread": "samples/s ≥ 1.4",
     "transformer, one thread": "samples/s ≥ 1.15",
 }
-
-
-def _torch_side() -> str:
-    return str(Path(__file__).with_name("torch_side.py"))

@@ -8,16 +8,16 @@ from pathlib import Path
 import numpy as np
 
 from bench.daemon import served
-from bench.needs import LINUX
+from bench.needs import LINUX, TORCH
 from bench.table import Row
-from bench.training import frameworks, torch_env
+from bench.training import frameworks
 from bench.training.tasks import task
 
 SIZES = (1_000, 10_000, 100_000)
 CHUNK = 20_000
 SHAPE = (784,)
 BATCH_SIZE = 64
-NEEDS = (LINUX, torch_env.TORCH)
+NEEDS = (LINUX, TORCH)
 SMALLEST = {"SIZES": (64, 128)}
 
 

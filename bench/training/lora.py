@@ -16,14 +16,13 @@ from onnxruntime.quantization import QuantType, quantize_dynamic
 
 from bench import watched
 from bench.daemon import served, train
-from bench.needs import LINUX
+from bench.needs import LINUX, TORCH
 from bench.table import Row
-from bench.training import torch_env
 
 VOCABULARY, CLASSES, TOKENS, BATCH, RANK = 1000, 10, 64, 8, 8
 """As in lora_torch.py, which cannot be imported without torch."""
 STEPS, THREADS, ROUNDS = 8, 2, 2
-NEEDS = (LINUX, torch_env.TORCH)
+NEEDS = (LINUX, TORCH)
 SMALLEST = {"STEPS": 1, "ROUNDS": 1}
 
 
@@ -31,7 +30,7 @@ def run() -> list[Row]:
     """One row: the peaks, and the size of a version."""
     with tempfile.TemporaryDirectory(prefix="honed-bench-") as name:
         plain, packed = Path(name) / "float.onnx", Path(name) / "int8.onnx"
-        parameters = _torch("export", str(plain))[0]["parameters"]
+        parameters = _torch("export", plain)[0]["parameters"]
         quantize_dynamic(plain, packed, weight_type=QuantType.QInt8)
         rounds = [_round(packed.read_bytes()) for _ in range(ROUNDS)]
     found = {key: float(np.median([figures[key] for figures in rounds])) for key in rounds[0]}
@@ -51,14 +50,13 @@ def run() -> list[Row]:
 def _round(model: bytes) -> dict[str, float]:
     found = _ours(model)
     for how, name in (("full", "full"), ("lora", "LoRA")):
-        _, peak = _torch(how, str(STEPS), str(THREADS))
+        _, peak = _torch(how, STEPS, THREADS)
         found |= {f"PyTorch {name} own MB": peak.own, f"PyTorch {name} resident MB": peak.resident}
     return found
 
 
-def _torch(*arguments: str) -> tuple[dict[str, Any], watched.Peak]:
-    side = str(Path(__file__).with_name("lora_torch.py"))
-    return watched.run([str(torch_env.python()), "-W", "ignore", side, *arguments])
+def _torch(*arguments: object) -> tuple[dict[str, Any], watched.Peak]:
+    return watched.run(TORCH.command(Path(__file__).with_name("lora_torch.py"), *arguments))
 
 
 def _ours(model: bytes) -> dict[str, float]:

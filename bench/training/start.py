@@ -22,9 +22,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from bench.daemon import Served, job_s, served, train
-from bench.needs import LINUX
+from bench.needs import LINUX, TORCH
 from bench.table import Row
-from bench.training import torch_env
 from bench.training.frameworks import CASES, Case, job, material
 from service.jobs.training_tasks import train_task
 from service.processes.interpreter import APPLICATION, environment
@@ -39,7 +38,7 @@ FIRST_STEP_MS = 250
 BESIDES_MS = 500
 PARTS = ("interpreter", "sandbox", "modules", "samples", "engine", "rest")
 """Parts of a start, as bench/training/started_child.py tells their ends."""
-NEEDS = (LINUX, torch_env.TORCH)
+NEEDS = (LINUX, TORCH)
 SMALLEST = {"ROUNDS": 1, "CASES": (Case("mlp-small", (32,), 200, 1, 32),)}
 
 

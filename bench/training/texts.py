@@ -20,11 +20,10 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 from bench import watched
 from bench.daemon import Served, served, train
-from bench.needs import LINUX
+from bench.needs import LINUX, TORCH
 from bench.table import Row
-from bench.training import torch_env
 
-NEEDS = (LINUX, torch_env.TORCH)
+NEEDS = (LINUX, TORCH)
 VOCABULARY, SHORTEST, LONGEST, CLASSES = 4096, 8, 128, 4
 THREADS, ROUNDS, BATCH_SIZE, EPOCHS = 2, 3, 16, 1
 SIDE = Path(__file__).with_name("texts_torch.py")
@@ -49,8 +48,7 @@ def run() -> list[Row]:
 
 def _case(case: Case, folder: Path) -> Row:
     model, data = folder / f"{case.name}.onnx", folder / f"{case.name}.npz"
-    python = str(torch_env.python())
-    command = [python, "-W", "ignore", str(SIDE), "export", case.name, str(model)]
+    command = TORCH.command(SIDE, "export", case.name, model)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
     texts, labels = material(case.texts)
     ids = [[int(word[1:]) for word in text.split()] for text in texts]
@@ -63,9 +61,8 @@ def _case(case: Case, folder: Path) -> Row:
             sides.setdefault("ours", []).append(_ours(daemon, case))
             for threads in range(1, THREADS + 1):
                 for order in ("shuffled", "by_length"):
-                    sizes = [str(data), *map(str, (EPOCHS, BATCH_SIZE, threads)), order]
-                    asked = [python, "-W", "ignore", str(SIDE), "train", case.name, *sizes]
-                    found, _ = watched.run(asked)
+                    asked = ("train", case.name, data, EPOCHS, BATCH_SIZE, threads, order)
+                    found, _ = watched.run(TORCH.command(SIDE, *asked))
                     pace = found["samples_per_second"]
                     sides.setdefault(f"{order} {threads}", []).append(pace)
     ours = sides.pop("ours")

@@ -17,8 +17,7 @@ from programs import finished
 from bench import daemon
 from bench.__main__ import FOLDERS, module_of, shown
 from bench.device import day, politeness
-from bench.environment import Environment
-from bench.needs import needs
+from bench.needs import Environment, needs
 from bench.table import Row
 
 ROOT = Path(__file__).parents[2]
