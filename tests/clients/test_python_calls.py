@@ -145,7 +145,7 @@ def test_one_output_is_asked_for_by_its_name(model: Any) -> None:
 
 
 def test_columns_of_other_lengths_are_refused_before_they_are_sent(model: Any) -> None:
-    with pytest.raises(ValueError, match=r"inputs/x 2, key 1"):
+    with pytest.raises(ValueError, match=r"inputs 2, key 1"):
         model.add_all(rows(2).tolist(), keys=["a"])
     with pytest.raises(HonedError):
         model.add_all(rows(2), [0])

@@ -159,15 +159,7 @@ def samples_body(inputs: Mapping[str, Any], about: Mapping[str, Sequence[Any]]) 
     """
     if are_arrays(inputs) and all(map(_fits_npz, about.values())):
         return {"content": npz({**inputs, **about}), "headers": {"Content-Type": NPZ}}
-    of_each = rows({f"inputs/{name}": value for name, value in inputs.items()} | dict(about))
-    samples = [
-        {
-            "inputs": {name: row[f"inputs/{name}"] for name in inputs},
-            **{name: row[name] for name in about},
-        }
-        for row in of_each
-    ]
-    return {"json": {"samples": samples}}
+    return {"json": {"samples": rows({"inputs": rows(inputs), **about})}}
 
 
 def _fits_npz(column: Sequence[Any]) -> bool:
