@@ -18,28 +18,16 @@ RUN_DEADLINE_S = 3600.0
 def certificates(folder: Path) -> Path:
     """A certificate of localhost by an authority of our own: ca.pem, server.pem, server.key."""
     folder.mkdir(parents=True)
-    request = ["req", "-newkey", "rsa:2048", "-nodes"]
     (folder / "names").write_text("subjectAltName=DNS:localhost,IP:127.0.0.1")
+    request = "req -newkey rsa:2048 -nodes"
+    signing = "x509 -req -CA ca.pem -CAkey ca.key -CAcreateserial -days 30 -extfile names"
     for command in (
-        [
-            *request,
-            "-x509",
-            "-days",
-            "30",
-            "-keyout",
-            "ca.key",
-            "-out",
-            "ca.pem",
-            "-subj",
-            "/CN=ca",
-        ],
-        [*request, "-keyout", "server.key", "-out", "server.csr", "-subj", "/CN=localhost"],
-        [
-            *("x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key"),
-            *("-CAcreateserial", "-days", "30", "-extfile", "names", "-out", "server.pem"),
-        ],
+        f"{request} -x509 -days 30 -keyout ca.key -out ca.pem -subj /CN=ca",
+        f"{request} -keyout server.key -out server.csr -subj /CN=localhost",
+        f"{signing} -in server.csr -out server.pem",
     ):
-        subprocess.run(["openssl", *command], cwd=folder, check=True, capture_output=True)
+        program = ["openssl", *command.split()]
+        subprocess.run(program, cwd=folder, check=True, capture_output=True)
     return folder
 
 
