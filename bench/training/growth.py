@@ -11,7 +11,6 @@ from bench.daemon import served
 from bench.needs import LINUX, TORCH
 from bench.table import Row
 from bench.training import frameworks
-from bench.training.tasks import task
 
 SIZES = (1_000, 10_000, 100_000)
 CHUNK = 20_000
@@ -53,5 +52,5 @@ def _ours(case: frameworks.Case, model: Path, data: Path) -> dict[str, float]:
         for start in range(0, len(x), CHUNK):
             part = slice(start, start + CHUNK)
             daemon.upload("m", split="train", x=x[part], label=label[part])
-        held = task(SHAPE, 100, seed=2)
+        held = frameworks.task(SHAPE, 100, seed=2)
         return frameworks.job(daemon, case, held)
