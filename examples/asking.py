@@ -34,16 +34,16 @@ def register(
     model: bytes,
     loss: str,
     *options: str | Path,
-    preprocess: Mapping[str, Any],
+    preprocess: Mapping[str, Any] | None = None,
     classes: Iterable[str] = (),
 ) -> None:
     """Register a model; options: more of `honed models add`."""
     named = [part for one_class in classes for part in ("--class", one_class)]
+    described = [] if preprocess is None else ["--preprocess", json.dumps(preprocess)]
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / f"{name}.onnx"
         file.write_bytes(model)
-        given = ("--preprocess", json.dumps(preprocess), *named, *options)
-        honed("models", "add", file, "--loss", loss, *given)
+        honed("models", "add", file, "--loss", loss, *described, *named, *options)
 
 
 def train(name: str, *options: str) -> str:

@@ -16,7 +16,7 @@ from model import BASE, tokenize
 
 sys.path.append(str(Path(__file__).parents[1]))
 
-from asking import ask, honed, train
+from asking import ask, register, train
 
 NAME = "commands"
 RANK = 8
@@ -43,12 +43,9 @@ def main() -> None:
     """The whole story, told as it goes."""
     heard = texts("device")
     commands = sorted({each["command"] for each in heard})
-    classes = [part for command in commands for part in ("--class", command)]
-    trains = ["--trainable", "head.*", "--lora", "attn.*", "--lora", "ffn.*"]
-    rank = ["--lora-rank", str(RANK)]
-    honed(
-        "models", "add", BASE, "--name", NAME, "--loss", "cross_entropy", *classes, *trains, *rank
-    )
+    trains = ("--trainable", "head.*", "--lora", "attn.*", "--lora", "ffn.*")
+    options = (*trains, "--lora-rank", str(RANK))
+    register(NAME, BASE.read_bytes(), "cross_entropy", *options, classes=commands)
     samples = [
         {"inputs": {"tokens": tokenize(each["text"])}, "label": each["command"]} for each in heard
     ]
