@@ -283,20 +283,31 @@ class ModelOperations:
         return {"inputs": (yield from self._inputs(x))}
 
     def _inputs(self, x: Any) -> Operation[dict[str, Any]]:
-        known = None if isinstance(x, Mapping) else (yield from self._known())
-        return values.by_name(x, known)
+        """Inputs by name. Raises ValueError if there are several, and x does not name them."""
+        if isinstance(x, Mapping):
+            return dict(x)
+        names = [part["name"] for part in (yield from self._known())["inputs"]]
+        if len(names) != 1:
+            raise ValueError(f"the model takes {', '.join(names)}: give a dict of these")
+        return {names[0]: x}
 
     def _label(self, label: Any) -> Operation[Any]:
-        known = (yield from self._known()) if values.is_numeric_text(label) else None
-        return values.label_of(label, known)
+        (sent,) = yield from self._labels([label])
+        return sent
 
     def _labels(self, labels: Any) -> Operation[Any]:
-        """Arrays of numbers as they are, all else as a list."""
+        """Arrays of numbers as they are, all else as a list.
+
+        Text of a number becomes one if the model's classes have no names.
+        """
         if hasattr(labels, "__array__") and not values.holds_text(labels):
             return labels
         listed = values.plain(labels)
-        known = (yield from self._known()) if any(map(values.is_numeric_text, listed)) else None
-        return [values.label_of(label, known) for label in listed]
+        if not any(map(values.is_numeric_text, listed)):
+            return listed
+        if (yield from self._known())["target"]["classes"]:
+            return listed
+        return [int(label) if values.is_numeric_text(label) else label for label in listed]
 
     def _known(self) -> Operation[dict[str, Any]]:
         return self._described or (yield from self.describe())

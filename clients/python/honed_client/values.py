@@ -52,20 +52,6 @@ def _listed(value: Any) -> Any:
     raise TypeError(f"JSON cannot hold {type(value).__name__}")
 
 
-def by_name(x: Any, description: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Inputs by name. description: of the model, needed if x is not a mapping.
-
-    Raises ValueError if the model takes several inputs and x does not name them.
-    """
-    if isinstance(x, Mapping):
-        return dict(x)
-    assert description is not None
-    names = [part["name"] for part in description["inputs"]]
-    if len(names) != 1:
-        raise ValueError(f"the model takes {', '.join(names)}: give a dict of these")
-    return {names[0]: x}
-
-
 def text(x: Any) -> dict[str, str] | None:
     """A text, or a pair of them, as an instance; None for what is none."""
     if isinstance(x, str):
@@ -138,13 +124,6 @@ def rows(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
         lengths = ", ".join(f"{name} {len(column)}" for name, column in lists.items())
         raise ValueError(f"the columns differ in length: {lengths}")
     return [dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True)]
-
-
-def label_of(label: Any, description: Mapping[str, Any] | None) -> Any:
-    """The label to send: text of a number becomes one if the model's classes have no names."""
-    if is_numeric_text(label) and description is not None:
-        return label if description["target"]["classes"] else int(label)
-    return label
 
 
 def is_numeric_text(label: Any) -> bool:
