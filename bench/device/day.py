@@ -1,13 +1,8 @@
 """A day of a busy device, compressed: whether the daemon's memory and its folder stay level.
 
 BENCH_DAY_MINUTES (24) is how long the day takes; an hour whose work takes longer than its share
-lasts longer. In a day a real daemon gets, over HTTP:
-- 2,040 uploads of one sample, 96 of 32 and 24 of 400 to a model whose quota is full, so that they
-  evict others; 240 labels changed, 264 samples deleted and erased, 24 archives;
-- 2,880 predictions, and 24 kills of the predictor; 960 lists; 480 fetches of the newest version;
-- 72 jobs through the gate, of 24 of which the child is killed; 24 comparisons of two versions, 24
-  int8 variants, while retention keeps few versions; 24 models registered and deleted;
-- 24 backups and 24 abandoned ones, 144 streams of events dropped, 240 requests left half sent.
+lasts longer. AN_HOUR is what a real daemon gets over HTTP in each. Its model's quota is full, so
+that uploads evict other samples, and retention keeps few versions.
 
 Each hour ends at the same point: all work done, the samples replaced, so that their pack is new,
 the predictor running, a sample deleted, which empties SQLite's log, and some rest. Only labels of
