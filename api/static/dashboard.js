@@ -158,6 +158,10 @@ var Resources = class {
     entry.load = load;
     return entry.value;
   }
+  /** What the bytes of an address are read as, which never change. key: where another reading has its own. */
+  readBytes(path, read2, key = path) {
+    return this.read(key, async (api, _, signal) => await read2(await api.bytes(path, signal)), true);
+  }
   /** What has gone wrong with what the page needs. */
   problems() {
     const wrong = [...this.#entries.values()].flatMap(({ isWanted, problem }) => isWanted && problem ? [problem] : []);
@@ -813,8 +817,8 @@ function boxClasses({ target: { classes, box_classes: count2 } }) {
 function isLikely({ probability }) {
   return (probability ?? 1) >= LEAST_SHOWN;
 }
-function without(boxes, others2) {
-  return boxes.filter(({ box, label: label2 }) => !others2.some((other) => other.label === label2 && overlap(box, other.box) >= LEAST_OVERLAP));
+function without(boxes, others) {
+  return boxes.filter(({ box, label: label2 }) => !others.some((other) => other.label === label2 && overlap(box, other.box) >= LEAST_OVERLAP));
 }
 function overlap([x, y, width, height], [ox, oy, otherWidth, otherHeight]) {
   const across = Math.max(0, Math.min(x + width, ox + otherWidth) - Math.max(x, ox));
@@ -890,8 +894,7 @@ function fileKind({ preprocess }) {
 }
 function texts(app, name, id) {
   const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => (await (await api.bytes(path, signal)).text()).split(BETWEEN_TEXTS);
-  return app.resources.read(path, load, true);
+  return app.resources.readBytes(path, async (file) => (await file.text()).split(BETWEEN_TEXTS));
 }
 var own = /* @__PURE__ */ new WeakMap();
 function ownSize(shown2) {
@@ -900,19 +903,17 @@ function ownSize(shown2) {
 function picture(app, name, { id, size_bytes: size }, isMeasured = false) {
   const isSmall = isMeasured || size > 0 && size <= SMALL_PICTURE_BYTES;
   const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
-  const load = async (api, _, signal) => {
-    const whole2 = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+  return app.resources.readBytes(path, async (file) => {
+    const whole2 = await createImageBitmap(file).catch(broken);
     if (whole2 === null || whole2.height <= PICTURE_PIXELS) return whole2;
     const shown2 = await createImageBitmap(whole2, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
     own.set(shown2, { width: whole2.width, height: whole2.height });
     return shown2;
-  };
-  return app.resources.read(path, load, true);
+  });
 }
 function photo(app, name, id) {
   const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => await createImageBitmap(await api.bytes(path, signal)).catch(broken);
-  return app.resources.read(`${path}?whole`, load, true);
+  return app.resources.readBytes(path, async (file) => await createImageBitmap(file).catch(broken), `${path}?whole`);
 }
 function broken(error) {
   if (error instanceof DOMException && ["InvalidStateError", "EncodingError"].includes(error.name)) return null;
@@ -920,11 +921,7 @@ function broken(error) {
 }
 function sound(app, name, id) {
   const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => {
-    const file = await (await api.bytes(path, signal)).arrayBuffer();
-    return await new OfflineAudioContext(1, 1, SOUND_HZ).decodeAudioData(file).catch(broken);
-  };
-  return app.resources.read(path, load, true);
+  return app.resources.readBytes(path, async (file) => await new OfflineAudioContext(1, 1, SOUND_HZ).decodeAudioData(await file.arrayBuffer()).catch(broken));
 }
 var player = null;
 function play(app, { name }, id) {
@@ -938,8 +935,7 @@ function play(app, { name }, id) {
 }
 function content(app, name, id) {
   const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api, _, signal) => await readNpz(await api.bytes(path, signal));
-  return app.resources.read(path, load, true);
+  return app.resources.readBytes(path, readNpz);
 }
 function rasterOf(shape) {
   if (shape.length !== 3) return null;
@@ -950,8 +946,8 @@ function rasterOf(shape) {
   return null;
 }
 function showsPictures(model2) {
-  const [only, ...others2] = model2.inputs;
-  const isPicture = only !== void 0 && others2.length === 0 && rasterOf(only.shape) !== null;
+  const [only, ...others] = model2.inputs;
+  const isPicture = only !== void 0 && others.length === 0 && rasterOf(only.shape) !== null;
   return fileKind(model2) === "image" || fileKind(model2) === null && isPicture;
 }
 var drawn = /* @__PURE__ */ new WeakMap();
@@ -1007,8 +1003,7 @@ function takesMasks(model2) {
 }
 function mask(app, name, id, { bytes: bytes2 }) {
   const path = maskPath(name, id);
-  const load = async (api, _, signal) => await decoded2(await api.bytes(path, signal));
-  return app.resources.read(`${path}?bytes=${bytes2}`, load, true) ?? void 0;
+  return app.resources.readBytes(path, decoded2, `${path}?bytes=${bytes2}`) ?? void 0;
 }
 function maskPath(name, id) {
   return modelPath(name, `/samples/${id}/mask`);
@@ -1967,6 +1962,10 @@ function when(time) {
 function fact(name, value) {
   return h("div", { class: "fact", "data-key": name }, h("dt", {}, name), h("dd", {}, value));
 }
+function pairs(entries2) {
+  const shown2 = (value) => typeof value === "string" ? value : JSON.stringify(value);
+  return h("dl", { class: "pairs" }, entries2.map(([name, value]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, shown2(value)))));
+}
 function section(title, attributes, ...children) {
   const { id } = attributes;
   return h(
@@ -1979,6 +1978,20 @@ function section(title, attributes, ...children) {
 function scrolled(label2, ...children) {
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label2 }, children);
 }
+function table(label2, titles, rows, kind = null) {
+  const head3 = h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title))));
+  return scrolled(label2, h("table", { class: kind }, head3, h("tbody", {}, rows)));
+}
+function unseen(words) {
+  return h("span", { class: "visually-hidden" }, words);
+}
+function tabs(label2, all, current) {
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": label2, "data-key": "tabs" },
+    all.map(({ name, href }) => h("a", { href, "aria-current": name === current ? "page" : null }, name))
+  );
+}
 function heading(title, ...beside) {
   return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
 }
@@ -1987,49 +2000,6 @@ function missing(what, href, name) {
 }
 function loading(known) {
   return known === null ? null : h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
-}
-var JOBS = ["/v1/jobs", "/v1/device"];
-function jobButtons(app, job2) {
-  const about = `job ${job2.id}`;
-  const move = (verb, label2, body) => press(app, {
-    name: `${verb}${body ? "-anyway" : ""}:${job2.id}`,
-    label: label2,
-    about,
-    stale: JOBS,
-    run: async () => {
-      await app.api.post(`/v1/jobs/${job2.id}/${verb}`, body);
-      return null;
-    }
-  });
-  const isPausedByHand = job2.blocked_by.some((each2) => each2.condition === "paused_by_person");
-  const isHeld = job2.blocked_by.some((each2) => !["another_job", "paused_by_person"].includes(each2.condition));
-  const waits = job2.state === "queued" || job2.state === "paused";
-  return [
-    ...job2.state === "running" ? [move("pause", "Pause")] : [],
-    ...job2.state === "paused" && isPausedByHand ? [move("resume", "Resume")] : [],
-    ...waits && isHeld && !job2.ignore_policy ? [move("resume", "Run anyway", { ignore_policy: true })] : [],
-    cancelButton(app, job2)
-  ];
-}
-function cancelButton(app, job2) {
-  const ask2 = () => confirm(app, {
-    title: `Cancel job ${job2.id}?`,
-    detail: "It stops after the current step and produces no version. It cannot be resumed.",
-    no: "Keep it",
-    yes: "Cancel the job",
-    name: `cancel:${job2.id}`,
-    stale: JOBS,
-    run: async () => {
-      await app.api.post(`/v1/jobs/${job2.id}/cancel`);
-      return `Job ${job2.id} cancelled.`;
-    }
-  });
-  const isOff = app.state.pending.has(`cancel:${job2.id}`) || app.state.connection === "lost";
-  return h(
-    "button",
-    { type: "button", "data-key": `ask-cancel:${job2.id}`, "aria-label": `Cancel job ${job2.id}`, disabled: isOff, onclick: ask2 },
-    "Cancel"
-  );
 }
 function confirm(app, question) {
   const { title, detail: detail2, fields: fields2, no = "Keep it", yes, kind = "danger", name, stale: stale2, run, done = () => app.close() } = question;
@@ -2055,6 +2025,13 @@ function confirm(app, question) {
       )
     )
   );
+}
+function remover(app, { label: label2, about, remove: remove2, said: said2, ...question }) {
+  const run = async () => {
+    await remove2();
+    return said2;
+  };
+  return opener(`ask-${question.name}`, label2, () => confirm(app, { ...question, run }), about, "danger");
 }
 
 // src/views/models/diagnosis.ts
@@ -2223,6 +2200,7 @@ var SAMPLES = [
   ["text", "texts, with a tokenizer"]
 ];
 var FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
+var PLACES = ["/model", "/artifacts", "/tokenizer", ...FIELDS.map((name) => `/spec/${name}`)];
 var CHECKED = ["loss", "classes", "trainable", "output", "preprocess"];
 function addPage(app) {
   const draft = draftOf(app);
@@ -2250,7 +2228,7 @@ function addPage(app) {
       },
       fileField(app, draft),
       fields(app, draft),
-      others(app),
+      outcome(app, NAME, PLACES),
       buttons(app, draft)
     ),
     draft.found === null ? null : diagnosisView(draft.found)
@@ -2279,17 +2257,7 @@ function fileField(app, { file }) {
     "div",
     { class: "drop", "data-key": "file", role: "group", "aria-label": "The file" },
     h("p", { class: "quiet" }, file === null ? "Drop a forward ONNX file here, or" : h("span", {}, h("strong", {}, file.name), ` ${bytes(file.size)}`)),
-    h(
-      "label",
-      { class: "file" },
-      file === null ? "Choose a file" : "Choose another",
-      h("input", {
-        type: "file",
-        accept: ".onnx,.zip",
-        class: "visually-hidden",
-        onchange: (event) => take(app, event.currentTarget.files?.[0])
-      })
-    ),
+    fileButton(file === null ? "Choose a file" : "Choose another", ([chosen3]) => take(app, chosen3), { accept: ".onnx,.zip" }),
     faults(app, "/model"),
     faults(app, "/artifacts"),
     problem === null ? null : h("span", { class: "problem", role: "alert" }, problem)
@@ -2339,18 +2307,6 @@ function lossChoices({ found: found2 }) {
   const own2 = numbers.map(({ name }) => [`${OWN_LOSS}${name}`, `the model’s own: ${name}`]);
   return [[...LOSSES, ...own2], loss === null || typeof loss === "string" ? loss : `${OWN_LOSS}${loss.output}`];
 }
-function others(app) {
-  const result = app.state.results.get(NAME);
-  if (result === void 0) return null;
-  const known = ["/model", "/artifacts", "/tokenizer", ...FIELDS.map((name) => `/spec/${name}`)];
-  const rest = result.faults.filter(({ pointer }) => !known.some((place) => isAt(pointer, place)));
-  return h(
-    "div",
-    { class: "problem", role: "alert", "data-key": "problem" },
-    h("p", {}, result.text),
-    rest.length > 0 && h("ul", {}, rest.map(({ pointer, detail: detail2 }) => h("li", {}, h("code", {}, pointer), ` ${detail2}`)))
-  );
-}
 function faults(app, place) {
   return faultsAt(app, place).map((detail2) => h("span", { class: "problem" }, detail2));
 }
@@ -2380,8 +2336,8 @@ function limitsOf(policy2) {
 }
 function conditionsOf(device2, policy2) {
   const blocking = new Set(device2.blocked_by.map((each2) => each2.condition));
-  const [battery, ...others2] = LEVELS.map((level) => fromLevel(level, device2, policy2));
-  const found2 = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others2, ...byTime(device2, policy2)];
+  const [battery, ...others] = LEVELS.map((level) => fromLevel(level, device2, policy2));
+  const found2 = [power(device2, policy2), battery, saver(device2, policy2), idle(device2, policy2), ...others, ...byTime(device2, policy2)];
   return found2.filter((each2) => each2 !== void 0).map((each2) => ({ share: null, ...each2, isBlocking: blocking.has(each2.name) }));
 }
 function fromLevel({ name, title, signal, show, stop, resume, isMinimum }, device2, policy2) {
@@ -2490,15 +2446,79 @@ function latestMean(dots) {
   return smoothed(dots).at(-1)?.value ?? null;
 }
 
+// src/views/parts/frame.ts
+var HEIGHT = 240;
+var MARGIN = { top: 22, right: 16, bottom: 28, left: 60 };
+var LOG_FROM = 50;
+var EDGE = 30;
+function frameOf(width, dots, { name, most, xName, first, show }) {
+  const steps = { low: first, high: dots.reduce((most2, dot) => Math.max(most2, dot.step), first + 1) };
+  const x = linear(steps, { low: MARGIN.left, high: width - MARGIN.right });
+  return { width, x, steps, xName, show, ...yAxis(dots.map((dot) => dot.value), name, most) };
+}
+function yAxis(values, name, most) {
+  const low = values.reduce((least, value) => Math.min(least, value), Infinity);
+  const high = values.reduce((most2, value) => Math.max(most2, value), -Infinity);
+  const pixels = { low: HEIGHT - MARGIN.bottom, high: MARGIN.top };
+  if (low > 0 && high / low > LOG_FROM) {
+    const range2 = { low: low / 1.2, high: high * 1.2 };
+    return { y: logarithmic(range2, pixels), yTicks: powers(range2), yName: `${name}, logarithmic` };
+  }
+  const range = yRange(low, high, most);
+  return { y: linear(range, pixels), yTicks: ticks(range, 5), yName: name };
+}
+function yRange(low, high, most) {
+  const margin = (high - low || Math.abs(high) || 1) * 0.06;
+  const isFar = low < 0 || low > high * 0.6;
+  return { low: isFar ? low - margin : 0, high: Math.min(high + margin, Math.max(most, high)) };
+}
+function followed2(app, { chart, at, steps, stride, stepAt }) {
+  const hover = (step2) => {
+    app.state.hover = step2 === null ? null : { chart, step: Math.round(Math.min(steps.high, Math.max(steps.low, step2))) };
+    app.draw();
+  };
+  const point = (event) => {
+    const box = event.currentTarget.getBoundingClientRect();
+    hover(stepAt((event.clientX - box.left) / box.width));
+  };
+  const key = (event) => {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (move === void 0) return;
+    event.preventDefault();
+    hover((at ?? steps.high) + move * stride);
+  };
+  const leave2 = () => hover(null);
+  return { role: "img", tabindex: 0, onpointermove: point, onpointerleave: leave2, onkeydown: key, onblur: leave2 };
+}
+function grid({ width, x, y, steps, xName, show, yTicks, yName }) {
+  const bottom = HEIGHT - MARGIN.bottom;
+  const right = width - MARGIN.right;
+  const labels = distinct(yTicks, show);
+  return s(
+    "g",
+    { class: "grid" },
+    yTicks.map((value, at) => [
+      s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
+      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, labels[at] ?? null)
+    ]),
+    ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step2) => {
+      const anchor = x(step2) > width - EDGE ? "end" : "middle";
+      return s("text", { x: x(step2), y: bottom + 18, "text-anchor": anchor }, count(step2));
+    }),
+    s("text", { x: 0, y: 12 }, yName),
+    s("text", { x: 0, y: bottom + 18 }, xName)
+  );
+}
+
 // src/views/device/history.ts
 var CHART = "device-history";
-var HEIGHT = 72;
+var HEIGHT2 = 72;
 var STRIP_HEIGHT = 14;
 var AXIS_HEIGHT = 18;
 var NARROWEST = 300;
 var GAP = 24;
 var TICK_HOURS = 6;
-var EDGE = 32;
+var EDGE2 = 32;
 function historyView(app, rules) {
   const told5 = deviceHistory(app);
   return section("The last 24 hours", { id: "history" }, told5 ? filled2(app, told5, rules) : loading(told5));
@@ -2562,7 +2582,7 @@ function signalView(app, frame, { title, signal, show, stop, resume }) {
   const limits = [.../* @__PURE__ */ new Set([stop, resume])].filter((each2) => each2 !== null);
   const known = values.filter((value) => value !== null);
   const highest = Math.max(...known, ...limits, 0) || 1;
-  const y = linear({ low: 0, high: highest * 1.08 }, { low: HEIGHT, high: 0 });
+  const y = linear({ low: 0, high: highest * 1.08 }, { low: HEIGHT2, high: 0 });
   const now = frame.at === null ? values.at(-1) : values[frame.at];
   const told5 = now === null || now === void 0 ? "unknown" : show(now);
   const limited = stop === null ? "no limit" : `limit ${show(stop)}`;
@@ -2571,8 +2591,8 @@ function signalView(app, frame, { title, signal, show, stop, resume }) {
     "figure",
     { "data-key": signal },
     h("figcaption", {}, h("span", {}, title), h("strong", { class: "number" }, told5), h("span", { class: "quiet" }, limited)),
-    drawing(app, frame, HEIGHT, label2, [
-      runs(frame.count, (index) => String((frame.told.trained_seconds[index] ?? 0) > 0)).filter(({ kind }) => kind === "true").map(({ from, to: to2 }) => s("rect", { class: "during", x: frame.x(from), y: 0, width: frame.x(to2) - frame.x(from), height: HEIGHT })),
+    drawing(app, frame, HEIGHT2, label2, [
+      runs(frame.count, (index) => String((frame.told.trained_seconds[index] ?? 0) > 0)).filter(({ kind }) => kind === "true").map(({ from, to: to2 }) => s("rect", { class: "during", x: frame.x(from), y: 0, width: frame.x(to2) - frame.x(from), height: HEIGHT2 })),
       limits.map((limit2) => s("line", { class: limit2 === stop ? "limit" : "limit back", x1: 0, x2: frame.width, y1: y(limit2), y2: y(limit2) })),
       pieces(values).map((piece) => line(piece, frame, y))
     ])
@@ -2595,33 +2615,15 @@ function pieces(values) {
 }
 function drawing(app, frame, height, label2, children) {
   const { width, count: count2, x, at } = frame;
-  const hover = (index) => {
-    app.state.hover = index === null ? null : { chart: CHART, step: Math.min(count2 - 1, Math.max(0, index)) };
-    app.draw();
-  };
-  const point = (event) => {
-    const box = event.currentTarget.getBoundingClientRect();
-    hover(Math.floor((event.clientX - box.left) / box.width * count2));
-  };
-  const key = (event) => {
-    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (move === void 0) return;
-    event.preventDefault();
-    hover((at ?? count2 - 1) + move);
-  };
+  const steps = { low: 0, high: count2 - 1 };
   return s(
     "svg",
     {
       viewBox: `0 0 ${width} ${height + AXIS_HEIGHT}`,
       width,
       height: height + AXIS_HEIGHT,
-      role: "img",
-      tabindex: 0,
       "aria-label": label2,
-      onpointermove: point,
-      onpointerleave: () => hover(null),
-      onkeydown: key,
-      onblur: () => hover(null)
+      ...followed2(app, { chart: CHART, at, steps, stride: 1, stepAt: (share) => Math.floor(share * count2) })
     },
     children,
     s("line", { class: "base", x1: 0, x2: width, y1: height, y2: height }),
@@ -2640,7 +2642,7 @@ function hours({ told: told5, count: count2, width, x }) {
   const found2 = [];
   for (let time = next.getTime(); time < begin2 + count2 * step2; time += TICK_HOURS * 36e5) {
     const index = (time - begin2) / step2;
-    if (x(index) > EDGE && x(index) < width - EDGE) found2.push({ index, name: clock(new Date(time)).split(", ").at(-1) ?? "" });
+    if (x(index) > EDGE2 && x(index) < width - EDGE2) found2.push({ index, name: clock(new Date(time)).split(", ").at(-1) ?? "" });
   }
   return found2;
 }
@@ -2678,7 +2680,7 @@ function settingsForm(app, form) {
       )
     ),
     form.more?.(changed2) ?? null,
-    outcome(app, form.name, form.groups.flatMap(({ settings }) => settings.map(({ name }) => `${form.pointer}/${name}`))),
+    outcome(app, form.name, form.groups.flatMap(({ settings }) => settings.map(({ name }) => `${form.pointer ?? ""}/${name}`))),
     h(
       "div",
       { class: "buttons" },
@@ -2718,7 +2720,7 @@ function forget(app, name) {
 }
 function field(app, form, setting, changed2) {
   const { name, title, unit, kind } = setting;
-  const faults2 = faultsAt2(app, form.name, `${form.pointer}/${name}`);
+  const faults2 = faultsAt2(app, form.name, `${form.pointer ?? ""}/${name}`);
   const known = name in changed2 ? changed2[name] : form.values[name];
   const take2 = (value) => {
     change(form, changed2, name, value);
@@ -2967,17 +2969,16 @@ function forecastView(app, changed2) {
     faults2.length > 0 && h("ul", {}, faults2.map(({ pointer, detail: detail2 }) => h("li", {}, h("code", {}, pointer), ` ${detail2}`)))
   );
 }
-function askReset(app) {
-  confirm(app, {
+function resetButton(app) {
+  return remover(app, {
+    label: "Restore the defaults …",
     title: "Restore the default policy?",
     detail: "Every setting returns to its default, including the hours of the week.",
     yes: "Restore the defaults",
     name: "reset-policy",
+    remove: () => app.api.remove("/v1/policy"),
     stale: STALE,
-    run: async () => {
-      await app.api.remove("/v1/policy");
-      return "Default policy restored.";
-    }
+    said: "Default policy restored."
   });
 }
 function policyView(app, rules) {
@@ -2989,7 +2990,6 @@ function policyView(app, rules) {
       groups: GROUPS,
       values: rules,
       presets: PRESETS,
-      pointer: "",
       stale: STALE,
       more: (changed2) => [
         h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, changed2.windows ?? rules.windows, (windows) => {
@@ -3003,7 +3003,7 @@ function policyView(app, rules) {
         return "Policy saved.";
       }
     }),
-    h("div", { class: "buttons" }, opener("ask-reset-policy", "Restore the defaults …", () => askReset(app), "", "danger"))
+    h("div", { class: "buttons" }, resetButton(app))
   );
 }
 
@@ -3056,19 +3056,8 @@ function verdict(now) {
 }
 function conditionsView(now, rules, { isShort }) {
   const shown2 = conditionsOf(now, rules).filter(({ limit: limit2, isBlocking }) => !isShort || limit2 !== null || isBlocking);
-  return scrolled(
-    "Table of conditions",
-    h(
-      "table",
-      { class: "conditions" },
-      h(
-        "thead",
-        {},
-        h("tr", {}, ["Condition", "Now", "Limit", ...isShort ? [] : ["Source"]].map((title) => h("th", { scope: "col" }, title)))
-      ),
-      h("tbody", {}, shown2.map((each2) => conditionRow(each2, isShort)))
-    )
-  );
+  const columns = ["Condition", "Now", "Limit", ...isShort ? [] : ["Source"]];
+  return table("Table of conditions", columns, shown2.map((each2) => conditionRow(each2, isShort)), "conditions");
 }
 function conditionRow({ name, title, value, note, limit: limit2, isBlocking, share }, isShort) {
   const state = limit2 === null ? "off" : isBlocking ? "blocks" : value === null ? "unknown" : "holds";
@@ -3085,52 +3074,6 @@ function conditionRow({ name, title, value, note, limit: limit2, isBlocking, sha
     ),
     h("td", {}, limit2 ?? "–"),
     !isShort && h("td", { class: "quiet" }, note)
-  );
-}
-
-// src/views/parts/frame.ts
-var HEIGHT2 = 240;
-var MARGIN = { top: 22, right: 16, bottom: 28, left: 60 };
-var LOG_FROM = 50;
-var EDGE2 = 30;
-function frameOf(width, dots, { name, most, xName, first, show }) {
-  const steps = { low: first, high: dots.reduce((most2, dot) => Math.max(most2, dot.step), first + 1) };
-  const x = linear(steps, { low: MARGIN.left, high: width - MARGIN.right });
-  return { width, x, steps, xName, show, ...yAxis(dots.map((dot) => dot.value), name, most) };
-}
-function yAxis(values, name, most) {
-  const low = values.reduce((least, value) => Math.min(least, value), Infinity);
-  const high = values.reduce((most2, value) => Math.max(most2, value), -Infinity);
-  const pixels = { low: HEIGHT2 - MARGIN.bottom, high: MARGIN.top };
-  if (low > 0 && high / low > LOG_FROM) {
-    const range2 = { low: low / 1.2, high: high * 1.2 };
-    return { y: logarithmic(range2, pixels), yTicks: powers(range2), yName: `${name}, logarithmic` };
-  }
-  const range = yRange(low, high, most);
-  return { y: linear(range, pixels), yTicks: ticks(range, 5), yName: name };
-}
-function yRange(low, high, most) {
-  const margin = (high - low || Math.abs(high) || 1) * 0.06;
-  const isFar = low < 0 || low > high * 0.6;
-  return { low: isFar ? low - margin : 0, high: Math.min(high + margin, Math.max(most, high)) };
-}
-function grid({ width, x, y, steps, xName, show, yTicks, yName }) {
-  const bottom = HEIGHT2 - MARGIN.bottom;
-  const right = width - MARGIN.right;
-  const labels = distinct(yTicks, show);
-  return s(
-    "g",
-    { class: "grid" },
-    yTicks.map((value, at) => [
-      s("line", { x1: MARGIN.left, x2: right, y1: y(value), y2: y(value) }),
-      s("text", { x: MARGIN.left - 8, y: y(value) + 4, "text-anchor": "end" }, labels[at] ?? null)
-    ]),
-    ticks(steps, Math.max(2, Math.floor((right - MARGIN.left) / 110))).filter(Number.isInteger).map((step2) => {
-      const anchor = x(step2) > width - EDGE2 ? "end" : "middle";
-      return s("text", { x: x(step2), y: bottom + 18, "text-anchor": anchor }, count(step2));
-    }),
-    s("text", { x: 0, y: 12 }, yName),
-    s("text", { x: 0, y: bottom + 18 }, xName)
   );
 }
 
@@ -3166,38 +3109,20 @@ function linesOf({ keys }, points, other) {
 }
 function drawing2(app, chart, lines, frame, step2) {
   const { width, x, steps } = frame;
-  const hover = (at) => {
-    app.state.hover = at === null ? null : { chart: chart.id, step: Math.round(Math.min(steps.high, Math.max(steps.low, at))) };
-    app.draw();
-  };
-  const point = (event) => {
-    const box = event.currentTarget.getBoundingClientRect();
-    const pixels = (event.clientX - box.left) / box.width * width;
-    hover(steps.low + (pixels - MARGIN.left) / (x(steps.high) - MARGIN.left) * (steps.high - steps.low));
-  };
-  const key = (event) => {
-    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (move === void 0) return;
-    event.preventDefault();
-    hover((step2 ?? steps.high) + move * Math.max(1, Math.floor((steps.high - steps.low) / 50)));
-  };
+  const stepAt = (share) => steps.low + (share * width - MARGIN.left) / (x(steps.high) - MARGIN.left) * (steps.high - steps.low);
+  const stride = Math.max(1, Math.floor((steps.high - steps.low) / 50));
   return s(
     "svg",
     {
-      viewBox: `0 0 ${width} ${HEIGHT2}`,
+      viewBox: `0 0 ${width} ${HEIGHT}`,
       width,
-      height: HEIGHT2,
-      role: "img",
-      tabindex: 0,
+      height: HEIGHT,
       "aria-label": summary2(chart, lines, frame.show),
-      onpointermove: point,
-      onpointerleave: () => hover(null),
-      onkeydown: key,
-      onblur: () => hover(null)
+      ...followed2(app, { chart: chart.id, at: step2, steps, stride, stepAt })
     },
     grid(frame),
     lines.map((line2) => lineView(line2, frame, chart.hollow)),
-    step2 !== null && s("line", { class: "cursor", x1: x(step2), x2: x(step2), y1: MARGIN.top, y2: HEIGHT2 - MARGIN.bottom }),
+    step2 !== null && s("line", { class: "cursor", x1: x(step2), x2: x(step2), y1: MARGIN.top, y2: HEIGHT - MARGIN.bottom }),
     step2 !== null && lines.map((line2) => {
       const dot = nearest(line2.dots, step2);
       return s("circle", { class: `${line2.kind} at`, cx: x(dot.step), cy: frame.y(dot.value), r: 3.5 });
@@ -3216,7 +3141,7 @@ function lineView({ kind, isOther, raw, dots }, { x, y, width }, hollow) {
   );
 }
 function within(pixels) {
-  return Math.min(HEIGHT2 - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
+  return Math.min(HEIGHT - MARGIN.bottom, Math.max(MARGIN.top - 8, pixels));
 }
 function legend2(lines, { xName, steps, show }, step2) {
   return h(
@@ -3278,6 +3203,90 @@ function linesView(app, id) {
         ({ at, source, text: text3 }) => h("li", { class: source }, h("time", { datetime: at, class: "quiet" }, new Date(at).toTimeString().slice(0, 8)), h("code", {}, text3))
       )
     )
+  );
+}
+
+// src/views/parts/filters.ts
+function pagesView(app, path, { items, isWhole }, empty, show) {
+  if (!items) return loading(items);
+  return [items.length === 0 ? h("p", { class: "quiet" }, empty) : show(items), moreButton(app, path, isWhole)];
+}
+function moreButton(app, path, isWhole) {
+  if (isWhole) return null;
+  const more = () => {
+    shownOf(app, path).pages += 1;
+    app.draw();
+  };
+  return h("div", { class: "buttons" }, opener("more", "Show more", more));
+}
+function filters(...fields2) {
+  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
+}
+function choice(title, now, options, change3, inline = null) {
+  const chosen3 = (event) => change3(event.currentTarget.value);
+  const asked = now && !options.some(([value]) => value === now) ? [[now, now]] : [];
+  return h(
+    "label",
+    { "data-key": inline ?? title, class: inline === null ? null : "inline" },
+    h("span", { class: inline === null ? null : "quiet" }, title),
+    h("select", { onchange: chosen3 }, [...options, ...asked].map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
+  );
+}
+function modelChoice(app, now, change3) {
+  return choice("Model", now, [["", "all"], ...(models(app) ?? []).map(({ name }) => [name, name])], change3);
+}
+function text(title, now, placeholder, change3) {
+  const typed2 = (event) => change3(event.currentTarget.value.trim());
+  return h(
+    "label",
+    { "data-key": title },
+    h("span", {}, title),
+    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed2 })
+  );
+}
+
+// src/views/jobs/buttons.ts
+var JOBS = ["/v1/jobs", "/v1/device"];
+function jobButtons(app, job2) {
+  const about = `job ${job2.id}`;
+  const move = (verb, label2, body) => press(app, {
+    name: `${verb}${body ? "-anyway" : ""}:${job2.id}`,
+    label: label2,
+    about,
+    stale: JOBS,
+    run: async () => {
+      await app.api.post(`/v1/jobs/${job2.id}/${verb}`, body);
+      return null;
+    }
+  });
+  const isPausedByHand = job2.blocked_by.some((each2) => each2.condition === "paused_by_person");
+  const isHeld = job2.blocked_by.some((each2) => !["another_job", "paused_by_person"].includes(each2.condition));
+  const waits = job2.state === "queued" || job2.state === "paused";
+  return [
+    ...job2.state === "running" ? [move("pause", "Pause")] : [],
+    ...job2.state === "paused" && isPausedByHand ? [move("resume", "Resume")] : [],
+    ...waits && isHeld && !job2.ignore_policy ? [move("resume", "Run anyway", { ignore_policy: true })] : [],
+    cancelButton(app, job2)
+  ];
+}
+function cancelButton(app, job2) {
+  const ask2 = () => confirm(app, {
+    title: `Cancel job ${job2.id}?`,
+    detail: "It stops after the current step and produces no version. It cannot be resumed.",
+    no: "Keep it",
+    yes: "Cancel the job",
+    name: `cancel:${job2.id}`,
+    stale: JOBS,
+    run: async () => {
+      await app.api.post(`/v1/jobs/${job2.id}/cancel`);
+      return `Job ${job2.id} cancelled.`;
+    }
+  });
+  const isOff = app.state.pending.has(`cancel:${job2.id}`) || app.state.connection === "lost";
+  return h(
+    "button",
+    { type: "button", "data-key": `ask-cancel:${job2.id}`, "aria-label": `Cancel job ${job2.id}`, disabled: isOff, onclick: ask2 },
+    "Cancel"
   );
 }
 
@@ -3399,7 +3408,7 @@ function modelsPage(app) {
   return [
     heading("Models", searchField(app, search2), addLink()),
     h("p", { class: "visually-hidden", role: "status" }, plural(found2.length, "model")),
-    rows.length > 0 ? table(app, rows, order, isDown) : null,
+    rows.length > 0 ? table2(app, rows, order, isDown) : null,
     found2.length === 0 ? h("p", { class: "quiet" }, `No model has a name with “${search2}” in it.`) : null,
     empty.length > 0 ? emptyView(empty, rows.length === 0) : null
   ];
@@ -3445,7 +3454,7 @@ function searchField(app, search2) {
     }
   });
 }
-function table(app, rows, order, isDown) {
+function table2(app, rows, order, isDown) {
   return h(
     "div",
     { class: "card", "data-key": "table" },
@@ -3710,9 +3719,9 @@ function last(points, key) {
 function curvesView(app, known, points, metric) {
   const otherId = Number(app.route.query.get("with"));
   const other = otherId > 0 ? job(app, otherId) : null;
-  const others2 = other ? curve(app, other) ?? [] : [];
+  const others = other ? curve(app, other) ?? [] : [];
   const words = metric === null ? "" : metricWords(metric);
-  const overlaid2 = other ? { name: `job ${other.id}`, points: others2 } : null;
+  const overlaid2 = other ? { name: `job ${other.id}`, points: others } : null;
   return h(
     "div",
     { class: "charts", "data-key": "charts" },
@@ -3730,21 +3739,11 @@ function curvesView(app, known, points, metric) {
   );
 }
 function overlayField(app, known) {
-  const others2 = (ended(app, endedPath(known.model)).items ?? []).filter(({ id }) => id !== known.id);
-  if (others2.length === 0) return null;
-  const now = app.route.query.get("with") ?? "";
-  const choose = (event) => app.go(to(["jobs", known.id], { with: event.currentTarget.value }), { isSame: true });
-  return h(
-    "label",
-    { class: "inline", "data-key": "overlay" },
-    h("span", {}, "Compare with"),
-    h(
-      "select",
-      { onchange: choose },
-      h("option", { value: "", selected: now === "" }, "no other job"),
-      others2.map(({ id }) => h("option", { value: id, selected: String(id) === now }, `job ${id}`))
-    )
-  );
+  const others = (ended(app, endedPath(known.model)).items ?? []).filter(({ id }) => id !== known.id);
+  if (others.length === 0) return null;
+  const options = others.map(({ id }) => [String(id), `job ${id}`]);
+  const choose = (id) => app.go(to(["jobs", known.id], { with: id }), { isSame: true });
+  return choice("Compare with", app.route.query.get("with"), [["", "no other job"], ...options], choose, "overlay");
 }
 function choicesView({ choices }) {
   const chosen3 = Object.entries(choices);
@@ -3752,7 +3751,7 @@ function choicesView({ choices }) {
   return section(
     "Chosen automatically",
     { id: "choices" },
-    h("dl", { class: "pairs" }, chosen3.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason))))
+    pairs(chosen3)
   );
 }
 function settingsView({ hyperparameters }) {
@@ -3760,52 +3759,7 @@ function settingsView({ hyperparameters }) {
   return section(
     "Hyperparameters",
     { id: "hyperparameters" },
-    h(
-      "dl",
-      { class: "pairs" },
-      set.map(
-        ([name, value]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value)))
-      )
-    )
-  );
-}
-
-// src/views/parts/filters.ts
-function pagesView(app, path, { items, isWhole }, empty, show) {
-  if (!items) return loading(items);
-  return [items.length === 0 ? h("p", { class: "quiet" }, empty) : show(items), moreButton(app, path, isWhole)];
-}
-function moreButton(app, path, isWhole) {
-  if (isWhole) return null;
-  const more = () => {
-    shownOf(app, path).pages += 1;
-    app.draw();
-  };
-  return h("div", { class: "buttons" }, opener("more", "Show more", more));
-}
-function filters(...fields2) {
-  return h("div", { class: "fields filters", "data-key": "filters" }, fields2);
-}
-function choice(title, now, options, change3) {
-  const chosen3 = (event) => change3(event.currentTarget.value);
-  const asked = now && !options.some(([value]) => value === now) ? [[now, now]] : [];
-  return h(
-    "label",
-    { "data-key": title },
-    h("span", {}, title),
-    h("select", { onchange: chosen3 }, [...options, ...asked].map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words)))
-  );
-}
-function modelChoice(app, now, change3) {
-  return choice("Model", now, [["", "all"], ...(models(app) ?? []).map(({ name }) => [name, name])], change3);
-}
-function text(title, now, placeholder, change3) {
-  const typed2 = (event) => change3(event.currentTarget.value.trim());
-  return h(
-    "label",
-    { "data-key": title },
-    h("span", {}, title),
-    h("input", { type: "search", value: now ?? "", placeholder, autocomplete: "off", onchange: typed2 })
+    pairs(set)
   );
 }
 
@@ -3838,15 +3792,7 @@ function runningRow(app, job2) {
 }
 function endedTable(ended2) {
   const columns = ["Job", "Model", "Result", "Reason", "Duration", "Finished"];
-  return scrolled(
-    "Finished jobs",
-    h(
-      "table",
-      { class: "ended" },
-      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, ended2.map(endedRow))
-    )
-  );
+  return table("Finished jobs", columns, ended2.map(endedRow), "ended");
 }
 function endedRow(job2) {
   const { id, model: model2, started_at: started, finished_at: finished, error, metrics } = job2;
@@ -3905,9 +3851,9 @@ function labellingView(app, model2, listed) {
   const add = (type) => {
     const selected = selectedCharacters();
     if (selected === null || type === void 0) return;
-    const others2 = (spans ?? []).filter(({ start, end }) => end <= selected.start || start >= selected.end);
+    const others = (spans ?? []).filter(({ start, end }) => end <= selected.start || start >= selected.end);
     document.getSelection()?.removeAllRanges();
-    give([...others2, { ...selected, label: type }].map(({ start, end, label: name }) => ({ start, end, label: name })));
+    give([...others, { ...selected, label: type }].map(({ start, end, label: name }) => ({ start, end, label: name })));
   };
   const isBusy = app.state.pending.has(`label:${model2.name}`) || app.state.connection === "lost";
   const keepSelection = (event) => event.preventDefault();
@@ -4222,9 +4168,9 @@ var PAIRS_SHOWN = 20;
 var STEPS = 5;
 function matrixView(title, id, matrix, classes, other) {
   const names = matrix.map((_, index) => classes?.[index] ?? String(index));
-  return section(title, { id }, matrix.length <= MOST_CELLS ? table2(title, matrix, names, other) : pairs(title, matrix, names));
+  return section(title, { id }, matrix.length <= MOST_CELLS ? table3(title, matrix, names, other) : pairs2(title, matrix, names));
 }
-function table2(title, matrix, names, other) {
+function table3(title, matrix, names, other) {
   return scrolled(
     `Confusion matrix of ${title}`,
     h(
@@ -4257,7 +4203,7 @@ function cell(value, share, isRight, change3, what) {
   const told5 = change3 === 0 ? "" : `, ${change3 > 0 ? "+" : "−"}${Math.abs(change3)} against the other version`;
   return h("td", { class: `${isRight ? "right" : "wrong"} step-${step2} ${change3 === 0 ? "" : "moved"}`, title: `${what}: ${value}${told5}` }, value === 0 ? "" : count(value));
 }
-function pairs(title, matrix, names) {
+function pairs2(title, matrix, names) {
   const found2 = matrix.flatMap((row2, truth) => row2.map((value, guess) => ({ value, truth, guess }))).filter(({ value, truth, guess }) => value > 0 && truth !== guess);
   found2.sort((a, b) => b.value - a.value);
   return h(
@@ -4298,23 +4244,12 @@ function chooser(app, { name }, list2, before, after) {
     const now = { a: numberOf(query.get("a")) ?? before, b: numberOf(query.get("b")) ?? after };
     app.go(to(["models", name, "compare"], { ...now, ...chosen3 }), { isSame: true });
   };
-  const select = (title, chosen3, take2) => h(
-    "label",
-    { class: "inline", "data-key": title },
-    h("span", { class: "quiet" }, title),
-    h(
-      "select",
-      { onchange: (event) => take2(Number(event.currentTarget.value)) },
-      list2.map(
-        ({ version, aliases }) => h("option", { value: version, selected: version === chosen3 }, [`version ${version}`, ...aliases].join(", "))
-      )
-    )
-  );
+  const options = list2.map(({ version, aliases }) => [String(version), [`version ${version}`, ...aliases].join(", ")]);
   return h(
     "div",
     { class: "toolbar", "data-key": `choose-${before}-${after}`, role: "group", "aria-label": "Versions" },
-    select("Before", before, (a) => go({ a })),
-    select("After", after, (b) => go({ b })),
+    choice("Before", String(before), options, (a) => go({ a: Number(a) }), "Before"),
+    choice("After", String(after), options, (b) => go({ b: Number(b) }), "After"),
     h("button", { type: "button", onclick: () => go({ a: after, b: before }) }, "Swap")
   );
 }
@@ -4353,14 +4288,10 @@ function quantiles(before, after) {
   return Object.keys(then ?? {}).map((share) => [`${(Number(share) * 100).toFixed(0)} % of errors are at most`, then?.[share], now?.[share], false]);
 }
 function figures(title, [first, second], rows) {
-  return scrolled(
+  return table(
     title,
-    h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, ["", `Version ${first}`, `Version ${second}`, "Change"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Figure"))))),
-      h("tbody", {}, rows.map(([name, then, now, isShare2]) => h("tr", { "data-key": name }, h("th", { scope: "row" }, name), figure(then, isShare2), figure(now, isShare2), difference(then, now, isShare2))))
-    )
+    [unseen("Figure"), `Version ${first}`, `Version ${second}`, "Change"],
+    rows.map(([name, then, now, isShare2]) => h("tr", { "data-key": name }, h("th", { scope: "row" }, name), figure(then, isShare2), figure(now, isShare2), difference(then, now, isShare2)))
   );
 }
 function figure(value, isShare2) {
@@ -4476,8 +4407,8 @@ function withMasks(files) {
   return [masks.size - photos.filter(({ mask: mask2 }) => mask2).length, photos];
 }
 function requests(model2, files) {
-  const others2 = files.filter(({ file }) => !isAlone(model2, file));
-  const forms = Array.from({ length: Math.ceil(others2.length / FORM_FILES) }, (_, at) => others2.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
+  const others = files.filter(({ file }) => !isAlone(model2, file));
+  const forms = Array.from({ length: Math.ceil(others.length / FORM_FILES) }, (_, at) => others.slice(at * FORM_FILES, (at + 1) * FORM_FILES));
   return [...files.filter(({ file }) => isAlone(model2, file)).map((each2) => [each2]), ...forms];
 }
 async function sendSome(app, model2, upload, files) {
@@ -5161,18 +5092,7 @@ function none(app) {
 function filters2(app, model2, hasItems) {
   const canFilter = filterOf(app) !== null;
   const classes = classesOf(model2);
-  const select = (name, title, options) => h(
-    "label",
-    { class: "inline", "data-key": name },
-    h("span", { class: "quiet" }, title),
-    h(
-      "select",
-      { onchange: (event) => filterTo(app, model2.name, { [name]: event.currentTarget.value || null }) },
-      options.map(
-        ([value, text3]) => h("option", { value, selected: (app.route.query.get(name) ?? "") === value }, text3)
-      )
-    )
-  );
+  const select = (name, title, options) => choice(title, app.route.query.get(name), options, (value) => filterTo(app, model2.name, { [name]: value || null }), name);
   const shows = Object.entries(SHOWN).filter(([key]) => canShow(model2, key)).map(([key, { title }]) => [key === "all" ? "" : key, title]);
   return h(
     "div",
@@ -5354,21 +5274,21 @@ function upgradeView(app, model2, { state, reason, retry_at: retry }) {
     "div",
     { "data-key": "upgrade" },
     h("p", {}, `An upgrade is ${state}: ${reason}${reason.endsWith(".") ? "" : "."}${waits}`),
-    h("div", { class: "buttons" }, opener(`ask-drop-upgrade:${model2.name}`, "Drop …", () => askDrop(app, model2), "the upgrade", "danger"))
+    h("div", { class: "buttons" }, dropButton(app, model2))
   );
 }
-function askDrop(app, model2) {
+function dropButton(app, model2) {
   const { name } = model2;
-  confirm(app, {
+  return remover(app, {
+    label: "Drop …",
+    about: "the upgrade",
     title: `Drop the upgrade of ${name}?`,
     detail: "Its job is cancelled, and the versions that it made are deleted. Apps notice nothing.",
     yes: "Drop the upgrade",
     name: `drop-upgrade:${name}`,
+    remove: () => app.api.remove(modelPath(name, "/base")),
     stale: staleOf(model2),
-    run: async () => {
-      await app.api.remove(modelPath(name, "/base"));
-      return "Upgrade dropped.";
-    }
+    said: "Upgrade dropped."
   });
 }
 
@@ -5391,7 +5311,6 @@ function namesForm(app, model2) {
       name: `names:${name}`,
       groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "comma-separated", kind: "list" }] }],
       values: { classes: [] },
-      pointer: "",
       stale: staleOf(model2),
       send: async (given) => {
         await app.api.patch(modelPath(name), given);
@@ -5405,7 +5324,6 @@ function addForm(app, model2) {
     name: `class:${model2.name}`,
     groups: [{ title: "A new class", settings: [{ name: "name", title: "A new class", kind: "text" }] }],
     values: { name: null },
-    pointer: "",
     save: "Add the class",
     stale: staleOf(model2),
     send: async (given) => {
@@ -5459,11 +5377,11 @@ function renaming(app, model2, known) {
   };
 }
 function merging(app, model2, known) {
-  const others2 = (model2.target.classes ?? []).filter((name) => name !== known.name);
+  const others = (model2.target.classes ?? []).filter((name) => name !== known.name);
   return {
     title: `Merge ${known.name} into another class`,
     detail: `Its samples are relabelled with the other class, and the head loses its row. ${UNTIL}`,
-    fields: () => field2("Into", h("select", { name: "into" }, others2.map((name) => h("option", { value: name }, name)))),
+    fields: () => field2("Into", h("select", { name: "into" }, others.map((name) => h("option", { value: name }, name)))),
     yes: "Merge the classes",
     ...common(model2, `merge:${known.name}`),
     run: async (given) => {
@@ -5568,7 +5486,6 @@ function followView(app, model2) {
       name: `follow:${name}`,
       groups: [{ title: "Vendor’s source", settings: SETTINGS2 }],
       values: terms,
-      pointer: "",
       stale: staleOf(model2),
       send: async (changed2) => {
         const wanted = { ...terms, ...changed2 };
@@ -5577,7 +5494,7 @@ function followView(app, model2) {
       }
     }),
     reportView(known),
-    h("div", { class: "buttons" }, opener(`ask-unfollow:${name}`, "Unfollow …", () => askUnfollow(app, model2), "the source", "danger"))
+    h("div", { class: "buttons" }, unfollowButton(app, model2))
   );
 }
 function facts3({ offered, taken, asked_at: asked, next_at: next, asking }) {
@@ -5600,18 +5517,18 @@ function reportView({ report, report_body: body }) {
     body === null ? h("p", { class: "quiet" }, "No upgrade from this source has ended yet.") : h("pre", {}, JSON.stringify(body, null, 2))
   );
 }
-function askUnfollow(app, model2) {
+function unfollowButton(app, model2) {
   const { name } = model2;
-  confirm(app, {
+  return remover(app, {
+    label: "Unfollow …",
+    about: "the source",
     title: `Unfollow the source of ${name}?`,
     detail: "New bases no longer come by themselves. An upgrade that has begun goes on.",
     yes: "Unfollow the source",
     name: `unfollow:${name}`,
+    remove: () => app.api.remove(modelPath(name, "/follow")),
     stale: staleOf(model2),
-    run: async () => {
-      await app.api.remove(modelPath(name, "/follow"));
-      return "Unfollowed.";
-    }
+    said: "Unfollowed."
   });
 }
 
@@ -5651,7 +5568,7 @@ function descriptionForm(app, model2, description, place, isSettled) {
     "div",
     { "data-key": String(description.input) },
     h("p", {}, h("strong", {}, String(description.input)), h("span", { class: "quiet" }, ` ${description.kind}`)),
-    isSettled && h("dl", { class: "pairs" }, Object.entries(description).filter(([key]) => !["input", "kind", "augment"].includes(key)).map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, typeof value === "string" ? value : JSON.stringify(value))))),
+    isSettled && pairs(Object.entries(description).filter(([key]) => !["input", "kind", "augment"].includes(key))),
     settingsForm(app, {
       name: `preprocess:${name}:${place}`,
       groups: [{ title: `Preprocessing of ${String(description.input)}`, settings }],
@@ -5705,7 +5622,6 @@ function additions(app, model2) {
       name: `base-first:${name}`,
       groups: [{ title: "The model’s own samples", settings: [{ name: "first", title: "Use the model’s first labelled samples", kind: "number", placeholder: "how many" }] }],
       values: { first: null },
-      pointer: "",
       save: "Add them",
       stale: staleOf(model2),
       send: async (given) => told3(await app.api.post(path, given, true))
@@ -5750,7 +5666,7 @@ function referenceView(app, model2) {
       "div",
       { class: "buttons" },
       press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current validation samples instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model2), run: freeze }),
-      isFrozen && opener(`ask-thaw:${name}`, "Remove …", () => askRemoveReference(app, model2), "the reference set", "danger")
+      isFrozen && removeReferenceButton(app, model2)
     )
   );
 }
@@ -5758,18 +5674,18 @@ function referenceFacts(set) {
   if (set === null || set.frozen_at === null) return h("p", { "data-key": "none" }, "None. The gate uses only the validation samples, which change as samples arrive.");
   return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
 }
-function askRemoveReference(app, model2) {
+function removeReferenceButton(app, model2) {
   const { name } = model2;
-  confirm(app, {
+  return remover(app, {
+    label: "Remove …",
+    about: "the reference set",
     title: `Remove the reference set of ${name}?`,
     detail: "Its samples are kept. The gate then uses only the validation samples.",
     yes: "Remove the reference set",
     name: `remove-reference:${name}`,
+    remove: () => app.api.remove(modelPath(name, "/reference")),
     stale: staleOf(model2),
-    run: async () => {
-      await app.api.remove(modelPath(name, "/reference"));
-      return "Reference set removed.";
-    }
+    said: "Reference set removed."
   });
 }
 
@@ -5808,7 +5724,6 @@ function addForm2(app, model2) {
       name: `trigger:${name}`,
       groups: [{ title: "A new trigger", settings: SETTINGS3 }],
       values: EMPTY,
-      pointer: "",
       save: "Add the trigger",
       stale: stale(model2),
       send: async (given) => {
@@ -5840,7 +5755,7 @@ function triggerItem(app, model2, trigger) {
           return null;
         }
       }),
-      opener(`ask-delete-trigger:${id}`, "Delete …", () => askDelete2(app, model2, trigger), name, "danger")
+      deleteButton(app, model2, trigger)
     ),
     h("details", {}, h("summary", {}, "Change"), changeForm(app, model2, trigger, path))
   );
@@ -5850,7 +5765,6 @@ function changeForm(app, model2, trigger, path) {
     name: `trigger:${model2.name}:${trigger.id}`,
     groups: [{ title: trigger.name, settings: SETTINGS3 }],
     values: trigger,
-    pointer: "",
     stale: stale(model2),
     send: async (changed2) => {
       await app.api.patch(path, changed2);
@@ -5876,17 +5790,17 @@ function lastText({ fired_at: fired, job_id: job2, outcome: outcome2 }) {
   if (fired === null) return [outcome2 || "Has not fired yet."];
   return ["Fired ", when(fired), job2 === null ? "" : [": ", h("a", { href: to(["jobs", job2]) }, `job ${job2}`)], outcome2 ? `. ${outcome2}` : ""];
 }
-function askDelete2(app, model2, { id, name }) {
-  confirm(app, {
+function deleteButton(app, model2, { id, name }) {
+  return remover(app, {
+    label: "Delete …",
+    about: name,
     title: `Delete the trigger ${name}?`,
     detail: "Jobs that it has queued are kept.",
     yes: "Delete the trigger",
     name: `delete-trigger:${id}`,
+    remove: () => app.api.remove(modelPath(model2.name, `/triggers/${id}`)),
     stale: stale(model2),
-    run: async () => {
-      await app.api.remove(modelPath(model2.name, `/triggers/${id}`));
-      return `Trigger ${name} deleted.`;
-    }
+    said: `Trigger ${name} deleted.`
   });
 }
 
@@ -5959,19 +5873,19 @@ function settingsTab(app, model2) {
 }
 function aboutView(model2) {
   const { loss, optimizer, engine, output, parameters, notes, hyperparameters } = model2;
-  const pairs2 = [
+  const details = [
     ["loss", typeof loss === "string" ? loss : `output ${loss.output}`],
     ["optimizer", optimizer],
     ["engine", engine],
     ["output", output],
     ["trainable parameters", count(parameters.trainable)],
     ["frozen parameters", count(parameters.frozen)],
-    ...Object.entries(hyperparameters).map(([key, value]) => [key, JSON.stringify(value)])
+    ...Object.entries(hyperparameters)
   ];
   return section(
     "Details",
     { id: "about" },
-    h("dl", { class: "pairs" }, pairs2.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
+    pairs(details),
     notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note) => h("li", {}, note))),
     h("details", {}, h("summary", {}, `Trainable initializers (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each2) => h("li", {}, h("code", {}, each2)))))
   );
@@ -6201,7 +6115,7 @@ function fieldOf(app, model2, trial) {
   return fileKind(model2) === null ? valuesField(app, model2, trial) : fileField2(app, model2, trial);
 }
 function textField(app, model2, trial) {
-  const isPair = model2.preprocess.some(({ pairs: pairs2 }) => pairs2 === true);
+  const isPair = model2.preprocess.some(({ pairs: pairs3 }) => pairs3 === true);
   const send2 = (event) => {
     event.preventDefault();
     const given = new FormData(event.currentTarget);
@@ -6476,7 +6390,7 @@ function checkpointItem(app, model2, checkpoint) {
         "div",
         { class: "stack" },
         changeForm2(app, model2, checkpoint),
-        h("div", { class: "buttons" }, opener(`ask-delete-checkpoint:${id}`, "Delete …", () => askDelete3(app, model2, id), about, "danger"))
+        h("div", { class: "buttons" }, deleteButton2(app, model2, id))
       )
     )
   );
@@ -6494,7 +6408,6 @@ function changeForm2(app, { name }, { id, pinned, note }) {
       }
     ],
     values: { pinned, note: note || null },
-    pointer: "",
     stale: [modelPath(name, "/checkpoints")],
     send: async (changed2) => {
       await app.api.patch(`/v1/checkpoints/${id}`, "note" in changed2 ? { ...changed2, note: changed2.note ?? "" } : changed2);
@@ -6502,17 +6415,17 @@ function changeForm2(app, { name }, { id, pinned, note }) {
     }
   });
 }
-function askDelete3(app, { name }, id) {
-  confirm(app, {
+function deleteButton2(app, { name }, id) {
+  return remover(app, {
+    label: "Delete …",
+    about: `checkpoint ${id}`,
     title: `Delete checkpoint ${id}?`,
     detail: "Jobs can no longer start from it.",
     yes: "Delete the checkpoint",
     name: `delete-checkpoint:${id}`,
+    remove: () => app.api.remove(`/v1/checkpoints/${id}`),
     stale: [modelPath(name, "/checkpoints")],
-    run: async () => {
-      await app.api.remove(`/v1/checkpoints/${id}`);
-      return `Checkpoint ${id} deleted.`;
-    }
+    said: `Checkpoint ${id} deleted.`
   });
 }
 
@@ -6551,15 +6464,7 @@ function reportView2({ version, drifted, training_samples: before, recent_sample
   if (drifted === null) return [h("p", { "data-key": "few" }, `Too few samples to compare: ${samples}.`)];
   return [
     h("p", { "data-key": "found" }, drifted ? badge("held", "drifted") : badge("latest", "no drift"), h("span", { class: "quiet" }, ` ${samples}`)),
-    scrolled(
-      "Drift by feature",
-      h(
-        "table",
-        {},
-        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean, then → now"].map((title) => h("th", { scope: "col" }, title)))),
-        h("tbody", {}, features.map(featureRow))
-      )
-    ),
+    table("Drift by feature", ["Feature", "PSI", "Limit", "Mean, then → now"], features.map(featureRow)),
     compared2 > features.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(compared2 - features.length)} more that have drifted less`)
   ];
 }
@@ -6699,12 +6604,12 @@ function jobOf({ job_id: id }) {
   return id === null ? [] : [" · ", h("a", { href: to(["jobs", id]) }, `job ${id}`)];
 }
 function badges(version, isLatest) {
-  const others2 = version.aliases.filter((alias) => alias !== "latest");
+  const others = version.aliases.filter((alias) => alias !== "latest");
   return [
     isLatest && badge("latest", "latest"),
     version.job_id !== null && !version.promoted && badge("held", "not promoted"),
     version.job_id !== null && version.promoted && !isLatest && badge("queued", "promoted earlier"),
-    others2.map((alias) => h("span", { class: "badge" }, alias))
+    others.map((alias) => h("span", { class: "badge" }, alias))
   ];
 }
 function moves(app, model2, version, isLatest) {
@@ -6798,7 +6703,8 @@ function modelPage(app, parts) {
   if (app.resources.isRefused(modelPath(name))) return [heading(name)];
   const tab = TABS.find((each2) => each2.key === key);
   if (known === null || tab === void 0) return missing(known === null ? `Model “${name}”` : "Page", to(["models"]), "All models");
-  return [head2(app, known), tabs(known, tab), tab.view(app, known)];
+  const all = TABS.map((each2) => ({ name: each2.name, href: to(["models", name, ...each2.key ? [each2.key] : []]) }));
+  return [head2(app, known), tabs(`Pages of ${name}`, all, tab.name), tab.view(app, known)];
 }
 function head2(app, known) {
   const { name, parameters, target, latest_version: latest2 } = known;
@@ -6814,19 +6720,6 @@ function head2(app, known) {
       `${inputs}${classes}, ${count(parameters.trainable)} of ${count(parameters.trainable + parameters.frozen)} parameters trainable` + (latest2 === null ? "" : `, apps fetch version ${latest2}`)
     ),
     opener(`train:${name}`, "Train …", () => openTraining(app, known), name, "primary")
-  );
-}
-function tabs({ name }, current) {
-  return h(
-    "nav",
-    { class: "tabs", "aria-label": `Pages of ${name}`, "data-key": "tabs" },
-    TABS.map(
-      ({ key, name: title }) => h(
-        "a",
-        { href: to(["models", name, ...key ? [key] : []]), "aria-current": key === current.key ? "page" : null },
-        title
-      )
-    )
   );
 }
 function versionsTab(app, known) {
@@ -6897,13 +6790,7 @@ function aboutView2(app) {
   return section(
     "About",
     { id: "about" },
-    h(
-      "dl",
-      { class: "pairs" },
-      Object.entries({ ...system?.versions, ...system ? { "data folder": system.data_dir } : {} }).map(
-        ([name, version]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, version))
-      )
-    ),
+    pairs(Object.entries({ ...system?.versions, ...system ? { "data folder": system.data_dir } : {} })),
     h("p", {}, h("a", { href: "/docs" }, "API reference"))
   );
 }
@@ -6943,6 +6830,7 @@ function read(app) {
 // src/views/system/audit.ts
 var KINDS3 = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]];
 var FIELDS3 = ["kind", "who", "action", "model"];
+var COLUMNS2 = ["When", "Who", "What", "Model", "Path", "From"];
 var PAGE2 = 100;
 function auditView(app) {
   const now = Object.fromEntries(FIELDS3.map((name) => [name, app.route.query.get(name) || null]));
@@ -6957,19 +6845,7 @@ function auditView(app) {
       text("What", now.action ?? null, "delete_model", (action) => go({ action })),
       text("Model", now.model ?? null, "all", (model2) => go({ model: model2 }))
     ),
-    pagesView(app, path, pagesOf(app, path, PAGE2), "No matching entries.", table3)
-  );
-}
-function table3(items) {
-  const columns = ["When", "Who", "What", "Model", "Path", "From"];
-  return scrolled(
-    "Table of the audit log",
-    h(
-      "table",
-      { class: "audit" },
-      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, items.map(row))
-    )
+    pagesView(app, path, pagesOf(app, path, PAGE2), "No matching entries.", (items) => table("Table of the audit log", COLUMNS2, items.map(row), "audit"))
   );
 }
 function row({ id, at, who, address, action, path, model: model2, code, count: times }) {
@@ -7077,15 +6953,8 @@ function tokensView(app) {
 }
 function tokenTable(app, shown2) {
   if (shown2.length === 0) return h("p", { class: "quiet" }, "No tokens besides the one in admin.token.");
-  return scrolled(
-    "Table of tokens",
-    h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, ["Name", "Scopes", "Models", "Last used", "Expires", ""].map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
-      h("tbody", {}, shown2.map((token) => tokenRow(app, token)))
-    )
-  );
+  const columns = ["Name", "Scopes", "Models", "Last used", "Expires", unseen("Actions")];
+  return table("Table of tokens", columns, shown2.map((token) => tokenRow(app, token)));
 }
 function tokenRow(app, token) {
   const { id, name, scopes, models: models2, last_used_at: used, expires_at: ends } = token;
@@ -7140,7 +7009,6 @@ function openChange(app, { id, name, expires_at, limits }) {
         name: `token:${id}`,
         groups: [{ title: name, settings: SETTINGS4 }],
         values: { name, expires_at, ...values },
-        pointer: "",
         stale: TOKENS2,
         close: () => app.close(),
         send: send2
@@ -7221,16 +7089,8 @@ var TABS2 = [
 function systemPage(app, parts) {
   const tab = TABS2.find(({ key }) => key === parts[1]);
   if (tab === void 0) return missing("Page", to(["system"]), "Installation");
-  return [heading("System"), tabs2(tab.name), tab.view(app)];
-}
-function tabs2(current) {
-  return h(
-    "nav",
-    { class: "tabs", "aria-label": "Pages of the system", "data-key": "tabs" },
-    TABS2.map(
-      ({ key, name }) => h("a", { href: to(["system", ...key ? [key] : []]), "aria-current": name === current ? "page" : null }, name)
-    )
-  );
+  const all = TABS2.map(({ key, name }) => ({ name, href: to(["system", ...key ? [key] : []]) }));
+  return [heading("System"), tabs("Pages of the system", all, tab.name), tab.view(app)];
 }
 function installationView(app) {
   return [
@@ -7292,7 +7152,7 @@ var CONNECTIONS = {
   polling: "live, polling every 2 s",
   lost: "not responding"
 };
-var PLACES = [
+var PLACES2 = [
   { key: "", name: "Overview", depth: 1, view: overviewPage },
   { key: "models", name: "Models", depth: 3, view: (app, parts) => parts[1] ? modelPage(app, parts) : modelsPage(app) },
   { key: "add", name: "Add a model", depth: 1, view: addPage, isHidden: true },
@@ -7301,7 +7161,7 @@ var PLACES = [
   { key: "system", name: "System", depth: 2, view: systemPage }
 ];
 function placeOf2({ parts }) {
-  return PLACES.find(({ key, depth }) => key === (parts[0] ?? "") && parts.length <= depth);
+  return PLACES2.find(({ key, depth }) => key === (parts[0] ?? "") && parts.length <= depth);
 }
 function titleOf(route) {
   const { parts } = route;
@@ -7333,7 +7193,7 @@ function navigation(app, current, forget2) {
     h(
       "nav",
       { "aria-label": "Console" },
-      PLACES.filter(({ isHidden }) => isHidden !== true).map(
+      PLACES2.filter(({ isHidden }) => isHidden !== true).map(
         (place) => h(
           "a",
           { href: to(place.key === "" ? [] : [place.key]), "aria-current": place === current ? "page" : null },

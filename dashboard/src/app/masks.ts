@@ -1,6 +1,6 @@
 /** Masks of samples: the class of each pixel of a photo, painted in colours. */
 
-import { type Api, modelPath } from "../daemon/api";
+import { modelPath } from "../daemon/api";
 import type { Model } from "../daemon/types";
 import type { App } from "./app";
 import { fileKind } from "./pictures";
@@ -54,8 +54,7 @@ export function takesMasks(model: Model): boolean {
 /** The mask of a sample; undefined until it is loaded. One that was corrected elsewhere has another size. */
 export function mask(app: App, name: string, id: number, { bytes }: MaskLabel): Mask | undefined {
   const path = maskPath(name, id);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Mask> => await decoded(await api.bytes(path, signal));
-  return app.resources.read<Mask>(`${path}?bytes=${bytes}`, load, true) ?? undefined;
+  return app.resources.readBytes(path, decoded, `${path}?bytes=${bytes}`) ?? undefined;
 }
 
 export function maskPath(name: string, id: number): string {

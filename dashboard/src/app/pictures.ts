@@ -1,6 +1,6 @@
 /** How samples are shown: images, recordings, texts, tensors that are images, and other tensors. */
 
-import { type Api, modelPath } from "../daemon/api";
+import { modelPath } from "../daemon/api";
 import { readNpz, type Tensor } from "../daemon/npz";
 import type { Model, Sample } from "../daemon/types";
 import type { App } from "./app";
@@ -21,9 +21,7 @@ export function fileKind({ preprocess }: Model): "image" | "audio" | "text" | nu
 /** The texts of a sample, two for a pair. */
 export function texts(app: App, name: string, id: number): string[] | null | undefined {
   const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<string[]> =>
-    (await (await api.bytes(path, signal)).text()).split(BETWEEN_TEXTS);
-  return app.resources.read<string[]>(path, load, true);
+  return app.resources.readBytes(path, async (file) => (await file.text()).split(BETWEEN_TEXTS));
 }
 
 export interface Size {
@@ -48,21 +46,19 @@ export function ownSize(shown: ImageBitmap): Size {
 export function picture(app: App, name: string, { id, size_bytes: size }: Pick<Sample, "id" | "size_bytes">, isMeasured = false): ImageBitmap | null | undefined {
   const isSmall = isMeasured || (size > 0 && size <= SMALL_PICTURE_BYTES);
   const path = modelPath(name, `/samples/${id}/${isSmall ? "content" : `thumbnail?size=${PICTURE_PIXELS}`}`);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageBitmap | null> => {
-    const whole = await createImageBitmap(await api.bytes(path, signal)).catch(broken);
+  return app.resources.readBytes(path, async (file) => {
+    const whole = await createImageBitmap(file).catch(broken);
     if (whole === null || whole.height <= PICTURE_PIXELS) return whole;
     const shown = await createImageBitmap(whole, { resizeHeight: PICTURE_PIXELS, resizeQuality: "medium" });
     own.set(shown, { width: whole.width, height: whole.height });
     return shown;
-  };
-  return app.resources.read<ImageBitmap>(path, load, true);
+  });
 }
 
 /** The photo of a sample in its own pixels, undefined until it is loaded, null if there is none. */
 export function photo(app: App, name: string, id: number): ImageBitmap | null | undefined {
   const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<ImageBitmap | null> => await createImageBitmap(await api.bytes(path, signal)).catch(broken);
-  return app.resources.read<ImageBitmap>(`${path}?whole`, load, true);
+  return app.resources.readBytes(path, async (file) => await createImageBitmap(file).catch(broken), `${path}?whole`);
 }
 
 /** A sample that cannot be decoded has no picture, and no sound. */
@@ -74,11 +70,7 @@ function broken(error: unknown): null {
 /** A recording, undefined until it is loaded, null if the browser cannot decode it. */
 export function sound(app: App, name: string, id: number): AudioBuffer | null | undefined {
   const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<AudioBuffer | null> => {
-    const file = await (await api.bytes(path, signal)).arrayBuffer();
-    return await new OfflineAudioContext(1, 1, SOUND_HZ).decodeAudioData(file).catch(broken);
-  };
-  return app.resources.read<AudioBuffer>(path, load, true);
+  return app.resources.readBytes(path, async (file) => await new OfflineAudioContext(1, 1, SOUND_HZ).decodeAudioData(await file.arrayBuffer()).catch(broken));
 }
 
 let player: AudioContext | null = null;
@@ -97,9 +89,7 @@ export function play(app: App, { name }: Model, id: number): void {
 /** The inputs of a sample by name. */
 export function content(app: App, name: string, id: number): Map<string, Tensor> | null | undefined {
   const path = modelPath(name, `/samples/${id}/content`);
-  const load = async (api: Api, _: unknown, signal: AbortSignal): Promise<Map<string, Tensor>> =>
-    await readNpz(await api.bytes(path, signal));
-  return app.resources.read<Map<string, Tensor>>(path, load, true);
+  return app.resources.readBytes(path, readNpz);
 }
 
 interface Raster {

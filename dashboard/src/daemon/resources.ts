@@ -48,6 +48,11 @@ export class Resources {
     return entry.value as T | null | undefined;
   }
 
+  /** What the bytes of an address are read as, which never change. key: where another reading has its own. */
+  readBytes<T>(path: string, read: (file: Blob) => Promise<T>, key = path): T | null | undefined {
+    return this.read<T>(key, async (api, _, signal) => await read(await api.bytes(path, signal)), true);
+  }
+
   /** What has gone wrong with what the page needs. */
   problems(): string[] {
     const wrong = [...this.#entries.values()].flatMap(({ isWanted, problem }) => (isWanted && problem ? [problem] : []));

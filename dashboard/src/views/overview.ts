@@ -8,7 +8,8 @@ import { to } from "../app/route";
 import type { Job, Model } from "../daemon/types";
 import { conditionsView, verdictView } from "./device/device";
 import { addModelHint } from "./models/models";
-import { badge, blockers, heading, jobButtons, loading, section, when } from "./parts/parts";
+import { jobButtons } from "./jobs/buttons";
+import { badge, blockers, heading, loading, section, when } from "./parts/parts";
 
 const JOBS_SHOWN = 8;
 

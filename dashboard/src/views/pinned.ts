@@ -6,7 +6,7 @@ import { count, duration } from "../page/format";
 import { RUNNING, unfinished } from "../app/queries";
 import { to } from "../app/route";
 import type { Job } from "../daemon/types";
-import { jobButtons } from "./parts/parts";
+import { jobButtons } from "./jobs/buttons";
 
 export function pinnedView(app: App): HTMLElement | null {
   const running = unfinished(app, RUNNING) ?? [];

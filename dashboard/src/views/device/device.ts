@@ -8,7 +8,7 @@ import { device, policy } from "../../app/queries";
 import type { Device, Policy } from "../../daemon/types";
 import { historyView } from "./history";
 import { policyView } from "./policy";
-import { blockers, heading, loading, press, scrolled, section } from "../parts/parts";
+import { blockers, heading, loading, press, section, table } from "../parts/parts";
 
 const STALE = ["/v1/device", "/v1/jobs"];
 const SNOOZES = [
@@ -71,19 +71,8 @@ function verdict(now: Device): string {
 /** isShort: only conditions with a limit or that block. */
 export function conditionsView(now: Device, rules: Policy, { isShort }: { isShort: boolean }): HTMLElement {
   const shown = conditionsOf(now, rules).filter(({ limit, isBlocking }) => !isShort || limit !== null || isBlocking);
-  return scrolled(
-    "Table of conditions",
-    h(
-      "table",
-      { class: "conditions" },
-      h(
-        "thead",
-        {},
-        h("tr", {}, ["Condition", "Now", "Limit", ...(isShort ? [] : ["Source"])].map((title) => h("th", { scope: "col" }, title))),
-      ),
-      h("tbody", {}, shown.map((each) => conditionRow(each, isShort))),
-    ),
-  );
+  const columns = ["Condition", "Now", "Limit", ...(isShort ? [] : ["Source"])];
+  return table("Table of conditions", columns, shown.map((each) => conditionRow(each, isShort)), "conditions");
 }
 
 function conditionRow({ name, title, value, note, limit, isBlocking, share }: Condition, isShort: boolean): HTMLElement {

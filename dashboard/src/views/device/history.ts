@@ -7,6 +7,7 @@ import { type Limited, limitsOf } from "../../page/conditions";
 import { type Child, h, s } from "../../page/dom";
 import { clock, duration } from "../../page/format";
 import { linear } from "../../page/scale";
+import { followed } from "../parts/frame";
 import { loading, section } from "../parts/parts";
 
 const CHART = "device-history";
@@ -140,33 +141,15 @@ function pieces(values: (number | null)[]): { index: number; value: number }[][]
 /** All charts share one time axis and one pointer. */
 function drawing(app: App, frame: Frame, height: number, label: string, children: Child[]): SVGElement {
   const { width, count, x, at } = frame;
-  const hover = (index: number | null): void => {
-    app.state.hover = index === null ? null : { chart: CHART, step: Math.min(count - 1, Math.max(0, index)) };
-    app.draw();
-  };
-  const point = (event: PointerEvent): void => {
-    const box = (event.currentTarget as Element).getBoundingClientRect();
-    hover(Math.floor(((event.clientX - box.left) / box.width) * count));
-  };
-  const key = (event: KeyboardEvent): void => {
-    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (move === undefined) return;
-    event.preventDefault();
-    hover((at ?? count - 1) + move);
-  };
+  const steps = { low: 0, high: count - 1 };
   return s(
     "svg",
     {
       viewBox: `0 0 ${width} ${height + AXIS_HEIGHT}`,
       width,
       height: height + AXIS_HEIGHT,
-      role: "img",
-      tabindex: 0,
       "aria-label": label,
-      onpointermove: point,
-      onpointerleave: () => hover(null),
-      onkeydown: key,
-      onblur: () => hover(null),
+      ...followed(app, { chart: CHART, at, steps, stride: 1, stepAt: (share) => Math.floor(share * count) }),
     },
     children,
     s("line", { class: "base", x1: 0, x2: width, y1: height, y2: height }),

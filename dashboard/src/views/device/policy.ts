@@ -5,7 +5,7 @@ import { h } from "../../page/dom";
 import type { Policy } from "../../daemon/types";
 import { limit, settingsForm, type Setting } from "../parts/form";
 import { type Forecast, forecast } from "../../app/queries";
-import { blockers, confirm, opener, section } from "../parts/parts";
+import { blockers, remover, section } from "../parts/parts";
 import { DAYS, weekView } from "./week";
 
 const MIB = 2 ** 20;
@@ -101,17 +101,16 @@ function forecastView(app: App, changed: Policy): HTMLElement {
   );
 }
 
-function askReset(app: App): void {
-  confirm(app, {
+function resetButton(app: App): HTMLElement {
+  return remover(app, {
+    label: "Restore the defaults …",
     title: "Restore the default policy?",
     detail: "Every setting returns to its default, including the hours of the week.",
     yes: "Restore the defaults",
     name: "reset-policy",
+    remove: () => app.api.remove("/v1/policy"),
     stale: STALE,
-    run: async () => {
-      await app.api.remove("/v1/policy");
-      return "Default policy restored.";
-    },
+    said: "Default policy restored.",
   });
 }
 
@@ -124,7 +123,6 @@ export function policyView(app: App, rules: Policy): HTMLElement {
       groups: GROUPS,
       values: rules,
       presets: PRESETS,
-      pointer: "",
       stale: STALE,
       more: (changed) => [
         h("fieldset", { "data-key": "windows" }, h("legend", {}, "Hours of the week"), weekView(app, (changed.windows ?? rules.windows) as Parameters<typeof weekView>[1], (windows) => {
@@ -138,6 +136,6 @@ export function policyView(app: App, rules: Policy): HTMLElement {
         return "Policy saved.";
       },
     }),
-    h("div", { class: "buttons" }, opener("ask-reset-policy", "Restore the defaults …", () => askReset(app), "", "danger")),
+    h("div", { class: "buttons" }, resetButton(app)),
   );
 }

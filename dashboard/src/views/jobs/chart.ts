@@ -5,7 +5,7 @@ import { h, s } from "../../page/dom";
 import { count, decimal, percent } from "../../page/format";
 import { type Dot, smoothed, thinned } from "../../page/scale";
 import type { Point } from "../../daemon/types";
-import { type Frame, frameOf, grid, HEIGHT, MARGIN } from "../parts/frame";
+import { followed, type Frame, frameOf, grid, HEIGHT, MARGIN } from "../parts/frame";
 
 const NAMES = { train: "training", validation: "validation" };
 const MOST_MARKERS = 60;
@@ -70,34 +70,16 @@ function linesOf({ keys }: Chart, points: Point[], other: string | null): Line[]
 
 function drawing(app: App, chart: Chart, lines: Line[], frame: Frame, step: number | null): SVGElement {
   const { width, x, steps } = frame;
-  const hover = (at: number | null): void => {
-    app.state.hover = at === null ? null : { chart: chart.id, step: Math.round(Math.min(steps.high, Math.max(steps.low, at))) };
-    app.draw();
-  };
-  const point = (event: PointerEvent): void => {
-    const box = (event.currentTarget as Element).getBoundingClientRect();
-    const pixels = ((event.clientX - box.left) / box.width) * width;
-    hover(steps.low + ((pixels - MARGIN.left) / (x(steps.high) - MARGIN.left)) * (steps.high - steps.low));
-  };
-  const key = (event: KeyboardEvent): void => {
-    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (move === undefined) return;
-    event.preventDefault();
-    hover((step ?? steps.high) + move * Math.max(1, Math.floor((steps.high - steps.low) / 50)));
-  };
+  const stepAt = (share: number): number => steps.low + ((share * width - MARGIN.left) / (x(steps.high) - MARGIN.left)) * (steps.high - steps.low);
+  const stride = Math.max(1, Math.floor((steps.high - steps.low) / 50));
   return s(
     "svg",
     {
       viewBox: `0 0 ${width} ${HEIGHT}`,
       width,
       height: HEIGHT,
-      role: "img",
-      tabindex: 0,
       "aria-label": summary(chart, lines, frame.show),
-      onpointermove: point,
-      onpointerleave: () => hover(null),
-      onkeydown: key,
-      onblur: () => hover(null),
+      ...followed(app, { chart: chart.id, at: step, steps, stride, stepAt }),
     },
     grid(frame),
     lines.map((line) => lineView(line, frame, chart.hollow)),

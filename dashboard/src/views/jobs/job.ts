@@ -10,7 +10,9 @@ import { isShare, judgedBy, metricWords } from "../../page/words";
 import type { Job, Point } from "../../daemon/types";
 import { chartView, seriesOf } from "./chart";
 import { logView } from "./log";
-import { badge, blockers, fact, heading, jobButtons, loading, missing, section, when } from "../parts/parts";
+import { choice } from "../parts/filters";
+import { jobButtons } from "./buttons";
+import { badge, blockers, fact, heading, loading, missing, pairs, section, when } from "../parts/parts";
 import { progressBar, progressText } from "../pinned";
 import { verdictBadge } from "../overview";
 
@@ -122,20 +124,9 @@ function curvesView(app: App, known: Job, points: Point[], metric: string | null
 function overlayField(app: App, known: Job): Child {
   const others = (ended(app, endedPath(known.model)).items ?? []).filter(({ id }) => id !== known.id);
   if (others.length === 0) return null;
-  const now = app.route.query.get("with") ?? "";
-  const choose = (event: Event): void =>
-    app.go(to(["jobs", known.id], { with: (event.currentTarget as HTMLSelectElement).value }), { isSame: true });
-  return h(
-    "label",
-    { class: "inline", "data-key": "overlay" },
-    h("span", {}, "Compare with"),
-    h(
-      "select",
-      { onchange: choose },
-      h("option", { value: "", selected: now === "" }, "no other job"),
-      others.map(({ id }) => h("option", { value: id, selected: String(id) === now }, `job ${id}`)),
-    ),
-  );
+  const options = others.map(({ id }) => [String(id), `job ${id}`] as const);
+  const choose = (id: string): void => app.go(to(["jobs", known.id], { with: id }), { isSame: true });
+  return choice("Compare with", app.route.query.get("with"), [["", "no other job"], ...options], choose, "overlay");
 }
 
 function choicesView({ choices }: Job): HTMLElement | null {
@@ -144,7 +135,7 @@ function choicesView({ choices }: Job): HTMLElement | null {
   return section(
     "Chosen automatically",
     { id: "choices" },
-    h("dl", { class: "pairs" }, chosen.map(([name, reason]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, reason)))),
+    pairs(chosen),
   );
 }
 
@@ -153,12 +144,6 @@ function settingsView({ hyperparameters }: Job): HTMLElement {
   return section(
     "Hyperparameters",
     { id: "hyperparameters" },
-    h(
-      "dl",
-      { class: "pairs" },
-      set.map(([name, value]) =>
-        h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, typeof value === "object" ? JSON.stringify(value) : String(value))),
-      ),
-    ),
+    pairs(set),
   );
 }

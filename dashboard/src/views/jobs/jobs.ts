@@ -8,7 +8,8 @@ import { to } from "../../app/route";
 import type { Job } from "../../daemon/types";
 import { jobLink, verdictBadge, waitingRow } from "../overview";
 import { filters, modelChoice, moreButton } from "../parts/filters";
-import { badge, heading, jobButtons, loading, scrolled, section, when } from "../parts/parts";
+import { jobButtons } from "./buttons";
+import { badge, heading, loading, section, table, when } from "../parts/parts";
 import { progressText } from "../pinned";
 
 export function jobsPage(app: App): Child[] {
@@ -41,15 +42,7 @@ function runningRow(app: App, job: Job): HTMLElement {
 
 function endedTable(ended: Job[]): HTMLElement {
   const columns = ["Job", "Model", "Result", "Reason", "Duration", "Finished"];
-  return scrolled(
-    "Finished jobs",
-    h(
-      "table",
-      { class: "ended" },
-      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, ended.map(endedRow)),
-    ),
-  );
+  return table("Finished jobs", columns, ended.map(endedRow), "ended");
 }
 
 function endedRow(job: Job): HTMLElement {

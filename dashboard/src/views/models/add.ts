@@ -7,7 +7,6 @@ import {
   type Draft,
   draftOf,
   faultsAt,
-  isAt,
   NAME,
   nameOf,
   OWN_LOSS,
@@ -20,7 +19,7 @@ import { to } from "../../app/route";
 import { TASKS } from "../../daemon/tasks";
 import { type Child, h } from "../../page/dom";
 import { bytes } from "../../page/format";
-import { heading } from "../parts/parts";
+import { fileButton, heading, outcome } from "../parts/parts";
 import { diagnosisView } from "./diagnosis";
 
 const LOSSES = Object.entries(TASKS).map(([name, { title }]) => [name, title] as const);
@@ -37,6 +36,8 @@ const SAMPLES = [
   ["text", "texts, with a tokenizer"],
 ] as const;
 const FIELDS = ["name", "loss", "classes", "trainable", "optimizer", "output", "preprocess"];
+/** Where the form shows what is wrong. */
+const PLACES = ["/model", "/artifacts", "/tokenizer", ...FIELDS.map((name) => `/spec/${name}`)];
 /** Fields on which the check depends. */
 const CHECKED = ["loss", "classes", "trainable", "output", "preprocess"];
 
@@ -66,7 +67,7 @@ export function addPage(app: App): Child[] {
       },
       fileField(app, draft),
       fields(app, draft),
-      others(app),
+      outcome(app, NAME, PLACES),
       buttons(app, draft),
     ),
     draft.found === null ? null : diagnosisView(draft.found),
@@ -100,17 +101,7 @@ function fileField(app: App, { file }: Draft): HTMLElement {
     "div",
     { class: "drop", "data-key": "file", role: "group", "aria-label": "The file" },
     h("p", { class: "quiet" }, file === null ? "Drop a forward ONNX file here, or" : h("span", {}, h("strong", {}, file.name), ` ${bytes(file.size)}`)),
-    h(
-      "label",
-      { class: "file" },
-      file === null ? "Choose a file" : "Choose another",
-      h("input", {
-        type: "file",
-        accept: ".onnx,.zip",
-        class: "visually-hidden",
-        onchange: (event: Event) => take(app, (event.currentTarget as HTMLInputElement).files?.[0]),
-      }),
-    ),
+    fileButton(file === null ? "Choose a file" : "Choose another", ([chosen]) => take(app, chosen), { accept: ".onnx,.zip" }),
     faults(app, "/model"),
     faults(app, "/artifacts"),
     problem === null ? null : h("span", { class: "problem", role: "alert" }, problem),
@@ -168,20 +159,6 @@ function lossChoices({ found }: Draft): [readonly (readonly [string, string])[],
   const numbers = (found?.outputs ?? []).filter(({ dtype, shape }) => dtype === "float32" && !shape?.length);
   const own = numbers.map(({ name }): [string, string] => [`${OWN_LOSS}${name}`, `the model’s own: ${name}`]);
   return [[...LOSSES, ...own], loss === null || typeof loss === "string" ? loss : `${OWN_LOSS}${loss.output}`];
-}
-
-/** Errors of the registration without a field. */
-function others(app: App): HTMLElement | null {
-  const result = app.state.results.get(NAME);
-  if (result === undefined) return null;
-  const known = ["/model", "/artifacts", "/tokenizer", ...FIELDS.map((name) => `/spec/${name}`)];
-  const rest = result.faults.filter(({ pointer }) => !known.some((place) => isAt(pointer, place)));
-  return h(
-    "div",
-    { class: "problem", role: "alert", "data-key": "problem" },
-    h("p", {}, result.text),
-    rest.length > 0 && h("ul", {}, rest.map(({ pointer, detail }) => h("li", {}, h("code", {}, pointer), ` ${detail}`))),
-  );
 }
 
 function faults(app: App, place: string): Child {

@@ -6,7 +6,7 @@ import { modelPath } from "../../daemon/api";
 import type { Job, Model, ModelBase, Upgrade } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, plural } from "../../page/format";
-import { confirm, fact, fileButton, loading, opener, outcome, section, when } from "../parts/parts";
+import { fact, fileButton, loading, outcome, remover, section, when } from "../parts/parts";
 
 const DIGEST_SHOWN = 12;
 
@@ -56,21 +56,21 @@ function upgradeView(app: App, model: Model, { state, reason, retry_at: retry }:
     "div",
     { "data-key": "upgrade" },
     h("p", {}, `An upgrade is ${state}: ${reason}${reason.endsWith(".") ? "" : "."}${waits}`),
-    h("div", { class: "buttons" }, opener(`ask-drop-upgrade:${model.name}`, "Drop …", () => askDrop(app, model), "the upgrade", "danger")),
+    h("div", { class: "buttons" }, dropButton(app, model)),
   );
 }
 
-function askDrop(app: App, model: Model): void {
+function dropButton(app: App, model: Model): HTMLElement {
   const { name } = model;
-  confirm(app, {
+  return remover(app, {
+    label: "Drop …",
+    about: "the upgrade",
     title: `Drop the upgrade of ${name}?`,
     detail: "Its job is cancelled, and the versions that it made are deleted. Apps notice nothing.",
     yes: "Drop the upgrade",
     name: `drop-upgrade:${name}`,
+    remove: () => app.api.remove(modelPath(name, "/base")),
     stale: staleOf(model),
-    run: async () => {
-      await app.api.remove(modelPath(name, "/base"));
-      return "Upgrade dropped.";
-    },
+    said: "Upgrade dropped.",
   });
 }

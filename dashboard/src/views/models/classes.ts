@@ -32,7 +32,6 @@ function namesForm(app: App, model: Model): Child[] {
       name: `names:${name}`,
       groups: [{ title: "Classes", settings: [{ name: "classes", title: "Names in the order of their indices", unit: "comma-separated", kind: "list" }] }],
       values: { classes: [] },
-      pointer: "",
       stale: staleOf(model),
       send: async (given) => {
         await app.api.patch(modelPath(name), given);
@@ -47,7 +46,6 @@ function addForm(app: App, model: Model): HTMLElement {
     name: `class:${model.name}`,
     groups: [{ title: "A new class", settings: [{ name: "name", title: "A new class", kind: "text" }] }],
     values: { name: null },
-    pointer: "",
     save: "Add the class",
     stale: staleOf(model),
     send: async (given) => {

@@ -7,7 +7,8 @@ import type { Comparison, Metrics, Model, Version } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal, percent, plural } from "../../page/format";
 import { isShare, judgedBy, metricWords } from "../../page/words";
-import { loading, scrolled, section } from "../parts/parts";
+import { choice } from "../parts/filters";
+import { loading, section, table, unseen } from "../parts/parts";
 import { changedView } from "./changed";
 import { matrixView } from "./confusion";
 
@@ -46,24 +47,12 @@ function chooser(app: App, { name }: Model, list: Version[], before: number, aft
     const now = { a: numberOf(query.get("a")) ?? before, b: numberOf(query.get("b")) ?? after };
     app.go(to(["models", name, "compare"], { ...now, ...chosen }), { isSame: true });
   };
-  const select = (title: string, chosen: number, take: (value: number) => void): HTMLElement =>
-    h(
-      "label",
-      { class: "inline", "data-key": title },
-      h("span", { class: "quiet" }, title),
-      h(
-        "select",
-        { onchange: (event: Event) => take(Number((event.currentTarget as HTMLSelectElement).value)) },
-        list.map(({ version, aliases }) =>
-          h("option", { value: version, selected: version === chosen }, [`version ${version}`, ...aliases].join(", ")),
-        ),
-      ),
-    );
+  const options = list.map(({ version, aliases }) => [String(version), [`version ${version}`, ...aliases].join(", ")] as const);
   return h(
     "div",
     { class: "toolbar", "data-key": `choose-${before}-${after}`, role: "group", "aria-label": "Versions" },
-    select("Before", before, (a) => go({ a })),
-    select("After", after, (b) => go({ b })),
+    choice("Before", String(before), options, (a) => go({ a: Number(a) }), "Before"),
+    choice("After", String(after), options, (b) => go({ b: Number(b) }), "After"),
     h("button", { type: "button", onclick: () => go({ a: after, b: before }) }, "Swap"),
   );
 }
@@ -109,14 +98,10 @@ function quantiles(before: Metrics, after: Metrics): [string, unknown, unknown, 
 }
 
 function figures(title: string, [first, second]: number[], rows: [string, unknown, unknown, boolean][]): HTMLElement {
-  return scrolled(
+  return table(
     title,
-    h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, ["", `Version ${first}`, `Version ${second}`, "Change"].map((name) => h("th", { scope: "col" }, name || h("span", { class: "visually-hidden" }, "Figure"))))),
-      h("tbody", {}, rows.map(([name, then, now, isShare]) => h("tr", { "data-key": name }, h("th", { scope: "row" }, name), figure(then, isShare), figure(now, isShare), difference(then, now, isShare)))),
-    ),
+    [unseen("Figure"), `Version ${first}`, `Version ${second}`, "Change"],
+    rows.map(([name, then, now, isShare]) => h("tr", { "data-key": name }, h("th", { scope: "row" }, name), figure(then, isShare), figure(now, isShare), difference(then, now, isShare))),
   );
 }
 

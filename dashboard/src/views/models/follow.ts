@@ -7,7 +7,7 @@ import type { Follow, Model, ModelBase } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count } from "../../page/format";
 import { limit, type Setting, settingsForm } from "../parts/form";
-import { confirm, fact, loading, opener, section, when } from "../parts/parts";
+import { fact, loading, remover, section, when } from "../parts/parts";
 
 const SETTINGS: readonly Setting[] = [
   limit("every_hours", "Ask every", "hours"),
@@ -37,7 +37,6 @@ export function followView(app: App, model: Model): HTMLElement {
       name: `follow:${name}`,
       groups: [{ title: "Vendor’s source", settings: SETTINGS }],
       values: terms,
-      pointer: "",
       stale: staleOf(model),
       send: async (changed) => {
         const wanted = { ...terms, ...changed };
@@ -46,7 +45,7 @@ export function followView(app: App, model: Model): HTMLElement {
       },
     }),
     reportView(known),
-    h("div", { class: "buttons" }, opener(`ask-unfollow:${name}`, "Unfollow …", () => askUnfollow(app, model), "the source", "danger")),
+    h("div", { class: "buttons" }, unfollowButton(app, model)),
   );
 }
 
@@ -73,17 +72,17 @@ function reportView({ report, report_body: body }: Follow): Child {
   );
 }
 
-function askUnfollow(app: App, model: Model): void {
+function unfollowButton(app: App, model: Model): HTMLElement {
   const { name } = model;
-  confirm(app, {
+  return remover(app, {
+    label: "Unfollow …",
+    about: "the source",
     title: `Unfollow the source of ${name}?`,
     detail: "New bases no longer come by themselves. An upgrade that has begun goes on.",
     yes: "Unfollow the source",
     name: `unfollow:${name}`,
+    remove: () => app.api.remove(modelPath(name, "/follow")),
     stale: staleOf(model),
-    run: async () => {
-      await app.api.remove(modelPath(name, "/follow"));
-      return "Unfollowed.";
-    },
+    said: "Unfollowed.",
   });
 }

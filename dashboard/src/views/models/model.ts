@@ -9,7 +9,7 @@ import { to } from "../../app/route";
 import type { Job, Model, SampleStats } from "../../daemon/types";
 import { compareTab } from "./compare";
 import { outcomeRow } from "../overview";
-import { fact, heading, loading, missing, opener, section } from "../parts/parts";
+import { fact, heading, loading, missing, opener, section, tabs } from "../parts/parts";
 import { samplesTab } from "../samples/samples";
 import { settingsTab } from "./settings";
 import { openTraining } from "./train";
@@ -43,7 +43,8 @@ export function modelPage(app: App, parts: string[]): Child {
   if (app.resources.isRefused(modelPath(name))) return [heading(name)];
   const tab = TABS.find((each) => each.key === key);
   if (known === null || tab === undefined) return missing(known === null ? `Model “${name}”` : "Page", to(["models"]), "All models");
-  return [head(app, known), tabs(known, tab), tab.view(app, known)];
+  const all = TABS.map((each) => ({ name: each.name, href: to(["models", name, ...(each.key ? [each.key] : [])]) }));
+  return [head(app, known), tabs(`Pages of ${name}`, all, tab.name), tab.view(app, known)];
 }
 
 function head(app: App, known: Model): HTMLElement {
@@ -61,20 +62,6 @@ function head(app: App, known: Model): HTMLElement {
         (latest === null ? "" : `, apps fetch version ${latest}`),
     ),
     opener(`train:${name}`, "Train …", () => openTraining(app, known), name, "primary"),
-  );
-}
-
-function tabs({ name }: Model, current: Tab): HTMLElement {
-  return h(
-    "nav",
-    { class: "tabs", "aria-label": `Pages of ${name}`, "data-key": "tabs" },
-    TABS.map(({ key, name: title }) =>
-      h(
-        "a",
-        { href: to(["models", name, ...(key ? [key] : [])]), "aria-current": key === current.key ? "page" : null },
-        title,
-      ),
-    ),
   );
 }
 

@@ -6,7 +6,7 @@ import { modelPath } from "../../daemon/api";
 import type { Model } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { type Setting, settingsForm } from "../parts/form";
-import { section } from "../parts/parts";
+import { pairs, section } from "../parts/parts";
 
 type Description = Model["preprocess"][number] & { kind: string };
 
@@ -51,7 +51,7 @@ function descriptionForm(app: App, model: Model, description: Description, place
     "div",
     { "data-key": String(description.input) },
     h("p", {}, h("strong", {}, String(description.input)), h("span", { class: "quiet" }, ` ${description.kind}`)),
-    isSettled && h("dl", { class: "pairs" }, Object.entries(description).filter(([key]) => !["input", "kind", "augment"].includes(key)).map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, typeof value === "string" ? value : JSON.stringify(value))))),
+    isSettled && pairs(Object.entries(description).filter(([key]) => !["input", "kind", "augment"].includes(key))),
     settingsForm(app, {
       name: `preprocess:${name}:${place}`,
       groups: [{ title: `Preprocessing of ${String(description.input)}`, settings }],

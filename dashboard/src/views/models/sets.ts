@@ -9,7 +9,7 @@ import type { Accepted, BaseSet, Model, ReferenceSet, Removed } from "../../daem
 import { type Child, h } from "../../page/dom";
 import { count, plural } from "../../page/format";
 import { settingsForm } from "../parts/form";
-import { confirm, fact, fileButton, loading, opener, outcome, press, section, when } from "../parts/parts";
+import { confirm, fact, fileButton, loading, opener, outcome, press, remover, section, when } from "../parts/parts";
 
 export function baseSetView(app: App, model: Model): HTMLElement {
   const { name } = model;
@@ -47,7 +47,6 @@ function additions(app: App, model: Model): Child[] {
       name: `base-first:${name}`,
       groups: [{ title: "The model’s own samples", settings: [{ name: "first", title: "Use the model’s first labelled samples", kind: "number", placeholder: "how many" }] }],
       values: { first: null },
-      pointer: "",
       save: "Add them",
       stale: staleOf(model),
       send: async (given) => told(await app.api.post<Accepted>(path, given, true)),
@@ -94,7 +93,7 @@ export function referenceView(app: App, model: Model): HTMLElement {
       "div",
       { class: "buttons" },
       press(app, { name: `freeze:${name}`, label: isFrozen ? "Freeze the current validation samples instead" : "Freeze the validation samples", about: `of ${name}`, stale: staleOf(model), run: freeze }),
-      isFrozen && opener(`ask-thaw:${name}`, "Remove …", () => askRemoveReference(app, model), "the reference set", "danger"),
+      isFrozen && removeReferenceButton(app, model),
     ),
   );
 }
@@ -104,17 +103,17 @@ function referenceFacts(set: ReferenceSet | null): Child {
   return h("dl", { class: "facts" }, fact("samples", count(set.samples)), fact("frozen", when(set.frozen_at)));
 }
 
-function askRemoveReference(app: App, model: Model): void {
+function removeReferenceButton(app: App, model: Model): HTMLElement {
   const { name } = model;
-  confirm(app, {
+  return remover(app, {
+    label: "Remove …",
+    about: "the reference set",
     title: `Remove the reference set of ${name}?`,
     detail: "Its samples are kept. The gate then uses only the validation samples.",
     yes: "Remove the reference set",
     name: `remove-reference:${name}`,
+    remove: () => app.api.remove(modelPath(name, "/reference")),
     stale: staleOf(model),
-    run: async () => {
-      await app.api.remove(modelPath(name, "/reference"));
-      return "Reference set removed.";
-    },
+    said: "Reference set removed.",
   });
 }

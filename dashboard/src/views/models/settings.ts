@@ -10,7 +10,7 @@ import { metricWords } from "../../page/words";
 import { to } from "../../app/route";
 import type { Model } from "../../daemon/types";
 import { limit, settingsForm, type Setting } from "../parts/form";
-import { confirm, opener, section } from "../parts/parts";
+import { confirm, opener, pairs, section } from "../parts/parts";
 import { baseView } from "./base";
 import { classesView } from "./classes";
 import { federationView } from "./federation";
@@ -98,19 +98,19 @@ export function settingsTab(app: App, model: Model): HTMLElement {
 
 function aboutView(model: Model): HTMLElement {
   const { loss, optimizer, engine, output, parameters, notes, hyperparameters } = model;
-  const pairs: [string, string][] = [
+  const details: [string, unknown][] = [
     ["loss", typeof loss === "string" ? loss : `output ${loss.output}`],
     ["optimizer", optimizer],
     ["engine", engine],
     ["output", output],
     ["trainable parameters", count(parameters.trainable)],
     ["frozen parameters", count(parameters.frozen)],
-    ...Object.entries(hyperparameters).map(([key, value]): [string, string] => [key, JSON.stringify(value)]),
+    ...Object.entries(hyperparameters),
   ];
   return section(
     "Details",
     { id: "about" },
-    h("dl", { class: "pairs" }, pairs.map(([key, value]) => h("div", { "data-key": key }, h("dt", {}, key), h("dd", {}, value)))),
+    pairs(details),
     notes.length > 0 && h("ul", { class: "quiet" }, notes.map((note) => h("li", {}, note))),
     h("details", {}, h("summary", {}, `Trainable initializers (${parameters.names.length})`), h("ul", { class: "names" }, parameters.names.map((each) => h("li", {}, h("code", {}, each))))),
   );

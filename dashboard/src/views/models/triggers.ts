@@ -8,7 +8,7 @@ import type { Model, Trigger } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { clock, plural } from "../../page/format";
 import { type Setting, settingsForm } from "../parts/form";
-import { badge, confirm, loading, opener, press, section, when } from "../parts/parts";
+import { badge, loading, press, remover, section, when } from "../parts/parts";
 
 const SETTINGS: readonly Setting[] = [
   { name: "name", title: "Name", kind: "text", placeholder: "automatic" },
@@ -49,7 +49,6 @@ function addForm(app: App, model: Model): HTMLElement {
       name: `trigger:${name}`,
       groups: [{ title: "A new trigger", settings: SETTINGS }],
       values: EMPTY,
-      pointer: "",
       save: "Add the trigger",
       stale: stale(model),
       send: async (given) => {
@@ -82,7 +81,7 @@ function triggerItem(app: App, model: Model, trigger: Trigger): HTMLElement {
           return null;
         },
       }),
-      opener(`ask-delete-trigger:${id}`, "Delete …", () => askDelete(app, model, trigger), name, "danger"),
+      deleteButton(app, model, trigger),
     ),
     h("details", {}, h("summary", {}, "Change"), changeForm(app, model, trigger, path)),
   );
@@ -93,7 +92,6 @@ function changeForm(app: App, model: Model, trigger: Trigger, path: string): HTM
     name: `trigger:${model.name}:${trigger.id}`,
     groups: [{ title: trigger.name, settings: SETTINGS }],
     values: trigger as unknown as Record<string, unknown>,
-    pointer: "",
     stale: stale(model),
     send: async (changed) => {
       await app.api.patch(path, changed);
@@ -123,16 +121,16 @@ function lastText({ fired_at: fired, job_id: job, outcome }: Trigger): Child[] {
   return ["Fired ", when(fired), job === null ? "" : [": ", h("a", { href: to(["jobs", job]) }, `job ${job}`)], outcome ? `. ${outcome}` : ""];
 }
 
-function askDelete(app: App, model: Model, { id, name }: Trigger): void {
-  confirm(app, {
+function deleteButton(app: App, model: Model, { id, name }: Trigger): HTMLElement {
+  return remover(app, {
+    label: "Delete …",
+    about: name,
     title: `Delete the trigger ${name}?`,
     detail: "Jobs that it has queued are kept.",
     yes: "Delete the trigger",
     name: `delete-trigger:${id}`,
+    remove: () => app.api.remove(modelPath(model.name, `/triggers/${id}`)),
     stale: stale(model),
-    run: async () => {
-      await app.api.remove(modelPath(model.name, `/triggers/${id}`));
-      return `Trigger ${name} deleted.`;
-    },
+    said: `Trigger ${name} deleted.`,
   });
 }

@@ -24,15 +24,15 @@ export function filters(...fields: Child[]): HTMLElement {
   return h("div", { class: "fields filters", "data-key": "filters" }, fields);
 }
 
-/** options: values with their labels. */
-export function choice(title: string, now: string | null, options: readonly (readonly [string, string])[], change: (value: string) => void): HTMLElement {
+/** options: values with their labels. inline: the key of a choice in a line of controls. */
+export function choice(title: string, now: string | null, options: readonly (readonly [string, string])[], change: (value: string) => void, inline: string | null = null): HTMLElement {
   const chosen = (event: Event): void => change((event.currentTarget as HTMLSelectElement).value);
   // The address may ask for anything.
   const asked = now && !options.some(([value]) => value === now) ? [[now, now] as const] : [];
   return h(
     "label",
-    { "data-key": title },
-    h("span", {}, title),
+    { "data-key": inline ?? title, class: inline === null ? null : "inline" },
+    h("span", { class: inline === null ? null : "quiet" }, title),
     h("select", { onchange: chosen }, [...options, ...asked].map(([value, words]) => h("option", { value, selected: value === (now ?? "") }, words))),
   );
 }

@@ -29,8 +29,8 @@ export interface SettingsForm {
   name: string;
   groups: readonly { title: string; settings: readonly Setting[] }[];
   values: Values;
-  /** The prefix of error pointers, before the setting's name. */
-  pointer: string;
+  /** The prefix of error pointers, before the setting's name; none if it is left out. */
+  pointer?: string;
   stale: readonly string[];
   /** Buttons that fill in values, to be looked at and saved. */
   presets?: readonly { title: string; about: string; values: Values }[];
@@ -74,7 +74,7 @@ export function settingsForm(app: App, form: SettingsForm): HTMLElement {
       ),
     ),
     form.more?.(changed) ?? null,
-    outcome(app, form.name, form.groups.flatMap(({ settings }) => settings.map(({ name }) => `${form.pointer}/${name}`))),
+    outcome(app, form.name, form.groups.flatMap(({ settings }) => settings.map(({ name }) => `${form.pointer ?? ""}/${name}`))),
     h(
       "div",
       { class: "buttons" },
@@ -119,7 +119,7 @@ function forget(app: App, name: string): void {
 
 function field(app: App, form: SettingsForm, setting: Setting, changed: Values): HTMLElement {
   const { name, title, unit, kind } = setting;
-  const faults = faultsAt(app, form.name, `${form.pointer}/${name}`);
+  const faults = faultsAt(app, form.name, `${form.pointer ?? ""}/${name}`);
   const known = name in changed ? changed[name] : form.values[name];
   const take = (value: unknown): void => {
     change(form, changed, name, value);

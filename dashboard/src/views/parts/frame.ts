@@ -1,6 +1,7 @@
-/** The axes of a chart. */
+/** The axes of a chart, and its pointer. */
 
-import { s } from "../../page/dom";
+import type { App } from "../../app/app";
+import { type Attributes, s } from "../../page/dom";
 import { count, distinct } from "../../page/format";
 import { type Dot, linear, logarithmic, powers, type Range, ticks } from "../../page/scale";
 
@@ -52,6 +53,36 @@ function yRange(low: number, high: number, most: number): Range {
   const margin = (high - low || Math.abs(high) || 1) * 0.06;
   const isFar = low < 0 || low > high * 0.6;
   return { low: isFar ? low - margin : 0, high: Math.min(high + margin, Math.max(most, high)) };
+}
+
+/** What has a chart show one of its steps: that under the pointer, or the one that arrow keys move to. */
+export interface Pointer {
+  chart: string;
+  at: number | null;
+  steps: Range;
+  /** How far a key moves. */
+  stride: number;
+  /** The step at a share of the width. */
+  stepAt: (share: number) => number;
+}
+
+export function followed(app: App, { chart, at, steps, stride, stepAt }: Pointer): Attributes {
+  const hover = (step: number | null): void => {
+    app.state.hover = step === null ? null : { chart, step: Math.round(Math.min(steps.high, Math.max(steps.low, step))) };
+    app.draw();
+  };
+  const point = (event: PointerEvent): void => {
+    const box = (event.currentTarget as Element).getBoundingClientRect();
+    hover(stepAt((event.clientX - box.left) / box.width));
+  };
+  const key = (event: KeyboardEvent): void => {
+    const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (move === undefined) return;
+    event.preventDefault();
+    hover((at ?? steps.high) + move * stride);
+  };
+  const leave = (): void => hover(null);
+  return { role: "img", tabindex: 0, onpointermove: point, onpointerleave: leave, onkeydown: key, onblur: leave };
 }
 
 export function grid({ width, x, y, steps, xName, show, yTicks, yName }: Frame): SVGElement {

@@ -4,7 +4,7 @@ import type { App, Said } from "../../app/app";
 import { isAt } from "../../app/registration";
 import { type Attributes, type Child, h } from "../../page/dom";
 import { ago, moment } from "../../page/format";
-import type { Blocker, Job, JobState } from "../../daemon/types";
+import type { Blocker, JobState } from "../../daemon/types";
 import { condition, STATES } from "../../page/words";
 
 export interface Press {
@@ -107,6 +107,12 @@ export function fact(name: string, value: Child): HTMLElement {
   return h("div", { class: "fact", "data-key": name }, h("dt", {}, name), h("dd", {}, value));
 }
 
+/** Names with their values; those that are no text are shown as JSON. */
+export function pairs(entries: readonly (readonly [string, unknown])[]): HTMLElement {
+  const shown = (value: unknown): string => (typeof value === "string" ? value : JSON.stringify(value));
+  return h("dl", { class: "pairs" }, entries.map(([name, value]) => h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, shown(value)))));
+}
+
 /** A part of a page with a heading. */
 export function section(title: string, attributes: { id: string; class?: string }, ...children: Child[]): HTMLElement {
   const { id } = attributes;
@@ -123,6 +129,26 @@ export function scrolled(label: string, ...children: Child[]): HTMLElement {
   return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": label }, children);
 }
 
+/** A table below the titles of its columns. kind: its class. */
+export function table(label: string, titles: readonly Child[], rows: HTMLElement[], kind: string | null = null): HTMLElement {
+  const head = h("thead", {}, h("tr", {}, titles.map((title) => h("th", { scope: "col" }, title))));
+  return scrolled(label, h("table", { class: kind }, head, h("tbody", {}, rows)));
+}
+
+/** For screen readers alone. */
+export function unseen(words: string): HTMLElement {
+  return h("span", { class: "visually-hidden" }, words);
+}
+
+/** Links to the pages of a place. all: with their addresses. */
+export function tabs(label: string, all: readonly { name: string; href: string }[], current: string): HTMLElement {
+  return h(
+    "nav",
+    { class: "tabs", "aria-label": label, "data-key": "tabs" },
+    all.map(({ name, href }) => h("a", { href, "aria-current": name === current ? "page" : null }, name)),
+  );
+}
+
 /** The heading of a page, which gets the focus when the page is opened. */
 export function heading(title: Child, ...beside: Child[]): HTMLElement {
   return h("div", { class: "heading", "data-key": "heading" }, h("h1", { tabindex: -1 }, title), beside);
@@ -136,55 +162,6 @@ export function missing(what: string, href: string, name: string): Child[] {
 /** Until something is loaded; of what the daemon does not tell there is nothing. */
 export function loading(known?: null): HTMLElement | null {
   return known === null ? null : h("p", { class: "quiet", "data-key": "loading" }, "Loading …");
-}
-
-const JOBS = ["/v1/jobs", "/v1/device"];
-
-/** The buttons that a job's state allows. */
-export function jobButtons(app: App, job: Job): HTMLElement[] {
-  const about = `job ${job.id}`;
-  const move = (verb: string, label: string, body?: object): HTMLElement =>
-    press(app, {
-      name: `${verb}${body ? "-anyway" : ""}:${job.id}`,
-      label,
-      about,
-      stale: JOBS,
-      run: async () => {
-        await app.api.post(`/v1/jobs/${job.id}/${verb}`, body);
-        return null;
-      },
-    });
-  const isPausedByHand = job.blocked_by.some((each) => each.condition === "paused_by_person");
-  const isHeld = job.blocked_by.some((each) => !["another_job", "paused_by_person"].includes(each.condition));
-  const waits = job.state === "queued" || job.state === "paused";
-  return [
-    ...(job.state === "running" ? [move("pause", "Pause")] : []),
-    ...(job.state === "paused" && isPausedByHand ? [move("resume", "Resume")] : []),
-    ...(waits && isHeld && !job.ignore_policy ? [move("resume", "Run anyway", { ignore_policy: true })] : []),
-    cancelButton(app, job),
-  ];
-}
-
-function cancelButton(app: App, job: Job): HTMLElement {
-  const ask = (): void =>
-    confirm(app, {
-      title: `Cancel job ${job.id}?`,
-      detail: "It stops after the current step and produces no version. It cannot be resumed.",
-      no: "Keep it",
-      yes: "Cancel the job",
-      name: `cancel:${job.id}`,
-      stale: JOBS,
-      run: async () => {
-        await app.api.post(`/v1/jobs/${job.id}/cancel`);
-        return `Job ${job.id} cancelled.`;
-      },
-    });
-  const isOff = app.state.pending.has(`cancel:${job.id}`) || app.state.connection === "lost";
-  return h(
-    "button",
-    { type: "button", "data-key": `ask-cancel:${job.id}`, "aria-label": `Cancel job ${job.id}`, disabled: isOff, onclick: ask },
-    "Cancel",
-  );
 }
 
 export interface Question {
@@ -228,4 +205,21 @@ export function confirm(app: App, question: Question): void {
       ),
     ),
   );
+}
+
+export interface Removal extends Omit<Question, "run"> {
+  label: string;
+  /** What a screen reader adds to the label. */
+  about?: string;
+  remove: () => Promise<unknown>;
+  said: string;
+}
+
+/** A button that removes something for good, once that is confirmed. */
+export function remover(app: App, { label, about, remove, said, ...question }: Removal): HTMLElement {
+  const run = async (): Promise<string> => {
+    await remove();
+    return said;
+  };
+  return opener(`ask-${question.name}`, label, () => confirm(app, { ...question, run }), about, "danger");
 }

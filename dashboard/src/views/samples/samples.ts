@@ -17,6 +17,7 @@ import { brushView } from "./brush";
 import { askDelete, askDeleteAll, chosen } from "./deletion";
 import { gridView } from "./grid";
 import { labellingView } from "./spans";
+import { choice } from "../parts/filters";
 import { loading, opener, outcome, press } from "../parts/parts";
 import { save } from "../parts/save";
 import { uploadView } from "./upload";
@@ -61,18 +62,7 @@ function filters(app: App, model: Model, hasItems: boolean): HTMLElement {
   const canFilter = filterOf(app) !== null;
   const classes = classesOf(model);
   const select = (name: string, title: string, options: [string, string][]): HTMLElement =>
-    h(
-      "label",
-      { class: "inline", "data-key": name },
-      h("span", { class: "quiet" }, title),
-      h(
-        "select",
-        { onchange: (event: Event) => filterTo(app, model.name, { [name]: (event.currentTarget as HTMLSelectElement).value || null }) },
-        options.map(([value, text]) =>
-          h("option", { value, selected: (app.route.query.get(name) ?? "") === value }, text),
-        ),
-      ),
-    );
+    choice(title, app.route.query.get(name), options, (value) => filterTo(app, model.name, { [name]: value || null }), name);
   const shows = Object.entries(SHOWN).filter(([key]) => canShow(model, key)).map(([key, { title }]): [string, string] => [key === "all" ? "" : key, title]);
   return h(
     "div",

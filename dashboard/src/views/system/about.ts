@@ -4,7 +4,7 @@ import type { App } from "../../app/app";
 import type { System } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { bytes, clock } from "../../page/format";
-import { loading, section } from "../parts/parts";
+import { loading, pairs, section } from "../parts/parts";
 
 const SIGNS = { ok: "holds", warn: "warns", fail: "fails" };
 const WORDS = { ok: "ok", warn: "warning", fail: "failed" };
@@ -15,13 +15,7 @@ export function aboutView(app: App): HTMLElement {
   return section(
     "About",
     { id: "about" },
-    h(
-      "dl",
-      { class: "pairs" },
-      Object.entries({ ...system?.versions, ...(system ? { "data folder": system.data_dir } : {}) }).map(([name, version]) =>
-        h("div", { "data-key": name }, h("dt", {}, name), h("dd", {}, version)),
-      ),
-    ),
+    pairs(Object.entries({ ...system?.versions, ...(system ? { "data folder": system.data_dir } : {}) })),
     h("p", {}, h("a", { href: "/docs" }, "API reference")),
   );
 }

@@ -8,10 +8,11 @@ import type { AuditEntry } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { clock, count, moment } from "../../page/format";
 import { choice, filters, pagesView, text } from "../parts/filters";
-import { scrolled, section } from "../parts/parts";
+import { section, table } from "../parts/parts";
 
 const KINDS = [["", "everything"], ["change", "changes"], ["export", "exports"], ["refusal", "refusals"], ["samples", "samples"]] as const;
 const FIELDS = ["kind", "who", "action", "model"] as const;
+const COLUMNS = ["When", "Who", "What", "Model", "Path", "From"];
 const PAGE = 100;
 
 export function auditView(app: App): Child {
@@ -28,20 +29,7 @@ export function auditView(app: App): Child {
       text("What", now.action ?? null, "delete_model", (action) => go({ action })),
       text("Model", now.model ?? null, "all", (model) => go({ model })),
     ),
-    pagesView(app, path, pagesOf<AuditEntry>(app, path, PAGE), "No matching entries.", table),
-  );
-}
-
-function table(items: AuditEntry[]): HTMLElement {
-  const columns = ["When", "Who", "What", "Model", "Path", "From"];
-  return scrolled(
-    "Table of the audit log",
-    h(
-      "table",
-      { class: "audit" },
-      h("thead", {}, h("tr", {}, columns.map((title) => h("th", { scope: "col" }, title)))),
-      h("tbody", {}, items.map(row)),
-    ),
+    pagesView(app, path, pagesOf<AuditEntry>(app, path, PAGE), "No matching entries.", (items) => table("Table of the audit log", COLUMNS, items.map(row), "audit")),
   );
 }
 

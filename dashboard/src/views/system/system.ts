@@ -5,7 +5,7 @@ import { to } from "../../app/route";
 import type { Verification } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { bytes, clock, plural } from "../../page/format";
-import { heading, loading, missing, press, section } from "../parts/parts";
+import { heading, loading, missing, press, section, tabs } from "../parts/parts";
 import { save } from "../parts/save";
 import { aboutView, backupsView, findingsView } from "./about";
 import { auditView } from "./audit";
@@ -22,17 +22,8 @@ const TABS: readonly { key: string | undefined; name: string; view: (app: App) =
 export function systemPage(app: App, parts: string[]): Child[] {
   const tab = TABS.find(({ key }) => key === parts[1]);
   if (tab === undefined) return missing("Page", to(["system"]), "Installation");
-  return [heading("System"), tabs(tab.name), tab.view(app)];
-}
-
-function tabs(current: string): HTMLElement {
-  return h(
-    "nav",
-    { class: "tabs", "aria-label": "Pages of the system", "data-key": "tabs" },
-    TABS.map(({ key, name }) =>
-      h("a", { href: to(["system", ...(key ? [key] : [])]), "aria-current": name === current ? "page" : null }, name),
-    ),
-  );
+  const all = TABS.map(({ key, name }) => ({ name, href: to(["system", ...(key ? [key] : [])]) }));
+  return [heading("System"), tabs("Pages of the system", all, tab.name), tab.view(app)];
 }
 
 function installationView(app: App): Child {

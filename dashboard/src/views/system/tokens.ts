@@ -5,7 +5,7 @@ import type { Token } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { clock } from "../../page/format";
 import { limit, type Setting, settingsForm } from "../parts/form";
-import { confirm, loading, opener, outcome, scrolled, section, when } from "../parts/parts";
+import { confirm, loading, opener, outcome, section, table, unseen, when } from "../parts/parts";
 
 /** docs/tokens.md explains what each allows; a test compares them. */
 const SCOPES = [
@@ -47,15 +47,8 @@ export function tokensView(app: App): HTMLElement {
 
 function tokenTable(app: App, shown: Token[]): HTMLElement {
   if (shown.length === 0) return h("p", { class: "quiet" }, "No tokens besides the one in admin.token.");
-  return scrolled(
-    "Table of tokens",
-    h(
-      "table",
-      {},
-      h("thead", {}, h("tr", {}, ["Name", "Scopes", "Models", "Last used", "Expires", ""].map((title) => h("th", { scope: "col" }, title || h("span", { class: "visually-hidden" }, "Actions"))))),
-      h("tbody", {}, shown.map((token) => tokenRow(app, token))),
-    ),
-  );
+  const columns = ["Name", "Scopes", "Models", "Last used", "Expires", unseen("Actions")];
+  return table("Table of tokens", columns, shown.map((token) => tokenRow(app, token)));
 }
 
 function tokenRow(app: App, token: Token): HTMLElement {
@@ -115,7 +108,6 @@ function openChange(app: App, { id, name, expires_at, limits }: Token): void {
         name: `token:${id}`,
         groups: [{ title: name, settings: SETTINGS }],
         values: { name, expires_at, ...values },
-        pointer: "",
         stale: TOKENS,
         close: () => app.close(),
         send,

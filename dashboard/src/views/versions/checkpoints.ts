@@ -10,7 +10,7 @@ import { bytes, count } from "../../page/format";
 import { openTraining } from "../models/train";
 import { moreButton } from "../parts/filters";
 import { settingsForm } from "../parts/form";
-import { badge, confirm, opener, press, section, when } from "../parts/parts";
+import { badge, opener, press, remover, section, when } from "../parts/parts";
 import { save } from "../parts/save";
 
 const PAGE = 5;
@@ -66,7 +66,7 @@ function checkpointItem(app: App, model: Model, checkpoint: Checkpoint): HTMLEle
         "div",
         { class: "stack" },
         changeForm(app, model, checkpoint),
-        h("div", { class: "buttons" }, opener(`ask-delete-checkpoint:${id}`, "Delete …", () => askDelete(app, model, id), about, "danger")),
+        h("div", { class: "buttons" }, deleteButton(app, model, id)),
       ),
     ),
   );
@@ -85,7 +85,6 @@ function changeForm(app: App, { name }: Model, { id, pinned, note }: Checkpoint)
       },
     ],
     values: { pinned, note: note || null },
-    pointer: "",
     stale: [modelPath(name, "/checkpoints")],
     send: async (changed) => {
       // null would leave the note as it is.
@@ -95,16 +94,16 @@ function changeForm(app: App, { name }: Model, { id, pinned, note }: Checkpoint)
   });
 }
 
-function askDelete(app: App, { name }: Model, id: number): void {
-  confirm(app, {
+function deleteButton(app: App, { name }: Model, id: number): HTMLElement {
+  return remover(app, {
+    label: "Delete …",
+    about: `checkpoint ${id}`,
     title: `Delete checkpoint ${id}?`,
     detail: "Jobs can no longer start from it.",
     yes: "Delete the checkpoint",
     name: `delete-checkpoint:${id}`,
+    remove: () => app.api.remove(`/v1/checkpoints/${id}`),
     stale: [modelPath(name, "/checkpoints")],
-    run: async () => {
-      await app.api.remove(`/v1/checkpoints/${id}`);
-      return `Checkpoint ${id} deleted.`;
-    },
+    said: `Checkpoint ${id} deleted.`,
   });
 }

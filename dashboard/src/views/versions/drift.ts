@@ -5,7 +5,7 @@ import { drift, drifts, latest } from "../../app/queries";
 import type { Drift, FeatureDrift, Model, Version } from "../../daemon/types";
 import { type Child, h } from "../../page/dom";
 import { count, decimal } from "../../page/format";
-import { badge, loading, press, scrolled, section } from "../parts/parts";
+import { badge, loading, press, section, table } from "../parts/parts";
 
 /**
  * null unless a job has trained `latest`. The daemon compares in a process of its own: on request,
@@ -47,15 +47,7 @@ function reportView({ version, drifted, training_samples: before, recent_samples
   if (drifted === null) return [h("p", { "data-key": "few" }, `Too few samples to compare: ${samples}.`)];
   return [
     h("p", { "data-key": "found" }, drifted ? badge("held", "drifted") : badge("latest", "no drift"), h("span", { class: "quiet" }, ` ${samples}`)),
-    scrolled(
-      "Drift by feature",
-      h(
-        "table",
-        {},
-        h("thead", {}, h("tr", {}, ["Feature", "PSI", "Limit", "Mean, then → now"].map((title) => h("th", { scope: "col" }, title)))),
-        h("tbody", {}, features.map(featureRow)),
-      ),
-    ),
+    table("Drift by feature", ["Feature", "PSI", "Limit", "Mean, then → now"], features.map(featureRow)),
     compared > features.length && h("p", { class: "quiet", "data-key": "rest" }, `and ${count(compared - features.length)} more that have drifted less`),
   ];
 }
