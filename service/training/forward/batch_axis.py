@@ -11,13 +11,12 @@ from numpy.typing import NDArray
 
 from service.training.errors import GraphRefused, refuse
 from service.training.forward import trial
-from service.training.forward.graph import Graph, is_default
+from service.training.forward.graph import BATCH, Graph, is_default
 from service.training.forward.weights import is_weight
 from service.training.graph.flow import needed_for, refill
 from service.training.graph.node import attributes_of
 from storage.errors import pointer
 
-BATCH = "batch"
 BROADCASTING = ("Add", "And", "Cast", "Div", "Equal", "Gather", "Mul", "Or", "Sub", "Where")
 """Operators that broadcast one row to all rows. Their results are compared in the end."""
 

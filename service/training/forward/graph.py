@@ -18,8 +18,8 @@ from service.training.graph.tensor import FLOATS
 
 FLOAT = onnx.TensorProto.FLOAT
 Dims = tuple["int | None", ...]
-TOKENS = "tokens"
-"""The name of the axis of a text's tokens, where its length is free."""
+BATCH, TOKENS = "batch", "tokens"
+"""Names of the first axis, and of that of a text's tokens, where its length is free."""
 LONG, SHORT = 24, 17
 """Lengths of trial runs, which tell that axis from others."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from math import prod
 
 from service.training.forward.graph import FLOAT, Graph
 from service.training.forward.partition import Partition
@@ -40,13 +39,3 @@ def frozen(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
         and name not in names
         and (is_weight(graph, name) or is_statistic(graph, name))
     )
-
-
-def frozen_scalars(listed: Sequence[Parameter]) -> int:
-    """The number of values that do not train."""
-    return sum(prod(initializer.shape) for initializer in listed if not initializer.trains)
-
-
-def scalars(graph: Graph, names: Sequence[str]) -> int:
-    """The number of values in these initializers."""
-    return sum(prod(graph.initializers[name].dims) for name in names)

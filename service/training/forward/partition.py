@@ -11,9 +11,8 @@ from msgspec import Struct
 
 from service.training.errors import GraphRefused
 from service.training.forward import frontier, trial
-from service.training.forward.batch_axis import BATCH
 from service.training.forward.frontier import CannotCut, Frontier, Layout
-from service.training.forward.graph import Graph
+from service.training.forward.graph import BATCH, Graph
 from service.training.graph.flow import duplicate, reads
 from service.training.graph.passes.branches import rename
 
@@ -162,7 +161,7 @@ def _shape(b: _Builder, rows: str, node: onnx.NodeProto, layout: Layout) -> str:
     axes = range(len(layout.shape))[slice(limits.get("start", 0), limits.get("end"))]
     batch = b.op("Slice", b.op("Shape", rows), b.ints([0]), b.ints([1]))
     if layout.factor > 1:
-        batch = b.mul(batch, b.ints([layout.factor]))
+        batch = b.op("Mul", batch, b.ints([layout.factor]))
     parts = [batch if at == layout.axis else b.ints([layout.shape[at]]) for at in axes]
     return b.op("Concat", *parts, axis=0) if parts else b.ints([])
 
@@ -199,21 +198,16 @@ class _Builder:
         self.nodes: list[onnx.NodeProto] = []
         self._prefix = prefix
 
-    def op(self, op_type: str, *inputs: str, outputs: int = 1, **attributes: Any) -> str:
-        """Append a node; returns the name of its first output."""
+    def op(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """Append a node."""
         hint = f"{self._prefix}/{op_type}"
-        names = [self.graph.fresh(f"{hint}_output") for _ in range(outputs)]
-        name = self.graph.fresh(hint)
-        node = onnx.helper.make_node(op_type, list(inputs), names, name=name, **attributes)
-        self.nodes.append(node)
-        return names[0]
+        result, name = self.graph.fresh(f"{hint}_output"), self.graph.fresh(hint)
+        self.nodes.append(onnx.helper.make_node(op_type, inputs, [result], name=name, **attributes))
+        return result
 
     def ints(self, values: Sequence[int]) -> str:
         """An int64 vector: axes, shapes."""
         return self.graph.add_initializer(f"{self._prefix}/constant", np.array(values, np.int64))
-
-    def mul(self, a: str, b: str) -> str:
-        return self.op("Mul", a, b)
 
     def reshape(self, a: str, shape: Sequence[int]) -> str:
         return self.op("Reshape", a, self.ints(shape))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 from typing import Any, TypeVar
 
 import onnx
@@ -25,7 +26,7 @@ from service.training.forward import (
     worth,
 )
 from service.training.forward.frontier import CannotCut
-from service.training.forward.graph import FLOAT, TOKENS, Graph
+from service.training.forward.graph import BATCH, FLOAT, TOKENS, Graph
 from service.training.forward.normalize import keep_outputs, normalize, select_output, spell_out
 from service.training.protocol.messages.preparation import Cut, Lora, Parameter
 from service.training.tasks import TASKS
@@ -121,8 +122,8 @@ def read_forward(
         signature=read.signature,
         trainable=names,
         frozen=inventory.frozen(trained, names),
-        trainable_parameters=inventory.scalars(trained, names),
-        frozen_parameters=inventory.frozen_scalars(parameters),
+        trainable_parameters=sum(prod(trained.initializers[name].dims) for name in names),
+        frozen_parameters=sum(prod(each.shape) for each in parameters if not each.trains),
         notes=tuple(notes),
         parameters=parameters,
         prefix=halves.prefix if halves else None,
@@ -192,10 +193,8 @@ def _read(graph: Graph, wanted: _Wanted, notes: list[str]) -> _Read:
     inputs, row = _shapes(graph, wanted.output, problems=problems, notes=notes)
     if inputs is not None and row is not None:
         fed = inputs
-        inputs, target = _gather(problems, lambda: _signature(graph, wanted, fed, row)) or (
-            fed,
-            None,
-        )
+        described = _gather(problems, lambda: _signature(graph, wanted, fed, row))
+        inputs, target = described or (fed, None)
         notes += TASKS[wanted.loss].notes(row)
         if wanted.loss_output is not None:
             of_samples = bool(_gather(problems, lambda: own_loss.check_shape(graph, wanted.end)))
@@ -299,9 +298,9 @@ def _divide(
 
 def _settle(graph: Graph, wanted: _Wanted, read: _Read) -> Graph:
     """Declare output and loss with their shapes, and drop unused initializers."""
-    shapes: dict[str, list[str | int]] = {wanted.output: [batch_axis.BATCH, *read.row]}
+    shapes: dict[str, list[str | int]] = {wanted.output: [BATCH, *read.row]}
     if wanted.loss_output is not None:
-        shapes[wanted.loss_output] = [batch_axis.BATCH] if read.signature.loss_of_samples else []
+        shapes[wanted.loss_output] = [BATCH] if read.signature.loss_of_samples else []
     if graph.lengths is not None and (known := graph.measured.get(wanted.output)) is not None:
         free = known.type.tensor_type.shape.dim
         shapes[wanted.output] = [dim.dim_param or dim.dim_value for dim in free]

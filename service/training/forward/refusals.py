@@ -5,7 +5,7 @@ from __future__ import annotations
 import onnx
 
 from service.training.forward.graph import Graph, is_default
-from service.training.graph.builder import STANDARD
+from service.training.graph.builder import RANDOM, STANDARD
 from service.training.graph.flow import CONTROL_FLOW, name_of
 from service.training.graph.node import attributes_of
 from service.training.graph.passes.microsoft import is_written_out
@@ -14,10 +14,7 @@ from service.training.graph.passes.sequences import OPENED
 from service.training.graph.rules import RULES
 from storage.errors import Problem, pointer
 
-_RANDOM = (
-    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"),
-    *("Bernoulli", "Multinomial", "Dropout"),
-)
+_DRAWS = RANDOM - {"Dropout"}
 _QUANTIZED = ("Quantize", "Dequantize", "QLinear", "MatMulInteger", "ConvInteger", "DynamicQuant")
 NARROW = (
     *(onnx.TensorProto.INT8, onnx.TensorProto.UINT8, onnx.TensorProto.INT4, onnx.TensorProto.UINT4),
@@ -44,13 +41,8 @@ def draws(graph: Graph) -> list[Problem]:
             "repeat; make the noise an input of the model, or export the model without it",
         )
         for node in graph.proto.node
-        if is_random(node) and not is_default(node, "Dropout")
+        if is_default(node, *_DRAWS)
     ]
-
-
-def is_random(node: onnx.NodeProto) -> bool:
-    """Does the operator give a different result each time?"""
-    return is_default(node, *_RANDOM)
 
 
 def is_quantized(node: onnx.NodeProto) -> bool:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from service.training.engines.runtime import CPU, native, onnxruntime, session_options
 from service.training.errors import refuse
 from service.training.forward.graph import (
+    BATCH,
     TOKENS,
     Graph,
     input_at,
@@ -21,6 +22,7 @@ from service.training.forward.graph import (
 )
 from service.training.graph.flow import refill
 from service.training.graph.node import attributes_of
+from service.training.graph.passes.modes import switch_off
 
 Feeds = dict[str, NDArray[np.generic]]
 Array = NDArray[np.generic]
@@ -32,14 +34,12 @@ See service/training/forward/own_loss.py."""
 _SEE_THROUGH = ("Cast", "Identity", "Unsqueeze", "Squeeze", "Reshape", "Flatten", "Transpose")
 
 
-def run(model: onnx.ModelProto, batches: Sequence[Feeds], place: str = "/model") -> list[Array]:
+def run(model: onnx.ModelProto, batches: Sequence[Feeds]) -> list[Array]:
     """First output for each of the feeds. Raises GraphRefused as `run_all` does."""
-    return [outputs[0] for outputs in run_all(model, batches, place)]
+    return [outputs[0] for outputs in run_all(model, batches)]
 
 
-def run_all(
-    model: onnx.ModelProto, batches: Sequence[Feeds], place: str = "/model"
-) -> list[list[Array]]:
+def run_all(model: onnx.ModelProto, batches: Sequence[Feeds]) -> list[list[Array]]:
     """All outputs for each of the feeds, one thread, no graph optimization.
 
     Raises GraphRefused with the engine's message if the model does not load or run.
@@ -48,7 +48,7 @@ def run_all(
         loaded = session(model)
         return [loaded.run(None, feeds) for feeds in batches]
     except engine_errors() as error:
-        raise refuse(place, f"ONNX Runtime cannot run the model: {sentence(error)}") from None
+        raise refuse("/model", f"ONNX Runtime cannot run the model: {sentence(error)}") from None
 
 
 def session(model: onnx.ModelProto) -> Any:
@@ -122,21 +122,20 @@ def table_size(graph: Graph, name: str, depth: int = 8) -> int:
     return max(1, min(sizes) if 1 in sizes else max(sizes))
 
 
-def measure(graph: Graph, batch: str = "batch") -> None:
+def measure(graph: Graph) -> None:
     """Learn the shapes that inference cannot, by running two rows and three.
 
-    An axis whose size is that of the batch both times is named `batch`. Texts are run in a second
+    An axis whose size is that of the batch both times is named so. Texts are run in a second
     length too, so that the axis of tokens is told. Raises GraphRefused.
     """
-    vague = [name for name in _made(graph) if not _is_settled(graph, name)]
     model = inference_form(graph.model)
-    produced = {name for node in model.graph.node for name in node.output}
-    vague = [name for name in vague if name in produced]
+    made = [name for node in model.graph.node for name in node.output if name]
+    vague = [name for name in made if not _is_settled(graph, name)]
     if not vague:
         return
     refill(model.graph.output, map(onnx.helper.make_empty_tensor_value_info, vague))
     long, short = graph.lengths.trials if graph.lengths else (1, 1)
-    known = {(2, 3): batch, (2, 3, 2): batch, (long, long, short): TOKENS}
+    known = {(2, 3): BATCH, (2, 3, 2): BATCH, (long, long, short): TOKENS}
     runs = [(2, long), (3, long), *([(2, short)] if long > 1 else [])]
     results = run_all(model, [draw(graph, rows, tokens=tokens) for rows, tokens in runs])
     for name, *values in zip(vague, *results, strict=True):
@@ -149,10 +148,6 @@ def measure(graph: Graph, batch: str = "batch") -> None:
         kind = onnx.helper.np_dtype_to_tensor_dtype(a.dtype)
         graph.measured[name] = onnx.helper.make_tensor_value_info(name, kind, dims)
     graph.refresh()
-
-
-def _made(graph: Graph) -> list[str]:
-    return [name for node in graph.proto.node for name in node.output if name]
 
 
 def _is_settled(graph: Graph, name: str) -> bool:
@@ -170,7 +165,7 @@ def inference_form(model: onnx.ModelProto) -> onnx.ModelProto:
     copy = deepcopy(model)
     for node in copy.graph.node:
         if trains(node, model.graph):
-            _switch_off(node)
+            switch_off(node)
     return copy
 
 
@@ -196,11 +191,3 @@ def constant(graph: onnx.GraphProto, name: str) -> Array | None:
             if isinstance(tensor, onnx.TensorProto):
                 return onnx.numpy_helper.to_array(tensor)
     return None
-
-
-def _switch_off(node: onnx.NodeProto) -> None:
-    if is_default(node, "Dropout"):
-        del node.input[2:]
-        return
-    refill(node.attribute, [a for a in node.attribute if a.name != "training_mode"])
-    del node.output[1:]

@@ -10,6 +10,7 @@ from onnx import helper, inliner, numpy_helper, parser
 
 from service.training.errors import refusal
 from service.training.graph.builder import STANDARD
+from service.training.graph.flow import refill
 from service.training.graph.passes.canonical import opset
 from service.training.graph.tensor import Shape
 from service.training.graph.types import type_of
@@ -95,22 +96,22 @@ def _is_on(node: onnx.NodeProto, numbers: dict[str, onnx.TensorProto]) -> bool:
     return flag is None or bool(numpy_helper.to_array(flag))
 
 
-def switch_off(model: onnx.ModelProto, *, dropout: bool) -> None:
-    """Put every BatchNormalization, and optionally every Dropout, into inference mode."""
+def switch_all_off(model: onnx.ModelProto, *op_types: str) -> None:
+    """Put the nodes of these operators into inference mode."""
     for node in model.graph.node:
-        if node.domain not in STANDARD:
-            continue
-        if node.op_type == "Dropout" and dropout:
-            del node.input[2:]
-        elif node.op_type == "BatchNormalization":
-            _settle(node)
+        if node.domain in STANDARD and node.op_type in op_types:
+            switch_off(node)
 
 
-def _settle(node: onnx.NodeProto) -> None:
-    """Make a BatchNormalization use its stored statistics."""
-    kept = [helper.make_attribute(a.name, a.f) for a in node.attribute if a.name in DEFAULTS]
-    del node.output[1:], node.attribute[:]
-    node.attribute.extend(kept)
+def switch_off(node: onnx.NodeProto) -> None:
+    """Put a Dropout, or a BatchNormalization, which then uses stored statistics, into inference
+    mode.
+    """
+    if node.op_type == "Dropout":
+        del node.input[2:]
+    else:
+        refill(node.attribute, [a for a in node.attribute if a.name != "training_mode"])
+        del node.output[1:]
 
 
 def draw_dropout(model: onnx.ModelProto) -> tuple[onnx.ModelProto, tuple[RandomDraw, ...]]:

@@ -21,7 +21,7 @@ from service.training.graph.passes.gather_first import gather_before_transpose
 from service.training.graph.passes.inference import infer, without_data
 from service.training.graph.passes.lowering import lower
 from service.training.graph.passes.microsoft import write_out
-from service.training.graph.passes.modes import switch_off
+from service.training.graph.passes.modes import switch_all_off
 from service.training.graph.passes.pads import pad_within_convolutions, spell_out_pads
 from service.training.graph.passes.sequences import open_sequences
 from service.training.graph.passes.shapes import fold_shapes
@@ -67,7 +67,7 @@ def prepare(
     del model.training_info[:]
     name_nodes(model)
     lift_constants(model)
-    switch_off(model, dropout=not training)
+    switch_all_off(model, "BatchNormalization", *([] if training else ["Dropout"]))
     fold(model, keep=parameters)
     fold_shapes(model, parameters)
     while inline_decided(model):  # Its result may be the condition of the next one.
