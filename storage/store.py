@@ -136,12 +136,12 @@ class Store:
         self.tokens = Tokens(*connections)
         self.audit = Audit(*connections)
         self.aliases = Aliases(*connections)
-        self.variants = Variants(self._writer, files=self.files)
+        self.variants = Variants(*connections, files=self.files)
         self.bases = Bases(*connections, files=self.files, cache_dir=self.cache_dir)
         self.references = ReferenceSets(*connections)
         self.base_sets = BaseSets(*connections)
         self.retention = Retention(self._writer, files=self.files, bases=self.bases)
-        self.history = History(self._writer)
+        self.history = History(*connections)
         self.integrity = Integrity(
             *connections,
             files=self.files,

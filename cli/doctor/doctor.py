@@ -35,8 +35,8 @@ from service.installation.checks import (
 from service.installation.folder import check_disk, check_permissions, check_token_file
 from service.processes.interpreter import APPLICATION, command, environment
 from service.training.engines.packages import RUNTIMES, installed_version
+from storage.database.connection import check_database as check_database_structure
 from storage.database.connection import connect_reader, translated
-from storage.database.opening import check_database as check_database_structure
 from storage.database.schema import migrations_of
 from storage.errors import HoneError, StorageBroken
 

@@ -15,11 +15,11 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from storage.database.codec import utc_now
-from storage.database.connection import Readers, sqlite3, translate
+from storage.database.connection import Readers, check_database, sqlite3, translate, translated
 from storage.database.transaction import Transaction
 from storage.disk.durable import file_faults, sync_file
 from storage.erasure.sample_rows import delete_samples, follow_places, places_of
-from storage.errors import DatabaseDamaged, StorageFull, file_size
+from storage.errors import StorageFull, file_size
 
 _logger = logging.getLogger(__name__)
 
@@ -129,14 +129,9 @@ def copy_database(source: sqlite3.Connection, target: Path) -> None:
 
 def check_copy(path: Path) -> None:
     """Raises DatabaseDamaged unless every table and index of a copy is intact."""
-    try:
-        # A connection that may write rolls back a change that a crash has interrupted.
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            findings = [row[0] for row in connection.execute("PRAGMA integrity_check(1)")]
-    except sqlite3.Error as error:
-        raise translate(error) from error
-    if findings != ["ok"]:
-        raise DatabaseDamaged(f"{path.name} is damaged ({findings[0]})")
+    # A connection that may write rolls back a change that a crash has interrupted.
+    with translated(), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        check_database(connection, "integrity_check(1)", name=path.name)
 
 
 def _change(path: Path, change: Change) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
-from storage.database.connection import sqlite3, translate
+from storage.database.connection import sqlite3, translated
 from storage.database.schema import (
     OLDER_OBJECTS,
     create_tables,
@@ -29,17 +29,14 @@ def foreign_contents(path: Path) -> str | None:
 
     Raises StorageBroken.
     """
-    try:
-        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
-            connection.execute("PRAGMA trusted_schema = OFF")
-            if (complaint := _complaint(objects_of(connection))) is not None:
-                return complaint
-            if (row := connection.execute(_NO_DIGEST).fetchone()) is not None:
-                return f"a file is named {row[0]!r}, which is no SHA-256"
-            if (row := connection.execute(_BROKEN_REFERENCE).fetchone()) is not None:
-                return f"a row of {row[0]} refers to one of {row[2]} that is not there"
-    except sqlite3.Error as error:
-        raise translate(error) from error
+    with translated(), closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA trusted_schema = OFF")
+        if (complaint := _complaint(objects_of(connection))) is not None:
+            return complaint
+        if (row := connection.execute(_NO_DIGEST).fetchone()) is not None:
+            return f"a file is named {row[0]!r}, which is no SHA-256"
+        if (row := connection.execute(_BROKEN_REFERENCE).fetchone()) is not None:
+            return f"a row of {row[0]} refers to one of {row[2]} that is not there"
     return None
 
 

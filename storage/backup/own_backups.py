@@ -13,7 +13,7 @@ from storage.backup.copies import (
     remove_copy,
     require_room_for_copy,
 )
-from storage.database.connection import Readers, connect_reader, sqlite3, translate
+from storage.database.connection import Readers, connect_reader, translated
 from storage.disk.durable import file_faults, publish
 
 KEPT = 3
@@ -68,14 +68,11 @@ class OwnBackups:
     def _copy(self, draft: Path) -> bool:
         """False if no model is there to be kept."""
         require_room_for_copy(self._database)
-        try:
-            with closing(connect_reader(self._database)) as reader:
-                reader.execute("BEGIN")
-                if reader.execute("SELECT 1 FROM models").fetchone() is None:
-                    return False
-                copy_database(reader, draft)
-        except sqlite3.Error as error:
-            raise translate(error) from error
+        with translated(), closing(connect_reader(self._database)) as reader:
+            reader.execute("BEGIN")
+            if reader.execute("SELECT 1 FROM models").fetchone() is None:
+                return False
+            copy_database(reader, draft)
         return True
 
     def _prune(self, now: datetime) -> None:

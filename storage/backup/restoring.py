@@ -57,19 +57,18 @@ def open_sound_database(data_dir: Path, *, check: bool, now: datetime) -> sqlite
     StorageFull, UnknownSchema.
     """
     path = data_dir / "hone.db"
-    if is_lost(data_dir):
-        restore_newest(data_dir, "the database is gone, and samples or files are there", now=now)
-        return open_database(path, check=False)
     try:
-        return open_database(path, check=check)
+        if not is_lost(data_dir):
+            return open_database(path, check=check)
+        reason = "the database is gone, and samples or files are there"
     except DatabaseDamaged as error:
         by_sqlite = error.__cause__
         reason = f"the database is damaged ({by_sqlite})" if by_sqlite else error.detail
-        restore_newest(data_dir, reason, now=now)
+    _restore_newest(data_dir, reason, now=now)
     return open_database(path, check=False)
 
 
-def restore_newest(data_dir: Path, reason: str, *, now: datetime) -> Restoration:
+def _restore_newest(data_dir: Path, reason: str, *, now: datetime) -> None:
     """Set the database aside, and put the newest intact backup in its place.
 
     Raises StorageBroken if there is none; then nothing has changed.
@@ -92,13 +91,12 @@ def restore_newest(data_dir: Path, reason: str, *, now: datetime) -> Restoration
             reason=reason,
             set_aside=str(aside),
         )
-        write_note(restoration)
+        _write_note(restoration)
         for name in FILES_OF_DATABASE:
             if (data_dir / name).exists():
                 (data_dir / name).replace(aside / name)
         draft.replace(data_dir / "hone.db")
         sync_folder(data_dir)
-    return restoration
 
 
 def unreconciled(data_dir: Path) -> Restoration | None:
@@ -115,10 +113,10 @@ def note_lost(data_dir: Path, lost: Lost) -> None:
     """Record the loss in every restoration without that entry."""
     for note in _notes(data_dir):
         if note.lost is None:
-            write_note(replace(note, lost=asdict(lost)))
+            _write_note(replace(note, lost=asdict(lost)))
 
 
-def write_note(restoration: Restoration) -> None:
+def _write_note(restoration: Restoration) -> None:
     """Store it with the database that was set aside."""
     note = dump(asdict(restoration), indent=2, ensure_ascii=True)
     write_file(Path(restoration.set_aside) / NOTE, note.encode())

@@ -53,22 +53,19 @@ def swap_in(data_dir: Path, *, now: datetime) -> Path | None:
     return aside
 
 
-def finish(data_dir: Path) -> bool:
-    """Carry out a planned swap; the caller holds the folder's lock.
-
-    False if there was none; data built without a plan are removed.
+def finish(data_dir: Path) -> None:
+    """Carry out a planned swap, or remove data built without a plan; the caller holds the
+    folder's lock.
     """
     folder = data_dir / RESTORING
     if not folder.is_dir():
-        return False
+        return
     with file_faults("cannot put the backup in place"):
-        planned = (folder / _PLAN).exists()
-        if planned:
+        if (folder / _PLAN).exists():
             aside = json.loads((folder / _PLAN).read_text("utf-8"))["aside"]
             _carry_out(data_dir, folder, None if aside is None else Path(aside))
         shutil.rmtree(folder)
         sync_folder(data_dir)
-    return planned
 
 
 def _carry_out(data_dir: Path, folder: Path, aside: Path | None) -> None:

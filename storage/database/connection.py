@@ -34,6 +34,7 @@ from storage.errors import (
 
 __all__ = [
     "Readers",
+    "check_database",
     "connect_reader",
     "connect_writer",
     "insert_rows",
@@ -110,6 +111,16 @@ def translated() -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translate(error) from error
+
+
+def check_database(
+    connection: sqlite3.Connection, check: str = "quick_check", *, name: str = "the database"
+) -> None:
+    """Raises DatabaseDamaged if a check of SQLite finds something, by default of the structure."""
+    with translated():
+        findings = [row[0] for row in connection.execute(f"PRAGMA {check}")]
+    if findings != ["ok"]:
+        raise DatabaseDamaged(f"{name} is damaged ({findings[0]})")
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:

@@ -14,7 +14,13 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 from storage.backup.swap import RESTORING
-from storage.database.connection import connect_reader, connect_writer, sqlite3, translate
+from storage.database.connection import (
+    check_database,
+    connect_reader,
+    connect_writer,
+    sqlite3,
+    translated,
+)
 from storage.database.schema import KNOWN, create_tables, migrations_of, require_migratable
 from storage.disk.lock import DataDirLock
 from storage.errors import DatabaseDamaged, DataDirLocked, UnknownSchema
@@ -31,7 +37,7 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
     UnknownSchema.
     """
     applied: set[str] = set()
-    try:
+    with translated():
         _roll_back(path)
         if path.exists():
             # A read-only connection leaves a damaged or foreign database and its log as they are.
@@ -42,18 +48,14 @@ def open_database(path: Path, *, check: bool) -> sqlite3.Connection:
                 if applied and applied != set(KNOWN):
                     require_migratable(reader, applied)
         connection = connect_writer(path)
-    except sqlite3.Error as error:
-        raise translate(error) from error
     try:
-        if not applied:
-            create_tables(connection)
-        elif applied != set(KNOWN):
-            from storage.database.migrations import migrate
+        with translated():
+            if not applied:
+                create_tables(connection)
+            elif applied != set(KNOWN):
+                from storage.database.migrations import migrate
 
-            migrate(connection)
-    except sqlite3.Error as error:
-        connection.close()
-        raise translate(error) from error
+                migrate(connection)
     except BaseException:
         connection.close()
         raise
@@ -65,16 +67,6 @@ def _roll_back(path: Path) -> None:
     if path.exists() and path.with_name(f"{path.name}-journal").exists():
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("SELECT 1 FROM sqlite_schema").fetchall()
-
-
-def check_database(connection: sqlite3.Connection) -> None:
-    """Raises DatabaseDamaged if the database's structure is damaged."""
-    try:
-        findings = [row[0] for row in connection.execute("PRAGMA quick_check")]
-    except sqlite3.Error as error:
-        raise translate(error) from error
-    if findings != ["ok"]:
-        raise DatabaseDamaged(f"the database is damaged ({findings[0]})")
 
 
 def is_sound_at_rest(path: Path) -> bool:

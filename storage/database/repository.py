@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
+from storage.blobs.files import FileStore
 from storage.database.connection import Readers
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
@@ -27,6 +28,14 @@ class Repository:
     def __init__(self, writer: Writer, readers: Readers) -> None:
         self._writer = writer
         self._readers = readers
+
+
+class FileRepository(Repository):
+    """Rows that name files."""
+
+    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
+        super().__init__(writer, readers)
+        self._files = files
 
 
 def writes(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from storage.database.codec import dump
 from storage.database.connection import sqlite3, translated
@@ -89,16 +89,9 @@ class SampleIndex(Struct, frozen=True):
 
     def only(self, which: NDArray[np.bool_]) -> SampleIndex:
         """The samples selected by a mask of shape (n,)."""
-        return replace(
-            self,
-            ids=self.ids[which],
-            packs=self.packs[which],
-            offsets=self.offsets[which],
-            lengths=self.lengths[which],
-            labels=self.labels[which],
-            digests=None if self.digests is None else self.digests[which],
-            weights=None if self.weights is None else self.weights[which],
-        )
+        columns = asdict(self).items()
+        chosen = {name: each[which] for name, each in columns if isinstance(each, np.ndarray)}
+        return replace(self, **chosen)
 
     def without(self, positions: Sequence[int]) -> SampleIndex:
         """All but the samples at these positions."""

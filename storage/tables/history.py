@@ -5,9 +5,8 @@ from __future__ import annotations
 from datetime import timedelta
 
 from storage.database.codec import dump_time
-from storage.database.repository import writes
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 
 EVENTS_KEPT = 10_000
 """The maximum number of events, however recent."""
@@ -33,11 +32,8 @@ DELETE FROM jobs WHERE finished_at < ?
 """
 
 
-class History:
+class History(Repository):
     """Deletes old rows."""
-
-    def __init__(self, writer: Writer) -> None:
-        self._writer = writer
 
     @writes
     def prune(

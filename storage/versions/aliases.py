@@ -43,7 +43,12 @@ DELETE FROM promotions WHERE id IN (
 )
 """
 _PREVIOUS = """
-SELECT id, version FROM promotions WHERE model_id = ? AND version <> ? ORDER BY id DESC LIMIT 1
+SELECT version FROM promotions WHERE model_id = ? AND version <> ? ORDER BY id DESC LIMIT 1
+"""
+_UNDO = """
+DELETE FROM promotions WHERE model_id = :model_id AND id > (
+  SELECT max(id) FROM promotions WHERE model_id = :model_id AND version <> :current
+)
 """
 _LIST = "SELECT alias, version FROM aliases WHERE model_id = ? AND alias > ? ORDER BY alias LIMIT ?"
 
@@ -86,11 +91,12 @@ class Aliases(Repository):
         Raises NotFound, and StateConflict if it has named nothing else.
         """
         current = named_version(transaction.connection, model_id, LATEST)
-        previous = undo_promotion(transaction, model_id, current=current.version)
+        previous = previous_promotion(transaction, model_id, current=current.version)
         if previous is None:
             raise StateConflict(
                 f"latest has named version {current.version} alone; there is none to go back to"
             )
+        transaction.execute(_UNDO, {"model_id": model_id, "current": current.version})
         point(transaction, model_id, LATEST, previous)
         transaction.execute(
             "UPDATE models SET held_since = coalesce(held_since, ?) WHERE id = ?",
@@ -157,14 +163,3 @@ def previous_promotion(transaction: Transaction, model_id: int, *, current: int)
     """The version that `latest` named before `current`, None if none is still kept."""
     row = transaction.execute(_PREVIOUS, (model_id, current)).fetchone()
     return None if row is None else int(row["version"])
-
-
-def undo_promotion(transaction: Transaction, model_id: int, *, current: int) -> int | None:
-    """Delete the newest promotion, that of `current`; returns the previous version, if any."""
-    row = transaction.execute(_PREVIOUS, (model_id, current)).fetchone()
-    if row is None:
-        return None
-    transaction.execute(
-        "DELETE FROM promotions WHERE model_id = ? AND id > ?", (model_id, row["id"])
-    )
-    return int(row["version"])

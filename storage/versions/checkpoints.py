@@ -6,13 +6,11 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
-from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time
-from storage.database.connection import Readers, sqlite3
-from storage.database.repository import Repository, writes
+from storage.database.connection import sqlite3
+from storage.database.repository import FileRepository, writes
 from storage.database.rows import record
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.errors import InUse, NotFound
 from storage.records.models import FileRecord
 from storage.records.versions import Checkpoint
@@ -41,12 +39,8 @@ DELETE FROM checkpoints WHERE id IN (
 _DELETE = "DELETE FROM checkpoints WHERE id = ? RETURNING sha256"
 
 
-class Checkpoints(Repository):
+class Checkpoints(FileRepository):
     """Checkpoints by id."""
-
-    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
-        super().__init__(writer, readers)
-        self._files = files
 
     @writes
     def add(

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time
-from storage.database.repository import writes
+from storage.database.repository import FileRepository, writes
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.records.models import FileRecord
 from storage.records.versions import Variant, VariantName
 from storage.versions.version_rows import find_version
@@ -25,12 +23,8 @@ DELETE FROM variants WHERE model_id = ? AND version = ? AND variant = ?
 _EVENTS = {True: "variant.made", False: "variant.refused"}
 
 
-class Variants:
+class Variants(FileRepository):
     """Variants by model, version and name."""
-
-    def __init__(self, writer: Writer, *, files: FileStore) -> None:
-        self._writer = writer
-        self._files = files
 
     @writes
     def add(

@@ -7,13 +7,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from storage.blobs.files import FileStore
 from storage.database.codec import dump, dump_time
-from storage.database.connection import Readers
-from storage.database.repository import Repository, writes
+from storage.database.repository import FileRepository, writes
 from storage.database.rows import columns
 from storage.database.transaction import Transaction
-from storage.database.writer import Writer
 from storage.erasure.unlearned_versions import carry_out_requests
 from storage.records.jobs import JobState
 from storage.records.versions import NewVersion, Version
@@ -53,12 +50,8 @@ WHERE model_id = ? AND base = ? AND version < ? AND promoted
 MAX_VERSION = 2**63 - 1
 
 
-class Versions(Repository):
+class Versions(FileRepository):
     """Versions by model and number."""
-
-    def __init__(self, writer: Writer, readers: Readers, *, files: FileStore) -> None:
-        super().__init__(writer, readers)
-        self._files = files
 
     @writes
     def publish(
