@@ -79,7 +79,8 @@ def _in_series(
     series: Series, seen: Batches, rest: Indices, plan: Plan, now: Callable[[], LoopState]
 ) -> Iterator[Steps]:
     size = plan.hyperparameters.batch_size
-    for inputs, target in seen.stretches(rest, batch_size=size, steps=series.most):
+    steps = min(series.most, seen.batches_at_once(size))
+    for inputs, target in seen.batches(rest, batch_size=steps * size):
         rates = plan.learning_rates(now(), len(target) // size)
         losses = series.train(inputs, target, rates)
         if not isfinite(sum(losses)):

@@ -125,35 +125,23 @@ class Batches(ABC):
 
         The arrays are valid until the next batch is drawn.
         """
-        for chosen, inputs, targets in self._windows(order, batch_size=batch_size):
+        window = batch_size * self.batches_at_once(batch_size)
+        for start in range(0, len(order), window):
+            chosen = order[start : start + window]
+            inputs, targets = self.inputs(chosen), self.labels_of(chosen)
             for at in range(0, len(chosen), batch_size):
                 part = slice(at, at + batch_size)
                 batch = self._mixed(tuple([array[part] for array in inputs]), chosen[part])
                 yield batch, self._targets(targets[part], batch)
 
-    def stretches(self, order: Indices, *, batch_size: int, steps: int) -> Iterator[Batch]:
-        """Consecutive batches in one array each, at most `steps` of them.
-
-        Only for samples that `are_plain`. The arrays are valid until the next are drawn.
-        """
-        rows = steps * batch_size
-        for chosen, inputs, targets in self._windows(order, batch_size=batch_size):
-            for at in range(0, len(chosen), rows):
-                batch = tuple([array[at : at + rows] for array in inputs])
-                yield batch, self._targets(targets[at : at + rows], batch)
+    def batches_at_once(self, batch_size: int) -> int:
+        """How many batches of this size are gathered together."""
+        return max(1, WINDOW_BYTES // (self._row_bytes * batch_size))
 
     @property
     def are_plain(self) -> bool:
         """Whether batches are no more than inputs and targets."""
         return self.weights is None and self.teacher is None and self.mix is None
-
-    def _windows(
-        self, order: Indices, *, batch_size: int
-    ) -> Iterator[tuple[Indices, tuple[Array, ...], Array]]:
-        window = batch_size * max(1, WINDOW_BYTES // (self._row_bytes * batch_size))
-        for start in range(0, len(order), window):
-            chosen = order[start : start + window]
-            yield chosen, self.inputs(chosen), self.labels_of(chosen)
 
     def _targets(self, labels: Array, inputs: Sequence[Array]) -> Array:
         return labels if self.with_inputs is None else self.with_inputs(labels, inputs)

@@ -99,11 +99,8 @@ class LabelledTexts(Batches):
         texts, start = self._text[chosen], self._start[chosen]
         counts = np.minimum(self._counts[chosen], width)
         table = self._table(texts)
-        if self._kind.stride is None:
-            ids = table[:, HEADER : HEADER + width]
-        else:
-            places = HEADER + start[:, None] + np.arange(width)
-            ids = np.take_along_axis(table, np.minimum(places, table.shape[1] - 1), axis=1)
+        places = HEADER + start[:, None] + np.arange(width)
+        ids = np.take_along_axis(table, np.minimum(places, table.shape[1] - 1), axis=1)
         labels = self.labels[chosen]
         if self._task is not None:
             padded = np.where(np.arange(width) < counts[:, None], ids, self._kind.pad_id)
@@ -140,10 +137,6 @@ class LabelledTexts(Batches):
     def _table(self, texts: Indices) -> NDArray[Any]:
         """The rows of these texts."""
         rows = self._row_of[texts]
-        table: NDArray[Any]
-        if len(rows) and (rows >= 0).all():
-            table = self._rows[rows]
-            return table
         table = np.zeros((len(texts), self._kind.row_numbers), self._kind.row_dtype)
         known = rows >= 0
         table[known] = self._rows[rows[known]]
