@@ -127,8 +127,7 @@ class Image(FileKind):
         return hashlib.sha256(dump(described, sort_keys=True).encode()).hexdigest()
 
     def check(self, data: bytes) -> str:
-        from service.preprocess.completeness import is_whole
-        from service.preprocess.pictures import read_header
+        from service.preprocess.pictures import is_whole, read_header
 
         media_type = read_header(io.BytesIO(data)).media_type
         if not is_whole(data, media_type):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from service.preprocess.completeness import is_whole
-from service.preprocess.pictures import read_header
+from service.preprocess.pictures import is_whole, read_header
 
 PIXELS = np.random.default_rng(0).integers(0, 255, (40, 50, 3)).astype(np.uint8)
 
