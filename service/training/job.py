@@ -35,12 +35,12 @@ from service.training.protocol.messages.training import (
     Validated,
 )
 from service.training.protocol.pipe import Heartbeat, Pipe
-from service.training.provider_selection import select_provider
 from service.training.schedule import Plan, make_plan
 from service.training.start import (
     open_engine,
     prepare_task,
     scales_labels,
+    select_provider,
     start_state,
 )
 from service.training.tasks import TASKS

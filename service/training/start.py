@@ -1,4 +1,4 @@
-"""The start of a training run: its parameters, its engine, and its own choices.
+"""The start of a training run: its parameters, its engine with a provider, and its own choices.
 
 What few jobs ask for is loaded for those alone, as in service/training/job.py.
 """
@@ -7,14 +7,18 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
+import numpy as np
 from msgspec.structs import replace
 
 from service.training.data.datasets import Datasets
 from service.training.engine import Engine
 from service.training.engines import opening
 from service.training.engines.manifest import read_manifest
+from service.training.engines.provider_setting import CPU, label
 from service.training.errors import CheckpointUnreadable
 from service.training.heads.kinds import Head
 from service.training.hyperparameters import Hyperparameters
@@ -22,6 +26,9 @@ from service.training.loss import LABEL_SCALE
 from service.training.protocol.messages.training import Chosen, LoopState, Train
 from service.training.protocol.pipe import Pipe
 from service.training.tasks import TASKS
+
+if TYPE_CHECKING:
+    from service.training.engines.sessions.engine import SessionsEngine
 
 
 def prepare_task(task: Train, datasets: Datasets, pipe: Pipe, *, tick: Callable[[], None]) -> Train:
@@ -139,3 +146,23 @@ def open_engine(task: Train, *, threads: int) -> Engine:
     for path in filter(None, (start.checkpoint, start.given)):
         engine.load_parameters(Path(path))
     return engine
+
+
+def select_provider(task: Train, engine: Engine, datasets: Datasets) -> tuple[str, ...]:
+    """Make the engine use the first execution provider in the setting that agrees with the CPU;
+    returns why each one before it is not used.
+    """
+    wanted = tuple(takewhile(lambda provider: provider[0] != CPU, task.providers))
+    if not wanted or task.hyperparameters.computes_head:
+        return ()
+    if not opening.is_of_sessions(task.artifacts):
+        return (f"{', '.join(map(label, wanted))}: On-Device Training trains on the CPU only",)
+    train, refused = datasets.train, list[str]()
+    some = np.arange(min(task.hyperparameters.batch_size, len(train)))
+    inputs, labels = train.inputs(some), train.targets(some)
+    for provider in wanted:
+        reason = cast("SessionsEngine", engine).use(provider, inputs, labels)
+        if reason is None:
+            break
+        refused.append(f"{label(provider)} is not used: {reason}")
+    return tuple(refused)
