@@ -27,7 +27,6 @@ SHORT = {
     "service/device/windows/last_input.py": "the command watch-input loads it without the daemon",
     "service/training/engines/packages.py": "asked before the runtime may be imported",
     "service/training/export/form.py": "what two modules that make variants share",
-    "service/training/protocol/messages/commands.py": "messages of one direction",
     "storage/arrays.py": "what stands in for a type of numpy's",
     "storage/disk/digest.py": "four rooms hash files",
     "tests/helpers/models/pictures.py": "a kind of model",

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field
 
 from api.schemas.base import Body, Request, shows
-from service.training.protocol.messages.versions import ChangedSample
+from service.training.protocol.messages.comparison import ChangedSample
 from storage.records.versions import Variant, VariantName, Version
 
 

@@ -20,9 +20,8 @@ from service.logs import event
 from service.policy.device_monitor import DeviceMonitor
 from service.processes.children import Children, work_folder
 from service.settings import Settings
-from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.comparison import Evaluate
-from service.training.protocol.messages.shared import Failed, Stopped
+from service.training.protocol.messages.shared import Cancel, Continue, Failed, Hold, Pause, Stopped
 from service.training.protocol.messages.training import (
     Done,
     Measured,

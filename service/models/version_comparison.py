@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from service.jobs.short_tasks import AnswerCache, ShortTasks
 from service.jobs.tasks import classes_known, measurement, other_measurement
+from service.training.protocol.messages.comparison import Compare, Compared
 from service.training.protocol.messages.shared import Measurement
-from service.training.protocol.messages.versions import Compare, Compared
 from storage.records.models import Model
 from storage.records.versions import Version
 from storage.store import Store

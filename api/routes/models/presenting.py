@@ -10,8 +10,8 @@ from api.schemas.diagnosis import (
 )
 from api.schemas.versions import ChangedSampleBody, ChangedSamples, ComparisonBody
 from service.models.version_comparison import SideBySide
+from service.training.protocol.messages.comparison import ChangedSample
 from service.training.protocol.messages.diagnosis import Diagnosed, Suggested
-from service.training.protocol.messages.versions import ChangedSample
 from storage.records.models import Model
 
 

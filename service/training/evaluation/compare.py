@@ -18,7 +18,7 @@ from service.training.evaluation.evaluate import (
     finite_or_none,
 )
 from service.training.evaluation.inference import InferenceModel, Unusable
-from service.training.protocol.messages.versions import ChangedSample, Compare, Compared
+from service.training.protocol.messages.comparison import ChangedSample, Compare, Compared
 from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.tasks import TASKS
 from service.training.tasks.task import PerSample, columns

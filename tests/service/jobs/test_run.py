@@ -6,8 +6,7 @@ import pytest
 
 from service.errors import ChildDied
 from service.jobs.run import FIRST_COMMANDS, NEXT, RunState
-from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
-from service.training.protocol.messages.shared import Failed, Stopped
+from service.training.protocol.messages.shared import Cancel, Continue, Failed, Hold, Pause, Stopped
 from service.training.protocol.messages.training import Done, Updated
 from storage.records.jobs import NEXT as JOB_NEXT
 from storage.records.jobs import Blocker, JobState

@@ -20,10 +20,15 @@ from service.training.engines.checkpoint import read_head
 from service.training.engines.runtime import open_session
 from service.training.loss import LABEL_SCALE
 from service.training.optimizer.options import OptimizerOptions
-from service.training.protocol.messages.commands import Cancel, Pause
 from service.training.protocol.messages.lines import encode
 from service.training.protocol.messages.preparation import Prepare, Prepared
-from service.training.protocol.messages.shared import Artifacts, ResourceLimits, Stopped
+from service.training.protocol.messages.shared import (
+    Artifacts,
+    Cancel,
+    Pause,
+    ResourceLimits,
+    Stopped,
+)
 from service.training.protocol.messages.training import (
     Done,
     Measured,

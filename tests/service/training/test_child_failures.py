@@ -14,9 +14,8 @@ from msgspec.structs import replace
 from training_child import Child
 
 from service.training.limits import MIN_MEMORY_BYTES
-from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.preparation import Prepare, Refused
-from service.training.protocol.messages.shared import Artifacts, Failed
+from service.training.protocol.messages.shared import Artifacts, Failed, Pause
 from service.training.protocol.messages.training import LoopState, Start
 
 MakeArtifacts = Callable[..., Artifacts]

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from service.training import checkpoints as written
-from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
-from service.training.protocol.messages.shared import Stopped
+from service.training.protocol.messages.shared import Cancel, Continue, Hold, Pause, Stopped
 from service.training.protocol.messages.training import Done, Progress, Saved, Train
 
 LONG = {"max_steps": 10_000_000}

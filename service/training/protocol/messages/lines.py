@@ -17,11 +17,10 @@ TASKS = {
     "prepare": "preparation",
     "diagnose": "diagnosis",
     "train": "training",
-    "compare": "versions",
-    **dict.fromkeys(("evaluate", "convert", "rank", "drift"), "comparison"),
+    **dict.fromkeys(("evaluate", "compare", "convert", "rank", "drift"), "comparison"),
 }
 """Kind of a line → the module of its class, which has the same name."""
-COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "commands")
+COMMANDS = dict.fromkeys(("pause", "cancel", "hold", "continue"), "shared")
 TRAINING = (
     *("started", "seen", "progress", "measured", "saved", "done"),
     *("chosen", "quarantined", "dropped", "decoded", "updated", "validated"),
@@ -29,9 +28,8 @@ TRAINING = (
 MESSAGES = {
     **dict.fromkeys(("prepared", "refused"), "preparation"),
     "diagnosed": "diagnosis",
-    "compared": "versions",
     **dict.fromkeys(TRAINING, "training"),
-    **dict.fromkeys(("evaluated", "converted", "ranked", "drifted"), "comparison"),
+    **dict.fromkeys(("evaluated", "compared", "converted", "ranked", "drifted"), "comparison"),
     **dict.fromkeys(("working", "stopped", "failed"), "shared"),
 }
 

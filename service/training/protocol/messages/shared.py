@@ -1,4 +1,4 @@
-"""Types that several kinds of messages share."""
+"""Types that several kinds of messages share, and commands to a working child."""
 
 from __future__ import annotations
 
@@ -100,3 +100,19 @@ class Failed(Line, frozen=True):
 
     code: str
     detail: str
+
+
+class Pause(Line, frozen=True):
+    """A command, which is obeyed between two steps: finish the step, save a checkpoint, end."""
+
+
+class Cancel(Line, frozen=True):
+    """Finish the step, end without saving."""
+
+
+class Hold(Line, frozen=True):
+    """Finish the step, save a checkpoint, then wait in memory for the next command."""
+
+
+class Continue(Line, frozen=True):
+    """Continue after a `Hold`."""

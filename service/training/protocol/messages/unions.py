@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from service.training.protocol.messages.commands import Cancel, Continue, Hold, Pause
 from service.training.protocol.messages.comparison import (
+    Compare,
+    Compared,
     Convert,
     Converted,
     Drift,
@@ -15,7 +16,15 @@ from service.training.protocol.messages.comparison import (
 )
 from service.training.protocol.messages.diagnosis import Diagnose, Diagnosed
 from service.training.protocol.messages.preparation import Prepare, Prepared, Refused
-from service.training.protocol.messages.shared import Failed, Stopped, Working
+from service.training.protocol.messages.shared import (
+    Cancel,
+    Continue,
+    Failed,
+    Hold,
+    Pause,
+    Stopped,
+    Working,
+)
 from service.training.protocol.messages.training import (
     Chosen,
     Decoded,
@@ -31,7 +40,6 @@ from service.training.protocol.messages.training import (
     Updated,
     Validated,
 )
-from service.training.protocol.messages.versions import Compare, Compared
 
 Task = Prepare | Diagnose | Train | Evaluate | Compare | Convert | Rank | Drift
 Command = Pause | Cancel | Hold | Continue

@@ -21,9 +21,8 @@ from service.training.data.batches import Dataset, Preprocessed
 from service.training.data.features import ROWS, Features, Prefix
 from service.training.data.files import LabelledFiles
 from service.training.preparation.prepare import prepare
-from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.preparation import Prepare, Prepared
-from service.training.protocol.messages.shared import Stopped
+from service.training.protocol.messages.shared import Pause, Stopped
 from service.training.protocol.messages.training import Done, Progress, Saved, Start, Train
 from storage.blobs.cache_folder import erase_from_caches
 from storage.blobs.row_cache import RowCache

@@ -13,9 +13,8 @@ import pytest
 
 from service.training.data.features import Prefix
 from service.training.errors import ArtifactsUnreadable
-from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.preparation import Prepared
-from service.training.protocol.messages.shared import Failed, Stopped
+from service.training.protocol.messages.shared import Failed, Pause, Stopped
 from service.training.protocol.messages.training import (
     Done,
     Progress,

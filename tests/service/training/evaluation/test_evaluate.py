@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 from linear_models import BAD, FEATURES, GOOD, linear, measurement
 
-from service.training.protocol.messages.commands import Pause
 from service.training.protocol.messages.comparison import Evaluate, Evaluated
-from service.training.protocol.messages.shared import Failed, ResourceLimits, Stopped
+from service.training.protocol.messages.shared import Failed, Pause, ResourceLimits, Stopped
 from storage.records.samples import Split
 from storage.records.signatures import Signature
 from storage.samples.filter import SampleFilter

@@ -13,7 +13,6 @@ import pytest
 from msgspec.structs import replace
 
 from service.training.hyperparameters import Hyperparameters
-from service.training.protocol.messages.commands import Cancel
 from service.training.protocol.messages.lines import (
     COMMANDS,
     MESSAGES,
@@ -30,7 +29,7 @@ from service.training.protocol.messages.preparation import (
     Prepared,
     Refused,
 )
-from service.training.protocol.messages.shared import Artifacts
+from service.training.protocol.messages.shared import Artifacts, Cancel
 from service.training.protocol.messages.training import (
     Done,
     LoopState,
