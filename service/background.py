@@ -39,15 +39,12 @@ class BackgroundTasks:
         if task.cancelled() or (error := task.exception()) is None:
             return
         if isinstance(error, HoneError):
-            event(logger, logging.ERROR, "background.failed", task=task.get_name(), **_told(error))
+            told = {"task": task.get_name(), "code": error.code, "detail": error.detail}
+            event(logger, logging.ERROR, "background.failed", **told)
         else:
             logger.error(
                 "background.failed", exc_info=error, extra={"fields": {"task": task.get_name()}}
             )
-
-
-def _told(error: HoneError) -> dict[str, str]:
-    return {"code": error.code, "detail": error.detail}
 
 
 class Every(BaseTrigger):  # type: ignore[misc]

@@ -89,7 +89,7 @@ def parameters_of(model: Model, version: Version, store: Store) -> Parameters:
         )
     entries = read_entries(path)
     scale = _label_scale(path)
-    if scale and scale != _label_scale(_base(model, store)):
+    if scale and scale != _label_scale(store.integrity.file(model.files["checkpoint"].sha256)):
         raise StateConflict(
             f"version {version.version} was trained on standardized labels, and its parameters "
             "mean nothing without their mean and deviation, which stay here; ask for version 1, or "
@@ -112,10 +112,6 @@ def _label_scale(path: Path) -> list[Any]:
 
     names = [name for name in (LABEL_SCALE, LABEL_MEAN) if name in read_entries(path)]
     return [array.tolist() for array in checkpoint.read(path, names)]
-
-
-def _base(model: Model, store: Store) -> Path:
-    return store.integrity.file(model.files["checkpoint"].sha256)
 
 
 def _checkpoint(model: Model, version: Version, store: Store) -> FileRecord:

@@ -139,7 +139,9 @@ class Recorder:
         if message is not None:
             self._reported_at = self._monotonic()
         try:
-            self._write_points()
+            if self._points:
+                self._store.metrics.add(self._job.id, list(self._points))
+                self._points.clear()
             if message is not None:
                 self._write_progress(message)
         except (StorageFull, Busy) as error:
@@ -148,11 +150,6 @@ class Recorder:
             self._is_dropping = True
         else:
             self._is_dropping = False
-
-    def _write_points(self) -> None:
-        if self._points:
-            self._store.metrics.add(self._job.id, list(self._points))
-            self._points.clear()
 
     def _write_progress(self, message: Progress) -> None:
         progress = asdict(message)

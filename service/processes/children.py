@@ -85,18 +85,19 @@ def _remove(folder: Path) -> None:
 async def _spawn_in_spite_of_shortages(
     module: str, *arguments: str, buffer_bytes: int
 ) -> asyncio.subprocess.Process:
-    for delay_s in (*RETRY_DELAYS_S, None):
+    delays_s = iter(RETRY_DELAYS_S)
+    while True:
         try:
             return await spawn(module, *arguments, buffer_bytes=buffer_bytes)
         except (OSError, RuntimeError) as error:
             shortage = fault_behind(error, "the system has no room for another process")
             if not isinstance(shortage, Busy):
                 raise
+            delay_s = next(delays_s, None)
             if delay_s is None:
                 raise shortage from error
             event(logger, logging.WARNING, "spawn.retried", module=module, detail=in_words(error))
         await asyncio.sleep(delay_s)
-    raise AssertionError("the last try returns or raises")
 
 
 def _prefer_for_oom_kill(pid: int) -> None:

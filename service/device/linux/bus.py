@@ -53,7 +53,9 @@ class SystemBus:
             reply = self._connect().send_and_get_reply(message, timeout=CALL_TIMEOUT_S)
         # jeepney raises RuntimeError and ValueError for an address that it cannot use.
         except (OSError, RuntimeError, ValueError) as error:
-            self._failed(now, f"D-Bus system bus: {in_words(error) or type(error).__name__}")
+            self.close()
+            self._failed_at_s = now.monotonic_s
+            self._failure = f"D-Bus system bus: {in_words(error) or type(error).__name__}"
             raise OSError(self._failure) from error
         if reply.header.message_type is MessageType.error:
             raise OSError(f"{service} does not answer: {' '.join(map(str, reply.body))}")
@@ -92,8 +94,3 @@ class SystemBus:
         if failed_at_s is not None and 0 <= now.monotonic_s - failed_at_s < RETRY_AFTER_S:
             raise OSError(self._failure)
         self._failed_at_s = None
-
-    def _failed(self, now: Moment, failure: str) -> None:
-        self.close()
-        self._failed_at_s = now.monotonic_s
-        self._failure = failure
