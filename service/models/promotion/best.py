@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from service.models.promotion.policy import GatePolicy, gate_policy, place_of
 from service.training.tasks import METRICS
 from service.training.tasks.task import figure_of
 from storage.records.models import Model
-from storage.records.signatures import TargetSpec
 from storage.records.versions import Version
 from storage.store import Store
 
@@ -37,28 +34,18 @@ def find_best(
 
 def _scores(versions: list[Version], policy: GatePolicy, *, on_base_set: bool) -> dict[int, float]:
     """Version → its figure, higher is better. That of version 1 comes from comparisons with it,
-    since it was not measured when registered."""
+    since it was not measured when registered.
 
-    def measured(metrics: dict[str, Any]) -> dict[str, Any]:
-        return metrics.get("base_set") or {} if on_base_set else metrics
-
+    A version's target is the model's when they were measured.
+    """
+    found = [
+        (each.verdict.get("baseline_version"), each.baseline, each.target) for each in versions
+    ]
+    found += [(each.version, each.metrics, each.target) for each in versions]
     scores: dict[int, float] = {}
-    for version in versions:
-        number = version.verdict.get("baseline_version")
-        _note(scores, number, measured(version.baseline), policy, version.target)
-    for version in versions:
-        _note(scores, version.version, measured(version.metrics), policy, version.target)
+    for number, metrics, target in found:
+        measured = metrics.get("base_set") or {} if on_base_set else metrics
+        figure = figure_of(measured, policy.metric, place_of(policy.label, target.classes))
+        if number is not None and figure is not None:
+            scores[number] = METRICS[policy.metric].gain(0.0, figure)
     return scores
-
-
-def _note(
-    scores: dict[int, float],
-    number: int | None,
-    metrics: dict[str, Any],
-    policy: GatePolicy,
-    target: TargetSpec,
-) -> None:
-    """target: of the model when they were measured."""
-    figure = figure_of(metrics, policy.metric, place_of(policy.label, target.classes))
-    if number is not None and figure is not None:
-        scores[number] = METRICS[policy.metric].gain(0.0, figure)
