@@ -7,7 +7,7 @@ outputs `present.N.key`, and the same of `value`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct
@@ -16,9 +16,7 @@ from service.completion.messages import AXIS, PAST, RANK, Completing
 from service.errors import PredictionFailed
 from service.prediction.frames import Array
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
 Tokens: TypeAlias = "NDArray[np.int64]"
 BLOCK = 128

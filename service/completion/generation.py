@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +11,7 @@ from service.completion.decoder import Decoder
 from service.completion.messages import FinishReason, Generate, Generated, Sampling
 from service.completion.vocabulary import UNFINISHED, Vocabulary
 from service.prediction.frames import Array
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+from storage.arrays import NDArray
 
 TURN_S = 0.05
 """How long a question is worked on; a token that is begun is finished."""

@@ -11,10 +11,10 @@ import numpy as np
 
 from service.completion.messages import Completing
 from service.errors import ModelNotLoadable, PredictionFailed
+from storage.arrays import NDArray
 from storage.database.codec import load
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
     from tokenizers import Tokenizer
 
 ANCHOR = "a"

@@ -10,15 +10,13 @@ import json
 import math
 import struct
 from collections.abc import Mapping
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
 
+from storage.arrays import NDArray
 from storage.database.codec import dump
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SIZES = struct.Struct("<IQ")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from codecs import BOM_UTF8
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -21,14 +21,12 @@ from service.samples.ingest.json_value import read_body
 from service.samples.ingest.npz import open_npz
 from service.samples.ingest.npz_upload import NpzBatch
 from service.samples.ingest.texts import TextReader
+from storage.arrays import NDArray
 from storage.errors import Problem, pointer
 from storage.records.models import Model
 from storage.records.samples import Split, StageResult
 from storage.records.signatures import TensorSpec
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 class Batch(Struct, frozen=True):

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct, field
 
+from storage.arrays import NDArray
 from storage.records.models import Model
 from storage.records.samples import Split
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
 Value = tuple[Any, str | None]
 """A value and None, or None and what is wrong. The value None means that none was given."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from service.jobs.enqueue import random_seed
 from service.jobs.scheduler import Scheduler
 from service.models.hyperparameters import merge
 from service.preprocess.fitting import learn_without
+from storage.arrays import NDArray
 from storage.database.transaction import Happening
 from storage.erasure.unlearning import Deletion
 from storage.errors import InUse, NotFound, StateConflict
@@ -26,9 +27,6 @@ from storage.records.models import Model
 from storage.records.versions import Version
 from storage.samples.filter import SampleFilter
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 TRIGGER = "erasure"
 BY_CLASS = ("class_weights", "ignore_index")

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 
 from service.samples.ingest.tensors import YES_NO, parse_number
+from storage.arrays import NDArray
 from storage.records.samples import Label
 from storage.records.signatures import TargetSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SHOWN_CHARACTERS, SHOWN_NAMES = 100, 20
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
 
 import numpy as np
 from msgspec import Struct
@@ -13,14 +12,12 @@ from service.jobs.short_tasks import AnswerCache, ShortTasks
 from service.jobs.tasks import rank_task
 from service.training.protocol.messages.comparison import Ranked, Ranks
 from service.training.tasks import TASKS
+from storage.arrays import NDArray
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Sample
 from storage.samples.filter import SampleFilter
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 NEWEST = 5000
 """Number of samples ranked, the newest ones."""

@@ -6,7 +6,7 @@ import io
 from collections.abc import Callable
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +22,13 @@ from service.samples.ingest.tensors import input_bytes, little_endian
 from service.samples.mask_checks import MaskCheck, MaskChecks
 from service.samples.named_numbers import NamedNumbers, or_none
 from service.training.tasks import TASKS
+from storage.arrays import NDArray
 from storage.database.codec import load
 from storage.errors import NotFound, Problem
 from storage.records.models import Model
 from storage.records.samples import SAMPLE_COLUMNS, Sample
 from storage.records.signatures import TargetSpec
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def change_sample(

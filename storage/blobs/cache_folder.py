@@ -14,15 +14,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from storage.arrays import NDArray
 from storage.disk.durable import cut_file, file_faults, is_transient, sync_file, sync_folder
 from storage.disk.lock import held
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 Ids: TypeAlias = "NDArray[np.int64]"
 Entries: TypeAlias = "NDArray[Any]"

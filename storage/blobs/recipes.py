@@ -10,16 +10,14 @@ import json
 import mmap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, TypeAlias
 
 import numpy as np
 from msgspec import Struct
 
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.errors import StorageBroken
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAGIC = b"honercp1"
 SIZE_BYTES = 8

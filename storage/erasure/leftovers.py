@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
+from storage.arrays import NDArray
 from storage.backup.copies import Copies
 from storage.blobs.cache_folder import cache_paths, drop_caches
 from storage.blobs.packs import Packs
@@ -21,10 +22,7 @@ from storage.database.writer import Writer
 from storage.erasure.sample_rows import integers
 from storage.errors import StorageBroken
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Table = NDArray[np.int64]
+Table: TypeAlias = "NDArray[np.int64]"
 
 _BLOCK_BYTES = 1 << 20
 _logger = logging.getLogger(__name__)

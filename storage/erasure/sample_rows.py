@@ -7,20 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import numpy as np
 
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.database.connection import sqlite3
 from storage.database.transaction import Transaction
 from storage.samples.filter import SampleFilter
 from storage.tables.model_rows import model_name
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Table = NDArray[np.int64]
+Table: TypeAlias = "NDArray[np.int64]"
 
 Move = tuple[int, int]
 """(new offset, sample id)."""

@@ -10,20 +10,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from msgspec import Struct
 from msgspec.structs import asdict, replace
 
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.database.connection import sqlite3, translated
 from storage.errors import StorageBroken
 from storage.records.samples import VALIDATION_BELOW, Split
 from storage.records.signatures import TargetSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _ROWS_PER_FETCH = 8192
 _CHECKED_PER_TICK = 256

@@ -9,10 +9,11 @@ from functools import partial
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from storage.arrays import NDArray
 from storage.blobs.packs import Packs
 from storage.database.codec import dump
 from storage.database.connection import Readers, sqlite3
@@ -30,9 +31,6 @@ from storage.samples.staged_rows import SmallTables
 from storage.samples.staging import Staging
 from storage.tables.classes import require_same_indices
 from storage.tables.model_rows import model_name
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 _BY_KEY = """
 SELECT * FROM samples WHERE model_id = ? AND key = ?

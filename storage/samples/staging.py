@@ -7,8 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import accumulate, chain, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from storage.arrays import NDArray
 from storage.blobs.packs import Packs, Placement
 from storage.database.connection import Readers, sqlite3
 from storage.database.transaction import Transaction
@@ -28,9 +29,8 @@ from storage.tables.model_rows import model_name, no_model
 
 if TYPE_CHECKING:
     import numpy as np
-    from numpy.typing import NDArray
 
-    Records = bytes | bytearray | memoryview | NDArray[np.generic]
+Records: TypeAlias = "bytes | bytearray | memoryview | NDArray[np.generic]"
 
 _TOLD = ("accepted", "duplicates", "first_id", "last_id", "evicted")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -19,14 +19,12 @@ from service.samples.ingest.labels import SHOWN_CHARACTERS, parse_columns, sent_
 from service.samples.ingest.texts import TextReader, reader_of
 from service.samples.ingest.windows import cutter_of, row_signature
 from service.samples.ingest.zip_reader import READ_BACK
+from storage.arrays import NDArray
 from storage.disk.durable import file_faults
 from storage.errors import Problem, counted
 from storage.records.models import Model
 from storage.records.signatures import TensorSpec
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 WANTED = {"f": "finite {}", "b": "true or false, 1 or 0", **dict.fromkeys("iu", "integers ({})")}
 """By the kind of an input's numbers."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from msgspec import Struct, field
@@ -17,15 +17,13 @@ from service.samples.ingest.require import takes_files
 from service.samples.ingest.statistics import Statistics, balance_warnings
 from service.samples.mask_checks import MaskCheck, MaskChecks
 from service.training.tasks import TASKS
+from storage.arrays import NDArray
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import SAMPLE_COLUMNS, Split
 from storage.records.signatures import TargetSpec
 from storage.samples.staging import Staging
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_LISTED = 1000
 """Maximum number of errors listed; of the others, only the number is given."""

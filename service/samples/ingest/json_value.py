@@ -7,16 +7,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from service.errors import InvalidInput, TooLarge
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.errors import Problem
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_AXES = 32
 """Maximum number of axes; no model takes more, and numpy refuses more than 64."""

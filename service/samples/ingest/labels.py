@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,13 +29,11 @@ from service.samples.mask_checks import MaskCheck, SentMask
 from service.samples.named_numbers import NamedNumbers, as_label, of_cells
 from service.training.tasks import TASKS
 from service.training.tasks.task import LearningTask
+from storage.arrays import NDArray
 from storage.database.codec import dump
 from storage.records.models import Model
 from storage.records.samples import Label
 from storage.records.signatures import IGNORED, TargetSpec, TensorSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SHOWN_CHARACTERS = 100
 NO_LABEL = "label: the model's loss takes none; leave it out"

@@ -13,17 +13,15 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 
 from service.errors import InvalidInput
 from service.samples.ingest.zip_reader import open_zip
 from service.zips import ZIP_FAULTS
+from storage.arrays import NDArray
 from storage.errors import Problem, pointer
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 MAX_ARRAYS = 1000
 MAX_HEADER_BYTES = 10_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
@@ -17,14 +17,12 @@ from service.samples.ingest.labels import columns_of
 from service.samples.ingest.npz import Member, open_npz
 from service.samples.ingest.require import require_tensors
 from service.samples.ingest.windows import Cutter, cutter_of, row_signature
+from storage.arrays import NDArray
 from storage.errors import Problem, pointer
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.records.signatures import TensorSpec
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 CHUNK_BYTES = 2 * 2**20
 """Approximate size of the chunks of rows that are read, checked and staged."""

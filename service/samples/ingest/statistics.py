@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from math import prod
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,13 +12,11 @@ from service.preprocess.moments import LARGE, MAX_FEATURES, MIN_ROWS, Floats, Mo
 from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import feature_name
 from service.training.tasks import TASKS
+from storage.arrays import NDArray
 from storage.errors import counted
 from storage.records.models import Model
 from storage.records.samples import Split
 from storage.store import Store
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 SEEN_SAMPLES = 64
 """Number of stored samples, the newest ones, that an upload is compared with."""

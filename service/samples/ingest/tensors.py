@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from service.samples.ingest.json_value import read_array
+from storage.arrays import NDArray
 from storage.records.signatures import TensorSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 
 def record_bytes(inputs: tuple[TensorSpec, ...]) -> int:

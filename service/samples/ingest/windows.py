@@ -18,14 +18,13 @@ from service.samples.ingest import tensors
 from service.samples.ingest.csv_header import check_features
 from service.samples.ingest.intake import GoodSamples
 from service.samples.ingest.labels import LabelReader, label_reader
+from storage.arrays import NDArray
 from storage.errors import Problem
 from storage.records.models import Model
 from storage.records.samples import Label, Split
 from storage.records.signatures import Signature, TensorSpec
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from service.preprocess.windows import Windows
 
 BYTES_AT_ONCE = 8 * 2**20

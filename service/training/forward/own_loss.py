@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import onnx
@@ -14,11 +14,9 @@ from service.training.forward.graph import Graph
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import duplicate, needed_for, reads, refill
 from service.training.graph.passes.simplify import prune
+from storage.arrays import NDArray
 from storage.errors import pointer
 from storage.records.signatures import IGNORED, NO_TARGET, TargetSpec, TensorSpec
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
 
 PLACE = "/spec/loss/output"
 LABEL_DTYPES = ("float32", "int64")
