@@ -73,6 +73,11 @@ class Builder:
         """The inputs of the original model."""
         return [self._tensors[name] for name in self._inputs]
 
+    @property
+    def batch(self) -> Dim:
+        """The name of the inputs' first axis, None if it has none."""
+        return next((tensor.shape[0] for tensor in self.inputs if tensor.shape), None)
+
     def tensor(self, name: str) -> Tensor:
         """A tensor of the graph by its name."""
         return self._tensors[name]

@@ -19,7 +19,7 @@ from service.training.graph.passes.prepare import prepare
 from service.training.graph.passes.spatial_first import read_model
 from service.training.graph.passes.weights_apart import divide
 from service.training.graph.running_sums import with_running_sums
-from service.training.graph.tensor import INT64, Dim, Shape, Tensor
+from service.training.graph.tensor import INT64, Shape, Tensor
 from service.training.graph.writing import write
 from service.training.loss import CLASS_VECTORS, LABEL_SCALE, TEACHER, Loss
 from service.training.tasks import TASKS
@@ -293,7 +293,7 @@ def _append_loss(
     shape = value.shape
     assert shape is not None, f'the rank of "{value.name}" is not known'
     task = TASKS[loss.name]
-    of_target = task.target_shape(loss, (_batch(graph), *shape[1:]))
+    of_target = task.target_shape(loss, (graph.batch or "batch", *shape[1:]))
     compared = None
     if loss.target:
         compared = graph.tensor(loss.target)
@@ -312,9 +312,3 @@ def _append_loss(
     labels = graph.tensor(LABEL_SCALE) if loss.scales_labels else None
     written = task.compare(loss, LossInputs(value, scale, compared, vectors, teacher, labels))
     return written, [*([] if compared is None else [compared]), scale, *vectors, *teacher]
-
-
-def _batch(graph: Builder) -> Dim:
-    """The name of the inputs' first axis."""
-    shapes = [t.shape for t in graph.inputs if t.shape]
-    return shapes[0][0] if shapes else "batch"

@@ -46,8 +46,7 @@ def convolve(
     cells = itertools.product(*(range(c) for c in of.cells))
     if moved is None:
         assert plain is not None
-        assert plain.shape is not None
-        channels = plain.shape[1]
+        channels = plain.ranked[1]
         if isinstance(channels, int) and channels <= FEW_CHANNELS:
             seen = KernelView(of, batch_last(plain), first=1)
             return [_side_by_side(seen, cell, weight) for cell in cells]
@@ -58,8 +57,7 @@ def convolve(
 
 def batch_last(x: Tensor) -> Tensor:
     """(batch, channels, *places) → (channels, *places, batch)."""
-    assert x.shape is not None
-    batch, *rest = x.shape
+    batch, *rest = x.ranked
     return (
         x.reshape(-1, product(x.sizes_of(range(1, x.rank))))
         .swap(0, 1)
@@ -73,16 +71,14 @@ def places_first(x: Tensor) -> Tensor:
 
     Runtimes move a single axis faster than several, so the spatial axes are merged meanwhile.
     """
-    assert x.shape is not None
-    batch, channels, *places = x.shape
+    batch, channels, *places = x.ranked
     flat = x.reshape(-1, channels, product(x.sizes_of(range(2, x.rank))))
     return flat.transpose(2, 0, 1).reshape(*places, -1, channels).known(*places, batch, channels)
 
 
 def places_last(x: Tensor) -> Tensor:
     """(*places, batch, channels) → (batch, channels, *places)."""
-    assert x.shape is not None
-    *places, batch, channels = x.shape
+    *places, batch, channels = x.ranked
     flat = x.reshape(product(x.sizes_of(range(x.rank - 2))), -1, channels)
     return flat.transpose(1, 2, 0).reshape(-1, channels, *places).known(batch, channels, *places)
 
@@ -127,8 +123,7 @@ class KernelView:
     def __init__(self, of: Windowed, x: Tensor, *, first: int) -> None:
         self._of = of
         self._axes = range(first, first + len(of.counts))
-        assert x.shape is not None
-        self._batch = x.shape[-1 if first else -2]
+        self._batch = x.ranked[-1 if first else -2]
         self._planes: dict[tuple[int, ...], Tensor] = {(): self._bordered(x)}
         for axis, step in zip(self._axes, of.steps, strict=True):
             self._planes = {
@@ -173,8 +168,7 @@ def _every(x: Tensor, axis: int, step: int) -> list[Tensor]:
     """The positions 0, step, 2·step … of an axis, then 1, step + 1 …"""
     if step == 1:
         return [x]
-    assert x.shape is not None
-    before, size, after = x.shape[:axis], x.sizes_of([axis])[0], x.shape[axis + 1 :]
+    before, size, after = x.ranked[:axis], x.sizes_of([axis])[0], x.ranked[axis + 1 :]
     rest = [d if isinstance(d, int) else -1 for d in after]
     pairs = x.reshape(*before, size // step, step, *rest).known(*before, size // step, step, *after)
     parts = x.graph.ops("Split", pairs, x.graph.ints([1] * step), outputs=step, axis=axis + 1)

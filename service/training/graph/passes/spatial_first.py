@@ -26,7 +26,7 @@ from service.training.graph.passes.row_products import (
     first_largest,
     places_last,
 )
-from service.training.graph.tensor import Shape, Tensor, product
+from service.training.graph.tensor import Tensor, product
 
 ELEMENTWISE = frozenset(("Clip", "Elu", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"))
 """Operators that work in any layout."""
@@ -142,14 +142,9 @@ class _Rewriting(Struct):
         source = self.moved.get(proto.input[0])
         plain = self.new.tensor(proto.input[0]) if source is None else None
         parts = convolve(windowed, weight, moved=source, plain=plain)
-        largest = first_largest(parts).known(*windowed.counts, *self._ends(node))
+        ends = (node.x.ranked[0], node.y.ranked[1])
+        largest = first_largest(parts).known(*windowed.counts, *ends)
         return (largest + bias[0]).known_like(largest) if bias else largest
-
-    def _ends(self, node: Node) -> Shape:
-        """Batch and channels."""
-        assert node.x.shape is not None
-        assert node.y.shape is not None
-        return node.x.shape[0], node.y.shape[1]
 
     def _keep(self, node: onnx.NodeProto) -> None:
         for name in reads(node):

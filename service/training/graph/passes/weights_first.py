@@ -64,8 +64,4 @@ def _fits(graph: Builder, node: onnx.NodeProto, weights: Collection[str]) -> boo
     if node.input[1] not in weights or rows is None or isinstance(rows[0], int):
         return False
     sizes = [size for size in matrix or () if isinstance(size, int)]
-    return product(sizes) >= LARGE and rows[0] == _batch(graph) and bias in ([], [(sizes[0],)])
-
-
-def _batch(graph: Builder) -> object:
-    return next((tensor.shape[0] for tensor in graph.inputs if tensor.shape), None)
+    return product(sizes) >= LARGE and rows[0] == graph.batch and bias in ([], [(sizes[0],)])

@@ -7,11 +7,11 @@ N samples, I inputs, H hidden, K = H times the number of gates.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from msgspec import Struct
 
-from service.training.graph.loops import Step, scan
+from service.training.graph.loops import Body, Step, scan
 from service.training.graph.node import Node
 from service.training.graph.places import fixed
 from service.training.graph.rules.matrix import multiply
@@ -76,6 +76,22 @@ class Direction(Struct, frozen=True):
         if self.inside is not None:  # A sequence that ends early starts later.
             rest = rest + (1 - self.inside.slice([1], [far], [0])) * first
         return self.y.graph.op("Concat", rest, first, axis=0).known_like(self.y)
+
+    def back(
+        self, step: Body, slices: Sequence[Tensor], captured: Sequence[Tensor]
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Through time with a step of `scan`, which is fed by_y first, and these slices.
+
+        Returns the gradient of the first state, and what the steps give.
+        """
+        (by_start,), collected = scan(
+            step,
+            states=[self.by_last],
+            slices=[self.by_y, *slices],
+            captured=captured,
+            backward=not self.backward,
+        )
+        return by_start, collected
 
     def inputs(self) -> Tensor:
         """The part of x in the gates, (T, N, K)."""
@@ -152,13 +168,7 @@ def rnn_direction(d: Direction) -> DirectionGradients:
         carried = _carry(by_gate, captured[0])
         return [carried + by_h * past[0] if past else carried], [by_gate]
 
-    (start,), (by_gate,) = scan(
-        step,
-        states=[d.by_last],
-        slices=[d.by_y, slope, *past],
-        captured=[d.recurrent.transpose(1, 0)],
-        backward=not d.backward,
-    )
+    start, (by_gate,) = d.back(step, [slope, *past], [d.recurrent.transpose(1, 0)])
     return _gradients(d, by_gate, by_gate, start)
 
 
@@ -199,13 +209,7 @@ def _gru_behind(d: Direction, factors: Tensor, keep: Tensor) -> tuple[Tensor, Te
         by_state = _joined(by_h, by_h, by_h) * factors
         return [_carry(by_state, captured[0]) + by_h * keep], [by_h, by_state]
 
-    (start,), (by_h, by_state) = scan(
-        step,
-        states=[d.by_last],
-        slices=[d.by_y, factors, keep],
-        captured=[d.recurrent.transpose(1, 0)],
-        backward=not d.backward,
-    )
+    start, (by_h, by_state) = d.back(step, [factors, keep], [d.recurrent.transpose(1, 0)])
     return by_h, by_state, start
 
 
@@ -222,13 +226,8 @@ def _gru_before(d: Direction, factors: list[Tensor]) -> tuple[Tensor, Tensor]:
         carried = _carry(both, captured[0])
         return [carried + reset * r + by_h * keep], [_joined(both, new)]
 
-    (start,), (by_state,) = scan(
-        step,
-        states=[d.by_last],
-        slices=[d.by_y, *factors],
-        captured=[first.transpose(1, 0), last.transpose(1, 0)],
-        backward=not d.backward,
-    )
+    matrices = [first.transpose(1, 0), last.transpose(1, 0)]
+    start, (by_state,) = d.back(step, factors, matrices)
     return by_state, start
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from service.training.graph.kernel_windows import WindowShape, windows_of
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import along, fixed
+from service.training.graph.rules.reduction import mean_gradient
 from service.training.graph.tensor import INT64, Array, Tensor
 
 
@@ -103,14 +104,7 @@ def _spread(windows: WindowShape, axis: int, size: int, count: int) -> Array:
 
 def global_average_pool(node: Node, g: Tensor) -> Gradients:
     """g / count, everywhere."""
-    x = node.x
-    sizes = x.shape[2:] if x.shape is not None else ()
-    count = 1.0
-    for axis, size in enumerate(sizes, 2):
-        if not isinstance(size, int):
-            return [(g / x.dims(2).op("ReduceProd", keepdims=0).cast_like(g)).expand_like(x)]
-        count *= fixed(x, axis)
-    return [(g * (1 / count)).expand_like(x)]
+    return [mean_gradient(g, node.x, [*range(2, node.x.rank)])]
 
 
 def lp_pool(node: Node, g: Tensor) -> Gradients:

@@ -6,8 +6,10 @@ Source: ONNX's operator pages, AffineGrid-20, GridSample-20 and Col2Im-18.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import reduce
 from itertools import product
 from math import prod
+from operator import and_, mul
 
 import numpy as np
 from msgspec import Struct
@@ -129,10 +131,7 @@ def _inside(axes: list[Axis], places: list[Tensor]) -> Tensor:
     checks = [
         (at >= 0) & (at < axis.size.cast_like(at)) for axis, at in zip(axes, places, strict=True)
     ]
-    every = checks[0]
-    for check in checks[1:]:
-        every = every & check
-    return every.cast_like(places[0])
+    return reduce(and_, checks).cast_like(places[0])
 
 
 def _index(x: Tensor, axes: list[Axis], places: list[Tensor]) -> Tensor:
@@ -151,10 +150,7 @@ def row(counts: Tensor) -> Tensor:
 
 
 def times(factors: list[Tensor]) -> Tensor:
-    result = factors[0]
-    for factor in factors[1:]:
-        result = result * factor
-    return result
+    return reduce(mul, factors)
 
 
 def col2im(node: Node, g: Tensor) -> Gradients:
