@@ -3,15 +3,12 @@
 No photographs with boxes were at hand that could be committed, so the scenes are drawn; the same
 seed draws the same. The old camera sees colours under white lamps. The new one hangs lower, its
 lamps are yellow, the belt is a lighter one, and what the conveyor carries past is smeared.
-
-    python examples/parcels/scenes.py FOLDER
 """
 
 from __future__ import annotations
 
 import io
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -138,13 +135,3 @@ def write(scenes: Sequence[Scene], folder: Path) -> None:
     kinds = [{"id": at, "name": name} for at, name in enumerate(CLASSES)]
     document = {"images": images, "annotations": annotations, "categories": kinds}
     (folder / "instances.json").write_text(json.dumps(document))
-
-
-def main() -> None:
-    """Write some of both cameras to look at."""
-    for camera in CAMERAS:
-        write(draw(6, seed=0, camera=camera), Path(sys.argv[1]) / camera)
-
-
-if __name__ == "__main__":
-    main()

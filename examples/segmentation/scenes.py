@@ -3,15 +3,11 @@
 No photographs with masks were at hand that could be committed, so the scenes are drawn; the same
 seed draws the same. The old camera sees daylight. The new one sees near infrared in place of red,
 in which leaves are the brightest, through a lens that darkens and blurs the corners.
-
-    python examples/segmentation/scenes.py FOLDER
 """
 
 from __future__ import annotations
 
 import io
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -91,18 +87,3 @@ def _file(picture: Image.Image, kind: str) -> bytes:
     buffer = io.BytesIO()
     picture.save(buffer, kind, **({"quality": 92} if kind == "JPEG" else {}))
     return buffer.getvalue()
-
-
-def main() -> None:
-    """Write some of both cameras to look at, as `honed samples add` takes them."""
-    folder = Path(sys.argv[1])
-    for kind in ("images", "masks"):
-        (folder / kind).mkdir(parents=True, exist_ok=True)
-    for camera in CAMERAS:
-        for number, scene in enumerate(draw(6, seed=0, camera=camera)):
-            (folder / "images" / f"{camera}-{number}.jpg").write_bytes(scene.photo)
-            (folder / "masks" / f"{camera}-{number}.png").write_bytes(scene.mask)
-
-
-if __name__ == "__main__":
-    main()

@@ -4,14 +4,9 @@ No pump was at hand that breaks on demand, so the numbers are computed, by a see
 committed, and the same seed gives the same. A pump hums at the speed of its shaft and its second
 harmonic, under noise. Faults are rare and last a second or two: a worn bearing clicks several times
 a turn, and each click rings at 120 Hz; a loose mount swings one axis at half the shaft's speed.
-
-    python examples/vibration_sensor/recordings.py FOLDER
 """
 
 from __future__ import annotations
-
-import sys
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,14 +66,3 @@ def as_csv(signal: Array, has_fault: NDArray[np.bool_] | None = None) -> str:
         noted = np.where(has_fault, "anomalous", "normal")
         rows = [f"{row},{each}" for row, each in zip(rows, noted, strict=True)]
     return "\n".join([header, *rows]) + "\n"
-
-
-def main() -> None:
-    """Write one to look at."""
-    folder = Path(sys.argv[1])
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "pump.csv").write_text(as_csv(*record(60, seed=0)))
-
-
-if __name__ == "__main__":
-    main()
