@@ -225,9 +225,9 @@ def _torchvision(name: str, *tail: str, batch_size: int = 16, side: int = SIDE) 
     )
 
 
-def _timm(name: str, *tail: str, side: int = SIDE, **options: Any) -> Network:
+def _timm(name: str, *tail: str, **options: Any) -> Network:
     return Network(
-        lambda: timm.create_model(name, num_classes=CLASSES, **options), image(side), 16, tail
+        lambda: timm.create_model(name, num_classes=CLASSES, **options), image(SIDE), 16, tail
     )
 
 

@@ -15,12 +15,12 @@ DEADLINE_S = 900.0
 """Of every wait: on a busy machine nothing fails for it."""
 
 
-def wait_for(condition: Callable[[], Any], what: str, deadline_s: float = DEADLINE_S) -> Any:
+def wait_for(condition: Callable[[], Any], what: str) -> Any:
     """Ask until the answer is true."""
-    until = time.monotonic() + deadline_s
+    until = time.monotonic() + DEADLINE_S
     while not (answer := condition()):
         if time.monotonic() > until:
-            raise TimeoutError(f"waited {deadline_s:g} s for {what}")
+            raise TimeoutError(f"waited {DEADLINE_S:g} s for {what}")
         time.sleep(0.1)
     return answer
 

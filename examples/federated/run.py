@@ -26,6 +26,8 @@ from superlink import SuperLink
 ALONE = "alone"
 """The same model, which learns from the device's own pictures only."""
 HERE = Path(__file__).parent
+DEVICES, PICTURES, ROUNDS = 8, 400, 10
+"""Pictures: of each device."""
 ROUND_TIMEOUT_S, DEADLINE_S = 900, 600
 """Nothing waits for them but what has gone wrong."""
 SHORT_ROUND_TIMEOUT_S, SHORT_DEADLINE_S = 90, 60
@@ -54,15 +56,15 @@ class Report:
 class Example:
     """The federation: its machines, and what is measured on them."""
 
-    def __init__(self, folder: Path, environment: Path, *, devices: int, pictures: int) -> None:
+    def __init__(self, folder: Path, environment: Path) -> None:
         self.report = Report()
         self._folder = folder
         self._environment = environment
         self._start = folder / "digits.onnx"
         self._start.write_bytes(network())
         learned, kept = digits()
-        self._seen = [seen_by(number, learned, pictures) for number in range(devices)]
-        self._kept = [kept_back_by(number, kept) for number in range(devices)]
+        self._seen = [seen_by(number, learned, PICTURES) for number in range(DEVICES)]
+        self._kept = [kept_back_by(number, kept) for number in range(DEVICES)]
         self.superlink = SuperLink(folder, environment)
         self.devices: list[Device] = []
 
@@ -78,9 +80,9 @@ class Example:
             self.superlink.register(device.key(self.superlink))
             device.join(self.superlink)
 
-    def learn_apart(self, rounds: int) -> None:
+    def learn_apart(self) -> None:
         """Each device by itself, and one that has all pictures; as many epochs as together."""
-        course = {"epochs": rounds * EPOCHS, "learning_rate": RATE, "batch_size": BATCH, "seed": 0}
+        course = {"epochs": ROUNDS * EPOCHS, "learning_rate": RATE, "batch_size": BATCH, "seed": 0}
         jobs = [each.http.post(f"/v1/models/{ALONE}/jobs", json=course) for each in self.devices]
         for device, answer in zip(self.devices, jobs, strict=True):
             assert device.finish(answer.json()["id"])["state"] == "succeeded"
@@ -100,14 +102,14 @@ class Example:
         finally:
             place.stop()
 
-    def learn_together(self, name: str, *, rounds: int, **settings: object) -> None:
+    def learn_together(self, name: str, **settings: object) -> None:
         """A run of the federation; the accuracy of its global model on all cameras."""
         began = time.monotonic()
         output = self._folder / "runs" / name.replace(" ", "-").replace(",", "")
         asked = {
             "model": str(self._start),
             "output": str(output),
-            "rounds": rounds,
+            "rounds": ROUNDS,
             "nodes": len(self.devices),
             "round_timeout": ROUND_TIMEOUT_S,
             "deadline_seconds": DEADLINE_S,
@@ -209,21 +211,21 @@ def tell(report: Report) -> str:
     return "\n".join(lines)
 
 
-def run(example: Example, *, rounds: int) -> Report:
+def run(example: Example) -> Report:
     """Everything, one after the other."""
     example.set_up()
-    example.learn_apart(rounds)
+    example.learn_apart()
     clip = {"server_clip_norm": CLIP_NORM}
-    example.learn_together("fedavg", rounds=rounds, deliver="end", **clip)
+    example.learn_together("fedavg", deliver="end", **clip)
     example.personalize()
     example.survive()
-    example.learn_together("fedmedian", rounds=rounds, strategy="fedmedian")
+    example.learn_together("fedmedian", strategy="fedmedian")
     example.lie()
-    example.learn_together("fedmedian, one lies", rounds=rounds, strategy="fedmedian")
-    example.learn_together("fedavg, one lies", rounds=rounds, **clip)
-    example.learn_together("fedavg without clipping, one lies", rounds=rounds)
+    example.learn_together("fedmedian, one lies", strategy="fedmedian")
+    example.learn_together("fedavg, one lies", **clip)
+    example.learn_together("fedavg without clipping, one lies")
     example.be_honest()
-    example.learn_together("fedavg with noise", rounds=rounds, **NOISE)
+    example.learn_together("fedavg with noise", **NOISE)
     example.report.facts["fedavg with noise: epsilon"] = round(example.epsilon(), 2)
     return example.report
 
@@ -232,19 +234,13 @@ def main() -> None:
     """Run it, and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--environment", type=Path, default=Path(".venv-flower"))
-    parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--pictures", type=int, default=400, help="of each device")
     parser.add_argument("--json", type=Path, help="write the figures there, too")
-    parser.add_argument("--folder", type=Path, help="keep all files there")
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="hone-federated-") as temporary:
-        folder = (arguments.folder or Path(temporary)).resolve()
-        folder.mkdir(parents=True, exist_ok=True)
-        environment = arguments.environment.absolute()
+    with tempfile.TemporaryDirectory(prefix="hone-federated-") as folder:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))
-        example = Example(folder, environment, devices=8, pictures=arguments.pictures)
+        example = Example(Path(folder).resolve(), arguments.environment.absolute())
         try:
-            report = run(example, rounds=arguments.rounds)
+            report = run(example)
         finally:
             example.stop()
     print(tell(report))

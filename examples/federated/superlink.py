@@ -34,13 +34,12 @@ def certificates(folder: Path) -> Path:
 class SuperLink:
     """Flower's server, with TLS and keys of nodes. environment: where honed-flower is installed."""
 
-    def __init__(self, folder: Path, environment: Path, *, port: int | None = None) -> None:
+    def __init__(self, folder: Path, environment: Path) -> None:
         self.folder = folder
         self.programs = environment / "bin"
         self.certificates = folder / "certificates"
-        if not self.certificates.exists():
-            certificates(self.certificates)
-        self.port = port or free_port()
+        certificates(self.certificates)
+        self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self.variables = {
             "FLWR_HOME": str(folder / "flwr"),
