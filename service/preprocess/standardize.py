@@ -93,14 +93,11 @@ class Standardize(TensorKind):
 
         Chunks are merged in float64. Source: Chan, Golub, LeVeque (1983), equation 2.1.
         """
-        count, mean, squares = 0, np.zeros(0), np.zeros(0)
+        count, mean, squares = 0, np.zeros(1), np.zeros(1)
         for chunk in chunks:
             values = chunk.reshape(-1, chunk.shape[-1] if chunk.ndim > 1 else 1).astype(np.float64)
             more, its_mean = len(values), values.mean(axis=0)
             its_squares = ((values - its_mean) ** 2).sum(axis=0)
-            if count == 0:
-                count, mean, squares = more, its_mean, its_squares
-                continue
             total, apart = count + more, its_mean - mean
             squares = squares + its_squares + apart**2 * (count * more / total)
             mean = mean + apart * (more / total)
