@@ -34,9 +34,8 @@ IMPORTED_BY_CHILDREN = [
     *("service.training.evaluation.evaluate", "service.training.evaluation.ranking"),
     *("service.training.export.convert", "service.training.job"),
     *("service.training.engines.model_file", "service.training.engines.stored_weights"),
-    *("service.training.evaluation.distributions", "service.training.evaluation.metrics"),
-    *("service.training.preparation.prepare", "httpx", "service.follow.messages"),
-    "first_session",
+    *("service.training.preparation.prepare", "service.training.evaluation.metrics"),
+    *("httpx", "service.follow.messages", "first_session"),
 ]
 PRELOADED = [
     *("api.server", "cli.main", "cli.commands.serve", __name__, "child_forks"),

@@ -10,19 +10,79 @@ from numpy.typing import NDArray
 
 from service.training.data.counting import counts
 from service.training.engine import Array
-from service.training.evaluation.distributions import Calibration, Quantiles
 from service.training.tasks.by_class import balanced_accuracy, macro_f1, mean_iou, micro_f1
 from service.training.tasks.task import PassMetrics, columns, ranks
 
 MAX_CONFUSION_CLASSES = 100
 """With more classes, per-class metrics are left out: they would dwarf all other metrics."""
 TOP = 5
+BINS = 15
+"""Bins of confidence. Source: Guo et al. (2017), On Calibration of Modern Neural Networks, 2."""
+STEP = math.log1p(0.01)
+"""Bin width of an error's logarithm: quantiles are accurate to one per cent."""
+SMALLEST, LARGEST = 1e-30, 1e30
+QUANTILES = (0.5, 0.9, 0.99)
 
 Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
 
-class Classification(PassMetrics):
+class Calibration:
+    """The difference between confidence and accuracy, by the softmax of class scores."""
+
+    def __init__(self) -> None:
+        self._counts = np.zeros(BINS, np.int64)
+        self._right = np.zeros(BINS, np.int64)
+        self._confidence = np.zeros(BINS)
+
+    def update(self, scores: Array, right: NDArray[np.bool_]) -> None:
+        """scores: (n, classes). right: (n,), whether the true class has the highest score."""
+        with np.errstate(invalid="ignore"):
+            above = scores.astype(np.float64) - scores.max(axis=1, keepdims=True)
+        confidence = 1 / np.exp(np.nan_to_num(above, nan=0.0)).sum(axis=1)
+        bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
+        self._counts += np.bincount(bins, minlength=BINS)
+        self._right += np.bincount(bins[right], minlength=BINS)
+        self._confidence += np.bincount(bins, weights=confidence, minlength=BINS)
+
+    def error(self) -> float | None:
+        """The expected calibration error, from 0 to 1; None without samples."""
+        total = self._counts.sum()
+        return float(np.abs(self._right - self._confidence).sum() / total) if total else None
+
+
+class Quantiles:
+    """Quantiles of absolute errors."""
+
+    def __init__(self) -> None:
+        bins = int((np.log(LARGEST) - np.log(SMALLEST)) / STEP) + 2
+        self._counts = np.zeros(bins, np.int64)
+
+    def update(self, errors: Array) -> None:
+        """errors: of any shape, at least 0."""
+        sizes = np.clip(np.nan_to_num(errors.ravel(), nan=LARGEST), SMALLEST, LARGEST)
+        bins = np.ceil((np.log(sizes) - np.log(SMALLEST)) / STEP).astype(np.int64)
+        self._counts += np.bincount(bins, minlength=len(self._counts))
+
+    def result(self) -> dict[str, float] | None:
+        """Share of errors → the error that they stay below; None without errors."""
+        total = int(self._counts.sum())
+        if not total:
+            return None
+        reached = np.searchsorted(self._counts.cumsum(), np.ceil(np.multiply(QUANTILES, total)))
+        values = np.where(reached == 0, 0.0, SMALLEST * np.exp(STEP * reached))
+        return dict(zip(map(str, QUANTILES), values.tolist(), strict=True))
+
+
+class OfKnown(PassMetrics):
+    """Metrics of labels of which a part may not count."""
+
+    def weights(self, target: Array) -> Floats:
+        shares: Floats = columns(counts(target)).mean(axis=1)
+        return shares
+
+
+class Classification(OfKnown):
     """Metrics of class scores, at the positions that count.
 
     output: (batch, classes, …). target: (batch, …) int64. top_5_accuracy: the truth is among the
@@ -39,10 +99,6 @@ class Classification(PassMetrics):
         self._matrix: Counts | None = np.zeros((classes,) * 2, np.int64) if small else None
         self._calibration = Calibration()
         self._near = 0
-
-    def weights(self, target: Array) -> Floats:
-        shares: Floats = columns(counts(target)).mean(axis=1)
-        return shares
 
     def update(self, output: Array, target: Array) -> None:
         classes = self._classes
@@ -79,15 +135,7 @@ class Classification(PassMetrics):
         return None if self._matrix is None else ratios(self._counts[0], wholes)
 
 
-class OfNumbers(PassMetrics):
-    """Metrics of labels that are numbers, some of which may be unknown."""
-
-    def weights(self, target: Array) -> Floats:
-        shares: Floats = columns(counts(target)).mean(axis=1)
-        return shares
-
-
-class MultiLabel(OfNumbers):
+class MultiLabel(OfKnown):
     """Accuracy and macro F1 of independent yes-or-no outputs, given as logits.
 
     output, target: (batch, …), one column per output; yes is a logit > 0, and a target ≥ 0.5.
@@ -125,7 +173,7 @@ class MultiLabel(OfNumbers):
         return result
 
 
-class Regression(OfNumbers):
+class Regression(OfKnown):
     """Mean absolute error, its quantiles, and R², the mean over the outputs whose truth varies.
 
     output, target: (batch, …), one column per output. r2 is None if no truth varies.

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Array, Engine
-from service.training.evaluation.distributions import Calibration
+from service.training.evaluation.metrics import Calibration
 from service.training.heads.output_engine import with_output
 from service.training.heads.prototypes import likeliest_scale
 from service.training.tasks.cross_entropy import cross_entropy
