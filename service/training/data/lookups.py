@@ -134,12 +134,15 @@ def _lookup(
     needed = _needed(model.graph, ids, names)
     if needed is None or needed.isdisjoint(names):
         return None
+    fed = tuple(needed & set(names))
+    model.graph.value_info.append(onnx.helper.make_empty_tensor_value_info(ids))
+    part = onnx.utils.Extractor(model).extract_model([*fed], [ids])
     try:
-        maker = _maker(model, ids, needed)
+        maker = open_session(part.SerializeToString(), threads=1, arena=False)
     except LOAD_ERRORS as error:
         logger.warning("lookup_not_checked node=%s error=%s", node, error)
         return None
-    return Lookup(node, rows, ids, tuple(needed & set(names)), maker)
+    return Lookup(node, rows, ids, fed, maker)
 
 
 def _needed(graph: onnx.GraphProto, wanted: str, names: Collection[str]) -> set[str] | None:
@@ -157,24 +160,3 @@ def _needed(graph: onnx.GraphProto, wanted: str, names: Collection[str]) -> set[
         elif name not in constants and name not in names:
             return None
     return needed
-
-
-def _maker(
-    model: onnx.ModelProto, wanted: str, needed: Collection[str]
-) -> onnxruntime.InferenceSession:
-    graph = model.graph
-    constants = {tensor.name for tensor in graph.initializer}
-    small = onnx.helper.make_graph(
-        [node for node in graph.node if not set(needed).isdisjoint(node.output)],
-        "ids",
-        [value for value in graph.input if value.name in needed and value.name not in constants],
-        [onnx.helper.make_empty_tensor_value_info(wanted)],
-        [tensor for tensor in graph.initializer if tensor.name in needed],
-    )
-    ids_model = onnx.helper.make_model(
-        small, opset_imports=model.opset_import, ir_version=model.ir_version
-    )
-    session: onnxruntime.InferenceSession = open_session(
-        ids_model.SerializeToString(), threads=1, arena=False
-    )
-    return session
