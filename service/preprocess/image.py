@@ -141,24 +141,18 @@ class Image(FileKind):
         return header.width * header.height > LARGE_PIXELS
 
     def row(self, data: bytes) -> Row:
-        return self.pixels(data).reshape(-1)
+        """Its pixels, upright and resized, in the tensor's layout."""
+        from service.preprocess.pictures import decode, fit, flatten
+
+        picture = fit(flatten(decode(data), self.channels), self.size, self.resize)
+        pixels = np.asarray(picture).reshape(*self.size, CHANNELS[self.channels])
+        return (pixels.transpose(2, 0, 1) if self.layout == "nchw" else pixels).reshape(-1)
 
     def changed(self, row: Row, draw: np.random.Generator) -> Row:
         if self.augment is None:
             return row
         pixels, channels_first = row.reshape(self.shape), self.layout == "nchw"
         return self.augment.apply(pixels, draw, channels_first=channels_first)
-
-    def pixels(self, data: bytes) -> NDArray[np.uint8]:
-        """Decode one image, rotate it upright and resize it, in the tensor's layout.
-
-        Raises Unreadable; MemoryError if the image is too large for the available memory.
-        """
-        from service.preprocess.pictures import decode, fit, flatten
-
-        picture = fit(flatten(decode(data), self.channels), self.size, self.resize)
-        array = np.asarray(picture).reshape(*self.size, CHANNELS[self.channels])
-        return np.ascontiguousarray(array.transpose(2, 0, 1) if self.layout == "nchw" else array)
 
     def normalizer(self) -> Normalize:
         """A function that writes (pixels / scale - mean) / std into a tensor of this shape.
