@@ -26,13 +26,15 @@ from service.errors import BadSetting
 from service.installation.checks import (
     LAST_WORDS,
     Check,
+    check_disk,
     check_onnx,
+    check_permissions,
     check_python,
     check_runtime,
     check_sandbox,
     check_sqlite,
+    check_token_file,
 )
-from service.installation.folder import check_disk, check_permissions, check_token_file
 from service.processes.interpreter import APPLICATION, command, environment
 from service.training.engines.packages import RUNTIMES, installed_version
 from storage.database.connection import check_database as check_database_structure

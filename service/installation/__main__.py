@@ -15,13 +15,15 @@ from msgspec.structs import asdict
 
 from service.installation.checks import (
     Check,
+    check_disk,
     check_onnx,
+    check_permissions,
     check_python,
     check_runtime,
     check_sandbox,
     check_sqlite,
+    check_token_file,
 )
-from service.installation.folder import check_disk, check_permissions, check_token_file
 from service.training.engines.packages import RECORDED, RUNTIMES, installed_version
 from storage.database.codec import dump
 from storage.database.connection import sqlite3

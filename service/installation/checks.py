@@ -1,18 +1,25 @@
-"""What is installed: the interpreter, the runtime, the libraries, the sandbox."""
+"""What is installed, from the interpreter to the sandbox, and how the data folder is."""
 
 from __future__ import annotations
 
 import json
+import os
+import shutil
+import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
+from service.access.token_secrets import is_secret, read_secret
+from service.policy.checks import size
 from service.processes.interpreter import APPLICATION, command, environment
 from service.training.engines.packages import RUNTIMES, TRAINING
 from storage.database.connection import sqlite3
+from storage.disk.permissions import open_to_others
 
 MIN_PYTHON = (3, 10)
 TRAINING_VERSION, MIN_RUNTIME = "1.19.2", (1, 22)
@@ -22,6 +29,9 @@ WAL_RACE = (3, 7, 0), (3, 51, 2)
 """First and last SQLite release that may corrupt a WAL database with two writers."""
 SANDBOX_PROBE = command("service.processes.sandbox")
 LAST_WORDS = 400
+LOW_SPACE_BYTES = 2**30
+NETWORK_FILESYSTEMS = ("nfs", "cifs", "smb", "9p", "afs", "ceph", "fuse.sshfs", "glusterfs")
+"""File systems, or prefixes, whose locks and shared memory SQLite cannot rely on."""
 
 InstalledVersion = Callable[[str], "str | None"]
 
@@ -113,6 +123,72 @@ def check_sqlite(library: str = sqlite3.sqlite_version) -> Check:
             "let nothing but honed write to its database",
         )
     return Check("sqlite", "ok", library)
+
+
+def check_disk(folder: Path) -> Iterator[Check]:
+    """It must be on a local disk with enough free space. folder: exists."""
+    free_bytes = shutil.disk_usage(folder).free
+    yield Check(
+        "disk space",
+        "ok" if free_bytes >= LOW_SPACE_BYTES else "warn",
+        f"{size(free_bytes)} free",
+        None if free_bytes >= LOW_SPACE_BYTES else "free some, or set HONED_DATA_DIR elsewhere",
+    )
+    kind = filesystem(folder)
+    if kind.startswith(NETWORK_FILESYSTEMS):
+        yield Check(
+            "filesystem",
+            "fail",
+            f"{kind}: SQLite's locks do not hold over a network",
+            "set HONED_DATA_DIR to a folder on a disk of this machine",
+        )
+    else:
+        yield Check("filesystem", "ok", kind)
+
+
+def check_permissions(folder: Path) -> Check:
+    """Only its owner may read the contents of the data folder."""
+    try:
+        first = next(open_to_others(folder), None)
+    except OSError as error:
+        remedy = "run as the daemon's user, or set HONED_DATA_DIR"
+        return Check("permissions", "fail", f"{error.filename}: {error.strerror}", remedy)
+    if first is not None:
+        remedy = f"restart the daemon, which closes them, or: chmod -R go= {folder}"
+        return Check("permissions", "fail", f"others may read {first}", remedy)
+    return Check("permissions", "ok", "nobody else may read the data folder")
+
+
+def check_token_file(path: Path) -> Check:
+    """It holds the admin token, and only its owner may read it."""
+    try:
+        mode = stat.S_IMODE(path.stat().st_mode)
+        is_whole = is_secret(read_secret(path))
+    except FileNotFoundError:
+        return Check("token", "ok", f"{path} is made at the first start")
+    except OSError as error:
+        remedy = "run as the daemon's user, or set HONED_DATA_DIR"
+        return Check("token", "fail", f"cannot look at {path}: {error.strerror}", remedy)
+    if os.name == "posix" and mode & 0o077:
+        return Check(
+            "token", "fail", f"{path} has mode {mode:04o}: others can read it", f"chmod 600 {path}"
+        )
+    if not is_whole:
+        remedy = "remove it: the next start makes a new token"
+        return Check("token", "fail", f"{path} is empty or damaged", remedy)
+    return Check("token", "ok", str(path))
+
+
+def filesystem(path: Path) -> str:
+    """The type of the file system that holds path, such as `ext4`; `unknown` if no mount has it."""
+    import psutil
+
+    real = path.resolve()
+    mounts = [
+        mount for mount in psutil.disk_partitions(all=True) if real.is_relative_to(mount.mountpoint)
+    ]
+    longest = max(mounts, key=lambda mount: len(mount.mountpoint), default=None)
+    return longest.fstype if longest is not None and longest.fstype else "unknown"
 
 
 def _runtime(name: str, version: str) -> Check:

@@ -17,7 +17,7 @@ from cli.client import Client
 from cli.demo.daemon import DaemonProcess
 from cli.doctor import doctor
 from service.access.token_secrets import admin_token
-from service.installation import folder
+from service.installation import checks
 from storage.database.opening import open_database
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -58,15 +58,15 @@ def test_without_a_runtime_no_step_is_tried(monkeypatch: pytest.MonkeyPatch) -> 
 @posix
 def test_a_token_that_others_can_read_fails(tmp_path: Path) -> None:
     token = tmp_path / "admin.token"
-    assert folder.check_token_file(token).status == "ok"
+    assert checks.check_token_file(token).status == "ok"
     admin_token(tmp_path)
-    assert folder.check_token_file(token).status == "ok"
+    assert checks.check_token_file(token).status == "ok"
     token.chmod(0o644)
-    check = folder.check_token_file(token)
+    check = checks.check_token_file(token)
     assert (check.status, check.remedy) == ("fail", f"chmod 600 {token}")
     token.write_text("")
     token.chmod(0o600)
-    check = folder.check_token_file(token)
+    check = checks.check_token_file(token)
     assert (check.status, check.detail) == ("fail", f"{token} is empty or damaged")
 
 
@@ -77,7 +77,7 @@ def test_a_data_folder_that_others_can_read_fails(
     data_dir = tmp_path / "open"
     data_dir.mkdir(mode=0o700)
     (data_dir / "hone.db").touch(mode=0o600)
-    assert folder.check_permissions(data_dir).status == "ok"
+    assert checks.check_permissions(data_dir).status == "ok"
     (data_dir / "hone.db").chmod(0o644)
 
     done = honed("doctor", "--json", HONED_DATA_DIR=str(data_dir))
@@ -109,7 +109,7 @@ def test_the_data_folder_is_not_made(tmp_path: Path) -> None:
 
 
 def test_the_filesystem_of_a_folder_is_named(tmp_path: Path) -> None:
-    assert folder.filesystem(tmp_path) != "unknown"
+    assert checks.filesystem(tmp_path) != "unknown"
 
 
 def test_a_port_that_another_program_holds_fails() -> None:
@@ -177,5 +177,5 @@ def test_a_stranger_at_the_address_fails(daemon: DaemonProcess) -> None:
 @pytest.mark.skipif(os.name != "posix", reason="Windows says that it is missing")
 def test_a_token_file_that_cannot_be_looked_at_fails(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    check = folder.check_token_file(tmp_path / "file" / "admin.token")
+    check = checks.check_token_file(tmp_path / "file" / "admin.token")
     assert check.status == "fail"
