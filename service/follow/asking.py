@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import shutil
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
@@ -16,26 +16,31 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from service.errors import ChildDied
 from service.follow import outcome
-from service.follow.conversation import Conversation
 from service.follow.credentials import login_of
 from service.follow.errors import BaseRefused, named
 from service.follow.messages import (
+    LAST_MESSAGES,
     Fetched,
     FetchFailed,
+    FetchMessage,
     Inquiry,
     Offers,
     Reported,
     Unchanged,
     VendorReport,
+    line,
+    message_in,
 )
-from service.follow.offer import draw
 from service.follow.report import report_body
 from service.follow.source import parsed
+from service.follow.statement import draw
 from service.logs import event
 from service.models.upgrade.spec import upgrade_spec
 from service.models.upgrade.upgrades import Upgrades
 from service.processes.children import Children
+from service.processes.exits import ErrorTail, describe_exit
 from service.settings import Settings
 from storage.disk.durable import file_faults, make_folder
 from storage.errors import HoneError, in_full
@@ -46,6 +51,10 @@ logger = logging.getLogger(__name__)
 
 UNFIT = frozenset({"graph_refused", "invalid_input", "preparation_failed"})
 """Errors of a base that no other try changes."""
+MOST_LINE_BYTES = 4 << 20
+SILENCE_S = 300.0
+"""A child that reports nothing for so long hangs: it reports a download every second, and its
+requests time out."""
 
 
 class Asking:
@@ -173,3 +182,60 @@ class Asking:
     async def _note(self, progress: FollowProgress, told: list[Told]) -> None:
         await asyncio.to_thread(self._store.follows.note, self._follow, progress, *told)
         self._follow = replace(self._follow, progress=progress)
+
+
+class Conversation:
+    """One inquiry. Belongs to the event loop."""
+
+    def __init__(self, children: Children) -> None:
+        self._children = children
+        self._process: asyncio.subprocess.Process | None = None
+        self.interrupted = False
+
+    def interrupt(self) -> None:
+        """End it; what was downloaded stays. The messages then end without a last one."""
+        self.interrupted = True
+        if self._process is not None and self._process.returncode is None:
+            self._process.kill()
+
+    async def messages(self, inquiry: Inquiry) -> AsyncGenerator[FetchMessage, None]:
+        """Up to the last. Raises ChildDied, Busy."""
+        process = await self._children.spawn("service.follow", buffer_bytes=MOST_LINE_BYTES)
+        self._process = process
+        assert process.stdin is not None
+        assert process.stderr is not None
+        errors = ErrorTail(process.stderr)
+        if self.interrupted:
+            process.kill()
+        try:
+            process.stdin.write(line(inquiry))
+            while (message := await self._next(process, errors)) is not None:
+                yield message
+                if isinstance(message, LAST_MESSAGES):
+                    return
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+            await errors.wait()
+
+    async def _next(
+        self, process: asyncio.subprocess.Process, errors: ErrorTail
+    ) -> FetchMessage | None:
+        """None once interrupted, or at the end of an answer without a last message."""
+        assert process.stdout is not None
+        try:
+            text = await asyncio.wait_for(process.stdout.readline(), SILENCE_S)
+        except asyncio.TimeoutError:
+            raise ChildDied(
+                f"the child that asks a source said nothing for {SILENCE_S:g} s"
+            ) from None
+        if self.interrupted:
+            return None
+        if text:
+            return message_in(text)
+        code = await process.wait()
+        await errors.wait()
+        if code == 0:
+            return None
+        raise ChildDied(f"the child that asks a source {describe_exit(code)}{errors.quote()}")

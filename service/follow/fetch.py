@@ -19,10 +19,16 @@ from service.follow.messages import (
     Unchanged,
     VendorReport,
 )
-from service.follow.offer import is_chosen, judged
 from service.follow.places import Place, place_of
 from service.follow.source import parsed
-from service.follow.statement import TOKENIZER_SUFFIX, SignedFile, Statement, verified
+from service.follow.statement import (
+    TOKENIZER_SUFFIX,
+    SignedFile,
+    Statement,
+    is_chosen,
+    judged,
+    verified,
+)
 from service.follow.web import Web, require_found
 from storage.database.codec import encode, utc_now
 from storage.errors import HoneError

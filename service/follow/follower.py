@@ -108,7 +108,7 @@ class Follower:
         offered = follow.progress.offered
         if offered is None:
             return None
-        from service.follow.offer import draw, is_chosen
+        from service.follow.statement import draw, is_chosen
 
         drawn = draw(self._store.follows.device_identity(), follow.terms.name)
         return is_chosen(drawn, of_operator=follow.terms.percent, of_vendor=offered.percent)

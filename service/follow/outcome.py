@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from service.follow.errors import NEWS, BaseRefused, SourceUnreachable, StatementExpired
-from service.follow.offer import require_fresh
+from service.follow.statement import require_fresh
 from storage.errors import HoneError
 from storage.records.follows import (
     Follow,

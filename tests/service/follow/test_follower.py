@@ -20,7 +20,7 @@ from service.errors import InvalidInput
 from service.events import Feed
 from service.follow import follower as following
 from service.follow.follower import Follower
-from service.follow.offer import draw, is_chosen
+from service.follow.statement import draw, is_chosen
 from service.follow.terms import checked_terms
 from service.models.upgrade.spec import UpgradeSpec
 from service.policy.device_monitor import DeviceMonitor
