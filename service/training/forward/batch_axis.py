@@ -13,7 +13,7 @@ from service.training.errors import GraphRefused, refuse
 from service.training.forward import trial
 from service.training.forward.graph import BATCH, Graph, is_default
 from service.training.forward.weights import is_weight
-from service.training.graph.flow import needed_for, refill
+from service.training.graph.flow import count_rows, needed_for, refill
 from service.training.graph.node import attributes_of
 from storage.errors import pointer
 
@@ -134,12 +134,8 @@ def _repeat_fed_rows(graph: Graph, size: int) -> None:
 
     These are constants that are equal for each row, and the sizes of Expand and Resize.
     """
-    shape, rows = graph.fresh("rows/shape"), graph.fresh("rows")
-    ends = [graph.add_initializer("rows/end", np.array([end])) for end in (0, 1)]
-    nodes = [
-        onnx.helper.make_node("Shape", [graph.inputs[0].name], [shape], shape),
-        onnx.helper.make_node("Slice", [shape, *ends], [rows], rows),
-    ]
+    rows = graph.fresh("hone/rows")
+    nodes = count_rows(graph.proto, graph.inputs[0].name, rows)
     for name, tensor in [*graph.initializers.items()]:
         axis = _repeated_axis(graph, name, size)
         if axis is not None:

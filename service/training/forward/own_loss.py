@@ -12,7 +12,7 @@ from service.training.errors import refuse
 from service.training.forward import trial
 from service.training.forward.graph import Graph
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import duplicate, needed_for, reads, refill
+from service.training.graph.flow import add_ints, count_rows, duplicate, needed_for, reads, refill
 from service.training.graph.passes.simplify import prune
 from storage.arrays import NDArray
 from storage.errors import pointer
@@ -69,20 +69,14 @@ def _shape(
     """The result of Shape for an input of these sizes, with the rows of another one."""
     limits = {attribute.name: attribute.i for attribute in node.attribute}
     name = node.output[0]
-
-    def constant(hint: str, *values: int) -> str:
-        value = np.array(values, np.int64)
-        graph.initializer.append(onnx.numpy_helper.from_array(value, f"{name}/{hint}"))
-        return f"{name}/{hint}"
-
+    rows = f"{name}/rows"
     axes = range(len(dims))[slice(limits.get("start", 0), limits.get("end"))]
-    names = [f"{name}/rows" if axis == 0 else constant(str(axis), dims[axis] or 0) for axis in axes]
-    ends = [constant("first", 0), constant("last", 1)]
-    return [
-        onnx.helper.make_node("Shape", [counted], [f"{name}/shape"]),
-        onnx.helper.make_node("Slice", [f"{name}/shape", *ends], [f"{name}/rows"]),
-        onnx.helper.make_node("Concat", names or [constant("none")], [name], node.name, axis=0),
+    parts = [
+        rows if axis == 0 else add_ints(graph, f"{name}/{axis}", dims[axis] or 0) for axis in axes
     ]
+    parts = parts or [add_ints(graph, f"{name}/none")]
+    joined = onnx.helper.make_node("Concat", parts, [name], node.name, axis=0)
+    return [*count_rows(graph, counted, rows), joined]
 
 
 def join_boxes(graph: onnx.GraphProto, output: str, classes: int) -> None:

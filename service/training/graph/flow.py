@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import numpy as np
 import onnx
+from onnx import helper, numpy_helper
 
 from service.training.graph.builder import STANDARD, Builder
 from service.training.graph.rules.elementwise import NO_SLOPE
@@ -100,6 +102,22 @@ def refill(field: Any, values: Iterable[Any]) -> None:
     kept = list(values)
     del field[:]
     field.extend(kept)
+
+
+def add_ints(graph: onnx.GraphProto, name: str, *values: int) -> str:
+    """A new initializer, an int64 vector; returns its name."""
+    graph.initializer.append(numpy_helper.from_array(np.array(values, np.int64), name))
+    return name
+
+
+def count_rows(graph: onnx.GraphProto, source: str, name: str) -> list[onnx.NodeProto]:
+    """What makes the number of rows of a tensor, an int64 vector of this name."""
+    ends = [add_ints(graph, f"{name}/first", 0), add_ints(graph, f"{name}/last", 1)]
+    shape = f"{name}/shape"
+    return [
+        helper.make_node("Shape", [source], [shape], shape),
+        helper.make_node("Slice", [shape, *ends], [name], name),
+    ]
 
 
 def in_order(nodes: Sequence[onnx.NodeProto]) -> list[onnx.NodeProto]:

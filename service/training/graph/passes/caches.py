@@ -13,10 +13,12 @@ import onnx
 from onnx import helper, numpy_helper
 
 from service.completion.messages import AXIS, PAST, RANK
-from service.training.graph.flow import refill
+from service.training.graph.flow import add_ints, count_rows, refill
 
 PRESENT = re.compile(r"present\.\d+\.(?:key|value)")
 MARK = "hone/past"
+ROWS = f"{MARK}/rows"
+"""The number of texts."""
 NOTE = (
     "its cached keys and values are left out of training, and of versions' files; completion uses "
     "them, from the uploaded graph with a version's weights"
@@ -37,7 +39,7 @@ def drop_caches(model: onnx.ModelProto) -> None:
         if node.op_type == "Concat" and names.intersection(node.input):
             _join_nothing(node, names)
     read = {name for node in graph.node for name in node.input}
-    nodes = _rows(graph, fed[0].name)
+    nodes = count_rows(graph, fed[0].name, ROWS)
     for value in past:
         if value.name in read:
             nodes += _nothing(graph, value)
@@ -61,33 +63,15 @@ def _join_nothing(node: onnx.NodeProto, past: set[str]) -> None:
         del node.attribute[:]
 
 
-def _rows(graph: onnx.GraphProto, fed: str) -> list[onnx.NodeProto]:
-    """The number of texts, (1,)."""
-    _constant(graph, "first", [0])
-    _constant(graph, "end", [1])
-    shape, rows = f"{MARK}/shape", f"{MARK}/rows"
-    ends = [f"{MARK}/first", f"{MARK}/end"]
-    return [
-        helper.make_node("Shape", [fed], [shape], shape),
-        helper.make_node("Slice", [shape, *ends], [rows], rows),
-    ]
-
-
 def _nothing(graph: onnx.GraphProto, value: onnx.ValueInfoProto) -> list[onnx.NodeProto]:
     """Makes a past of no positions, for what else reads its shape."""
     kind = value.type.tensor_type
     sizes = [dim.dim_value for dim in kind.shape.dim]
     name = f"{MARK}/{value.name}"
-    _constant(graph, f"{value.name}/sizes", [*sizes[1:AXIS], 0, *sizes[AXIS + 1 :]])
+    rest = add_ints(graph, f"{name}/sizes", *sizes[1:AXIS], 0, *sizes[AXIS + 1 :])
     dtype = helper.tensor_dtype_to_np_dtype(kind.elem_type)
     zero = numpy_helper.from_array(np.zeros(1, dtype))
-    parts = [f"{MARK}/rows", f"{name}/sizes"]
     return [
-        helper.make_node("Concat", parts, [f"{name}/shape"], f"{name}/shape", axis=0),
+        helper.make_node("Concat", [ROWS, rest], [f"{name}/shape"], f"{name}/shape", axis=0),
         helper.make_node("ConstantOfShape", [f"{name}/shape"], [value.name], name, value=zero),
     ]
-
-
-def _constant(graph: onnx.GraphProto, name: str, values: list[int]) -> None:
-    array = np.array(values, np.int64)
-    graph.initializer.append(numpy_helper.from_array(array, f"{MARK}/{name}"))

@@ -34,7 +34,9 @@ def convert(model: onnx.ModelProto, oldest: int, newest: int) -> onnx.ModelProto
         return model
     model = lower(model, newer(model.graph.node, target))
     if _means_the_same(model, version, target):
-        _import(model, target)
+        for imported in model.opset_import:
+            if imported.domain in STANDARD:
+                imported.version = target
         return model
     if version < TRAINING_MODE_SINCE <= target:
         _drop_statistics(model)
@@ -66,12 +68,6 @@ def _means_the_same(model: onnx.ModelProto, version: int, target: int) -> bool:
         and len({defs.get_schema(name, each, "").since_version for each in (version, target)}) == 1
         for domain, name in used
     )
-
-
-def _import(model: onnx.ModelProto, version: int) -> None:
-    for imported in model.opset_import:
-        if imported.domain in STANDARD:
-            imported.version = version
 
 
 def _drop_statistics(model: onnx.ModelProto) -> None:

@@ -10,7 +10,7 @@ from onnx import helper, inliner, numpy_helper, parser
 
 from service.training.errors import refusal
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import refill
+from service.training.graph.flow import add_ints, refill
 from service.training.graph.passes.canonical import opset
 from service.training.graph.tensor import Shape
 from service.training.graph.types import type_of
@@ -156,10 +156,7 @@ def use_batch_statistics(model: onnx.ModelProto) -> tuple[onnx.ModelProto, dict[
             continue
         axes = {"others": [0, *range(2, len(shape))], "inner": list(range(1, len(shape) - 1))}
         for name, values in axes.items():
-            vector = helper.make_tensor(
-                f"{node.name}:{name}", onnx.TensorProto.INT64, [len(values)], values
-            )
-            model.graph.initializer.append(vector)
+            add_ints(model.graph, f"{node.name}:{name}", *values)
         results = [f"hone.updated.{name}" for name in node.input[3:5]]
         updated.update(zip(node.input[3:5], results, strict=True))
         kept = DEFAULTS | {a.name: a.f for a in node.attribute if a.name in DEFAULTS}

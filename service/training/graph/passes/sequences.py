@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
-from service.training.graph.flow import refill
+from service.training.graph.flow import add_ints, refill
 from service.training.graph.node import attributes_of
 
 OPENED = ("ConcatFromSequence", "SequenceAt", "SequenceConstruct", "SplitToSequence")
@@ -72,7 +72,8 @@ def _part(
     else:
         return None
     name = node.output[0]
-    numbers = [_number(model, f"{name}/{i}", n) for i, n in enumerate((begin, end, axis))]
+    places = enumerate((begin, end, axis))
+    numbers = [add_ints(model.graph, f"{name}/{i}", number) for i, number in places]
     inputs = [split.input[0], *numbers]
     if keeps:
         return [_node("Slice", inputs, node)]
@@ -90,7 +91,7 @@ def _joined(
     axis = attributes_of(node).get("axis", 0)
     if not attributes_of(node).get("new_axis"):
         return [_node("Concat", parts, node, axis=axis)]
-    axes = _number(model, f"{node.output[0]}/axes", axis)
+    axes = add_ints(model.graph, f"{node.output[0]}/axes", axis)
     names = [f"{node.output[0]}/{i}" for i in range(len(parts))]
     stacked = [
         helper.make_node("Unsqueeze", [part, axes], [name], name=name)
@@ -103,9 +104,3 @@ def _node(
     op_type: str, inputs: Sequence[str], like: onnx.NodeProto, **attributes: Any
 ) -> onnx.NodeProto:
     return helper.make_node(op_type, inputs, like.output, name=like.name, **attributes)
-
-
-def _number(model: onnx.ModelProto, name: str, value: int) -> str:
-    """The name of a new initializer, a vector of one."""
-    model.graph.initializer.append(numpy_helper.from_array(np.array([value], np.int64), name))
-    return name

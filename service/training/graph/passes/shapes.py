@@ -13,7 +13,7 @@ import onnx
 from onnx import helper, numpy_helper, shape_inference
 
 from service.training.graph.builder import STANDARD
-from service.training.graph.flow import refill, subgraphs
+from service.training.graph.flow import add_ints, refill, subgraphs
 from service.training.graph.node import attributes_of
 from service.training.graph.passes.folding import fold
 from service.training.graph.passes.inference import infer
@@ -172,8 +172,7 @@ def _follow(
         unknown = sum(not isinstance(size, int) for size in whole)
         if unknown == 1 and node.input[1] != name:
             numbers = [size if isinstance(size, int) else -1 for size in whole]
-            graph.initializer.append(numpy_helper.from_array(np.array(numbers, np.int64), name))
-            node.input[1] = name
+            node.input[1] = add_ints(graph, name, *numbers)
     types[node.output[0]] = kind, _better(target, shape)
 
 
