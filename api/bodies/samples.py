@@ -18,9 +18,8 @@ from service.errors import InvalidInput
 from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import IngestResult, UploadOptions
-from service.samples.ingest.json_upload import store_json
+from service.samples.ingest.json_upload import store_json, store_jsonl
 from service.samples.ingest.json_value import read_json
-from service.samples.ingest.jsonl_upload import store_jsonl
 from service.samples.ingest.labels import label_reader
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.ingest.require import require_files

@@ -38,8 +38,7 @@ from service.samples.archive import read_archive, write_archive
 from service.samples.ingest.csv_upload import store_csv
 from service.samples.ingest.files import FileUpload, read_about, store_files
 from service.samples.ingest.intake import UploadOptions
-from service.samples.ingest.json_upload import store_json
-from service.samples.ingest.jsonl_upload import store_jsonl
+from service.samples.ingest.json_upload import store_json, store_jsonl
 from service.samples.ingest.npz_upload import store_npz
 from service.samples.updates import class_index
 

@@ -1,26 +1,36 @@
-"""Stores samples from JSON: one object, `{"samples": [ … ]}`, or `{"recording": [ … ]}`."""
+"""Stores samples from JSON: one object, `{"samples": [ … ]}`, `{"recording": [ … ]}`, or lines."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any
 
 import numpy as np
 from msgspec.structs import replace
 
-from service.errors import InvalidInput
+from service import allocator
+from service.errors import InvalidInput, TooLarge
 from service.samples.ingest import tensors
 from service.samples.ingest.intake import GoodSamples, IngestResult, Intake, UploadOptions
-from service.samples.ingest.json_value import read_body
+from service.samples.ingest.json_value import read_body, read_json
 from service.samples.ingest.labels import SENT, parse_columns, sent_columns
 from service.samples.ingest.spans import SPANS, SpanReader, with_label
 from service.samples.ingest.texts import TextReader, reader_of
 from service.samples.ingest.windows import cutter_of, row_signature
+from service.samples.ingest.zip_reader import READ_BACK
+from storage.disk.durable import file_faults
 from storage.errors import Problem, pointer
 from storage.records.models import Model
 from storage.store import Store
 
 RECORDING = "recording"
 """The field of a body that holds the rows of one, which are cut into windows."""
+MAX_LINES = 1_000_000
+LINES_AT_ONCE = 2000
+GROUP_BYTES = 8 * 2**20
+Line = tuple[int, bytes]
+"""Its number in the file, from 1, and its bytes."""
 ParsedSample = tuple[bytes, dict[str, Any]]
 """The record of a valid sample, and its columns."""
 
@@ -36,15 +46,48 @@ def store_json(store: Store, model: Model, body: bytes, options: UploadOptions) 
     parser = SampleParser(model, reader_of(model))
     samples, prefix = _samples(content)
     with Intake(store, model, options) as intake:
-        good: list[ParsedSample] = []
-        for position, sample in enumerate(samples):
-            parsed, problems = parser.parse(sample, at=prefix and f"{prefix}/{position}")
-            if parsed is None:
-                intake.faults.sample(problems)
-            else:
-                good.append(parsed)
-        intake.add(GoodSamples.of_parsed(good))
+        parsed = (
+            parser.parse(sample, at=prefix and f"{prefix}/{position}")
+            for position, sample in enumerate(samples)
+        )
+        _add(intake, parsed)
         return intake.commit(len(samples))
+
+
+def store_jsonl(
+    store: Store, model: Model, path: Path, options: UploadOptions, *, max_line_bytes: int
+) -> IngestResult:
+    """Check and stage JSON Lines, a sample each, in groups; then store all, or the good ones.
+
+    Raises InvalidInput with every bad line, TooLarge.
+    """
+    parser, total = SampleParser(model, reader_of(model)), 0
+    try:
+        with (
+            file_faults(READ_BACK),
+            path.open("rb") as file,
+            Intake(store, model, options) as intake,
+        ):
+            for group in _groups(file, max_line_bytes):
+                _add(intake, (_parse_line(parser, line, number) for number, line in group))
+                total += len(group)
+            if total == 0:
+                problem = Problem("", "send at least one line, with a sample")
+                raise InvalidInput("there is no sample", problems=[problem])
+            return intake.commit(total)
+    finally:
+        allocator.trim()
+
+
+def _add(intake: Intake, samples: Iterable[tuple[ParsedSample | None, list[Problem]]]) -> None:
+    """Stage those that were parsed, and note what is wrong with the others."""
+    good: list[ParsedSample] = []
+    for parsed, problems in samples:
+        if parsed is None:
+            intake.faults.sample(problems)
+        else:
+            good.append(parsed)
+    intake.add(GoodSamples.of_parsed(good))
 
 
 def _store_recording(
@@ -161,3 +204,36 @@ def _samples(parsed: Any) -> tuple[list[Any], str]:
 
 def _wrong_body(place: str, detail: str) -> InvalidInput:
     return InvalidInput("the batch cannot be read", problems=[Problem(place, detail)])
+
+
+def _parse_line(
+    parser: SampleParser, line: bytes, number: int
+) -> tuple[ParsedSample | None, list[Problem]]:
+    try:
+        sample = read_json(line)
+    except UnicodeDecodeError as error:
+        byte = f"byte {error.start} is not UTF-8 (0x{line[error.start]:02x})"
+        return None, [Problem(f"/{number}", f"line {number}: {byte}; send UTF-8")]
+    except ValueError as error:
+        return None, [Problem(f"/{number}", f"line {number} is not JSON: {error}")]
+    parsed, problems = parser.parse(sample, at=f"/{number}")
+    return parsed, [Problem(each.pointer, f"line {number}: {each.detail}") for each in problems]
+
+
+def _groups(file: IO[bytes], max_line_bytes: int) -> Iterator[list[Line]]:
+    """Lines that are not empty, some at a time. Raises TooLarge."""
+    group: list[Line] = []
+    size = number = 0
+    while line := file.readline(max_line_bytes + 1):
+        number += 1
+        if len(line) > max_line_bytes or number > MAX_LINES:
+            told = f"at most {MAX_LINES} lines, each of at most {max_line_bytes} bytes"
+            raise TooLarge(f"JSON Lines have {told}; line {number} is beyond that, send several")
+        if line.strip():
+            group.append((number, line))
+            size += len(line)
+        if len(group) == LINES_AT_ONCE or size >= GROUP_BYTES:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
