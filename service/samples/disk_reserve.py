@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
-from storage.disk.durable import file_faults
+from storage.disk.durable import free_bytes
 from storage.errors import StorageFull, file_size
 
 
 def require_room(folder: Path, *, reserve_bytes: int, incoming_bytes: int = 0) -> None:
     """Raises StorageFull if the disk of `folder` would have less than the reserve free."""
-    with file_faults("cannot ask the disk for its free space"):
-        free = shutil.disk_usage(folder).free
+    free = free_bytes(folder)
     if free - incoming_bytes < reserve_bytes:
         more = f", and this takes {file_size(incoming_bytes)}" if free > reserve_bytes else ""
         raise StorageFull(

@@ -8,7 +8,6 @@ overwritten. A copy that cannot be changed is removed.
 from __future__ import annotations
 
 import logging
-import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -17,7 +16,7 @@ from pathlib import Path
 from storage.database.codec import utc_now
 from storage.database.connection import Readers, check_database, sqlite3, translate, translated
 from storage.database.transaction import Transaction
-from storage.disk.durable import file_faults, sync_file
+from storage.disk.durable import file_faults, free_bytes, sync_file
 from storage.erasure.sample_rows import delete_samples, follow_places, places_of
 from storage.errors import StorageFull, file_size
 
@@ -99,9 +98,9 @@ class Copies:
 
 def require_room_for_copy(database: Path) -> None:
     """Raises StorageFull unless a copy leaves the same space free again: others write meanwhile."""
-    with file_faults("cannot ask the disk for its free space"):
+    with file_faults("cannot ask for the size of the database"):
         needed = 2 * database.stat().st_size
-        free = shutil.disk_usage(database.parent).free
+    free = free_bytes(database.parent)
     if free < needed:
         raise StorageFull(
             f"a copy of the database wants {file_size(needed)} free, the disk has "

@@ -10,10 +10,9 @@ from __future__ import annotations
 import errno
 import logging
 import os
-import shutil
 from pathlib import Path
 
-from storage.disk.durable import file_faults, sync_file, sync_folder
+from storage.disk.durable import file_faults, free_bytes, sync_file, sync_folder
 from storage.errors import StorageFull
 
 SIZE_BYTES = 8 << 20
@@ -46,12 +45,12 @@ class Ballast:
 
     def drop_if_low(self) -> None:
         """Delete it if the disk is almost full: start-up must write before it can report errors."""
-        if _free(self._path.parent) < _LOW_BYTES:
+        if free_bytes(self._path.parent) < _LOW_BYTES:
             self.drop()
 
     def restore(self) -> None:
         """Put it back if as much again stays free; after `drop`, as much of it as there is room."""
-        free = _free(self._path.parent)
+        free = free_bytes(self._path.parent)
         if self.is_out and free >= 2 * SIZE_BYTES:
             self._make(SIZE_BYTES)
         elif self._was_dropped and not self._path.exists():
@@ -94,8 +93,3 @@ def _allocated(descriptor: int, size_bytes: int) -> bool:
             return False
         raise
     return True
-
-
-def _free(folder: Path) -> int:
-    with file_faults("cannot ask the disk for its free space"):
-        return shutil.disk_usage(folder).free

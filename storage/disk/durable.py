@@ -148,6 +148,12 @@ def cut_file(path: Path, size_bytes: int) -> None:
             sync_file(file)
 
 
+def free_bytes(folder: Path) -> int:
+    """The space that the disk of a folder has free. Raises StorageBroken."""
+    with file_faults("cannot ask the disk for its free space"):
+        return shutil.disk_usage(folder).free
+
+
 def remove(path: Path) -> None:
     """Remove a file, or a folder with all that is in it. Raises OSError."""
     if path.is_dir():
