@@ -20,7 +20,7 @@ SAMPLE_COUNTS = """json_object(
 )"""
 """What `SampleCounts` are, as JSON, of rows of sample_counts."""
 _SELECT = f"""
-SELECT models.*, bases.base, engine, output, loss_output, trainable,
+SELECT models.*, bases.base, bases.sha256, engine, output, loss_output, trainable,
   trainable_parameters, frozen_parameters, notes, shapes, preprocess,
   json_object(
     'inputs', json(inputs), 'target', json(target), 'loss_of_samples', loss_of_samples
