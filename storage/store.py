@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import datetime
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -56,8 +54,7 @@ from storage.versions.aliases import Aliases
 from storage.versions.bases import Bases
 from storage.versions.checkpoints import Checkpoints
 from storage.versions.retention import Retention
-from storage.versions.variants import Variants
-from storage.versions.versions import Versions
+from storage.versions.versions import Variants, Versions
 
 if TYPE_CHECKING:
     from storage.backup.snapshot import Snapshot
@@ -176,10 +173,20 @@ class Store:
         """
         data_dir = data_dir.absolute()
         lock, ballast = lock_folder(data_dir)
-        make = partial(
-            cls, ballast=ballast, now=now, write_queue_size=write_queue_size, on_broken=on_broken
-        )
-        opened = partial(_open, make, data_dir, lock, is_partial=is_partial, now=now())
+
+        def opened(*, check: bool) -> Store:
+            store = cls(
+                data_dir,
+                lock,
+                open_sound_database(data_dir, check=check, now=now()),
+                ballast=ballast,
+                now=now,
+                write_queue_size=write_queue_size,
+                on_broken=on_broken,
+            )
+            store.repair(is_partial=is_partial)
+            return store
+
         try:
             prepare_folder(data_dir, now=now())
             try:
@@ -237,7 +244,15 @@ class Store:
             self._lock.release(clean=clean)
 
     def repair(self, *, is_partial: bool) -> None:
-        """Finish or undo what the last run left half done; `open` calls it."""
+        """Finish or undo what the last run left half done; disconnects if that fails."""
+        try:
+            self._finish_or_undo(is_partial=is_partial)
+        except BaseException:
+            with suppress(HoneError):
+                self.disconnect()
+            raise
+
+    def _finish_or_undo(self, *, is_partial: bool) -> None:
         clear_folder(self.tmp_dir)
         if is_partial:
             self.lost = self._writer.write(
@@ -286,23 +301,3 @@ class Store:
             self._connection.close()
         if self._writer.broken is None:
             self._ballast.restore()
-
-
-def _open(
-    make: Callable[[Path, DataDirLock, sqlite3.Connection], Store],
-    data_dir: Path,
-    lock: DataDirLock,
-    *,
-    check: bool,
-    is_partial: bool,
-    now: datetime,
-) -> Store:
-    connection = open_sound_database(data_dir, check=check, now=now)
-    store = make(data_dir, lock, connection)
-    try:
-        store.repair(is_partial=is_partial)
-    except BaseException:
-        with suppress(HoneError):
-            store.disconnect()
-        raise
-    return store
