@@ -105,8 +105,6 @@ def _count_chunks(archive: zipfile.ZipFile) -> int:
     if type(chunks) is not int or not 0 <= chunks <= MAX_CHUNKS:
         raise wrong(f"/{END}", f"chunks is an integer from 0 to {MAX_CHUNKS}")
     wanted = {_entry(kind, number) for number in range(chunks) for kind in ("samples", "data")}
-    if missing := wanted - names:
-        raise wrong(f"/{min(missing)}", "it is missing; send the whole archive")
     if strangers := names - wanted:
         raise wrong(f"/{min(strangers)}", f"the archive has {chunks} chunks, without this one")
     return chunks

@@ -111,13 +111,8 @@ def texts(rows: NDArray[np.str_]) -> list[str | None]:
 
 def range_complaint(row: NDArray[Any], dtype: str) -> str:
     """What is wrong with a row that `convert` marked bad, with its first bad position."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.dtype(dtype).kind == "f":
-            bad = ~np.isfinite(row.astype(dtype))
-        else:
-            limits = np.iinfo(dtype)
-            bad = (row < limits.min) | (row > limits.max)
-    held = first(row, bad)
+    _, bad = convert(row.reshape(-1, 1), dtype)
+    held = first(row, bad.reshape(row.shape))
     if np.dtype(dtype).kind == "f":
         return f"holds {held}; every value must be a finite {dtype}"
     return f"holds {held}, out of the range of {dtype}"
