@@ -17,6 +17,7 @@ from storage.blobs.files import FileStore
 from storage.blobs.packs import Packs, size_of
 from storage.database.codec import dump_time, load
 from storage.database.connection import Readers, sqlite3
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.errors import Damaged, NotFound, StorageBroken
@@ -75,7 +76,7 @@ class Damage(Struct, frozen=True):
         return bool(self.samples or self.files)
 
 
-class Integrity:
+class Integrity(Repository):
     """Compares data with their digests when they are read."""
 
     def __init__(
@@ -88,8 +89,7 @@ class Integrity:
         checkpoints: Checkpoints,
         versions: Versions,
     ) -> None:
-        self._writer = writer
-        self._readers = readers
+        super().__init__(writer, readers)
         self._files = files
         self._packs = packs
         self._checkpoints = checkpoints
@@ -196,18 +196,14 @@ class Integrity:
             if not self._packs.is_whole(row["model_id"], row["pack"], row["size_bytes"]):
                 self._set_part_aside(row)
 
-    def _set_part_aside(self, row: sqlite3.Row) -> None:
-        size = size_of(self._packs.path(row["model_id"], row["pack"]))
-
-        def write(transaction: Transaction) -> None:
-            key = (row["model_id"], row["pack"], size)
-            samples = transaction.execute(_SET_PART_ASIDE, (LOST, *key)).rowcount
-            if samples:
-                told = {"pack": row["pack"], "samples": samples, "reason": LOST}
-                name = model_name(transaction, row["model_id"])
-                transaction.event("storage.damaged", name, told)
-
-        self._writer.write(write)
+    @writes
+    def _set_part_aside(self, transaction: Transaction, row: sqlite3.Row) -> None:
+        key = (row["model_id"], row["pack"])
+        size = size_of(self._packs.path(*key))
+        samples = transaction.execute(_SET_PART_ASIDE, (LOST, *key, size)).rowcount
+        if samples:
+            told = {"pack": row["pack"], "samples": samples, "reason": LOST}
+            transaction.event("storage.damaged", model_name(transaction, row["model_id"]), told)
 
 
 def _note_file(transaction: Transaction, *, sha256: str, reason: str) -> bool:

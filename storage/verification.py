@@ -119,14 +119,11 @@ class Verification:
 
     def _samples(self, model_id: int) -> Iterator[int]:
         last = 0
-        while rows := self._records(model_id, last):
+        while rows := self._readers.all(_RECORDS, (model_id, last, _SAMPLES_AT_ONCE)):
             last = rows[-1]["id"]
             if marks := list(self._compare(model_id, rows)):
                 self._writer.write(partial(_mark, model_id=model_id, marks=marks))
             yield sum(row["length"] for row in rows)
-
-    def _records(self, model_id: int, after: int) -> list[sqlite3.Row]:
-        return self._readers.all(_RECORDS, (model_id, after, _SAMPLES_AT_ONCE))
 
     def _compare(
         self, model_id: int, rows: Iterable[sqlite3.Row]

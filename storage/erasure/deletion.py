@@ -13,6 +13,8 @@ from storage.blobs.compaction import reclaim
 from storage.blobs.packs import Packs
 from storage.blobs.sharing import LockByModel
 from storage.database.connection import Readers, sqlite3
+from storage.database.repository import Repository, writes
+from storage.database.transaction import Transaction
 from storage.database.writer import Writer
 from storage.erasure.deletions import Deletions
 from storage.erasure.leftovers import Leftovers
@@ -26,14 +28,13 @@ _MODELS = "SELECT model_id FROM erasures UNION SELECT model_id FROM packs WHERE 
 _PENDING = "SELECT * FROM erasures WHERE model_id = ? ORDER BY id LIMIT ?"
 
 
-class Eraser:
+class Eraser(Repository):
     """Removes deleted samples from copies of the database, packs, caches and the log."""
 
     def __init__(self, writer: Writer, readers: Readers, packs: Packs, copies: Copies) -> None:
         self.deletions = Deletions(writer, readers)
         self.leftovers = Leftovers(writer, readers, packs, copies)
-        self._writer = writer
-        self._readers = readers
+        super().__init__(writer, readers)
         self._packs = packs
         self._copies = copies
         self._events = Events(writer, readers)
@@ -103,12 +104,9 @@ class Eraser:
                 self._packs.erase(model_id, pack, sorted(listed))
         return rows
 
-    def _forget(self, model_id: int, last: int) -> None:
-        self._writer.write(
-            lambda transaction: transaction.execute(
-                "DELETE FROM erasures WHERE model_id = ? AND id <= ?", (model_id, last)
-            )
-        )
+    @writes
+    def _forget(self, transaction: Transaction, model_id: int, last: int) -> None:
+        transaction.execute("DELETE FROM erasures WHERE model_id = ? AND id <= ?", (model_id, last))
 
     @staticmethod
     def _postponed(model_id: int, error: Exception) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from storage.database.repository import Repository
+from storage.database.repository import Repository, writes
 from storage.database.rows import record
-from storage.database.transaction import Event
+from storage.database.transaction import Event, Transaction
 from storage.database.writer import Subscriber
 from storage.tables.model_rows import among, model_name
 
@@ -18,12 +18,13 @@ class Events(Repository):
     def append(self, type: str, model: str | None, data: dict[str, Any]) -> Event:  # noqa: A002
         return self._writer.write(lambda transaction: transaction.event(type, model, data))
 
-    def note_dropped(self, model_id: int, cache: str, reason: str) -> None:
+    @writes
+    def note_dropped(
+        self, transaction: Transaction, model_id: int, cache: str, reason: str
+    ) -> None:
         """Tell that a damaged cache of a model was dropped: it is made anew."""
         told = {"cache": cache, "reason": reason}
-        self._writer.write(
-            lambda each: each.event("storage.damaged", model_name(each, model_id), told)
-        )
+        transaction.event("storage.damaged", model_name(transaction, model_id), told)
 
     def since(self, id: int, limit: int) -> list[Event]:  # noqa: A002
         """Events after `id`, oldest first."""

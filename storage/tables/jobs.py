@@ -130,14 +130,11 @@ class Jobs(Repository):
         lines = [] if row is None else load(row["lines"])
         return [LogLine(load_time(at), source, text) for at, source, text in lines]
 
-    def set_log(self, id: int, lines: Iterable[LogLine]) -> None:  # noqa: A002
+    @writes
+    def set_log(self, transaction: Transaction, id: int, lines: Iterable[LogLine]) -> None:  # noqa: A002
         """Replace the stored lines. Raises NotFound."""
         text = dump([(dump_time(line.at), line.source, line.text) for line in lines])
-        self._writer.write(
-            lambda transaction: transaction.execute(
-                "INSERT OR REPLACE INTO job_logs VALUES (?, ?)", (id, text)
-            )
-        )
+        transaction.execute("INSERT OR REPLACE INTO job_logs VALUES (?, ?)", (id, text))
 
     @writes
     def choose(

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from storage.database.codec import dump, load
 from storage.database.connection import sqlite3
-from storage.database.repository import Repository
+from storage.database.repository import Repository, writes
 from storage.database.transaction import Transaction
 from storage.records.jobs import MetricPoint
 
@@ -25,20 +25,18 @@ MOST_PACKED = 10_000
 class Metrics(Repository):
     """Points by job and step: one point per step, with every value measured there."""
 
-    def add(self, job_id: int, points: builtins.list[MetricPoint]) -> None:
+    @writes
+    def add(
+        self, transaction: Transaction, job_id: int, points: builtins.list[MetricPoint]
+    ) -> None:
         """Add values; at an existing step they are added, or replace those of the same name.
 
         Raises ValueError if a value is not finite, NotFound if there is no such job.
         """
-        rows = _rows(job_id, points)
-
-        def insert(transaction: Transaction) -> None:
-            if packed := _packed(transaction.connection, job_id):
-                transaction.executemany(_ADD, _rows(job_id, packed))
-                transaction.execute("DELETE FROM curves WHERE job_id = ?", (job_id,))
-            transaction.executemany(_ADD, rows)
-
-        self._writer.write(insert)
+        if packed := _packed(transaction.connection, job_id):
+            transaction.executemany(_ADD, _rows(job_id, packed))
+            transaction.execute("DELETE FROM curves WHERE job_id = ?", (job_id,))
+        transaction.executemany(_ADD, _rows(job_id, points))
 
     def list(
         self, job_id: int, limit: int, after_step: int | None = None

@@ -96,22 +96,16 @@ class Triggers(Repository):
         transaction.execute(_FIRED, (now, now, job_id, labelled, outcome, trigger.id))
         return _find(transaction.connection, trigger.id)
 
-    def note(self, id: int, outcome: str) -> None:  # noqa: A002
+    @writes
+    def note(self, transaction: Transaction, id: int, outcome: str) -> None:  # noqa: A002
         """Record why it queued no job."""
-        self._writer.write(
-            lambda transaction: transaction.execute(
-                "UPDATE triggers SET tried_at = ?, outcome = ? WHERE id = ?",
-                (dump_time(transaction.now), outcome, id),
-            )
-        )
+        tried = {"tried_at": dump_time(transaction.now), "outcome": outcome}
+        transaction.update("triggers", tried, where={"id": id})
 
-    def rebase(self, id: int, labelled: int) -> None:  # noqa: A002
+    @writes
+    def rebase(self, transaction: Transaction, id: int, labelled: int) -> None:  # noqa: A002
         """Reset the count from which new samples are counted: some samples were deleted."""
-        self._writer.write(
-            lambda transaction: transaction.execute(
-                "UPDATE triggers SET labelled = ? WHERE id = ?", (labelled, id)
-            )
-        )
+        transaction.update("triggers", {"labelled": labelled}, where={"id": id})
 
 
 def _changed(transaction: Transaction, kind: str, trigger_id: int) -> Trigger:

@@ -64,20 +64,17 @@ class Aliases(Repository):
             move_alias(transaction, version, alias)
         return find_version(transaction.connection, model_id, n)
 
-    def delete(self, model_id: int, alias: str) -> None:
+    @writes
+    def delete(self, transaction: Transaction, model_id: int, alias: str) -> None:
         """Raises NotFound, and InUse for `latest`."""
         if alias == LATEST:
             raise InUse("latest is what apps fetch; move it to another version instead")
-
-        def remove(transaction: Transaction) -> None:
-            version = named_version(transaction.connection, model_id, alias)
-            transaction.execute(
-                "DELETE FROM aliases WHERE model_id = ? AND alias = ?", (model_id, alias)
-            )
-            data = {"alias": alias, "version": version.version}
-            transaction.event("alias.deleted", version.model, data)
-
-        self._writer.write(remove)
+        version = named_version(transaction.connection, model_id, alias)
+        transaction.execute(
+            "DELETE FROM aliases WHERE model_id = ? AND alias = ?", (model_id, alias)
+        )
+        data = {"alias": alias, "version": version.version}
+        transaction.event("alias.deleted", version.model, data)
 
     def list(self, model_id: int, limit: int, after: str = "") -> builtins.list[tuple[str, int]]:
         """(alias, version) by alias; after: the last alias of the previous page."""
