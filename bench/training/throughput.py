@@ -23,14 +23,10 @@ SMALLEST = {"ROUNDS": 1, "SAMPLES": 500}
 
 def run() -> list[Row]:
     """A job and the bare loop in turn, MLP and digits CNN; the ratio is the median of the pairs."""
-    generator = np.random.default_rng(0)
-    images = generator.random((SAMPLES, 1, 8, 8), dtype=np.float32)
-    rows = generator.random((SAMPLES, 784), dtype=np.float32)
-    labels = generator.integers(0, 10, SAMPLES)
     with served(training_threads=THREADS, training_nice=0) as daemon:
         return [
-            _compare(daemon, "mlp-784-512-512-10", mlp(784, 512, 512, 10), "x", rows, labels, 4),
-            _compare(daemon, "digits-cnn", digits_cnn(), "image", images, labels, 12),
+            _compare(daemon, "mlp-784-512-512-10", mlp(784, 512, 512, 10), "x", (784,), 4),
+            _compare(daemon, "digits-cnn", digits_cnn(), "image", (1, 8, 8), 12),
         ]
 
 
@@ -39,16 +35,18 @@ def _compare(
     name: str,
     model: bytes,
     input_name: str,
-    x: np.ndarray,
-    y: np.ndarray,
+    shape: tuple[int, ...],
     epochs: int,
 ) -> Row:
+    generator = np.random.default_rng(0)
+    x = generator.random((SAMPLES, *shape), dtype=np.float32)
+    samples = {input_name: x, "label": generator.integers(0, 10, SAMPLES)}
     daemon.register(name, model)
-    daemon.upload(name, split="train", **{input_name: x, "label": y})
+    daemon.upload(name, split="train", **samples)
     with tempfile.TemporaryDirectory() as folder:
         model_file, data_file = Path(folder) / "model.onnx", Path(folder) / "data.npz"
         model_file.write_bytes(model)
-        np.savez(data_file, **{input_name: x, "label": y})
+        np.savez(data_file, **samples)
         bare_command = [sys.executable, "-m", "bench.training.bare_loop"]
         bare_command += [str(model_file), str(data_file), input_name]
         bare_command += [str(epochs), str(BATCH_SIZE), str(THREADS)]
