@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 
 from bench.daemon import Laptop, Served, add_mlp, served, wait_until
 from bench.table import Row
@@ -55,16 +55,8 @@ def _unplug(daemon: Served, laptop: Laptop) -> float:
     assert child is not None
     began = time.perf_counter()
     laptop.unplug()
-    wait_until(lambda: not _lives(child), "the child to end", poll_s=0.001)
+    wait_until(lambda: not psutil.pid_exists(child), "the child to end", poll_s=0.001)
     return time.perf_counter() - began
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def _lost(daemon: Served, job_id: int) -> int:

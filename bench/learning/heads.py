@@ -17,6 +17,7 @@ from typing import Any
 from uuid import uuid4
 
 import numpy as np
+import psutil
 
 from bench.daemon import (
     Samples,
@@ -156,8 +157,8 @@ def _seconds(daemon: Served) -> Iterator[Row]:
 
 def _cpu_s(daemon: Served) -> float:
     """Processor time of the daemon and of its ended children, on Linux."""
-    fields = Path(f"/proc/{daemon.process.pid}/stat").read_text("ascii").rsplit(")", 1)[1].split()
-    return sum(map(int, fields[11:15])) / 100
+    spent = psutil.Process(daemon.process.pid).cpu_times()
+    return float(spent.user + spent.system + spent.children_user + spent.children_system)
 
 
 def tasks() -> list[Task]:
