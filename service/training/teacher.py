@@ -86,13 +86,7 @@ def _of_other_base(
     seen = reader.read(Split.TRAIN, watermark=task.watermark, base=len(datasets.base) > 0)
     known, weight = np.isin(ids, teacher.classes or ids), task.hyperparameters.distillation
     try:
-        model = InferenceModel(
-            Path(teacher.model),
-            signature=what.signature,
-            output=what.output,
-            threads=threads,
-            classes=teacher.classes,
-        )
+        model = InferenceModel(teacher.model, what, threads=threads, classes=teacher.classes)
         rows = _targets(seen, lambda inputs, _: model.run(inputs), known, weight, tick=tick)
     except Unusable as error:
         detail = f"version {teacher.version}, which is to teach, is of no use: {error}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import ceil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -79,9 +78,7 @@ def alarms_of(
 
     Raises Unusable.
     """
-    model = InferenceModel(
-        Path(path), signature=what.signature, output=what.output, threads=threads
-    )
+    model = InferenceModel(path, what, threads=threads)
     version, parts = ScoreThreshold.of_file(model.metadata), [np.empty(0)]
     if version is None:
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,13 +92,7 @@ def answers(
     if what.own_loss is not None:
         own = comparer.measure_own_loss(what.own_loss, path, chosen, side)
         return Answers(own.metrics, own.per_sample, np.empty(0, bool), None)
-    model = InferenceModel(
-        Path(path),
-        signature=what.signature,
-        output=what.output,
-        threads=task.limits.threads,
-        classes=side.classes,
-    )
+    model = InferenceModel(path, what, threads=task.limits.threads, classes=side.classes)
     learned = TASKS[what.loss]
     by = learned.compared_by(what.signature.target)
     loss_of, error_of = (learned.metric(name).of_samples for name in ("loss", _METRIC[by]))

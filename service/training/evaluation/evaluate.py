@@ -222,13 +222,7 @@ class ModelComparer:
             return self.measure_own_loss(measurement.own_loss, path, chosen, side)
         task = TASKS[measurement.loss]
         loss_of = task.metric("loss").of_samples
-        model = InferenceModel(
-            Path(path),
-            signature=measurement.signature,
-            output=measurement.output,
-            threads=self._threads,
-            classes=side.classes,
-        )
+        model = InferenceModel(path, measurement, threads=self._threads, classes=side.classes)
         metrics = task.pass_metrics(measurement.signature.target)
         metrics.read(model.metadata)
         counted, kept = [np.empty((2, 0))], []

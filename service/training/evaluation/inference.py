@@ -10,7 +10,7 @@ import numpy as np
 from service.training.engine import Array
 from service.training.engines.manifest import METADATA_PREFIX
 from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
-from storage.records.signatures import Signature
+from service.training.protocol.messages.shared import Measurement
 
 
 class Unusable(Exception):
@@ -18,27 +18,26 @@ class Unusable(Exception):
 
 
 class InferenceModel:
-    """Runs `output` of the model at `path`. Raises Unusable.
+    """Runs the output of the model at `path` that is measured. Raises Unusable.
 
     A model as registered may have inputs that training dropped, may take a fixed number of rows,
-    and may continue after `output`. classes: ids of those it knows, by index; None for those of the
-    signature. Other classes of the signature get the logit -inf.
+    and may continue after that output. classes: ids of those it knows, by index; None for those of
+    the signature. Other classes of the signature get the logit -inf.
     """
 
     def __init__(
         self,
-        path: Path,
+        path: str,
+        what: Measurement,
         *,
-        signature: Signature,
-        output: str,
         threads: int,
         classes: tuple[int, ...] | None = None,
     ) -> None:
+        signature, self._output = what.signature, what.output
         self._then = classes if classes != signature.target.ids else None
         self._now = signature.target.ids
         self._names = [spec.name for spec in signature.inputs]
-        self._output = output
-        self._session = self._open(path, threads)
+        self._session = self._open(Path(path), threads)
         rows = self._session.get_inputs()[0].shape[:1]
         self._rows = rows[0] if rows and isinstance(rows[0], int) else None
 

@@ -38,13 +38,7 @@ def rank(task: Rank, pipe: Pipe) -> Ranked:
     samples = reader.open(index)
     doubts, predicted = np.zeros(len(samples)), np.zeros(len(samples), np.int64)
     try:
-        model = InferenceModel(
-            Path(task.model),
-            signature=what.signature,
-            output=what.output,
-            threads=task.limits.threads,
-            classes=task.classes,
-        )
+        model = InferenceModel(task.model, what, threads=task.limits.threads, classes=task.classes)
         done = 0
         everything = np.arange(len(samples))
         for inputs, labels in samples.batches(everything, batch_size=BATCH_SIZE):
