@@ -20,10 +20,11 @@ from service.training.data.counting import counts
 from service.training.engine import Array, Engine
 from service.training.engines import checkpoint
 from service.training.engines.manifest import read_manifest
+from service.training.evaluation.validation import outputs_of
 from service.training.loss import LABEL_MEAN, LABEL_SCALE
 from service.training.protocol.messages.training import Train
 
-SAMPLES, BATCH_SIZE = 256, 64
+SAMPLES = 256
 """Samples that the model is tried on, evenly spread."""
 KNOWN = 0.1
 """Share of a label's variance that a model has to explain to keep its scale, and with it what it
@@ -88,11 +89,8 @@ def fitted(
     mean, deviation = known_mean_and_std(labels.reshape(-1, known.scale.size))
     deviation = np.where(deviation > FLAT * np.abs(mean), deviation, 1.0)
     some = np.unique(np.linspace(0, len(samples) - 1, SAMPLES).astype(np.int64))
-    outputs = []
-    for inputs, target in samples.batches(some, batch_size=BATCH_SIZE):
-        outputs.append(engine.evaluate(inputs, target)[1].copy())
-        tick()
-    output, truth = columns(np.concatenate(outputs)), columns(samples.labels[some])
+    outputs = outputs_of(engine, samples, some, tick=tick)
+    output, truth = columns(outputs), columns(samples.labels[some])
     with np.errstate(all="ignore"):  # an output that is not finite explains nothing
         error, spread = (
             np.square(truth - guess).sum(axis=0, where=counts(truth)) for guess in (output, mean)

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
-from service.training.data.batches import Batches, Indices
+from service.training.data.batches import BATCH_SIZE, Batches, Indices
 from service.training.data.counting import counts
 from service.training.data.datasets import Datasets
 from service.training.data.samples import SampleReader
@@ -27,8 +27,6 @@ from service.training.evaluation.inference import InferenceModel, Unusable
 from service.training.loss import TEMPERATURE
 from service.training.protocol.messages.training import Start, Teacher, Train
 from storage.records.samples import Split
-
-BATCH_SIZE = 64
 
 
 def teach(

@@ -34,6 +34,8 @@ Batch = tuple[tuple[Array, ...], Array]
 WeightedBatch = tuple[tuple[Array, ...], Array, "Weights | None", "Array | None"]
 """Inputs, target, factors on the losses, and the teacher's predictions."""
 
+BATCH_SIZE = 64
+"""Samples of a batch that is not trained on."""
 WINDOW_BYTES = 1 << 18
 """A larger batch is gathered alone: while the optimizer's other threads work, and so that it is
 still in the processor's cache when it is read."""

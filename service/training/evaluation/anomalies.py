@@ -11,15 +11,13 @@ from msgspec import Struct
 from msgspec.structs import asdict
 from numpy.typing import NDArray
 
-from service.training.data.batches import Batches
+from service.training.data.batches import BATCH_SIZE, Batches
 from service.training.engine import Engine
 from service.training.evaluation.inference import InferenceModel
 from service.training.protocol.messages.shared import Measurement
 from service.training.tasks.reconstruction import ANOMALOUS, ScoreThreshold, is_anomalous, scores
 from service.training.tasks.task import PerSample
 from storage.errors import counted
-
-BATCH_SIZE = 64
 
 
 def calibrate(normal: PerSample, rate: float) -> ScoreThreshold | None:

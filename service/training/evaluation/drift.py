@@ -12,7 +12,7 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from service.training.data.batches import Batches
+from service.training.data.batches import BATCH_SIZE, Batches
 from service.training.data.samples import SampleReader
 from service.training.engine import Array
 from service.training.protocol.messages.comparison import Drift, Drifted, FeatureDrift
@@ -36,7 +36,6 @@ THRESHOLD = 0.25
 CHANCE = 0.001
 """Probability that chance alone makes any feature of a model seem drifted."""
 TOLD = 20
-BATCH_SIZE = 64
 
 Values = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from service.training.data.batches import Batches, Indices
+from service.training.data.batches import BATCH_SIZE, Batches, Indices
 from service.training.data.counting import class_counts, holding
 from service.training.data.samples import ALL_SAMPLES, SampleReader
 from service.training.engine import Array
@@ -37,7 +37,6 @@ from service.training.tasks.task import Metric, PerSample
 from storage.readonly.sample_index import read_ids
 from storage.records.samples import Split
 
-BATCH_SIZE = 64
 Classes = tuple[int, ...] | None
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from msgspec.structs import replace
 
+from service.training.data.batches import BATCH_SIZE
 from service.training.data.counting import only_counted
 from service.training.data.samples import SampleReader
 from service.training.errors import ExportMismatch
@@ -16,8 +17,6 @@ from service.training.protocol.pipe import Heartbeat, Pipe
 from service.training.tasks import TASKS
 from service.training.tasks.cross_entropy import cross_entropy
 from storage.readonly.sample_index import SampleIndex, read_newest
-
-BATCH_SIZE = 64
 
 
 def rank(task: Rank, pipe: Pipe) -> Ranked:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from service.preprocess import for_signature
 from service.preprocess.windows import Windows
-from service.training.data.batches import Batches, Indices, Preprocessed
+from service.training.data.batches import BATCH_SIZE, Batches, Indices, Preprocessed
 from service.training.data.counting import counts
 from service.training.data.samples import ALL_SAMPLES
 from service.training.engine import Array
@@ -22,8 +22,6 @@ from service.training.tasks import TASKS
 from service.training.tasks.task import Metric, PerSample
 from storage.readonly.sample_index import read_sample_index
 from storage.records.samples import Split
-
-BATCH_SIZE = 64
 
 Predict = Callable[[Indices], Array]
 """Predicts the samples at these positions; the result broadcasts to their labels."""

@@ -7,8 +7,9 @@ from math import isfinite
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from service.training.data.batches import Batches
+from service.training.data.batches import BATCH_SIZE, Batches, Indices
 from service.training.engine import Engine
 from service.training.errors import LossNotFinite
 from service.training.tasks.task import PassMetrics
@@ -19,6 +20,17 @@ AT_THE_START = (
     " about 1 (preprocess of kind standardize does so), or start from other weights"
 )
 RECEIVED = "the received parameters give it; send some that were trained, most likely smaller ones"
+
+
+def outputs_of(
+    engine: Engine, samples: Batches, chosen: Indices, *, tick: Callable[[], None]
+) -> NDArray[Any]:
+    """(chosen, …): what the current parameters make of them. tick runs after each batch."""
+    outputs = []
+    for inputs, target in samples.batches(chosen, batch_size=BATCH_SIZE):
+        outputs.append(engine.evaluate(inputs, target)[1].copy())
+        tick()
+    return np.concatenate(outputs)
 
 
 def validate(

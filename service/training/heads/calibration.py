@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from service.training.data.batches import Batches, Indices
 from service.training.engine import Array, Engine
 from service.training.evaluation.metrics import Calibration
+from service.training.evaluation.validation import outputs_of
 from service.training.heads.output_engine import with_output
 from service.training.heads.prototypes import likeliest_scale
 from service.training.tasks.cross_entropy import cross_entropy
 
 FEWEST = 30
 """Minimum number of validation samples for the fit."""
-BATCH_SIZE = 64
 NAME = "hone.inverse_temperature"
 
 
@@ -46,7 +46,8 @@ def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) 
     if len(validation) < FEWEST:
         why = f"not calibrated: fewer than {FEWEST} validation samples, {len(validation)}"
         return Calibrated(engine, {}, (why,))
-    logits, labels = _outputs(engine, validation, tick)
+    logits = outputs_of(engine, validation, np.arange(len(validation)), tick=tick)
+    labels = validation.labels
     halves = np.arange(len(labels)) % 2
     unseen = [
         _loss(
@@ -72,16 +73,6 @@ def calibrate(engine: Engine, validation: Batches, *, tick: Callable[[], None]) 
         lambda path, output: _attach(path, output, scale),
     )
     return Calibrated(ended, {"loss": after, "calibration_error": errors[1], "calibration": told})
-
-
-def _outputs(
-    engine: Engine, samples: Batches, tick: Callable[[], None]
-) -> tuple[NDArray[Any], Indices]:
-    logits = []
-    for inputs, target in samples.batches(np.arange(len(samples)), batch_size=BATCH_SIZE):
-        logits.append(engine.evaluate(inputs, target)[1].copy())
-        tick()
-    return np.concatenate(logits), samples.labels
 
 
 def _scale(logits: NDArray[Any], labels: Indices) -> NDArray[np.float32]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from service.training.data.batches import Batches, Indices
+from service.training.data.batches import BATCH_SIZE, Batches, Indices
 from service.training.engine import Array, Engine
 from service.training.engines.manifest import ClassHead, read_manifest
 from service.training.engines.runtime import foreign_errors, onnxruntime, open_session
@@ -17,7 +17,6 @@ from service.training.evaluation.inference import cut_out
 from service.training.protocol.messages.training import Train
 
 Floats = NDArray[np.float32]
-BATCH_SIZE = 64
 
 
 class HeadFeatures:

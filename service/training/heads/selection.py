@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from glob import escape
 from pathlib import Path
 from time import monotonic
-from typing import Any
 
 import numpy as np
 from msgspec import Struct
@@ -26,6 +25,7 @@ from service.training.data.sampler import Sampler, by_class
 from service.training.engine import Engine
 from service.training.engines.manifest import Manifest, read_manifest
 from service.training.errors import LossNotFinite
+from service.training.evaluation.validation import outputs_of
 from service.training.heads.computing import compute_head
 from service.training.heads.features import Floats
 from service.training.heads.kinds import Head, Kind, plain
@@ -179,13 +179,10 @@ class _Judge(Struct):
             engine = self._fitted(sampler)
         except LossNotFinite:
             return nothing
-        parts: list[Any] = []
-        for inputs, target in samples.batches(held, batch_size=wanted.batch_size):
-            parts.append(engine.evaluate(inputs, target)[1])
-            self.tick()
+        logits = outputs_of(engine, samples, held, tick=self.tick)
         del engine
         gc.collect()  # Engines are in reference cycles.
-        return np.concatenate(parts)
+        return logits
 
     def _fitted(self, sampler: Sampler) -> Engine:
         wanted, began = self.task.hyperparameters, monotonic()
