@@ -32,6 +32,9 @@ class Model:
         self._model = self._read()
         self._initializers = {tensor.name: tensor for tensor in self._model.graph.initializer}
         self.parameters = self._chosen(trainable) if parameters is None else self._given(parameters)
+        for name, values in self.parameters.items():
+            if not np.isfinite(values).all():
+                raise ValueError(f"{parameters or path}: {name!r} holds what is no finite number")
 
     def save(self, parameters: Tensors, path: Path) -> None:
         """Write the file with these parameters, atomically."""
@@ -77,7 +80,7 @@ class Model:
         ]
         if not chosen:
             raise ValueError(f"{self._path} has no float32 initializers that could train")
-        return {name: self._values(name) for name in sorted(chosen)}
+        return {name: numpy_helper.to_array(self._initializers[name]) for name in sorted(chosen)}
 
     def _given(self, path: Path) -> Tensors:
         try:
@@ -92,12 +95,4 @@ class Model:
                     f"{path} has {name!r} as {values.dtype} {list(values.shape)}, {self._path} as "
                     f"float32 {list(self._initializers[name].dims)}"
                 )
-            if not np.isfinite(values).all():
-                raise ValueError(f"{path}: {name!r} holds what is no finite number")
         return dict(sorted(parameters.items()))
-
-    def _values(self, name: str) -> np.ndarray:
-        values = np.array(numpy_helper.to_array(self._initializers[name]), np.float32)
-        if not np.isfinite(values).all():
-            raise ValueError(f"{self._path}: {name!r} holds what is no finite number")
-        return values
