@@ -103,11 +103,11 @@ def _changed(
     downstream = graph.flow([layer.weight]) - {layer.weight}
     for name, axis in ((layer.weight, layer.axis), (layer.bias, -1)):
         if name is not None:
-            rows = carry_over(_float32(graph, name), axis, then=then, now=ids)
+            rows = onnx.numpy_helper.to_array(graph.initializers[name])
+            rows = carry_over(rows, axis, then=then, now=ids)
             _set(graph, name, rows)
     for name in layer.shapes:
-        shape = graph.array(name)
-        assert shape is not None
+        shape = onnx.numpy_helper.to_array(graph.initializers[name])
         _set(graph, name, np.where(shape == known, len(ids), shape).astype(np.int64))
     for value in copy.graph.output:
         if value.name == output:
@@ -213,12 +213,6 @@ def _naming(graph: Graph, name: str, classes: int) -> list[str]:
     if named > 1 or (named and len(graph.consumers(name)) > 1):
         raise refuse(PLACE, f'the shape "{name}" names the number of classes twice; {REMEDY}')
     return [name] if named else []
-
-
-def _float32(graph: Graph, name: str) -> NDArray[np.float32]:
-    array = graph.array(name)
-    assert array is not None
-    return array.astype(np.float32)
 
 
 def _set(graph: Graph, name: str, value: NDArray[np.generic]) -> None:

@@ -143,7 +143,7 @@ def spell_out(graph: Graph) -> None:
         if not is_default(node, "Transpose"):
             continue
         perm = attributes_of(node).get("perm")
-        order = _reversed(graph, node) if perm is None else perm
+        order = perm or [*range(len(graph.dims(node.input[0]) or ()))][::-1]
         if order and order == sorted(order):
             replaced[node.name] = [_like(node, "Identity")]
         elif order and perm is None:
@@ -192,11 +192,6 @@ def _settle_scales(graph: Graph) -> None:
                 raised = np.where(apart, np.nextafter(single, np.float32(np.inf)), single)
                 node.input[2] = graph.add_initializer(f"{node.name}:scales", raised)
                 graph.refresh()  # a later one may read the size
-
-
-def _reversed(graph: Graph, node: onnx.NodeProto) -> list[int]:
-    """The default; empty if the rank is not known."""
-    return [*range(len(graph.dims(node.input[0]) or ()))][::-1]
 
 
 def _like(node: onnx.NodeProto, op_type: str) -> onnx.NodeProto:

@@ -14,7 +14,6 @@ from service.training.engines.manifest import Adapter
 from service.training.errors import GraphRefused, refusal
 from service.training.forward import (
     batch_axis,
-    inventory,
     own_loss,
     partition,
     reach,
@@ -113,7 +112,7 @@ def read_forward(
     read = _read(graph, wanted, notes)
     names = read.trainable
     halves, cut = _divide(graph, names, adapters, notes) if divide and read.below else (None, None)
-    parameters = inventory.parameters(graph, names, halves, read.inert)
+    parameters = untrained.parameters(graph, names, halves, read.inert)
     halves = halves if cut and cut.pays else None
     trained = _settle(halves.suffix if halves else graph, wanted, read)
     return ForwardModel(
@@ -121,7 +120,7 @@ def read_forward(
         output=output,
         signature=read.signature,
         trainable=names,
-        frozen=inventory.frozen(trained, names),
+        frozen=untrained.frozen(trained, names),
         trainable_parameters=sum(prod(trained.initializers[name].dims) for name in names),
         frozen_parameters=sum(prod(each.shape) for each in parameters if not each.trains),
         notes=tuple(notes),

@@ -1,4 +1,4 @@
-"""Weights that do not train although nobody excluded them: their sizes, and the reasons."""
+"""The parameters of a graph: which train, and why others do not although nobody excluded them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import onnx
 from msgspec import Struct
 
 from service.training.forward.graph import FLOAT, Graph, input_at, is_default, nodes_of
+from service.training.forward.partition import Partition
 from service.training.forward.refusals import has_gradient, is_quantized, remedy
 from service.training.forward.weights import (
     LINEAR,
@@ -21,6 +22,7 @@ from service.training.forward.weights import (
 )
 from service.training.graph.builder import STANDARD
 from service.training.graph.flow import subgraphs
+from service.training.protocol.messages.preparation import Parameter
 
 NAMES_IN_A_NOTE = 5
 _WITH_BIAS = ("Conv", "ConvTranspose", "Gemm")
@@ -58,10 +60,42 @@ def find(graph: Graph) -> list[Inert]:
     inner = [
         Inert(tensor.name, tuple(tensor.dims), node)
         for node in graph.proto.node
-        for tensor in _inner(node)
+        for inside in nodes_of(node)
+        for branch in subgraphs(inside)
+        for tensor in branch.initializer
         if tensor.data_type == FLOAT
     ]
     return [*others, *(parameter for parameter in (*named, *inner) if _is_learned(parameter))]
+
+
+def parameters(
+    graph: Graph, names: Sequence[str], halves: Partition | None, inert: Sequence[Inert]
+) -> tuple[Parameter, ...]:
+    """In graph order, those of subgraphs last. inert: initializers in no weight slot."""
+    above = graph.initializers if halves is None else halves.suffix.initializers
+    dims = {name: graph.initializers[name].dims for name in (*names, *frozen(graph, names))}
+    shapes = {name: tuple(dims[name]) for name in graph.initializers if name in dims}
+    shapes |= {parameter.name: parameter.shape for parameter in inert if parameter.name not in dims}
+    below = {name for name in shapes if name in graph.initializers and name not in above}
+    if halves is not None:
+        kept = {node.name for node in halves.suffix.proto.node}
+        below |= {parameter.name for parameter in inert if parameter.node.name not in kept}
+    return tuple(
+        Parameter(name, shape, trains=name in names, below=name in below)
+        for name, shape in shapes.items()
+    )
+
+
+def frozen(graph: Graph, names: Sequence[str]) -> tuple[str, ...]:
+    """Weights that are not among the names, and statistics."""
+    return tuple(
+        name
+        for name, tensor in graph.initializers.items()
+        if tensor.data_type == FLOAT
+        and tensor.dims
+        and name not in names
+        and (is_weight(graph, name) or is_statistic(graph, name))
+    )
 
 
 def notes(inert: Sequence[Inert]) -> list[str]:
@@ -97,12 +131,6 @@ def _first(parts: Sequence[str]) -> str:
     more = len(parts) - NAMES_IN_A_NOTE
     shown = ", ".join(parts[:NAMES_IN_A_NOTE])
     return f"{shown} and {more} more" if more > 0 else shown
-
-
-def _inner(node: onnx.NodeProto) -> Iterator[onnx.TensorProto]:
-    for inner_node in nodes_of(node):
-        for graph in subgraphs(inner_node):
-            yield from graph.initializer
 
 
 def _is_learned(inert: Inert) -> bool:

@@ -47,17 +47,11 @@ def initializers(graph: Graph, prepared: Prepared | None, wanted: Prepare) -> It
 
 def _added(parameter: Parameter) -> Initializer:
     """An adapter, or a parameter in a subgraph."""
-    why: tuple[WhyNot, str] | None = None
-    if not parameter.trains:
-        why = ("no_gradient", "it lies inside of control flow, which has no gradient")
-    return Initializer(
-        parameter.name,
-        "float32",
-        parameter.shape,
-        parameter.trains,
-        parameter.below,
-        *(why or (None, None)),
-    )
+    name, shape, below = parameter.name, parameter.shape, parameter.below
+    if parameter.trains:
+        return Initializer(name, "float32", shape, True, below)
+    why = "it lies inside of control flow, which has no gradient"
+    return Initializer(name, "float32", shape, False, below, "no_gradient", why)
 
 
 def _chosen(graph: Graph, wanted: Prepare) -> tuple[str, ...]:

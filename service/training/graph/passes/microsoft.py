@@ -85,10 +85,6 @@ def _gelu(source: str) -> str:
     )
 
 
-def _bias_gelu(_: onnx.NodeProto, __: dict[str, Any]) -> str:
-    return "s = Add(a, b)\n" + _gelu("s")
-
-
 def _fast_gelu(node: onnx.NodeProto, _: dict[str, Any]) -> str:
     first = "s = Add(a, b)\n" if _has(node, 1) else "s = Identity(a)\n"
     return (
@@ -199,7 +195,7 @@ def _attention(node: onnx.NodeProto, attributes: dict[str, Any]) -> str | None:
 
 BODIES: dict[str, Body] = {
     "Attention": _attention,
-    "BiasGelu": _bias_gelu,
+    "BiasGelu": lambda _, __: "s = Add(a, b)\n" + _gelu("s"),
     "FastGelu": _fast_gelu,
     "FusedMatMul": _fused_matmul,
     "Gelu": lambda _, __: _gelu("a"),

@@ -1,11 +1,16 @@
-"""Matrix products: Gemm, MatMul, Einsum."""
+"""Matrix products: Gemm, MatMul, Einsum. Gradients unpack weights of fewer bits again."""
 
 from __future__ import annotations
 
+import numpy as np
+from onnx import helper
+
 from service.training.graph.broadcast import unbroadcast
-from service.training.graph.node import GradientRule, Gradients, Node
+from service.training.graph.builder import STANDARD
+from service.training.graph.node import GradientRule, Gradients, Node, attributes_of
 from service.training.graph.tensor import Dim, NotDifferentiable, Tensor
-from service.training.graph.unpacking import unpacked_late
+
+UNPACKS = ("Cast", "DequantizeLinear")
 
 
 def multiply(
@@ -84,6 +89,40 @@ def _summed(gradient: Tensor, source: Tensor, other: Tensor, y: Tensor) -> Tenso
         return gradient.known_like(source)
     broadcast = gradient.known(*y.shape[:-2], *source.shape[-2:])
     return unbroadcast(broadcast, broadcast, source)
+
+
+def unpacked_late(matrix: Tensor, g: Tensor) -> Tensor:
+    """The matrix; one unpacked from initializers is unpacked again, once g exists.
+
+    Otherwise all such weights would stay unpacked in float32 from the forward pass on.
+    """
+    graph = matrix.graph
+    nodes = graph.nodes if matrix.name not in graph.constants else ()
+    node = next((n for n in nodes if n.op_type in UNPACKS and matrix.name in n.output), None)
+    if node is None or node.domain not in STANDARD:
+        return matrix
+    if any(name not in graph.constants for name in node.input if name):
+        return matrix
+    packed, *others = (graph.tensor(name) if name else None for name in node.input)
+    assert packed is not None  # ONNX's checker has verified it
+    if node.op_type == "DequantizeLinear" and len(others) == 1 and others[0] is not None:
+        # 1.19.2 writes a QuantizeLinear of uint8 behind one of int8 that has no zero point.
+        kind = helper.tensor_dtype_to_np_dtype(packed.dtype)
+        others.append(graph.constant(np.zeros(others[0].sizes or (), kind)))
+    return late(packed, g).op(node.op_type, *others, **attributes_of(node))
+
+
+def late(packed: Tensor, g: Tensor) -> Tensor:
+    """The same tensor, made to depend on g.
+
+    ONNX Runtime may run nodes that depend only on initializers at any time. It knows neither the
+    size of g's batch, nor that the size minus itself is 0.
+    """
+    batch = g.size(0)
+    if packed.shape is None or batch.value is not None:
+        return packed
+    sizes = packed.graph.ints([int(size) for size in packed.sizes or ()])
+    return packed.op("Reshape", sizes + (batch - batch)).known_like(packed)
 
 
 def einsum(node: Node, g: Tensor) -> Gradients:

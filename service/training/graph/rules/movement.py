@@ -46,15 +46,9 @@ def split(node: Node, *gradients: Tensor | None) -> Gradients:
     """Parts that the loss does not depend on are zeros."""
     axis = node.x.axis(node.attribute("axis", 0))
     outputs = [node.output(i) for i in range(len(node.outputs))]
-    parts = [
-        g if g is not None else y.zeros()
-        for g, y in zip(_padded(gradients, outputs), outputs, strict=True)
-    ]
+    parts = [g if g is not None else y.zeros() for g, y in zip(gradients, outputs, strict=False)]
+    parts += [y.zeros() for y in outputs[len(gradients) :]]
     return [node.graph.op("Concat", *parts, axis=axis).known_like(node.x), None]
-
-
-def _padded(gradients: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Tensor | None]:
-    return [*gradients, *[None] * (len(outputs) - len(gradients))]
 
 
 def slice_(node: Node, g: Tensor) -> Gradients:

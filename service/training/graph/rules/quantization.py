@@ -12,8 +12,8 @@ import onnx
 
 from service.training.graph.node import GradientRule, Gradients, Node
 from service.training.graph.places import fixed
+from service.training.graph.rules.matrix import late
 from service.training.graph.tensor import FLOAT, NotDifferentiable, Tensor
-from service.training.graph.unpacking import late
 
 STRAIGHT_THROUGH = frozenset(("DynamicQuantizeLinear", "MatMulInteger", "QuantizeLinear"))
 """Their first output is integer, but gradients flow through it."""

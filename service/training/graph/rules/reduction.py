@@ -35,6 +35,7 @@ PARTS: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {
     "ReduceL1": lambda g, y, x: g * x.sign(),
     # 0 where all of x is, as in PyTorch.
     "ReduceL2": lambda g, y, x: x * y.equal(0).where(0, g / y),
+    "ReduceLogSum": lambda g, y, x: (g / y.exp()).expand_like(x),
     "ReduceLogSumExp": lambda g, y, x: g * (x - y).exp(),
     "ReduceSum": lambda g, y, x: g.expand_like(x),
     "ReduceSumSquare": lambda g, y, x: g * 2 * x,
@@ -65,11 +66,6 @@ def mean_gradient(kept: Tensor, x: Tensor, axes: list[int]) -> Tensor:
             return (kept / by).expand_like(x)
         count *= size
     return (kept * (1 / max(count, 1))).expand_like(x)
-
-
-def log_sum(node: Node, g: Tensor) -> Gradients:
-    """g / sum."""
-    return [(_kept(node, g) / _kept(node, node.y).exp()).expand_like(node.x)]
 
 
 def extreme(node: Node, g: Tensor) -> Gradients:
@@ -157,7 +153,6 @@ RULES: dict[str, GradientRule] = {
     "CumSum": cumulative_sum,
     "LogSoftmax": log_softmax,
     "LpNormalization": lp_normalization,
-    "ReduceLogSum": log_sum,
     "ReduceMax": extreme,
     "ReduceMean": mean,
     "ReduceMin": extreme,
