@@ -92,11 +92,9 @@ async def upgrade_base(
             source = Path(path)
             if check:
                 checking = daemon.upgrades.check(model, spec, source, tokenizer=text)
-                outcome = await unless_gone(request, checking)
+                new, consent_ends = await unless_gone(request, checking)
                 body = UpgradeCheckBody.of(
-                    outcome.new,
-                    inputs=outcome.new.signature.inputs,
-                    consent_ends=outcome.consent_ends,
+                    new, inputs=new.signature.inputs, consent_ends=consent_ends
                 )
                 return Response(body.model_dump_json(), media_type="application/json")
             beginning = daemon.upgrades.begin(model, spec, source, tokenizer=text)

@@ -83,13 +83,6 @@ class Ready(Struct, frozen=True):
     job: NewJob
 
 
-class Fitting(Struct, frozen=True):
-    """A new base that fits. consent_ends: whether consent to federated training would with it."""
-
-    new: NewModel
-    consent_ends: bool
-
-
 class Upgrades:
     """Begins upgrades, and tries them again. Belongs to the event loop."""
 
@@ -113,12 +106,15 @@ class Upgrades:
 
     async def check(
         self, model: Model, spec: UpgradeSpec, source: Path, *, tokenizer: Path | None = None
-    ) -> Fitting:
-        """The model on the new base; stores nothing. Raises as `begin` does."""
+    ) -> tuple[NewModel, bool]:
+        """The model on the new base, and whether consent to federated training would end with it.
+
+        Stores nothing. Raises as `begin` does.
+        """
         async with self._short_tasks.folder("upgrade") as work_dir:
             ready = await self._prepare(model, spec, source, tokenizer=tokenizer, work_dir=work_dir)
             other_shapes = model.shapes != ready.new.shapes
-            return Fitting(ready.new, consent_of(model).allowed and other_shapes)
+            return ready.new, consent_of(model).allowed and other_shapes
 
     async def begin(
         self, model: Model, spec: UpgradeSpec, source: Path, *, tokenizer: Path | None = None
