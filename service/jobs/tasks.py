@@ -9,8 +9,6 @@ from service.models.prepared import NO_ARTIFACTS, tokenizer_of
 from service.models.promotion.policy import gate_policy, judges_by_base_set, measured_by
 from service.settings import Settings, default_threads
 from service.training.protocol.messages.comparison import (
-    AdaptedFiles,
-    Convert,
     Drift,
     Evaluate,
     Rank,
@@ -25,7 +23,7 @@ from service.training.protocol.messages.shared import (
 from storage.blobs.cache_folder import cache_path
 from storage.records.jobs import Job
 from storage.records.models import Model
-from storage.records.versions import VariantName, Version
+from storage.records.versions import Version
 from storage.store import Store
 
 SHORT_TASK_NICE = 5
@@ -43,26 +41,6 @@ def evaluate_task(
         baseline_classes=classes_known(model, baseline),
         baseline_measurement=other_measurement(model, baseline, store, job),
         seen_up_to=_seen_up_to(baseline, store) if gate_policy(model).hold_on_drift else None,
-    )
-
-
-def convert_task(
-    model: Model,
-    version: Version,
-    variant: VariantName,
-    *,
-    store: Store,
-    work_dir: Path,
-    adapted: AdaptedFiles | None,
-) -> Convert:
-    """The task to make a variant of a version."""
-    return Convert(
-        source=str(store.integrity.file(version.file.sha256)),
-        variant=variant,
-        work_dir=str(work_dir),
-        measurement=measurement(model, store),
-        classes=classes_known(model, version),
-        adapted=adapted,
     )
 
 

@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from service.errors import VariantNotReady
 from service.jobs.short_tasks import ShortTasks
-from service.jobs.tasks import artifacts, convert_task
+from service.jobs.tasks import artifacts, classes_known, measurement
 from service.logs import event
 from service.models.promotion.gate import findings_of, verdict_of
 from service.models.promotion.policy import gate_policy
 from service.training.errors import OutOfMemory, VariantRefused
-from service.training.protocol.messages.comparison import AdaptedFiles, Converted
+from service.training.protocol.messages.comparison import AdaptedFiles, Convert, Converted
 from storage.errors import counted, in_words
 from storage.records.models import FileRecord, Model
 from storage.records.versions import VARIANTS, Variant, VariantName, Version
@@ -114,18 +114,21 @@ class VariantMaker:
         self, model: Model, version: Version, name: VariantName, *, work_dir: Path
     ) -> Converted:
         """Raises VariantRefused if there can be no such variant of the version."""
-        task = await asyncio.to_thread(
-            convert_task,
-            model,
-            version,
-            name,
-            store=self._store,
-            work_dir=work_dir,
-            adapted=await asyncio.to_thread(_adapted, model, version, name, self._store),
-        )
+        task = await asyncio.to_thread(self._task, model, version, name, work_dir)
         failure = f"the {name} variant cannot be made"
         return await self._short_tasks.ask(
             task, Converted, failure=failure, refusals=(VariantRefused, OutOfMemory)
+        )
+
+    def _task(self, model: Model, version: Version, name: VariantName, work_dir: Path) -> Convert:
+        """Raises VariantRefused if what the variant is made from is gone."""
+        return Convert(
+            source=str(self._store.integrity.file(version.file.sha256)),
+            variant=name,
+            work_dir=str(work_dir),
+            measurement=measurement(model, self._store),
+            classes=classes_known(model, version),
+            adapted=_adapted(model, version, name, self._store),
         )
 
     def _is_whole(self, variant: Variant) -> bool:

@@ -200,7 +200,11 @@ class Predictor:
                 return
             if serving.refused and serving.refused.version == latest.version.version:
                 return
-            refused = await self._load(latest.version)
+            refused = None
+            try:
+                await self.ask(latest.version, {}, {})
+            except HoneError as error:
+                refused = self._note(latest.version, error)
             if model not in self._serving:
                 return
             version = serving.version if refused else latest.version
@@ -215,14 +219,6 @@ class Predictor:
         if version.base == latest.version.base:
             return latest.model
         return await asyncio.to_thread(self._store.models.of_version, version)
-
-    async def _load(self, version: Version) -> LoadFailure | None:
-        """Load a version; returns why that failed, or None."""
-        try:
-            await self.ask(version, {}, {})
-        except HoneError as error:
-            return self._note(version, error)
-        return None
 
     async def _forget(self, version: Version) -> None:
         with suppress(HoneError):  # a session that is not dropped is evicted later
