@@ -18,6 +18,7 @@ from storage.errors import StorageFull
 from storage.records.models import Quota
 from storage.records.samples import Split
 from storage.samples.filter import SampleFilter
+from storage.tables.model_rows import LABELLED
 
 NOBODY = ""
 """In `sample_owners`, the owner of samples that only an administrator of the model may change."""
@@ -27,12 +28,10 @@ _SLACK = 100
 EVICTABLE = SampleFilter(split=Split.TRAIN, pinned=False)
 """What a change of the quota may evict."""
 _QUOTA = "SELECT quota FROM models WHERE id = ?"
-_NEW = """
-UPDATE triggers SET labelled = labelled + :sign * (
-  SELECT coalesce(sum(count), 0) FROM sample_counts
-  WHERE model_id = triggers.model_id AND split <> 'base' AND class <> -1
-) WHERE model_id = :model_id
-"""
+_NEW = f"""
+UPDATE triggers SET labelled = labelled + :sign * ({LABELLED})
+FROM models WHERE models.id = model_id AND model_id = :model_id
+"""  # noqa: S608 - our own
 # Before and after an eviction, so that those that arrive at a full model still count as new.
 _DELETING = "SELECT 1 FROM deletions WHERE model_id = ?"
 _HELD = """

@@ -19,6 +19,11 @@ SAMPLE_COUNTS = """json_object(
   'unlabelled', coalesce(sum(count) FILTER (WHERE class = -1), 0)
 )"""
 """What `SampleCounts` are, as JSON, of rows of sample_counts."""
+LABELLED = """
+SELECT coalesce(sum(count), 0) FROM sample_counts
+WHERE model_id = models.id AND split <> 'base' AND class <> -1
+"""
+"""The number of labelled samples of a row of models, without its base set."""
 _SELECT = f"""
 SELECT models.*, bases.base, bases.sha256, engine, output, loss_output, trainable,
   trainable_parameters, frozen_parameters, notes, shapes, preprocess,

@@ -11,26 +11,22 @@ from storage.database.rows import columns, record
 from storage.database.transaction import Transaction
 from storage.errors import NotFound
 from storage.records.jobs import NewTrigger, Trigger
-from storage.tables.model_rows import no_model
+from storage.tables.model_rows import LABELLED, no_model
 
 _SELECT = """
 SELECT triggers.*, models.name AS model
 FROM triggers JOIN models ON models.id = triggers.model_id
 """
-_LABELLED = """
-SELECT coalesce(sum(count), 0) FROM sample_counts
-WHERE model_id = models.id AND split <> 'base' AND class <> -1
-"""
 _ADD = f"""
 INSERT INTO triggers
   (model_id, name, rule, hyperparameters, priority, enabled, created_at, labelled)
-SELECT models.id, :name, :rule, :hyperparameters, :priority, :enabled, :created_at, ({_LABELLED})
+SELECT models.id, :name, :rule, :hyperparameters, :priority, :enabled, :created_at, ({LABELLED})
 FROM models WHERE models.id = :model_id
 RETURNING id
 """  # noqa: S608 - our own
 _GIVEN = ("name", "rule", "hyperparameters", "priority", "enabled")
 _BEGIN_ANEW = f"""
-UPDATE triggers SET tried_at = ?, outcome = '', labelled = ({_LABELLED})
+UPDATE triggers SET tried_at = ?, outcome = '', labelled = ({LABELLED})
 FROM models WHERE models.id = model_id AND triggers.id = ?
 """  # noqa: S608 - our own
 _FIRED = """

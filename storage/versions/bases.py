@@ -26,7 +26,7 @@ from storage.errors import InUse, NotFound
 from storage.records.jobs import Job, JobState, NewJob
 from storage.records.models import Base, NewModel
 from storage.tables.jobs import fetch_jobs, insert_job, move_job
-from storage.tables.model_rows import find_model, insert_base, model_name
+from storage.tables.model_rows import LABELLED, find_model, insert_base, model_name
 
 _SELECT = """
 SELECT bases.*, (
@@ -42,14 +42,13 @@ SELECT 1 + max(base) AS base FROM (
   UNION ALL SELECT base FROM jobs WHERE model_id = :model_id
 )
 """
-_LABELLED = """
-SELECT coalesce(sum(count), 0) AS labelled FROM sample_counts
-WHERE model_id = ? AND split <> 'base' AND class <> -1
-"""
 _WAITING = """
 SELECT name, model_id, base FROM bases JOIN models ON models.id = model_id WHERE adopted_at IS NULL
 """
-_QUEUED = "UPDATE bases SET job_id = ?, labelled = ? WHERE model_id = ? AND base = ?"
+_QUEUED = f"""
+UPDATE bases SET job_id = ?, labelled = ({LABELLED})
+FROM models WHERE models.id = model_id AND model_id = ? AND base = ?
+"""  # noqa: S608 - our own
 _UNFINISHED = """
 WHERE jobs.model_id = ? AND jobs.base = ? AND state IN ('queued', 'running', 'paused')
 """
@@ -173,8 +172,7 @@ def _queue(transaction: Transaction, job: NewJob) -> Job:
     assert job.base is not None
     find_model(transaction.connection, "id", job.model_id, base=job.base)
     queued = insert_job(transaction, job)
-    row = transaction.execute(_LABELLED, (job.model_id,)).fetchone()
-    transaction.execute(_QUEUED, (queued.id, row["labelled"], job.model_id, job.base))
+    transaction.execute(_QUEUED, (queued.id, job.model_id, job.base))
     return queued
 
 
