@@ -38,6 +38,13 @@ def columns(of: Struct, names: Iterable[str]) -> dict[str, Any]:
     return {name: _stored(getattr(of, name), in_json=in_json[name]) for name in names}
 
 
+def matching(*conditions: tuple[str, Any]) -> tuple[str, tuple[Any, ...]]:
+    """A WHERE of the conditions whose value is not None, and these values."""
+    given = [(clause, value) for clause, value in conditions if value is not None]
+    values = (_stored(value, in_json=False) for _, value in given)
+    return " AND ".join(clause for clause, _ in given) or "1", tuple(values)
+
+
 def _stored(value: Any, *, in_json: bool) -> Any:
     if isinstance(value, datetime):
         return dump_time(value)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Collection, Iterable, Iterator
-from datetime import datetime, timedelta
-from typing import Any, get_args
+from datetime import timedelta
+from typing import get_args
 
 from storage.database.audit_chain import DAEMON, PRUNED, current, exported, insert_entry
 from storage.database.codec import dump, dump_time, load
 from storage.database.repository import Repository, writes
-from storage.database.rows import record
+from storage.database.rows import matching, record
 from storage.database.transaction import Transaction
 from storage.records.access import AuditEntry, AuditFilter, EntryKind, NewEntry
 
@@ -55,13 +55,17 @@ class Audit(Repository):
         self, where: AuditFilter, *, limit: int, before: int | None = None
     ) -> builtins.list[AuditEntry]:
         """Entries that match the filter, newest first; before: the last id of the previous page."""
-        clauses, values = _conditions(where)
-        if before is not None:
-            clauses.append("id < ?")
-            values.append(before)
+        condition, values = matching(
+            ("kind = ?", where.kind),
+            ("who = ?", where.who),
+            ("action = ?", where.action),
+            ("model = ?", where.model),
+            ("at >= ?", where.since),
+            ("at < ?", where.until),
+            ("id < ?", before),
+        )
         rows = self._readers.all(
-            f"SELECT * FROM audit WHERE {' AND '.join(clauses)} "  # noqa: S608 - our own
-            "ORDER BY id DESC LIMIT ?",
+            f"SELECT * FROM audit WHERE {condition} ORDER BY id DESC LIMIT ?",  # noqa: S608
             (*values, limit),
         )
         return [record(AuditEntry, row) for row in rows]
@@ -121,19 +125,3 @@ def equal_share(counts: Collection[int], most: int) -> int:
             return share
         left -= count
     return most
-
-
-def _conditions(where: AuditFilter) -> tuple[list[str], list[Any]]:
-    clauses, values = ["1"], builtins.list[Any]()
-    for clause, value in (
-        ("kind = ?", where.kind),
-        ("who = ?", where.who),
-        ("action = ?", where.action),
-        ("model = ?", where.model),
-        ("at >= ?", where.since),
-        ("at < ?", where.until),
-    ):
-        if value is not None:
-            clauses.append(clause)
-            values.append(dump_time(value) if isinstance(value, datetime) else value)
-    return clauses, values

@@ -9,7 +9,7 @@ from typing import Any
 from storage.database.codec import dump, dump_time
 from storage.database.connection import sqlite3
 from storage.database.repository import FileRepository, writes
-from storage.database.rows import record
+from storage.database.rows import matching, record
 from storage.database.transaction import Transaction
 from storage.errors import InUse, NotFound
 from storage.records.models import FileRecord
@@ -90,11 +90,9 @@ class Checkpoints(FileRepository):
         self, model_id: int, limit: int, after: int | None = None
     ) -> builtins.list[Checkpoint]:
         """Checkpoints of a model, newest first; after: the last page's last id."""
-        condition, parameters = ("id < ?", (after,)) if after is not None else ("1", ())
-        rows = self._readers.all(
-            f"{_SELECT} WHERE model_id = ? AND {condition} ORDER BY id DESC LIMIT ?",
-            (model_id, *parameters, limit),
-        )
+        condition, values = matching(("model_id = ?", model_id), ("id < ?", after))
+        query = f"{_SELECT} WHERE {condition} ORDER BY id DESC LIMIT ?"
+        rows = self._readers.all(query, (*values, limit))
         return [_checkpoint(row) for row in rows]
 
     def latest_of(

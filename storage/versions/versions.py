@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from storage.database.codec import dump, dump_time
 from storage.database.repository import FileRepository, writes
-from storage.database.rows import columns
+from storage.database.rows import columns, matching
 from storage.database.transaction import Transaction
 from storage.erasure.unlearning import carry_out_requests
 from storage.records.jobs import JobState
@@ -108,12 +108,9 @@ class Versions(FileRepository):
 
     def list(self, model_id: int, limit: int, after: int | None = None) -> builtins.list[Version]:
         """Versions of a model, newest first; after: the last number of the previous page."""
-        condition, parameters = ("version < ?", (after,)) if after is not None else ("1", ())
-        return self._readers.read(
-            fetch_versions,
-            f"WHERE model_id = ? AND {condition} ORDER BY version DESC LIMIT ?",
-            (model_id, *parameters, limit),
-        )
+        condition, values = matching(("model_id = ?", model_id), ("version < ?", after))
+        clauses = f"WHERE {condition} ORDER BY version DESC LIMIT ?"
+        return self._readers.read(fetch_versions, clauses, (*values, limit))
 
     def promoted_before(
         self, model_id: int, base: int, *, version: int = MAX_VERSION
