@@ -38,14 +38,13 @@ from storage.samples.sets import BaseSets, ReferenceSets
 from storage.samples.stats import SampleStats
 from storage.startup import clear_folder, lock_folder, prepare_folder, sweep_packs
 from storage.tables.audit import Audit
-from storage.tables.device_history import DeviceHistory
 from storage.tables.events import Events
 from storage.tables.follows import Follows
 from storage.tables.history import History
 from storage.tables.jobs import Jobs
 from storage.tables.metrics import Metrics
 from storage.tables.models import Models
-from storage.tables.policy import PolicyRows
+from storage.tables.policy import DeviceHistory, PolicyRows
 from storage.tables.rounds import Rounds
 from storage.tables.tokens import Tokens
 from storage.tables.triggers import Triggers

@@ -9,13 +9,13 @@ from msgspec import Struct, field
 
 from service.device.reading import Moment, Reading
 from storage.records.jobs import DeviceMinute
-from storage.tables.device_history import KEPT, DeviceHistory
+from storage.tables.policy import MINUTES_KEPT_FOR, DeviceHistory
 
 MINUTE = timedelta(minutes=1)
 WRITTEN_EVERY = 15
 """Minutes written together, so that an idle device's disk can sleep. A killed daemon loses at most
 these."""
-MOST_WAITING = int(KEPT / MINUTE)
+MOST_WAITING = int(MINUTES_KEPT_FOR / MINUTE)
 
 
 class _Gathered(Struct, frozen=True):

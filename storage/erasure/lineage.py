@@ -7,8 +7,6 @@ times its jobs.
 
 from __future__ import annotations
 
-import builtins
-
 import numpy as np
 
 from storage.database.codec import dump
@@ -79,7 +77,7 @@ class Lineage(Repository):
         """Ascending ids that a job trained on; None if they were not recorded."""
         return self._readers.read(seen_by, job_id)
 
-    def jobs_that_saw(self, model_id: int, ids: Ids) -> builtins.list[int]:
+    def jobs_that_saw(self, model_id: int, ids: Ids) -> list[int]:
         """Jobs that have trained on one of these samples."""
         return self._readers.read(jobs_that_saw, model_id, ids)
 
@@ -90,7 +88,7 @@ def seen_by(connection: sqlite3.Connection, job_id: int | None) -> Ids | None:
     return union(sets) if sets else None
 
 
-def jobs_that_saw(connection: sqlite3.Connection, model_id: int, ids: Ids) -> builtins.list[int]:
+def jobs_that_saw(connection: sqlite3.Connection, model_id: int, ids: Ids) -> list[int]:
     """Jobs of a model that have trained on one of these samples, ascending."""
     rows = connection.execute(_OF_MODEL, (model_id,)).fetchall()
     unknown = [row for row in rows if row["ids"] is None]
@@ -142,6 +140,6 @@ def _set(transaction: Transaction, job_id: int, started_from: int | None, ids: I
     transaction.execute(_SET, (job_id, started_from, encode(ids)))
 
 
-def _line(connection: sqlite3.Connection, job_id: int | None) -> builtins.list[Ids]:
+def _line(connection: sqlite3.Connection, job_id: int | None) -> list[Ids]:
     """What a job used, and each of those before it that it started from."""
     return [decode(row["ids"]) for row in connection.execute(_SEEN, (job_id,)).fetchall()]

@@ -1,15 +1,16 @@
-"""The stored policy and pauses, and each day's training time."""
+"""When the device trains: the policy and pauses, each day's training time, the signals of a day."""
 
 from __future__ import annotations
 
-from datetime import date, datetime
+from collections.abc import Iterable
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from storage.database.codec import dump, dump_time
 from storage.database.repository import Repository, writes
 from storage.database.rows import record
 from storage.database.transaction import Transaction
-from storage.records.jobs import StoredPolicy
+from storage.records.jobs import DeviceMinute, StoredPolicy
 
 DAYS_KEPT = 400
 _ADD_SECONDS = """
@@ -21,6 +22,8 @@ DELETE FROM training_days WHERE day NOT IN (
   SELECT day FROM training_days ORDER BY day DESC LIMIT ?
 )
 """
+MINUTES_KEPT_FOR = timedelta(hours=24)
+_FORGET = "DELETE FROM device_history WHERE at < ? OR at > ?"
 
 
 class PolicyRows(Repository):
@@ -63,3 +66,30 @@ class PolicyRows(Repository):
     ) -> None:
         transaction.execute(f"UPDATE policy SET {column} = ?", (value,))  # noqa: S608 - our own
         transaction.event("policy.updated", None, told)
+
+
+class DeviceHistory(Repository):
+    """Minutes of the device by time; those recorded while the clock was ahead are deleted."""
+
+    def add(self, minutes: Iterable[DeviceMinute]) -> None:
+        """Store minutes, and delete those older than `MINUTES_KEPT_FOR`."""
+        rows = [
+            (dump_time(minute.at), minute.eligible, minute.trained_s, dump(minute.signals))
+            for minute in minutes
+        ]
+
+        def insert(transaction: Transaction) -> None:
+            transaction.executemany(
+                "INSERT OR REPLACE INTO device_history VALUES (?, ?, ?, ?)", rows
+            )
+            now = transaction.now
+            transaction.execute(_FORGET, (dump_time(now - MINUTES_KEPT_FOR), dump_time(now)))
+
+        self._writer.write(insert, may_use_ballast=False)
+
+    def since(self, moment: datetime) -> list[DeviceMinute]:
+        """Minutes from this one on, oldest first."""
+        rows = self._readers.all(
+            "SELECT * FROM device_history WHERE at >= ? ORDER BY at", (dump_time(moment),)
+        )
+        return [record(DeviceMinute, row) for row in rows]

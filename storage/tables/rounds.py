@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from pathlib import Path
 from typing import Any
 
@@ -136,7 +135,7 @@ class Rounds(Repository):
         """Raises NotFound."""
         return self._readers.read(_one, job_id)
 
-    def unfinished(self) -> builtins.list[Round]:
+    def unfinished(self) -> list[Round]:
         """Rounds that wait or train, oldest first."""
         with self._readers.snapshot() as connection:
             rows = connection.execute(f"{_OF} WHERE {_UNFINISHED} ORDER BY job_id").fetchall()

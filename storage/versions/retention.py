@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Collection
 from datetime import timedelta
 
@@ -71,7 +70,7 @@ class Retention:
         limits: RetentionLimits,
         *,
         keep: Collection[int] = (),
-    ) -> builtins.list[int]:
+    ) -> list[int]:
         """Remove versions beyond the limits, oldest first; returns their numbers.
 
         keep: versions that also stay.
@@ -96,11 +95,11 @@ class Retention:
 def _beyond(
     transaction: Transaction,
     model_id: int,
-    rows: builtins.list[sqlite3.Row],
+    rows: list[sqlite3.Row],
     limits: RetentionLimits,
     *,
     keep: Collection[int],
-) -> builtins.list[sqlite3.Row]:
+) -> list[sqlite3.Row]:
     """The rows, newest first, that the limits do not allow; oldest first."""
     kept = _kept_always(transaction, model_id, rows) | {*keep}
     removable = [row for row in rows if row["version"] not in kept]
@@ -120,7 +119,7 @@ def _beyond(
 
 
 def _kept_always(
-    transaction: Transaction, model_id: int, rows: builtins.list[sqlite3.Row]
+    transaction: Transaction, model_id: int, rows: list[sqlite3.Row]
 ) -> set[int | None]:
     if not rows:
         return set()
