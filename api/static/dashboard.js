@@ -2833,9 +2833,8 @@ function weekView(app, windows, change3) {
     "div",
     { class: "week-frame" },
     h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Click hours of the device’s clock to allow only those." : `${said(windows)}, on the device’s clock`),
-    h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Week" },
+    scrolled(
+      "Week",
       h(
         "table",
         { class: "week" },
@@ -5891,19 +5890,18 @@ function aboutView(model2) {
   );
 }
 function deletion(app, { name }) {
-  const ask2 = () => confirm(app, {
+  const button = remover(app, {
+    label: "Delete the model …",
+    about: name,
     title: `Delete ${name}?`,
     detail: "This permanently deletes its samples, jobs, checkpoints and versions. Apps can no longer fetch it.",
     yes: "Delete the model",
     name: `delete-model:${name}`,
+    remove: () => app.api.remove(modelPath(name)).then(() => app.go(to(["models"]))),
     stale: [],
-    run: async () => {
-      await app.api.remove(modelPath(name));
-      app.go(to(["models"]));
-      return `${name} deleted.`;
-    }
+    said: `${name} deleted.`
   });
-  return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask2, name, "danger"));
+  return h("div", { class: "buttons" }, button);
 }
 
 // src/views/models/train.ts
@@ -6958,17 +6956,6 @@ function tokenTable(app, shown2) {
 }
 function tokenRow(app, token) {
   const { id, name, scopes, models: models2, last_used_at: used, expires_at: ends } = token;
-  const revoke = () => confirm(app, {
-    title: `Revoke ${name}?`,
-    detail: "It stops working immediately and permanently. Apps that use it need another one.",
-    yes: "Revoke",
-    name: `revoke:${id}`,
-    stale: TOKENS2,
-    run: async () => {
-      await app.api.remove(`/v1/tokens/${id}`);
-      return `${name} revoked.`;
-    }
-  });
   return h(
     "tr",
     { "data-key": `token-${id}`, "aria-label": name },
@@ -6985,7 +6972,17 @@ function tokenRow(app, token) {
         { class: "buttons" },
         opener(`ask-change:${id}`, "Change …", () => openChange(app, token), name),
         opener(`ask-rotate:${id}`, "Rotate …", () => askRotate(app, token), name),
-        opener(`ask-revoke:${id}`, "Revoke …", revoke, name)
+        remover(app, {
+          label: "Revoke …",
+          about: name,
+          title: `Revoke ${name}?`,
+          detail: "It stops working immediately and permanently. Apps that use it need another one.",
+          yes: "Revoke",
+          name: `revoke:${id}`,
+          remove: () => app.api.remove(`/v1/tokens/${id}`),
+          stale: TOKENS2,
+          said: `${name} revoked.`
+        })
       )
     )
   );

@@ -2,6 +2,7 @@
 
 import type { App } from "../../app/app";
 import { h } from "../../page/dom";
+import { scrolled } from "../parts/parts";
 
 export interface Window {
   days: string[];
@@ -58,9 +59,8 @@ export function weekView(app: App, windows: readonly Window[], change: (windows:
     "div",
     { class: "week-frame" },
     h("p", { class: "quiet", role: "status" }, windows.length === 0 ? "Every hour is allowed. Click hours of the device’s clock to allow only those." : `${said(windows)}, on the device’s clock`),
-    h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": "Week" },
+    scrolled(
+      "Week",
       h(
         "table",
         { class: "week" },

@@ -10,7 +10,7 @@ import { metricWords } from "../../page/words";
 import { to } from "../../app/route";
 import type { Model } from "../../daemon/types";
 import { limit, settingsForm, type Setting } from "../parts/form";
-import { confirm, opener, pairs, section } from "../parts/parts";
+import { pairs, remover, section } from "../parts/parts";
 import { baseView } from "./base";
 import { classesView } from "./classes";
 import { federationView } from "./federation";
@@ -117,18 +117,16 @@ function aboutView(model: Model): HTMLElement {
 }
 
 function deletion(app: App, { name }: Model): HTMLElement {
-  const ask = (): void =>
-    confirm(app, {
-      title: `Delete ${name}?`,
-      detail: "This permanently deletes its samples, jobs, checkpoints and versions. Apps can no longer fetch it.",
-      yes: "Delete the model",
-      name: `delete-model:${name}`,
-      stale: [],
-      run: async () => {
-        await app.api.remove(modelPath(name));
-        app.go(to(["models"]));
-        return `${name} deleted.`;
-      },
-    });
-  return h("div", { class: "buttons" }, opener(`ask-delete-model:${name}`, "Delete the model …", ask, name, "danger"));
+  const button = remover(app, {
+    label: "Delete the model …",
+    about: name,
+    title: `Delete ${name}?`,
+    detail: "This permanently deletes its samples, jobs, checkpoints and versions. Apps can no longer fetch it.",
+    yes: "Delete the model",
+    name: `delete-model:${name}`,
+    remove: () => app.api.remove(modelPath(name)).then(() => app.go(to(["models"]))),
+    stale: [],
+    said: `${name} deleted.`,
+  });
+  return h("div", { class: "buttons" }, button);
 }

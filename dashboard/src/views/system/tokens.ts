@@ -5,7 +5,7 @@ import type { Token } from "../../daemon/types";
 import { h } from "../../page/dom";
 import { clock } from "../../page/format";
 import { limit, type Setting, settingsForm } from "../parts/form";
-import { confirm, loading, opener, outcome, section, table, unseen, when } from "../parts/parts";
+import { confirm, loading, opener, outcome, remover, section, table, unseen, when } from "../parts/parts";
 
 /** docs/tokens.md explains what each allows; a test compares them. */
 const SCOPES = [
@@ -53,18 +53,6 @@ function tokenTable(app: App, shown: Token[]): HTMLElement {
 
 function tokenRow(app: App, token: Token): HTMLElement {
   const { id, name, scopes, models, last_used_at: used, expires_at: ends } = token;
-  const revoke = (): void =>
-    confirm(app, {
-      title: `Revoke ${name}?`,
-      detail: "It stops working immediately and permanently. Apps that use it need another one.",
-      yes: "Revoke",
-      name: `revoke:${id}`,
-      stale: TOKENS,
-      run: async () => {
-        await app.api.remove(`/v1/tokens/${id}`);
-        return `${name} revoked.`;
-      },
-    });
   return h(
     "tr",
     { "data-key": `token-${id}`, "aria-label": name },
@@ -81,7 +69,17 @@ function tokenRow(app: App, token: Token): HTMLElement {
         { class: "buttons" },
         opener(`ask-change:${id}`, "Change …", () => openChange(app, token), name),
         opener(`ask-rotate:${id}`, "Rotate …", () => askRotate(app, token), name),
-        opener(`ask-revoke:${id}`, "Revoke …", revoke, name),
+        remover(app, {
+          label: "Revoke …",
+          about: name,
+          title: `Revoke ${name}?`,
+          detail: "It stops working immediately and permanently. Apps that use it need another one.",
+          yes: "Revoke",
+          name: `revoke:${id}`,
+          remove: () => app.api.remove(`/v1/tokens/${id}`),
+          stale: TOKENS,
+          said: `${name} revoked.`,
+        }),
       ),
     ),
   );
