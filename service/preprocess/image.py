@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, cast
@@ -129,7 +128,7 @@ class Image(FileKind):
     def check(self, data: bytes) -> str:
         from service.preprocess.pictures import is_whole, read_header
 
-        media_type = read_header(io.BytesIO(data)).media_type
+        media_type = read_header(data).media_type
         if not is_whole(data, media_type):
             raise Unreadable("its end is missing; send the whole file")
         return media_type
@@ -137,7 +136,7 @@ class Image(FileKind):
     def is_large(self, data: bytes) -> bool:
         from service.preprocess.pictures import read_header
 
-        header = read_header(io.BytesIO(data))
+        header = read_header(data)
         return header.width * header.height > LARGE_PIXELS
 
     def row(self, data: bytes) -> Row:

@@ -11,7 +11,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import IO, Literal
+from typing import Literal
 
 from msgspec import Struct
 from PIL import ExifTags, Image, ImageOps, UnidentifiedImageError
@@ -67,19 +67,18 @@ class ImageHeader(Struct, frozen=True):
     media_type: str
     width: int
     height: int
-    mode: str
 
 
-def read_header(file: IO[bytes]) -> ImageHeader:
+def read_header(data: bytes) -> ImageHeader:
     """Read format and size without decoding. Raises Unreadable."""
-    with _open(file) as picture:
+    with _open(data) as picture:
         assert picture.format is not None
-        return ImageHeader(FORMATS[picture.format], picture.width, picture.height, picture.mode)
+        return ImageHeader(FORMATS[picture.format], picture.width, picture.height)
 
 
 def decode(data: bytes) -> Image.Image:
     """The first frame, turned upright by its EXIF orientation. Raises Unreadable, MemoryError."""
-    with _open(io.BytesIO(data)) as picture, faults():
+    with _open(data) as picture, faults():
         picture.load()
         turn = _turn(picture)
         return picture if turn is None else picture.transpose(turn)
@@ -87,7 +86,7 @@ def decode(data: bytes) -> Image.Image:
 
 def upright_size(data: bytes) -> tuple[int, int]:
     """Height and width of a picture as it is seen, without decoding it. Raises Unreadable."""
-    with _open(io.BytesIO(data)) as picture:
+    with _open(data) as picture:
         turned = _turn(picture) in SIDEWAYS
         return picture.size if turned else picture.size[::-1]
 
@@ -171,9 +170,9 @@ def _inner_size(picture: Image.Image, *, width: int, height: int) -> tuple[int, 
     return max(1, round(picture.width / picture.height * height)), height
 
 
-def _open(file: IO[bytes]) -> Image.Image:
+def _open(data: bytes) -> Image.Image:
     try:
-        picture = Image.open(file, formats=("PNG", "JPEG", "WEBP"))
+        picture = Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP"))
     except UnidentifiedImageError:
         raise Unreadable(f"it is no {_TAKEN}; convert it, or send another") from None
     except DECODE_ERRORS as error:
