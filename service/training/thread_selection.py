@@ -9,7 +9,6 @@ from math import isqrt
 from pathlib import Path
 
 from service.training.engines.manifest import Files, Manifest, read_manifest
-from service.training.engines.model_header import read_metadata
 from service.training.engines.opening import is_of_sessions
 from service.training.protocol.messages.shared import MULTIPLICATIONS
 from service.training.protocol.messages.training import Train
@@ -34,6 +33,8 @@ def select_threads(task: Train) -> int:
     if is_of_sessions(task.artifacts):
         manifest = read_manifest(Files.of(task.artifacts).manifest)
         return worthwhile_threads(manifest, rows=rows, most=most)
+    from service.training.engines.model_header import read_metadata  # late: few jobs need it
+
     counted = read_metadata(Path(task.artifacts.eval_model)).get(MULTIPLICATIONS)
     if counted is None:
         return most
