@@ -58,14 +58,10 @@ class Deadlines:
 
     async def _pass(self) -> float | None:
         """End due rounds; returns seconds until the next look, None if no round is waiting."""
-        waiting = [
-            row
-            for row in await asyncio.to_thread(self._store.rounds.unfinished)
-            if row.deadline is not None
-        ]
         left_s = []
-        for due in waiting:
-            assert due.deadline is not None
+        for due in await asyncio.to_thread(self._store.rounds.unfinished):
+            if due.deadline is None:
+                continue
             seconds = (due.deadline - utc_now()).total_seconds()
             if seconds <= 0:
                 seconds = RETRY_S

@@ -65,13 +65,11 @@ def update_terms(job: Job, model: Model, store: Store) -> UpdateTerms | None:
     if last is not None and last.federation == now.federation:
         residual = store.rounds.file(last.job.id, "residual")
     terms = dict(now.terms)
-    ends_early = terms.pop("on_deadline") == "update" and now.deadline is not None
-    given = _path(job.id, "parameters", store)
-    assert given is not None
+    deadline = now.deadline if terms.pop("on_deadline") == "update" else None
     return UpdateTerms(
-        given=given,
+        given=_path(job.id, "parameters", store),
         residual=None if residual is None else str(store.integrity.file(residual.sha256)),
-        deadline=now.deadline.timestamp() if ends_early and now.deadline is not None else None,
+        deadline=None if deadline is None else deadline.timestamp(),
         **terms,
     )
 
