@@ -107,7 +107,7 @@ class Daemon:
             on_broken=self._end_soon(),
         )
         self._build()
-        await self.daily_backups.start()
+        await asyncio.to_thread(self.store.backups.forget_deleted_models)  # left by the last run
         self._monitoring = self._watched("device_monitor", self.monitor.run())
         self._training = self._watched("scheduler", self.scheduler.run())
         self._sleep = self._watched("sleep", SleepWatch(self.monitor, self.scheduler).run())

@@ -43,10 +43,6 @@ class DailyBackups:
         self._tasks = BackgroundTasks()
         feed.listen(self._on_event)
 
-    async def start(self) -> None:
-        """Finish the removals that the last run left."""
-        await asyncio.to_thread(self._store.backups.forget_deleted_models)
-
     async def stop(self) -> None:
         """Make a backup if one is due, and wait for work under way."""
         await self._tasks.wait()
