@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
 from fastapi import APIRouter
 from fastapi.responses import StreamingResponse
-from starlette.types import Message, Receive, Send
+from starlette.types import Receive, Send
 from starlette.types import Scope as AsgiScope
 
 from api.access.scopes import ScopedRoute, needs
 from api.dependencies import TheStore
-from api.protocol import ABORT
 from service.access.principal import Scope
-from service.logs import event
 
 if TYPE_CHECKING:
     from storage.backup.snapshot import Snapshot
 
 router = APIRouter(prefix="/v1", tags=["backup"], route_class=ScopedRoute)
-logger = logging.getLogger(__name__)
 
 ZIP = "application/zip"
 PAYLOAD = "Hone-Payload-Bytes"
@@ -46,12 +42,7 @@ def back_up(store: TheStore) -> StreamingResponse:
 
 
 class BackupAnswer(StreamingResponse):
-    """Sends a snapshot, and releases it however that ends.
-
-    stalled_s: a reader that receives nothing for this long is cut off: a snapshot takes disk space.
-    """
-
-    stalled_s = 60.0
+    """Sends a snapshot, and releases it however that ends: a snapshot takes disk space."""
 
     def __init__(self, snapshot: Snapshot, *, now: datetime) -> None:
         from service.backup.backup import write_backup
@@ -69,15 +60,8 @@ class BackupAnswer(StreamingResponse):
         self._snapshot = snapshot
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Send it, unless the reader stalls."""
-
-        async def send_soon(message: Message) -> None:
-            await asyncio.wait_for(send(message), self.stalled_s)
-
+        """Send it."""
         try:
-            await super().__call__(scope, receive, send_soon)
-        except asyncio.TimeoutError:
-            event(logger, logging.WARNING, "backup.reader_stalled", after_s=self.stalled_s)
-            scope["extensions"][ABORT]["abort"]()
+            await super().__call__(scope, receive, send)
         finally:
             await asyncio.to_thread(self._snapshot.close)
