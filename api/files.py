@@ -27,8 +27,6 @@ IMMUTABLE = "private, max-age=31536000, immutable"
 REVALIDATE = "private, no-cache"
 SMALL_BYTES = 64 * 2**10
 """Up to this size a file is read and sent at once; a larger one is sent by the kernel."""
-CHUNK_BYTES = 2**20
-"""Read at once if the server cannot send files itself."""
 ONE_RANGE = re.compile(r"\s*bytes\s*=\s*(\d*)\s*-\s*(\d*)\s*", re.IGNORECASE)
 MAX_DIGITS = 18
 """The longest position in a file; Python converts at most 4,300 digits."""
@@ -113,40 +111,21 @@ class StoredFile(Response):
         self.init_headers({**headers, **extra})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send a small file from memory, a large one by the server if it can."""
-        del receive
+        """Send a small file from memory, a large one by the server."""
+        del scope, receive
         start, end = self._span
         begin = {"type": "http.response.start", "status": self.status_code}
         if self._digest is not None:
             self.headers["Content-Digest"] = self._digest
-        file, first = await asyncio.to_thread(_open, self._find, start, end)
+        file, content = await asyncio.to_thread(_open, self._find, start, end)
         try:
             await send({**begin, "headers": self.raw_headers})
-            if first is None and ZERO_COPY in scope.get("extensions", {}):
+            if content is None:
                 slice_ = {"file": file, "offset": start, "count": end - start}
                 await send({"type": ZERO_COPY, **slice_})
-                await send({"type": "http.response.body", "body": b""})
-            else:
-                await _send_chunks(send, file, first, start=start, end=end)
+            await send({"type": "http.response.body", "body": content or b""})
         finally:
             file.close()
-
-
-async def _send_chunks(
-    send: Send, file: IO[bytes], chunk: bytes | None, *, start: int, end: int
-) -> None:
-    """Send bytes up to `end`; chunk: those already read at `start`."""
-    while True:
-        if chunk is None:
-            chunk = await asyncio.to_thread(file.read, min(CHUNK_BYTES, end - start))
-        if not chunk:
-            raise StorageBroken(f"a stored file ends {end - start} bytes early; restore a backup")
-        start += len(chunk)
-        more = start < end
-        await send({"type": "http.response.body", "body": chunk, "more_body": more})
-        if not more:
-            return
-        chunk = None
 
 
 def _open(find: Callable[[], Path], start: int, end: int) -> tuple[IO[bytes], bytes | None]:
@@ -157,7 +136,11 @@ def _open(find: Callable[[], Path], start: int, end: int) -> tuple[IO[bytes], by
         raise NotFound("the file has just been removed; request a newer version") from error
     if end - start <= SMALL_BYTES:
         file.seek(start)
-        return file, file.read(end - start)
+        content = file.read(end - start)
+        if lost := end - start - len(content):
+            file.close()
+            raise StorageBroken(f"a stored file ends {lost} bytes early; restore a backup")
+        return file, content
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(file.fileno(), start, end - start, os.POSIX_FADV_SEQUENTIAL)
     file.seek(start)
