@@ -7,13 +7,15 @@ goes to the socket in its place (https://h11.readthedocs.io/en/latest/api.html#s
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
+from collections.abc import Collection, Iterable
 from typing import Any, BinaryIO
 
 import h11
 from starlette.types import Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from api.connections import MAX_STALL_S, make_room
+from api.connections import MAX_STALL_S, MAX_WAIT_S, RESERVED, max_connections
 from service.access.peers import OWN_USERS, peer_uid
 from service.access.principal import Principal, of_user
 
@@ -94,8 +96,10 @@ class Joining:
 class FileProtocol(H11Protocol):
     """One connection. Offers ZERO_COPY, ABORT, HELD, ENDS and PEER_UID to the app."""
 
-    waiting_since: float | None = None
-    """When it began to wait for a request's headers; None once they are there."""
+    is_waiting: bool = True
+    """Whether it waits for a request's headers, or has begun to answer one."""
+    since: float
+    """When it began to do so."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -122,22 +126,20 @@ class FileProtocol(H11Protocol):
             return self._principal.is_administrator
         return self._peer_uid in OWN_USERS
 
-    @property
-    def is_sending(self) -> bool:
-        """Whether bytes for its client are still to be received."""
-        return self.transport.get_write_buffer_size() > 0
+    def is_overdue(self, now: float) -> bool:
+        """Whether it has waited, or its client has stalled, for too long.
 
-    def stalled_s(self, now: float) -> float:
-        """How long its client has neither sent the rest of a body nor received pending bytes.
-
-        Measures progress from call to call.
+        Measures from call to call whether the client sends the rest of a body, or receives.
         """
-        seen = (self.transport.get_write_buffer_size(), self._heard)
+        unsent_bytes = self.transport.get_write_buffer_size()
+        seen = (unsent_bytes, self._heard)
         owes = self.cycle is not None and self.cycle.more_body and not self.cycle.response_complete
-        is_its_turn = self.is_sending or (owes and not self.flow.read_paused)
+        is_its_turn = unsent_bytes > 0 or (owes and not self.flow.read_paused)
         if seen != self._seen or not is_its_turn:
             self._seen, self._moved_at = seen, now
-        return now - self._moved_at
+        if now - self._moved_at > MAX_STALL_S:
+            return True
+        return self.is_waiting and unsent_bytes == 0 and now - self.since > MAX_WAIT_S
 
     def abort(self) -> None:
         """Close it immediately; it is no longer one of the server's."""
@@ -148,7 +150,6 @@ class FileProtocol(H11Protocol):
         """Begin a connection; at the limit, close another one."""
         super().connection_made(transport)
         self._peer_uid = peer_uid(transport.get_extra_info("socket"))
-        self.waiting_since = self.since
         make_room(self.connections)  # type: ignore[arg-type]  # all are of this class
 
     def data_received(self, data: bytes) -> None:
@@ -177,12 +178,12 @@ class FileProtocol(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Begin to wait for the next request."""
-        self.waiting_since = self.since = self.loop.time()
+        self.is_waiting, self.since = True, self.loop.time()
         self._principal = None
         super().on_response_complete()
 
     async def _extended_app(self, scope: Scope, receive: Receive, send: Send) -> None:
-        self.waiting_since, self.since = None, self.loop.time()
+        self.is_waiting, self.since = False, self.loop.time()
         scope["extensions"] = {
             ZERO_COPY: {},
             ABORT: {"abort": self.transport.abort},
@@ -249,6 +250,28 @@ class FileProtocol(H11Protocol):
     def _framed(self, placeholder: FileSlice) -> list[Any]:
         data: Any = placeholder
         return self.conn.send_with_data_passthrough(h11.Data(data=data)) or []
+
+
+def make_room(connections: Collection[FileProtocol]) -> None:
+    """If there are too many, close the oldest of the holder who has the most.
+
+    The oldest is the one that has waited or been answered for the longest time.
+    """
+    if len(connections) <= (most := max_connections()):
+        return
+    counts = Counter(connection.holder for connection in connections)
+    reserved = min(RESERVED, most // 2)
+    counts.subtract({each.holder: reserved for each in connections if each.is_reserved})
+    greediest, _ = counts.most_common(1)[0]
+    own = (each for each in connections if each.holder == greediest)
+    min(own, key=lambda connection: connection.since).abort()
+
+
+def close_overdue(connections: Iterable[FileProtocol], *, now: float) -> None:
+    """Close connections that have waited or stalled for too long."""
+    for connection in list(connections):
+        if connection.is_overdue(now):
+            connection.abort()
 
 
 def _is_followed(begin: Message) -> bool:

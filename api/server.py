@@ -18,7 +18,6 @@ from api.app import create_app
 from api.connections import (
     ACCEPTED_AT_ONCE,
     KEEP_ALIVE_S,
-    close_overdue,
     raise_descriptor_limit,
     widen_queue,
 )
@@ -29,7 +28,7 @@ from api.listeners import (
     require_private,
     tls_context,
 )
-from api.protocol import FileProtocol
+from api.protocol import FileProtocol, close_overdue
 from service import allocator, logs
 from service.access.token_secrets import admin_token
 from service.daemon import Daemon

@@ -22,7 +22,8 @@ from fastapi import FastAPI
 from hostile_http import slow_reader
 from support import DEADLINE_S, Served, blobs, client, mlp, wait_until
 
-from api.connections import MAX_WAIT_S, make_room
+from api.connections import MAX_WAIT_S
+from api.protocol import make_room
 from api.server import _configured
 from service.settings import Settings
 

@@ -19,7 +19,7 @@ import pytest
 from hostile_http import slow_reader
 from support import DEADLINE_S, Served, blobs, mlp, npz, wait_until
 
-from api import connections
+from api import protocol
 from service.backup.contents import open_backup, read_contents
 from service.backup.restore import restore
 
@@ -179,7 +179,7 @@ def test_a_reader_that_stalls_is_cut_off(
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr(connections, "MAX_STALL_S", 0.2)
+    monkeypatch.setattr(protocol, "MAX_STALL_S", 0.2)
     inside = serve_inside()
     headers = {"Authorization": f"Bearer {inside.token}"}
     with httpx.Client(
