@@ -106,14 +106,19 @@ class Client:
         if "_http" in self.__dict__:
             self.__dict__.pop("_http").close()
 
-    def get(self, path: str, **params: Any) -> Any:
+    def get(self, path: str, **params: Any) -> dict[str, Any]:
         """The JSON answer to a GET; parameters that are None are left out."""
         known = {name: value for name, value in params.items() if value is not None}
-        return self.request("GET", path, params=known).json()
+        return self.ask("GET", path, params=known)
 
-    def post(self, path: str, body: Any = None) -> Any:
+    def post(self, path: str, body: Any = None) -> dict[str, Any]:
         """The JSON answer to a POST of a JSON body."""
-        return self.request("POST", path, json=body).json()
+        return self.ask("POST", path, json=body)
+
+    def ask(self, method: str, path: str, **options: Any) -> dict[str, Any]:
+        """The JSON answer, which is an object on all routes. options: as for `request`."""
+        answer: dict[str, Any] = self.request(method, path, **options).json()
+        return answer
 
     def items(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
         """Every item of a list, page after page."""

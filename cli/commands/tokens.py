@@ -118,7 +118,7 @@ def change(client: Client, /, token: str, **options: Any) -> None:
     if not changes:
         raise click.UsageError("name what to change: --name, --expires or a limit")
     path = f"/v1/tokens/{_find(client, token)['id']}"
-    echo(client.request("PATCH", path, json=changes).json(), _echo_token)
+    echo(client.ask("PATCH", path, json=changes), _echo_token)
 
 
 @tokens.command("revoke")
@@ -144,8 +144,7 @@ def rotate(client: Client, token: str) -> None:
 def _find(client: Client, token: str) -> dict[str, Any]:
     """A token by its id, or a valid one by its name."""
     if token.isdecimal():
-        row: dict[str, Any] = client.get(f"/v1/tokens/{token}")
-        return row
+        return client.get(f"/v1/tokens/{token}")
     for known in client.items("/v1/tokens"):
         if known["name"] == token and not known["revoked_at"]:
             return known

@@ -74,12 +74,12 @@ def _register(client: Client) -> None:
     began = time.monotonic()
     base = digits.folder() / "base.onnx"
     with base.open("rb") as file:
-        model = client.request(
+        model = client.ask(
             "POST",
             "/v1/models",
             data={"spec": dump(SPEC)},
             files={"model": (base.name, file, "application/octet-stream")},
-        ).json()
+        )
     count = model["parameters"]["trainable"]
     story.result(f"{MODEL}: {count:,} parameters, ready to train in {_since(began)} (version 1)")
 
@@ -87,12 +87,12 @@ def _register(client: Client) -> None:
 def _upload(client: Client) -> None:
     story.step("Samples")
     began = time.monotonic()
-    answer = client.request(
+    answer = client.ask(
         "POST",
         model_path(MODEL, "samples"),
         content=(digits.folder() / "device.npz").read_bytes(),
         headers={"Content-Type": "application/x-npz"},
-    ).json()
+    )
     counts = client.get(model_path(MODEL))["samples"]
     story.result(
         f"{answer['accepted']:,} from the camera in {_since(began)}: "

@@ -78,8 +78,7 @@ def _read(store: Store) -> None:
 
 def _later(client: Client) -> dict[str, Any]:
     time.sleep(POLL_S)
-    answer: dict[str, Any] = client.get(VERIFY)
-    return answer
+    return client.get(VERIFY)
 
 
 def _found(reading: dict[str, Any]) -> Check:

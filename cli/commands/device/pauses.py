@@ -27,7 +27,7 @@ def snooze(client: Client, *, minutes: float | None, morning: bool, off: bool) -
             f"{minutes} is not a number of minutes; to pause without an end, use `honed pause`"
         )
     if off:
-        verdict = client.request("DELETE", "/v1/snooze").json()
+        verdict = client.ask("DELETE", "/v1/snooze")
     else:
         verdict = client.post(
             "/v1/snooze", {"until": "morning"} if morning else {"minutes": minutes}

@@ -133,7 +133,7 @@ def set_policy(client: Client, settings: tuple[str, ...]) -> None:
     min_battery_percent=40 resume_battery_percent=60.
     """
     changes = assignments.parse(settings)
-    answer = client.request("PUT", POLICY, json=changes).json()
+    answer = client.ask("PUT", POLICY, json=changes)
 
     def show(policy: dict[str, Any]) -> None:
         echo_settings({name: policy[name] for name in changes})
@@ -163,7 +163,7 @@ def check(client: Client, settings: tuple[str, ...]) -> None:
 @with_client
 def reset(client: Client) -> None:
     """Restore the defaults of the device."""
-    echo(client.request("DELETE", POLICY).json(), echo_settings)
+    echo(client.ask("DELETE", POLICY), echo_settings)
 
 
 @policy.command("edit")
@@ -175,12 +175,7 @@ def edit(client: Client) -> None:
     give up, close the editor without a change.
     """
     known = client.get(POLICY)
-
-    def put(changes: dict[str, Any]) -> dict[str, Any]:
-        answer: dict[str, Any] = client.request("PUT", POLICY, json=changes).json()
-        return answer
-
-    changed = edited(known, put)
+    changed = edited(known, lambda changes: client.ask("PUT", POLICY, json=changes))
     if changed is None:
         echo_text("nothing was changed", err=True)
     echo(known if changed is None else changed, echo_settings)

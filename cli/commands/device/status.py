@@ -21,7 +21,7 @@ WORKING = ("running", "queued", "paused")
 @with_client
 def status(client: Client) -> None:
     """Show whether the device trains or what prevents it, what it trains, and which jobs wait."""
-    health = client.request("GET", "/readyz", timeout=READY_TIMEOUT_S).json()
+    health = client.ask("GET", "/readyz", timeout=READY_TIMEOUT_S)
     device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
     unfinished = client.items("/v1/jobs", state=WORKING)

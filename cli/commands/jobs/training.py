@@ -117,12 +117,10 @@ def _later(client: Client, job: dict[str, Any]) -> dict[str, Any]:
     while True:
         time.sleep(POLL_S)
         try:
-            later: dict[str, Any] = client.get(f"/v1/jobs/{job['id']}")
+            return client.get(f"/v1/jobs/{job['id']}")
         except Unreachable:
             if time.monotonic() > gives_up_at:
                 raise
-        else:
-            return later
 
 
 def _share_done(job: dict[str, Any], elapsed_s: float) -> float:

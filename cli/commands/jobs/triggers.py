@@ -133,5 +133,5 @@ def _path(model: str) -> str:
 
 def _switch(client: Client, model: str, trigger_id: int, *, enabled: bool) -> None:
     changes = {"enabled": enabled}
-    answer = client.request("PATCH", f"{_path(model)}/{trigger_id}", json=changes).json()
+    answer = client.ask("PATCH", f"{_path(model)}/{trigger_id}", json=changes)
     echo_records(answer, _COLUMNS)

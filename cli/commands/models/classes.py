@@ -50,7 +50,7 @@ def rename(client: Client, model: str, name: str, new_name: str) -> None:
     """Give the class NAME another name; versions that exist keep the old one."""
     changes = {"name": new_name}
     path = model_path(model, "classes", name)
-    echo_records(client.request("PATCH", path, json=changes).json(), COLUMNS)
+    echo_records(client.ask("PATCH", path, json=changes), COLUMNS)
 
 
 @classes.command("merge")

@@ -47,7 +47,7 @@ def follow(
         echo(client.get(path), _echo)
         return
     body = {"source": source, "keys": [_public(key) for key in keys], **given(others)}
-    echo(client.request("PUT", path, json=body).json(), _echo)
+    echo(client.ask("PUT", path, json=body), _echo)
 
 
 @click.command("unfollow")

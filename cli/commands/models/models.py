@@ -73,7 +73,7 @@ def set_fields(client: Client, model: str, settings: tuple[str, ...]) -> None:
     and honed retention.
     """
     changes = assignments.parse(settings)
-    changed = client.request("PATCH", model_path(model), json=changes).json()
+    changed = client.ask("PATCH", model_path(model), json=changes)
     echo(changed, _echo_model)
 
 

@@ -29,7 +29,7 @@ def show(client: Client, model: str) -> None:
 @with_client
 def freeze(client: Client, model: str) -> None:
     """Make the labelled validation samples of MODEL, as they are now, its reference set."""
-    echo(client.request("PUT", _path(model)).json(), _echo)
+    echo(client.ask("PUT", _path(model)), _echo)
 
 
 @reference.command("remove")

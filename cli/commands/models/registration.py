@@ -149,8 +149,7 @@ def send_file(
             files["tokenizer"] = (tokenizer.name, tokenizer.read_bytes(), "application/json")
         about = {"data": {"spec": dump(spec, ensure_ascii=True)}, "files": files}
         method, params = how.get("method", "POST"), how.get("params")
-        answer: dict[str, Any] = client.request(method, path, params=params, **about).json()
-    return answer
+        return client.ask(method, path, params=params, **about)
 
 
 def _spec(

@@ -47,7 +47,7 @@ def settings_group(
     @with_client
     def set_settings(client: Client, model: str, settings: tuple[str, ...]) -> None:
         changes = {name: assignments.parse(settings)}
-        changed = client.request("PATCH", model_path(model), json=changes).json()
+        changed = client.ask("PATCH", model_path(model), json=changes)
         shown = client.get(model_path(model, part)) if part else changed[name]
         echo(shown, show)
 

@@ -78,7 +78,7 @@ def remove(client: Client, model: str) -> None:
     Samples that were taken with --first are the model's own again; those that were sent as a base
     set are deleted.
     """
-    removed = client.request("DELETE", model_path(model, "base-set")).json()
+    removed = client.ask("DELETE", model_path(model, "base-set"))
     told = f"{removed['given_back']:,} given back, {removed['deleted']:,} deleted"
     echo(removed, lambda _: echo_text(told))
 

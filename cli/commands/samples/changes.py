@@ -67,7 +67,7 @@ def label(
     path, params = model_path(model, "samples"), {"key": sample}
     if sample.isdecimal() and not by_key:
         path, params = model_path(model, "samples", sample), {}
-    changed = client.request("PATCH", path, params=params, json=changes).json()
+    changed = client.ask("PATCH", path, params=params, json=changes)
     typed = {"label": label} if label and isinstance(changed["label"], int) else {}
     echo(changed, lambda sample: _echo_changed({**sample, **typed}))
 
@@ -108,7 +108,7 @@ def delete(
     asked = {"retrain": retrain}
     path = model_path(model, "samples")
     if not ids:
-        answer = client.request("DELETE", path, params={**conditions, **asked}).json()
+        answer = client.ask("DELETE", path, params={**conditions, **asked})
         echo(answer, lambda outcome: _echo_deleted(model, outcome))
         return
     jobs = []

@@ -199,14 +199,13 @@ def _send_batch(
             if upload.mask is not None:
                 mask = MeteredFile(opened.enter_context(upload.mask.open("rb")), advance)
                 files.append(("mask", (upload.name, mask, "image/png")))
-        answer: dict[str, Any] = client.request(
+        return client.ask(
             "POST",
             path,
             params=params,
             data={"samples": dump(about, ensure_ascii=True)},
             files=files,
-        ).json()
-    return answer
+        )
 
 
 def _below(folder: Path, endings: Collection[str]) -> list[Path]:

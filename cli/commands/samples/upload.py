@@ -116,8 +116,7 @@ def add_file(
 
     def post(content: bytes | MeteredFile, kind: str) -> dict[str, Any]:
         headers = {"Content-Type": kind}
-        answer = client.request("POST", path, params=params, content=content, headers=headers)
-        return dict(answer.json())
+        return client.ask("POST", path, params=params, content=content, headers=headers)
 
     with file.open("rb") as opened, bar(file.stat().st_size, file.name) as advance:
         try:

@@ -96,5 +96,4 @@ def release(client: Client, model: str) -> None:
 def _move(client: Client, model: str, alias: str, version: str) -> dict[str, Any]:
     named = version if version.isdecimal() else find_version(client, model, version)["version"]
     path = model_path(model, "aliases", alias)
-    moved: dict[str, Any] = client.request("PUT", path, json={"version": int(named)}).json()
-    return moved
+    return client.ask("PUT", path, json={"version": int(named)})

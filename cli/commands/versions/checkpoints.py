@@ -53,7 +53,7 @@ def show(client: Client, checkpoint_id: int) -> None:
 def pin(client: Client, checkpoint_id: int, *, off: bool, note: str | None) -> None:
     """Keep a checkpoint until it is removed by hand."""
     changes = {"pinned": not off, "note": note}
-    changed = client.request("PATCH", _path(checkpoint_id), json=changes).json()
+    changed = client.ask("PATCH", _path(checkpoint_id), json=changes)
     echo(changed, _echo_fields)
 
 

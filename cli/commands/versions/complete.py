@@ -39,7 +39,7 @@ def complete(client: Client, /, model: str, text: str, **asked: Any) -> None:
     body = {"text": text, **given(asked)}
     path = model_path(model, "complete")
     if "suggestions" in body or wants_json():
-        suggested = client.request("POST", path, json=body).json()
+        suggested = client.ask("POST", path, json=body)
         echo(suggested, _echo_suggestions)
         return
     with client.stream("POST", path, json=body | {"stream": True}) as answer:

@@ -146,5 +146,4 @@ def find_version(client: Client, model: str, which: str | int) -> dict[str, Any]
     else:
         named = client.get(model_path(model, "aliases", which))
         path = model_path(model, "versions", named["version"])
-    version_row: dict[str, Any] = client.get(path)
-    return version_row
+    return client.get(path)
