@@ -6,7 +6,6 @@ import plistlib
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from cli.services.launchd import LaunchAgent
 from cli.services.systemd import Service, write
@@ -41,8 +40,11 @@ RESTART_S, STOP_S = 60, 30
 FOLDER = "WorkingDirectory"
 
 
-class BridgeService(Protocol):
-    """The service honed-federate-MODEL, in addition to the daemon's."""
+class BridgeAgent:
+    """The launch agent honed-federate-MODEL."""
+
+    def __init__(self, model: str) -> None:
+        self._agent = LaunchAgent(f"honed-federate-{model}")
 
     def install(
         self, command: Sequence[str], variables: Mapping[str, str], folder: Path
@@ -51,30 +53,6 @@ class BridgeService(Protocol):
 
         folder: the node's. Nobody else can read the variables. Raises Failure.
         """
-
-    def uninstall(self) -> Iterator[str]:
-        """Stop and remove it, if there is one. Raises Failure."""
-
-    def is_of(self, folder: Path) -> bool:
-        """Whether the service is that of this folder, or there is none."""
-
-
-def bridge_service(model: str) -> BridgeService | None:
-    """The service of this system; None where there is no kind that Hone knows."""
-    if sys.platform == "linux":
-        return Unit(model)
-    return BridgeAgent(model) if sys.platform == "darwin" else None
-
-
-class BridgeAgent:
-    """The launch agent."""
-
-    def __init__(self, model: str) -> None:
-        self._agent = LaunchAgent(f"honed-federate-{model}")
-
-    def install(
-        self, command: Sequence[str], variables: Mapping[str, str], folder: Path
-    ) -> Iterator[str]:
         yield from self.uninstall()
         yield from self._agent.start(
             {
@@ -89,16 +67,18 @@ class BridgeAgent:
         )
 
     def uninstall(self) -> Iterator[str]:
+        """Stop and remove it, if there is one. Raises Failure."""
         if self._agent.path.exists():
             yield from self._agent.stop()
 
     def is_of(self, folder: Path) -> bool:
+        """Whether the service is that of this folder, or there is none."""
         path = self._agent.path
         return not path.exists() or plistlib.loads(path.read_bytes())[FOLDER] == str(folder)
 
 
 class Unit:
-    """The unit of systemd."""
+    """The unit honed-federate-MODEL of systemd, with the same methods."""
 
     def __init__(self, model: str) -> None:
         self._model = model
@@ -145,6 +125,13 @@ class Unit:
     def is_of(self, folder: Path) -> bool:
         own = f"\nEnvironmentFile={_escaped(folder / 'environment')}\n"
         return not self.path.exists() or own in self.path.read_text("utf-8")
+
+
+def bridge_service(model: str) -> Unit | BridgeAgent | None:
+    """The service of this system; None where there is no kind that Hone knows."""
+    if sys.platform == "linux":
+        return Unit(model)
+    return BridgeAgent(model) if sys.platform == "darwin" else None
 
 
 def _escaped(part: object) -> str:

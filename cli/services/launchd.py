@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import plistlib
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from cli.errors import Failure
-from cli.services.systemd import installed_program, write
+from cli.services.systemd import installed_program, run, write
 
 LABEL = "honed"
-TIMEOUT_S = 120
 NOT_FOUND = {3, 113}
 """Exit codes of launchctl for an unknown service: bootout, print."""
 
@@ -37,32 +34,20 @@ class LaunchAgent:
         whole = {"Label": self._label, "RunAtLoad": True, "Umask": 0o077, **log, **definition}
         write(self.path, plistlib.dumps(whole).decode(), mode=0o600)
         yield f"wrote {self.path}"
-        self._launchctl("bootstrap", self._domain, str(self.path))
+        run("launchctl", "bootstrap", self._domain, str(self.path))
         yield f"started {self._label}; its log is {self._log}"
 
     def stop(self) -> Iterator[str]:
         """Stop the agent and remove the file. Raises Failure."""
-        self._launchctl("bootout", f"{self._domain}/{self._label}", may_be_missing=True)
+        run("launchctl", "bootout", f"{self._domain}/{self._label}", fine=NOT_FOUND)
         self.path.unlink()
         yield f"removed {self.path}"
 
     def state(self) -> str:
         """Its state in launchd: `running`. Raises Failure."""
-        said = self._launchctl("print", f"{self._domain}/{self._label}", may_be_missing=True)
+        said = run("launchctl", "print", f"{self._domain}/{self._label}", fine=NOT_FOUND)
         states = [line.split(" = ")[1] for line in said.splitlines() if "\tstate = " in line]
         return states[0] if states else "not installed"
-
-    def _launchctl(self, *arguments: str, may_be_missing: bool = False) -> str:
-        launchctl = shutil.which("launchctl")
-        if launchctl is None:
-            raise Failure("there is no launchctl here: on macOS `honed service` needs it")
-        done = subprocess.run(
-            [launchctl, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
-        )
-        if done.returncode and not (may_be_missing and done.returncode in NOT_FOUND):
-            words = done.stderr.strip() or done.stdout.strip()
-            raise Failure(f"launchctl {' '.join(arguments)} failed: {words}")
-        return done.stdout
 
 
 class Agent:

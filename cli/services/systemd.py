@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -60,7 +60,7 @@ class Service(Struct, frozen=True):
         if not tcp and not self.is_user:
             self._drop_in.unlink(missing_ok=True)
         if not self.is_user:
-            _run("systemd-sysusers", f"--root={self.root}")
+            run("systemd-sysusers", f"--root={self.root}")
         if self.is_running:
             self.systemctl("daemon-reload")
             self.systemctl("enable", *self.units)
@@ -137,7 +137,7 @@ class Service(Struct, frozen=True):
         where = ["--user"] if self.is_user else []
         if self.root != Path("/"):
             where = [f"--root={self.root}"]
-        return _run("systemctl", *where, *arguments)
+        return run("systemctl", *where, *arguments)
 
 
 def installed_program() -> Path:
@@ -165,14 +165,15 @@ def write(path: Path, text: str, *, mode: int = 0o644) -> None:
         ) from error
 
 
-def _run(program: str, *arguments: str) -> str:
+def run(program: str, *arguments: str, fine: Collection[int] = ()) -> str:
+    """The output of a program. fine: exit codes besides 0. Raises Failure."""
     executable = shutil.which(program)
     if executable is None:
-        raise Failure(f"there is no {program} here: `honed service` needs systemd")
+        raise Failure(f"there is no {program} here: `honed service` needs it")
     done = subprocess.run(
         [executable, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )
-    if done.returncode:
+    if done.returncode and done.returncode not in fine:
         words = done.stderr.strip() or done.stdout.strip()
         raise Failure(f"{program} {' '.join(arguments)} failed: {words}")
     return done.stdout
