@@ -54,10 +54,9 @@ def demo(keep: bool) -> None:
         daemon = start(folder, cleanup)
         story.result(f"{daemon.client.url}, ready in {daemon.ready_s:.1f} s")
         _tell(daemon.client, folder)
-        pages = _pages(daemon.client)
         if keep:
             cleanup.pop_all()
-    _part(daemon, pages, keep=keep)
+    _part(daemon, keep=keep)
 
 
 def _tell(client: Client, folder: Path) -> None:
@@ -150,18 +149,10 @@ def _learned(labels: Any, old: Any, new: Any) -> list[int]:
     return list(rows.values())[:PICTURES]
 
 
-def _pages(client: Client) -> dict[str, str]:
-    """The daemon's pages for a browser: a title and a path each."""
-    pages = {"Docs": "/docs"}
-    dashboard = client.answer("/dashboard")
-    if dashboard is not None and dashboard.status_code == 200:
-        pages["Dashboard"] = "/dashboard"
-    return pages
-
-
-def _part(daemon: DaemonProcess, pages: dict[str, str], *, keep: bool) -> None:
-    for name, path in pages.items():
-        story.line(name, (daemon.client.url if keep else DEFAULT_URL) + path)
+def _part(daemon: DaemonProcess, *, keep: bool) -> None:
+    url = daemon.client.url if keep else DEFAULT_URL
+    story.line("Docs", f"{url}/docs")
+    story.line("Dashboard", f"{url}/dashboard")
     if keep:
         story.line("Token", str(daemon.token_file))
         story.line("Running", f"process {daemon.process.pid}, until: kill {daemon.process.pid}")
