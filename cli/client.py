@@ -120,9 +120,11 @@ class Client:
         answer: dict[str, Any] = self.request(method, path, **options).json()
         return answer
 
-    def items(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
-        """Every item of a list, page after page."""
-        cursor: str | None = None
+    def items(
+        self, path: str, *, after: int | None = None, **params: Any
+    ) -> Iterator[dict[str, Any]]:
+        """Every item of a list, page after page; after: only those behind this one."""
+        cursor: int | str | None = after
         while True:
             page = self.get(path, cursor=cursor, **params)
             yield from page["items"]

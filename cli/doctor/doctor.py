@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,7 @@ from typing import Any
 import click
 from msgspec.structs import asdict
 
+from api.listeners import listen_on_tcp
 from cli import listener
 from cli.client import Client
 from cli.commands.device.status import damage_line, restored_line
@@ -36,6 +36,7 @@ from service.installation.checks import (
     check_token_file,
 )
 from service.processes.interpreter import APPLICATION, command, environment
+from service.settings import Settings
 from service.training.engines.packages import RUNTIMES, installed_version
 from storage.database.connection import check_database as check_database_structure
 from storage.database.connection import connect_reader, translated
@@ -168,7 +169,7 @@ def check_daemon(client: Client) -> Iterator[Check]:
     response = client.answer("/healthz")
     if response is None:
         yield Check("daemon", "warn", f"nobody answers at {client.endpoint}", "honed serve")
-        yield check_port(client.settings.host, client.settings.port)
+        yield check_port(client.settings)
         yield from check_stopped_database(client.settings.data_dir / "hone.db")
     elif response.is_error or "json" not in response.headers.get("content-type", ""):
         yield Check(
@@ -231,20 +232,13 @@ def check_data(client: Client) -> Iterator[Check]:
         yield Check("data", "warn", damage, data.TO_GIVE_UP)
 
 
-def check_port(host: str, port: int) -> Check:
+def check_port(settings: Settings) -> Check:
     """Whether the daemon could listen there."""
-    name = f"{host}:{port}"
     try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host, port, type=socket.SOCK_STREAM
-        )[0]
-        with socket.socket(family, kind, protocol) as probe:
-            if os.name == "posix":
-                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(address)
-    except OSError as error:
-        return Check("port", "fail", f"{name}: {error.strerror}", "set HONED_HOST or HONED_PORT")
-    return Check("port", "ok", f"{name} is free")
+        listen_on_tcp(settings).close()
+    except BadSetting as error:
+        return Check("port", "fail", error.detail, "set HONED_HOST or HONED_PORT")
+    return Check("port", "ok", f"{settings.host}:{settings.port} is free")
 
 
 def _writable(folder: Path, existing: Path) -> Check:

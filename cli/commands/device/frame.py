@@ -14,7 +14,7 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from cli.commands.device.device import BLOCKS, measured
-from cli.commands.device.status import verdict_line
+from cli.commands.device.status import verdict_line, what_blocks
 from cli.output import plain
 from service.logs import visible
 
@@ -99,15 +99,11 @@ def _progress(job: dict[str, Any]) -> str:
         progress["samples_per_second"] and f"{progress['samples_per_second']:.0f} samples/s",
         progress["eta_seconds"] is not None and f"{progress['eta_seconds']:.0f} s left",
     ]
-    return ", ".join(part for part in parts if part) + _blockers(job)
+    return ", ".join(part for part in parts if part) + what_blocks(job)
 
 
 def _waiting(job: dict[str, Any]) -> Text:
-    return _text(f"job {job['id']} of {job['model']} is {job['state']}{_blockers(job)}")
-
-
-def _blockers(job: dict[str, Any]) -> str:
-    return "".join(f", waits: {condition['detail']}" for condition in job["blocked_by"] or ())
+    return _text(f"job {job['id']} of {job['model']} is {job['state']}{what_blocks(job)}")
 
 
 def curve(values: Sequence[float], width: int, rows: int) -> list[str]:

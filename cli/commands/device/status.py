@@ -14,7 +14,7 @@ from storage.errors import counted, file_size
 
 READY_TIMEOUT_S = 30.0
 """systemd listens for a service that does not start, and its socket takes a question for ever."""
-WORKING = ("running", "queued", "paused")
+WORKING = ("running", "paused", "queued")
 
 
 @click.command()
@@ -24,8 +24,7 @@ def status(client: Client) -> None:
     health = client.ask("GET", "/readyz", timeout=READY_TIMEOUT_S)
     device = client.get("/v1/device")
     models = list(client.items("/v1/models"))
-    unfinished = client.items("/v1/jobs", state=WORKING)
-    jobs = sorted(unfinished, key=lambda job: WORKING.index(job["state"]))
+    jobs = unfinished_jobs(client)
     if wants_json():
         told = {"health": health, "device": device, "models": models, "jobs": jobs}
         echo_json({"url": client.endpoint, **told})
@@ -41,6 +40,12 @@ def status(client: Client) -> None:
             *(("model", _model(model)) for model in models),
         ]
     )
+
+
+def unfinished_jobs(client: Client) -> list[dict[str, Any]]:
+    """The job that runs, then those that are paused, then those that wait."""
+    unfinished = client.items("/v1/jobs", state=WORKING)
+    return sorted(unfinished, key=lambda job: WORKING.index(job["state"]))
 
 
 def verdict_line(verdict: dict[str, Any]) -> str:
@@ -83,11 +88,15 @@ def _model(model: dict[str, Any]) -> str:
 
 
 def _job(job: dict[str, Any]) -> str:
-    progress = job["progress"] or {}
-    total = f" of {progress['total_steps']}" if progress.get("total_steps") else ""
-    reached = f", step {progress['step']}{total}" if progress.get("step") else ""
-    waits = "".join(f", waits: {b['detail']}" for b in job["blocked_by"] or ())
-    return f"job {job['id']} of {job['model']}{reached}{in_spite(job)}{waits}"
+    progress = job["progress"]
+    total = f" of {progress['total_steps']}" if progress["total_steps"] else ""
+    reached = f", step {progress['step']}{total}" if progress["step"] else ""
+    return f"job {job['id']} of {job['model']}{reached}{in_spite(job)}{what_blocks(job)}"
+
+
+def what_blocks(job: dict[str, Any]) -> str:
+    """What a job waits for, to be appended to what is said of it; empty for nothing."""
+    return "".join(f", waits: {condition['detail']}" for condition in job["blocked_by"])
 
 
 @click.command()

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from cli.client import Client
+from cli.commands.device.status import unfinished_jobs
 from cli.errors import Failure
 from cli.options import with_client
 from cli.output import echo_json, wants_json
@@ -19,7 +20,6 @@ EVERY_S = 1.0
 LISTENING_S = 0.1
 QUIT = ("q", "Q", "\x03", "\x04")
 """Includes what a terminal sends for Ctrl-C and Ctrl-D if it does not turn them into signals."""
-WORKING = ("running", "paused", "queued")
 PAGE = 1000
 
 
@@ -57,8 +57,7 @@ class Watched:
     def look(self) -> None:
         """Poll once. Raises Failure."""
         get = self._client.get
-        unfinished = self._client.items("/v1/jobs", state=WORKING)
-        jobs = sorted(unfinished, key=lambda job: WORKING.index(job["state"]))
+        jobs = unfinished_jobs(self._client)
         shown = next(iter(jobs), None) or next(iter(get("/v1/jobs", limit=1)["items"]), None)
         before = self.facts.get("shown")
         is_same = before is not None and shown is not None and before["id"] == shown["id"]
@@ -78,13 +77,7 @@ class Watched:
     def _points(self, job_id: int, *, after: int | None) -> list[tuple[int, float]]:
         """Steps and training losses of a job after a step."""
         path = f"/v1/jobs/{job_id}/metrics"
-        points = []
-        cursor = None if after is None else str(after)
-        while True:
-            page = self._client.get(path, cursor=cursor, limit=PAGE)
-            points += page["items"]
-            if (cursor := page["next"]) is None:
-                break
+        points = self._client.items(path, after=after, limit=PAGE)
         losses = ((point["step"], point["values"].get("train_loss")) for point in points)
         return [(step, loss) for step, loss in losses if loss is not None]
 

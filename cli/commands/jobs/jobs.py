@@ -129,10 +129,9 @@ def in_spite(job: dict[str, Any]) -> str:
     return ", ignoring the policy" if runs_anyway else ""
 
 
-def _steps(job: dict[str, Any]) -> str | None:
-    progress = job["progress"] or {}
-    step, total = progress.get("step"), progress.get("total_steps")
-    return None if step is None else f"{step}/{'?' if total is None else total}"
+def _steps(job: dict[str, Any]) -> str:
+    step, total = job["progress"]["step"], job["progress"]["total_steps"]
+    return f"{step}/{'?' if total is None else total}"
 
 
 def _show_job(job: dict[str, Any]) -> None:
@@ -142,7 +141,7 @@ def _show_job(job: dict[str, Any]) -> None:
             ("job", job["id"]),
             ("model", job["model"]),
             ("state", job["state"] + in_spite(job)),
-            *(("waits for", f"{b['condition']}: {b['detail']}") for b in job["blocked_by"] or ()),
+            *(("waits for", f"{b['condition']}: {b['detail']}") for b in job["blocked_by"]),
             ("trigger", job["trigger"]),
             ("step", _steps(job)),
             ("hyperparameters", given(job["hyperparameters"])),

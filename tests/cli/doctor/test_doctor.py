@@ -18,6 +18,7 @@ from cli.demo.daemon import DaemonProcess
 from cli.doctor import doctor
 from service.access.token_secrets import admin_token
 from service.installation import checks
+from service.settings import Settings
 from storage.database.opening import open_database
 
 pytestmark = pytest.mark.usefixtures("clean_environment")
@@ -115,10 +116,11 @@ def test_the_filesystem_of_a_folder_is_named(tmp_path: Path) -> None:
 def test_a_port_that_another_program_holds_fails() -> None:
     with socket.create_server(("127.0.0.1", 0)) as holder:
         port = holder.getsockname()[1]
-        check = doctor.check_port("127.0.0.1", port)
+        settings = Settings(port=port)
+        check = doctor.check_port(settings)
         assert check.status == "fail"
         assert f"127.0.0.1:{port}" in check.detail
-    assert doctor.check_port("127.0.0.1", port).status == "ok"
+    assert doctor.check_port(settings).status == "ok"
 
 
 def test_a_daemon_that_is_not_running_is_a_warning() -> None:
