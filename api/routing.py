@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin
 
 from fastapi import Request, Response
 from fastapi.dependencies.models import Dependant
-from starlette.convertors import Convertor, register_url_convertor
+from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.types import Message
 
 from api.access.scopes import ScopedRoute
@@ -66,21 +66,15 @@ class Route(ScopedRoute):
         )
 
 
-class Digits(Convertor[str]):
-    """An id in a path that has named siblings: in `samples/stats`, `stats` is not an id."""
+class Digits(StringConvertor):
+    """An id in a path that has named siblings: in `samples/stats`, `stats` is not an id. The
+    route's own type converts it to a number.
+    """
 
     regex = "[0-9]+"
 
-    def convert(self, value: str) -> str:
-        """Unchanged; the route's own type converts it to a number."""
-        return value
 
-    def to_string(self, value: str) -> str:
-        """Unchanged."""
-        return value
-
-
-class ClassName(Digits):
+class ClassName(StringConvertor):
     """A class in a path: names may contain slashes, but `…/merge` belongs to another route."""
 
     regex = "(?!.*/merge$).+"

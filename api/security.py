@@ -35,18 +35,6 @@ ALLOWED = {
 }
 
 
-class AllowedOrigins:
-    """The allowed origins of web apps, from the settings."""
-
-    def __init__(self, allowed: tuple[str, ...]) -> None:
-        self._allowed = frozenset(allowed)
-
-    def of(self, scope: Scope) -> str | None:
-        """The origin of a request, if it is allowed."""
-        origins = Headers(scope=scope).getlist("origin")
-        return origins[0] if len(origins) == 1 and origins[0].lower() in self._allowed else None
-
-
 def preflight(scope: Scope) -> Response | None:
     """The answer to a CORS preflight request of an allowed page; None for other requests."""
     headers = Headers(scope=scope)
@@ -119,7 +107,7 @@ class Guard:
         takes_reports: bool,
     ) -> None:
         self._app = app
-        self._origins = AllowedOrigins(allowed_origins)
+        self._allowed_origins = frozenset(allowed_origins)
         self._open_paths = OPEN_PATHS | ({INPUT_PATH} if takes_reports else frozenset())
         hosts = set(map(str.lower, allowed_hosts))
         proxies = set(filter(_has_port, hosts))
@@ -135,7 +123,7 @@ class Guard:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        page = self._origins.of(scope)
+        page = self._allowed_page(scope)
         if page is not None:
             send = readable_by(page, send)
         if (refusal := self._refusal(scope, page)) is not None:
@@ -145,6 +133,12 @@ class Guard:
             await answer(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    def _allowed_page(self, scope: Scope) -> str | None:
+        """The origin of a request, if it is one of those allowed to web apps."""
+        origins = Headers(scope=scope).getlist("origin")
+        is_allowed = len(origins) == 1 and origins[0].lower() in self._allowed_origins
+        return origins[0] if is_allowed else None
 
     def _refusal(self, scope: Scope, page: str | None) -> Response | None:
         """The refusal of a request, if any. page: the origin of an allowed web app making it."""

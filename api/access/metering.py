@@ -42,7 +42,7 @@ class Metering:
         scope[USAGE] = usage
         if limits.bytes_per_day is not None:
             receive = _counted(receive, usage, limits.bytes_per_day)
-        abort = scope.get("extensions", {}).get(ABORT, {"abort": lambda: None})["abort"]
+        abort = scope["extensions"][ABORT]["abort"]
         try:
             if limits.bytes_per_day is not None:
                 usage.require_room(_announced(scope), limits.bytes_per_day, now=now)

@@ -29,6 +29,8 @@ POLICY = "; ".join(
     )
 )
 """Only our own script, style and requests. Text never becomes markup: no trusted types."""
+FILES = {"dashboard.js": "text/javascript", "dashboard.css": "text/css"}
+"""Media types of what the page loads."""
 HEADERS = {
     "Cache-Control": REVALIDATE,
     "Content-Security-Policy": POLICY,
@@ -45,34 +47,19 @@ async def home() -> Response:
     return RedirectResponse("/dashboard")
 
 
-@router.get("/dashboard/dashboard.js")
-async def dashboard_script(request: Request) -> Response:
-    """Its script."""
-    return _answer(request, "dashboard.js", "text/javascript")
-
-
-@router.get("/dashboard/dashboard.css")
-async def dashboard_style(request: Request) -> Response:
-    """Its style."""
-    return _answer(request, "dashboard.css", "text/css")
-
-
-@router.get("/dashboard/{page:path}")
+@router.get("/dashboard/{place:path}")
 @router.get("/dashboard")
-async def dashboard_page(request: Request) -> Response:
-    """The page, whose script shows the place that the address names.
+async def dashboard_page(request: Request, place: str = "") -> Response:
+    """Its script or style, or the page, whose script shows the place that the address names.
 
     It contains no data: its script requests /v1 with the token that is entered.
     """
-    return _answer(request, "index.html", "text/html")
-
-
-def _answer(request: Request, name: str, media_type: str) -> Response:
+    name = place if place in FILES else "index.html"
     content, tag = _built(name)
     headers = {**HEADERS, "ETag": tag}
     if is_known(request, tag):
         return Response(status_code=304, headers=headers)
-    return Response(content, media_type=media_type, headers=headers)
+    return Response(content, media_type=FILES.get(name, "text/html"), headers=headers)
 
 
 @cache

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -22,7 +21,6 @@ from api.schemas.device import (
     SnoozeRequest,
     VerdictBody,
 )
-from api.schemas.jobs import BlockerBody
 from service.access.principal import Scope
 from service.device.reading import Moment, Reading
 from service.errors import InvalidInput, NoSession
@@ -33,7 +31,6 @@ from service.policy.observer import Observation
 from service.policy.policy import Policy
 from service.policy.validation import to_dict
 from storage.errors import Problem
-from storage.records.jobs import Blocker
 
 router = APIRouter(prefix="/v1", tags=["device"], route_class=Route)
 
@@ -140,7 +137,7 @@ async def check_policy(
     to if the device stays as it is.
     """
     verdict = await daemon.monitor.check_policy(changes)
-    return PolicyCheckBody(eligible=verdict.eligible, blocked_by=_blockers(verdict.blocked_by))
+    return PolicyCheckBody.of(verdict)
 
 
 @router.delete("/policy", summary="Reset the policy")
@@ -198,14 +195,9 @@ def _verdict(observation: Observation) -> VerdictBody:
     snoozed_until = observation.asked_for.snoozed_until
     return VerdictBody.of(
         observation.verdict,
-        blocked_by=_blockers(observation.verdict.blocked_by),
         paused=observation.asked_for.paused,
         snoozed_until=snoozed_until if "snoozed" in observation.verdict.conditions else None,
     )
-
-
-def _blockers(blockers: Iterable[Blocker]) -> list[BlockerBody]:
-    return [BlockerBody.of(blocker) for blocker in blockers]
 
 
 def _signal(reading: Reading, now: Moment) -> SignalBody:

@@ -134,7 +134,7 @@ class EventStream(Response):
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Send old events from the store, then new ones from the feed."""
         del receive
-        abort = scope.get("extensions", {}).get(ABORT, {"abort": lambda: None})["abort"]
+        abort = scope["extensions"][ABORT]["abort"]
         size = self._daemon.settings.event_queue_size
         with self._daemon.feed.reader(self._wants, size=size, on_drop=abort) as reader:
             async with client_of(self._request) as leaving:

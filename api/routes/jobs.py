@@ -18,7 +18,6 @@ from api.schemas.jobs import (
     JobBody,
     JobLogBody,
     JobRequest,
-    LogLineBody,
     MetricPointBody,
     ResumeRequest,
     State,
@@ -151,8 +150,7 @@ def job_log(job_id: JobId, daemon: TheDaemon) -> JobLogBody:
     """What the job's children wrote last on stderr, and how each of them ended. Paths are cut to
     their ends; no sample, label or token is in it.
     """
-    lines = daemon.scheduler.log(job_id)
-    return JobLogBody(lines=[LogLineBody.of(line) for line in lines])
+    return JobLogBody.model_validate({"lines": daemon.scheduler.log(job_id)})
 
 
 @router.get("/jobs/{job_id}/metrics", summary="Show a job's curves")

@@ -10,8 +10,7 @@ from msgspec.structs import asdict
 from api.access.scopes import needs
 from api.dependencies import TheDaemon, TheModel
 from api.routing import Route
-from api.schemas.follow import FollowBody, FollowErrorBody, FollowRequest, OfferedBody
-from api.schemas.jobs import BlockerBody
+from api.schemas.follow import FollowBody, FollowRequest
 from service.access.principal import Scope
 from service.daemon import Daemon
 from storage.records.follows import Follow, FollowTerms
@@ -52,20 +51,14 @@ async def end_follow(model: TheModel, daemon: TheDaemon) -> None:
 
 
 async def _shown(follow: Follow, daemon: Daemon) -> FollowBody:
-    blocked_by = await daemon.follower.blockers()
-    in_share = await asyncio.to_thread(daemon.follower.is_in_share, follow)
-    offered, error = follow.progress.offered, follow.progress.error
     return FollowBody.of(
         follow.progress,
-        **asdict(follow.terms)
-        | {"keys": list(follow.terms.keys), "hosts": list(follow.terms.hosts)},
+        **asdict(follow.terms),
         model=follow.model,
         created_at=follow.created_at,
         asking=daemon.follower.asks(follow.model),
-        blocked_by=[BlockerBody.of(blocker) for blocker in blocked_by],
-        offered=offered and OfferedBody.of(offered),
-        in_share=in_share,
+        blocked_by=await daemon.follower.blockers(),
+        in_share=await asyncio.to_thread(daemon.follower.is_in_share, follow),
         downloaded_bytes=await asyncio.to_thread(daemon.follower.downloaded_bytes, follow),
         report_body=await asyncio.to_thread(daemon.follower.report_body, follow),
-        error=error and FollowErrorBody.of(error),
     )

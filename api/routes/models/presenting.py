@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from api.schemas.diagnosis import (
     DiagnosisBody,
-    InitializerBody,
     ParametersFound,
     SuggestedBody,
 )
@@ -37,8 +36,8 @@ def _parameters(diagnosis: Diagnosed) -> ParametersFound:
     else:
         trainable = sum(each.count for each in diagnosis.initializers if each.trains)
         frozen = sum(each.count for each in diagnosis.initializers if not each.trains)
-    items = [InitializerBody.of(initializer) for initializer in diagnosis.initializers]
-    return ParametersFound(trainable=trainable, frozen=frozen, items=items)
+    found = {"trainable": trainable, "frozen": frozen, "items": diagnosis.initializers}
+    return ParametersFound.model_validate(found)
 
 
 def _suggested(suggestion: Suggested) -> SuggestedBody:
