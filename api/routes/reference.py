@@ -142,5 +142,4 @@ async def remove_base(model: TheModel, daemon: TheDaemon) -> BaseSetRemoved:
 
     Jobs then replay nothing, and the gate judges by the other samples.
     """
-    removed = await remove_base_set(daemon.store, daemon.erasure, model)
-    return BaseSetRemoved(given_back=removed.given_back, deleted=removed.deleted)
+    return BaseSetRemoved.of(await remove_base_set(daemon.store, daemon.erasure, model))

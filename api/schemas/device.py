@@ -11,7 +11,7 @@ from api.schemas.base import Body, Name, Request, Text, Time, shows, with_fields
 from api.schemas.jobs import BlockerBody, JobHyperparameters, Priority
 from service.device.reading import Reading
 from service.installation.checks import Check
-from service.policy.judge import LONGEST_SNOOZE
+from service.policy.judge import LONGEST_SNOOZE, Verdict
 from service.policy.policy import Policy
 from service.triggers.rule import Rule
 from storage.records.jobs import Trigger
@@ -72,11 +72,9 @@ class PolicyBody(Body):
     model_config = ConfigDict(json_schema_extra={"examples": [EXAMPLE_POLICY]})
 
 
+@shows(Verdict, without=("since",), blocked_by=list[BlockerBody])
 class PolicyCheckBody(Body):
     """Whether a job might train under a policy, and if not, everything that would prevent it."""
-
-    eligible: bool
-    blocked_by: list[BlockerBody]
 
 
 @shows(Check, remedy=str | None)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from api.schemas.base import Body, FaultBody, Text, shows
 from api.schemas.models import LossOutput, ModelSpecBody, TargetBody
 from service.training.protocol.messages.diagnosis import (
     HeadInfo,
     Initializer,
     RefusedNode,
+    Suggested,
     TensorInfo,
     WhyNot,
 )
@@ -74,17 +73,12 @@ class RefusedNodeBody(Body):
     """A node that keeps the model from being trained."""
 
 
+@shows(Suggested, without=("loss_output",), loss=LossName | LossOutput, output=Text | None)
 class SuggestedBody(Body):
     """What the file itself says of how it is to be registered; as in a spec.
 
     because: why this loss. classes: names that the file carries.
     """
-
-    loss: LossName | LossOutput
-    because: str
-    output: Text | None
-    classes: list[str] | None
-    preprocess: list[dict[str, Any]]
 
 
 class DiagnosisBody(Body):

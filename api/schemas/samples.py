@@ -11,7 +11,9 @@ from api.bodies.columns import IN_PATCH
 from api.schemas.base import Body, FaultBody, Request, shows, with_fields
 from api.schemas.jobs import JobBody
 from api.schemas.models import SampleCountsBody
+from service.samples.base_set import Removed
 from service.training.protocol.messages.comparison import FeatureDrift
+from storage.erasure.unlearning import Deletion
 from storage.records.samples import Sample
 
 OrdinarySplit = Literal["train", "validation"]
@@ -40,12 +42,10 @@ class BaseSetBody(Body):
     changed_at: datetime | None
 
 
+@shows(Removed)
 class BaseSetRemoved(Body):
     """What became of the samples. given_back: those that were the model's before, which are
     ordinary samples again. deleted: those that were sent as a base set."""
-
-    given_back: int
-    deleted: int
 
 
 class SamplesAccepted(Body):
@@ -147,13 +147,10 @@ class DriftBody(Body):
     features: list[FeatureDriftBody]
 
 
+@shows(Deletion, job=JobBody | None)
 class DeletionBody(Body):
     """What a deletion did. job: trains anew without them; when it succeeds the versions that saw
     them go. versions: those that went at once, because nothing is left to train on."""
-
-    deleted: int
-    job: JobBody | None
-    versions: list[int]
 
 
 class SeenSample(Body):
