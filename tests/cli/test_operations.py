@@ -40,6 +40,7 @@ file.write_text(re.sub("(?m)^nice = .*", "nice = 7", file.read_text()))
 WITHOUT_COMMAND: dict[Operation, str] = {
     ("GET", "/metrics"): "for Prometheus; `honed status`, `device` and `jobs` show the same",
     ("PUT", "/v1/device/input"): "`honed watch-input` sends it, without a token, on Windows alone",
+    ("GET", "/v1/events"): "`honed events --follow` reads it until it is stopped: test_events.py",
     ("POST", "/v1/sign-in"): "the console sends the code of `honed dashboard`",
     ("GET", "/v1/models/{name}/parameters"): FEDERATION,
     ("PUT", "/v1/models/{name}/parameters"): FEDERATION,
@@ -52,8 +53,7 @@ WITHOUT_COMMAND: dict[Operation, str] = {
     **{("GET", f"/v2{path}"): V2 for path in ("", "/health/live", "/health/ready")},
     **{("GET", f"/v2/models/{{name}}{path}"): V2 for path in ("", "/ready")},
     **{("GET", f"{VERSION_V2}{path}"): V2 for path in ("", "/ready")},
-    ("POST", "/v2/models/{name}/infer"): V2,
-    ("POST", f"{VERSION_V2}/infer"): V2,
+    **{("POST", f"{model}/infer"): V2 for model in ("/v2/models/{name}", VERSION_V2)},
 }
 """Operations that no command calls, and why."""
 

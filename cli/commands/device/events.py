@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any
 
 import click
 
 from cli import completion
 from cli.client import Client
-from cli.errors import Failure
-from cli.options import with_client
+from cli.options import given, with_client
 from cli.output import echo_text, plain, wants_json
 from storage.database.codec import dump
 
-EVENTS = "/v1/events"
+EVENTS, DATA = "/v1/events", "data: "
 
 
 @click.command()
@@ -50,57 +49,45 @@ def events(
 
     With --json each line is a JSON object.
     """
-
-    def show(event: dict[str, Any]) -> None:
-        if (not models or event["model"] in models) and event["type"].startswith(types or ""):
-            echo_text(dump(event) if wants_json() else _line(event))
-
-    newest = newest_id(client)
+    asked = given({"model": models, "type": types})
+    seen = newest_id(client)
+    stored = client.items(f"{EVENTS}/history", **asked)
     if after is None:
-        stored = client.items(f"{EVENTS}/history", model=models or None, type=types or None)
-        known = (event for event in stored if event["id"] <= newest)
-        for event in reversed(list(islice(known, last))):
-            show(event)
-    with suppress(KeyboardInterrupt):
-        if after is not None or follow:
-            seen = newest if after is None else after
-            for event in follow_events(client, seen, until=None if follow else newest):
-                show(event)
+        wanted = list(islice(stored, last))
+    else:
+        wanted = list(takewhile(lambda event: event["id"] > after, stored))
+    for event in reversed(wanted):
+        _echo(event)
+        seen = max(seen, event["id"])
+    if follow:
+        with suppress(KeyboardInterrupt):
+            for event in follow_events(client, seen, asked):
+                _echo(event)
 
 
 def newest_id(client: Client) -> int:
-    """The id of the newest stored event; a stream without a last id begins with it."""
-    with client.stream("GET", EVENTS) as response:
-        for line in response.iter_lines():
-            if line.startswith("id: "):
-                return int(line[4:])
-    raise Failure(f"{EVENTS}: the stream ended before it told an id; is the daemon stopping?")
+    """The id of the newest stored event; 0 without one."""
+    newest = client.get(f"{EVENTS}/history", limit=1)["items"]
+    return newest[0]["id"] if newest else 0
 
 
-def follow_events(client: Client, seen: int, *, until: int | None) -> Iterator[dict[str, Any]]:
-    """Events after the id `seen`, up to the id `until`; None to follow without end.
+def follow_events(client: Client, seen: int, asked: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Events after the id `seen`, without end; asked: models and types of events.
 
     Reconnects where a stream ended. Raises Failure if the daemon cannot be reached.
     """
-    while until is None or seen < until:
-        with client.stream("GET", EVENTS, params={"last_event_id": seen}) as response:
-            for event in _parsed(response.iter_lines()):
-                if event is not None:
-                    yield event
+    while True:
+        params = {"last_event_id": seen, **asked}
+        with client.stream("GET", EVENTS, params=params) as response:
+            for line in response.iter_lines():
+                if line.startswith(DATA):
+                    event = json.loads(line.removeprefix(DATA))
                     seen = event["id"] or seen
-                # A token restricted to models may not see the very last event; then the heartbeat
-                # comment ends the list.
-                if until is not None and (event is None or seen >= until):
-                    return
+                    yield event
 
 
-def _parsed(lines: Iterator[str]) -> Iterator[dict[str, Any] | None]:
-    """Events of a stream; None for a comment, the heartbeat of an idle stream."""
-    for line in lines:
-        if line.startswith("data: "):
-            yield json.loads(line[6:])
-        elif line.startswith(":"):
-            yield None
+def _echo(event: dict[str, Any]) -> None:
+    echo_text(dump(event) if wants_json() else _line(event))
 
 
 def _line(event: dict[str, Any]) -> str:
