@@ -60,7 +60,7 @@ async def complete(
         suggestions = await one.suggest(wanted.text, count=wanted.suggestions)
         return _answer(one, {**about, "suggestions": suggestions})
     tokens = wanted.max_tokens or min(USUAL_TOKENS, one.form.max_tokens // 2)
-    asked = wanted.asked(max_tokens=tokens, top_k=wanted.top_k, seed=_seed())
+    asked = wanted.asked(max_tokens=tokens, top_k=wanted.top_k)
 
     def show(turn: Generated, text: str) -> dict[str, Any]:
         reason = turn.finish_reason
@@ -82,7 +82,7 @@ async def openai_completions(
     """As /v1/models/{name}/complete generates text. Options that are not supported are refused."""
     principal.require(Scope.PREDICT, wanted.model)
     one = await completer(daemon.store, daemon.predictor, wanted.model)
-    asked = wanted.asked(max_tokens=wanted.max_tokens, top_k=None, seed=_seed())
+    asked = wanted.asked(max_tokens=wanted.max_tokens, top_k=None)
     about = {
         "id": f"cmpl-{secrets.token_hex(12)}",
         "object": "text_completion",
@@ -167,7 +167,3 @@ def _refuse_generation(wanted: CompleteRequest) -> None:
     ]
     if problems:
         raise InvalidInput("suggestions take no such options", problems=problems)
-
-
-def _seed() -> int:
-    return secrets.randbits(62)

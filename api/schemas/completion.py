@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, StringConstraints, model_validator
@@ -33,13 +34,13 @@ class Generation(Request):
     )
     stream: bool = Field(False, description="Send the text as it is generated, as events.")
 
-    def asked(self, *, max_tokens: int, top_k: int | None, seed: int) -> Generate:
-        """The question. seed: if none is given."""
+    def asked(self, *, max_tokens: int, top_k: int | None) -> Generate:
+        """The question."""
         sampling = Sampling(
             temperature=self.temperature,
             top_k=top_k,
             top_p=self.top_p,
-            seed=seed if self.seed is None else self.seed,
+            seed=secrets.randbits(62) if self.seed is None else self.seed,
         )
         stop = (self.stop,) if isinstance(self.stop, str) else tuple(self.stop or ())
         return Generate(max_tokens, sampling, stop)

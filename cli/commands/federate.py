@@ -162,17 +162,13 @@ def _node(folder: Path) -> psutil.Process | None:
 
 
 def _now(state: dict[str, Any]) -> str:
-    if not _is_alive(state.get("pid")):
+    import psutil
+
+    if "pid" not in state or not psutil.pid_exists(state["pid"]):
         return "not running"
     if not state.get("connected"):
         return "no message yet"
     return str(state.get("doing") or f"waiting since {_ago(state.get('last_at'))}")
-
-
-def _is_alive(pid: int | None) -> bool:
-    import psutil
-
-    return pid is not None and psutil.pid_exists(pid)
 
 
 def _ago(at: float | None) -> str:

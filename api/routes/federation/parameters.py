@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -119,7 +118,7 @@ async def put_parameters(
             async with spooled_part(parameters_in(form, "personalize"), folder=folder) as path:
                 job = await asyncio.to_thread(
                     send_parameters,
-                    *(model, Path(path)),
+                    *(model, path),
                     store=store,
                     personalize=None if course is None else course.model_dump(exclude_none=True),
                 )

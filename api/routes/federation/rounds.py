@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from pathlib import Path as FilePath
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -94,7 +93,7 @@ async def ask_for_round(
             problem = Problem("/spec", 'the part "spec" is missing; it holds JSON')
             raise InvalidInput("the form is wrong", problems=[problem])
         async with spooled_part(parameters_in(form, "spec"), folder=daemon.store.tmp_dir) as path:
-            begin = partial(begin_round, model, FilePath(path), spec.model_dump())
+            begin = partial(begin_round, model, path, spec.model_dump())
             begun = await asyncio.to_thread(begin, store=daemon.store)
     daemon.deadlines.look_again()
     response.headers["Location"] = f"/v1/rounds/{begun.job.id}"

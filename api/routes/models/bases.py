@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request, Response
 
 from api import present
 from api.access.scopes import needs
-from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
+from api.bodies.uploads import json_part, require_media_type, require_room_for
 from api.dependencies import TheDaemon, TheModel
 from api.openapi import SCHEMAS
-from api.routes.models.registration import form_schema, spooled_tokenizer, uploads, wrong_form
+from api.routes.models.registration import form_schema, spooled_model, wrong_form
 from api.routing import Route
 from api.schemas.jobs import JobBody
 from api.schemas.upgrades import ModelBaseBody
@@ -82,22 +81,17 @@ async def upgrade_base(
     async with request.form(max_files=3, max_fields=4) as form:
         fields = await json_part(form, "spec", UpgradeSpecBody) or UpgradeSpecBody()
         spec = upgrade_spec(fields.model_dump(exclude_none=True))
-        name, upload, tokenizer = uploads(form)
-        if name != "model":
-            raise wrong_form(f"/{name}", 'an upgrade is a forward ONNX file, the part "model"')
-        async with (
-            spooled_part(upload, folder=daemon.store.tmp_dir) as path,
-            spooled_tokenizer(tokenizer, daemon) as text,
-        ):
-            source = Path(path)
+        async with spooled_model(form, daemon) as (name, path, tokenizer):
+            if name != "model":
+                raise wrong_form(f"/{name}", 'an upgrade is a forward ONNX file, the part "model"')
             if check:
-                checking = daemon.upgrades.check(model, spec, source, tokenizer=text)
+                checking = daemon.upgrades.check(model, spec, path, tokenizer=tokenizer)
                 new, consent_ends = await unless_gone(request, checking)
                 body = UpgradeCheckBody.of(
                     new, inputs=new.signature.inputs, consent_ends=consent_ends
                 )
                 return Response(body.model_dump_json(), media_type="application/json")
-            beginning = daemon.upgrades.begin(model, spec, source, tokenizer=text)
+            beginning = daemon.upgrades.begin(model, spec, path, tokenizer=tokenizer)
             job = await unless_gone(request, beginning)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return present.job(job)

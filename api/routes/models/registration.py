@@ -74,13 +74,9 @@ async def register(
         spec = _spec(await _described(form))
         principal.require(Scope.MODELS_ADMIN, spec.name)
         about(spec.name)
-        name, upload, tokenizer = uploads(form)
-        async with (
-            spooled_part(upload, folder=daemon.store.tmp_dir) as path,
-            spooled_tokenizer(tokenizer, daemon) as text,
-        ):
+        async with spooled_model(form, daemon) as (name, path, tokenizer):
             registering = daemon.registry.register(
-                spec, Path(path), form=PARTS[name], tokenizer=text
+                spec, path, form=PARTS[name], tokenizer=tokenizer
             )
             model = await unless_gone(request, registering)
     response.headers["Location"] = f"/v1/models/{model.name}"
@@ -109,17 +105,13 @@ async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal)
         spec = await json_part(form, "spec", DiagnosisSpecBody) or DiagnosisSpecBody()
         if spec.name:
             principal.require(Scope.MODELS_ADMIN, spec.name)
-        name, upload, tokenizer = uploads(form)
-        async with (
-            spooled_part(upload, folder=daemon.store.tmp_dir) as path,
-            spooled_tokenizer(tokenizer, daemon) as text,
-        ):
+        async with spooled_model(form, daemon) as (name, path, tokenizer):
             diagnosing = daemon.registry.diagnose(
                 _spec(spec),
-                Path(path),
+                path,
                 form=PARTS[name],
                 names_loss=spec.loss is not None,
-                tokenizer=text,
+                tokenizer=tokenizer,
             )
             diagnosis = await unless_gone(request, diagnosing)
     return diagnosis_body(diagnosis)
@@ -157,8 +149,22 @@ def _lora(settings: LoraSettings) -> Lora:
     return Lora(settings.rank, settings.alpha, tuple(settings.targets))
 
 
-def uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:
-    """The name of the part with the model, that part, and the tokenizer's, if there is one."""
+@asynccontextmanager
+async def spooled_model(
+    form: FormData, daemon: Daemon
+) -> AsyncIterator[tuple[str, Path, Path | None]]:
+    """The name of the part with the model, its file, and the tokenizer's, if there is one."""
+    name, upload, tokenizer = _uploads(form)
+    folder = daemon.store.tmp_dir
+    async with spooled_part(upload, folder=folder) as path:
+        if tokenizer is None:
+            yield name, path, None
+            return
+        async with spooled_part(tokenizer, folder=folder) as beside:
+            yield name, path, beside
+
+
+def _uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:
     parts = [(name, part) for name, part in form.multi_items() if name != "spec"]
     named = {name: _file(name, part) for name, part in parts}
     tokenizer = named.pop(TOKENIZER, None)
@@ -166,6 +172,9 @@ def uploads(form: FormData) -> tuple[str, UploadFile, UploadFile | None]:
         names = [name for name, _ in parts]
         detail = f'beside "spec" send one part, "model" or "artifacts"; there are {names}'
         raise wrong_form("", detail)
+    if tokenizer is not None and (tokenizer.size or 0) > MAX_TOKENIZER_BYTES:
+        detail = f"a tokenizer.json has at most {MAX_TOKENIZER_BYTES} bytes"
+        raise wrong_form(f"/{TOKENIZER}", detail)
     ((name, part),) = named.items()
     return name, part, tokenizer
 
@@ -174,19 +183,6 @@ def _file(name: str, part: UploadFile | str) -> UploadFile:
     if not isinstance(part, UploadFile):
         raise wrong_form(f"/{name}", f'the part "{name}" is a file: give it a filename')
     return part
-
-
-@asynccontextmanager
-async def spooled_tokenizer(part: UploadFile | None, daemon: Daemon) -> AsyncIterator[Path | None]:
-    """A tokenizer as a file. Raises TooLarge."""
-    if part is None:
-        yield None
-        return
-    if (part.size or 0) > MAX_TOKENIZER_BYTES:
-        detail = f"a tokenizer.json has at most {MAX_TOKENIZER_BYTES} bytes"
-        raise wrong_form(f"/{TOKENIZER}", detail)
-    async with spooled_part(part, folder=daemon.store.tmp_dir) as path:
-        yield Path(path)
 
 
 def wrong_form(pointer: str, detail: str) -> InvalidInput:
