@@ -140,19 +140,16 @@ def _bounded(asked: Asked) -> Any:
 
 def columns(*, of_upload: bool) -> Callable[[Command], Command]:
     """Add options of columns: of a sample, or of an upload's samples that name none."""
-
-    def extend(command: Command) -> Command:
-        for name, asked in reversed(ASKED.items()):
-            text, default = asked.of_one, SAMPLE_COLUMNS[name]
-            if of_upload:
-                where = f"Of .csv: the column of the {name}s."
-                command = click.option(f"--{name}-column", metavar="NAME", help=where)(command)
-                text = f"{asked.of_many}, for those that name none."
-                text += "" if default is None else f" Default: {default:g}."
-            command = click.option(f"--{name}", type=_bounded(asked), help=text)(command)
-        return command
-
-    return extend
+    options: dict[str, dict[str, Any]] = {}
+    for name, asked in ASKED.items():
+        options[name] = {"type": _bounded(asked), "help": asked.of_one}
+        if of_upload:
+            default = SAMPLE_COLUMNS[name]
+            unless = "" if default is None else f" Default: {default:g}."
+            options[name]["help"] = f"{asked.of_many}, for those that name none.{unless}"
+            where = f"Of .csv: the column of the {name}s."
+            options[f"{name}_column"] = {"metavar": "NAME", "help": where}
+    return named(options)
 
 
 _FILTERS: dict[str, dict[str, Any]] = {

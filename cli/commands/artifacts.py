@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from msgspec.structs import asdict
 
+from cli.commands.models.diagnosis import parameter_counts
 from cli.commands.models.registration import ARTIFACTS, LOSSES
 from cli.errors import Failure, from_error
 from cli.options import as_json, output_option, trainable_option
@@ -19,11 +20,8 @@ from cli.output import echo_json, echo_text, wants_json
 from storage.errors import HoneError
 
 if TYPE_CHECKING:
-    from service.training.protocol.messages.preparation import Prepare, Prepared
+    from service.training.protocol.messages.preparation import Parameter, Prepare, Prepared
     from service.training.protocol.messages.unions import Message
-
-if TYPE_CHECKING:
-    from service.training.protocol.messages.preparation import Parameter, Prepared
 
 CUT, UNCUT = "cut at ", "not cut"
 """Prefixes of the notes that tell where a graph was cut, or why it was not."""
@@ -39,8 +37,7 @@ def show_explanation(prepared: Prepared) -> None:
                     {**asdict(parameter), "count": prod(parameter.shape), "place": place(parameter)}
                     for parameter in prepared.parameters
                 ],
-                "trainable": prepared.trainable_parameters,
-                "frozen": prepared.frozen_parameters,
+                **_counts(prepared),
                 "cut": None if cut is None else asdict(cut),
                 "notes": list(prepared.notes),
             }
@@ -50,11 +47,10 @@ def show_explanation(prepared: Prepared) -> None:
     for weight in prepared.parameters:
         shape = "\u00d7".join(map(str, weight.shape))
         echo_text(f"{weight.name:<{width}}  {prod(weight.shape):>12,}  {place(weight):<7}  {shape}")
-    echo_text(
-        f"{prepared.trainable_parameters:,} parameters train, "
-        f"{prepared.frozen_parameters:,} are frozen"
-    )
-    for line in [*cut_lines(prepared), *other_notes(prepared)]:
+    echo_text(parameter_counts({"parameters": _counts(prepared)}))
+    # The notes also tell what was fixed in the graph, and which weights could train but do not.
+    others = [note for note in prepared.notes if not note.startswith((CUT, UNCUT))]
+    for line in [*cut_lines(prepared), *others]:
         echo_text(line)
 
 
@@ -84,9 +80,8 @@ def cut_lines(prepared: Prepared) -> list[str]:
     ]
 
 
-def other_notes(prepared: Prepared) -> list[str]:
-    """What was fixed in the graph, and which weights could train but do not."""
-    return [note for note in prepared.notes if not note.startswith((CUT, UNCUT))]
+def _counts(prepared: Prepared) -> dict[str, int]:
+    return {"trainable": prepared.trainable_parameters, "frozen": prepared.frozen_parameters}
 
 
 TIMEOUT_S = 600.0
@@ -198,19 +193,13 @@ def _echo(prepared: Prepared, output_dir: Path) -> None:
         echo_json(
             {
                 "artifacts": {Path(name).stem: str(output_dir / name) for name in ARTIFACTS},
-                "parameters": {
-                    "trainable": prepared.trainable_parameters,
-                    "frozen": prepared.frozen_parameters,
-                },
+                "parameters": _counts(prepared),
                 "trainable": list(prepared.trainable),
                 "output": prepared.output,
                 "notes": list(prepared.notes),
             }
         )
         return
-    echo_text(
-        f"{output_dir}: {prepared.trainable_parameters:,} parameters train, "
-        f"{prepared.frozen_parameters:,} are frozen"
-    )
+    echo_text(f"{output_dir}: {parameter_counts({'parameters': _counts(prepared)})}")
     for note in prepared.notes:
         echo_text(f"  {note}")
