@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec.structs import asdict
-
 from api.schemas.access import AuditBody
-from api.schemas.base import DamageBody
 from api.schemas.jobs import CheckpointBody, JobBody
 from api.schemas.models import ModelBody
 from api.schemas.samples import (
@@ -28,8 +25,8 @@ from service.samples.base_set import BaseSet
 from service.samples.drift import DriftReport
 from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
+from service.training.protocol.messages.comparison import Drifted
 from storage.erasure.unlearning import Deletion
-from storage.integrity import Damage
 from storage.records.access import AuditEntry
 from storage.records.jobs import Job
 from storage.records.models import Model
@@ -117,11 +114,6 @@ def checkpoint(row: Checkpoint, of: Model) -> CheckpointBody:
     return CheckpointBody.of(row, model=of.name)
 
 
-def damage(known: Damage) -> DamageBody | None:
-    """The known damage, if any."""
-    return DamageBody.of(known) if known else None
-
-
 def version(row: Version) -> VersionBody:
     """A version."""
     variants = [VariantBody.of(variant, variant=variant.name) for variant in row.variants]
@@ -141,15 +133,13 @@ def audit_entry(row: AuditEntry) -> AuditBody:
 
 def drift(report: DriftReport, model: Model) -> DriftBody:
     """How a model's inputs have drifted since its version was trained."""
-    figures = report.found
-    return DriftBody(
+    found = report.found or Drifted(training_samples=0, recent_samples=0, features=())
+    return DriftBody.of(
+        found,
         version=report.version,
-        drifted=None if figures is None or figures.compared == 0 else report.has_drifted,
-        training_samples=0 if figures is None else figures.training_samples,
-        recent_samples=0 if figures is None else figures.recent_samples,
-        compared=0 if figures is None else figures.compared,
+        drifted=report.has_drifted if found.compared else None,
         features=[
-            FeatureDriftBody(**asdict(feature), name=report.name_of(feature, model))
-            for feature in (() if figures is None else figures.features)
+            FeatureDriftBody.of(feature, name=report.name_of(feature, model))
+            for feature in found.features
         ],
     )

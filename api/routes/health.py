@@ -6,11 +6,10 @@ from importlib.metadata import version
 
 from fastapi import APIRouter
 
-from api import present
 from api.access.scopes import ScopedRoute
 from api.dependencies import TheDaemon
 from api.openapi import open_answers
-from api.schemas.base import Health, Readiness, RestoredBody
+from api.schemas.base import Health, Readiness
 from service.daemon import Daemon
 from service.samples.disk_reserve import require_room
 from storage.errors import StorageFull
@@ -31,17 +30,14 @@ def readyz(daemon: TheDaemon) -> Readiness:
     `database_restored` tells of a damaged database that was replaced by a backup, `damaged` of
     samples and files that are set aside, `storage_full` of a disk without room for uploads.
     """
-    restoration = daemon.store.restoration
-    restored = restoration and RestoredBody.model_validate(
-        {"restored_at": restoration.restored_at, "backup_from": restoration.backup_from}
-    )
-    damaged = present.damage(daemon.store.integrity.known())
-    return Readiness(
-        status="ok",
-        version=version("honed"),
-        database_restored=restored,
-        damaged=damaged,
-        storage_full=_shortage(daemon),
+    return Readiness.model_validate(
+        {
+            "status": "ok",
+            "version": version("honed"),
+            "database_restored": daemon.store.restoration,
+            "damaged": daemon.store.integrity.known() or None,
+            "storage_full": _shortage(daemon),
+        }
     )
 
 

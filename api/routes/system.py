@@ -7,7 +7,6 @@ from datetime import datetime, timezone
 
 from fastapi import APIRouter
 
-from api import present
 from api.access.scopes import needs
 from api.dependencies import TheDaemon
 from api.routing import Route
@@ -56,5 +55,5 @@ async def _verification(daemon: Daemon) -> VerificationBody:
     return VerificationBody.of(
         progress,
         verified_at=await asyncio.to_thread(daemon.store.verification.last),
-        damaged=present.damage(await asyncio.to_thread(daemon.store.integrity.known)),
+        damaged=await asyncio.to_thread(daemon.store.integrity.known) or None,
     )

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from api.schemas.diagnosis import (
     DiagnosisBody,
-    ParametersFound,
     SuggestedBody,
 )
-from api.schemas.versions import ChangedSampleBody, ChangedSamples, ComparisonBody
+from api.schemas.versions import ComparisonBody
 from service.models.version_comparison import SideBySide
 from service.training.protocol.messages.comparison import ChangedSample
 from service.training.protocol.messages.diagnosis import Diagnosed, Suggested
@@ -29,15 +30,14 @@ def diagnosis_body(diagnosis: Diagnosed) -> DiagnosisBody:
     )
 
 
-def _parameters(diagnosis: Diagnosed) -> ParametersFound:
+def _parameters(diagnosis: Diagnosed) -> dict[str, Any]:
     prepared = diagnosis.prepared
     if prepared is not None:
         trainable, frozen = prepared.trainable_parameters, prepared.frozen_parameters
     else:
         trainable = sum(each.count for each in diagnosis.initializers if each.trains)
         frozen = sum(each.count for each in diagnosis.initializers if not each.trains)
-    found = {"trainable": trainable, "frozen": frozen, "items": diagnosis.initializers}
-    return ParametersFound.model_validate(found)
+    return {"trainable": trainable, "frozen": frozen, "items": diagnosis.initializers}
 
 
 def _suggested(suggestion: Suggested) -> SuggestedBody:
@@ -47,18 +47,12 @@ def _suggested(suggestion: Suggested) -> SuggestedBody:
 
 def comparison_body(model: Model, compared: SideBySide, limit: int) -> ComparisonBody:
     """Two versions, and up to `limit` samples of each side."""
-    comparison, classes = compared.found, model.signature.target.classes
-
-    def changed(total: int, samples: tuple[ChangedSample, ...]) -> ChangedSamples:
-        return ChangedSamples(
-            total=total, items=[ChangedSampleBody.of(sample) for sample in samples[:limit]]
-        )
-
+    found = compared.found
     return ComparisonBody.of(
-        comparison,
+        found,
         model=model.name,
         versions=[compared.before.version, compared.after.version],
-        classes=classes,
-        worse=changed(comparison.worse, comparison.worse_samples),
-        better=changed(comparison.better, comparison.better_samples),
+        classes=model.signature.target.classes,
+        worse={"total": found.worse, "items": found.worse_samples[:limit]},
+        better={"total": found.better, "items": found.better_samples[:limit]},
     )
