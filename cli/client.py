@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from cli.errors import Failure, Unreachable, from_response
-from cli.output import address
 from storage.database.codec import dump
 
 if TYPE_CHECKING:
@@ -76,8 +75,8 @@ class Client:
         if self._given_url:
             return self._given_url.rstrip("/")
         host = ANY_ADDRESS.get(self.settings.host, self.settings.host)
-        encrypted = self.settings.tls_certificate is not None
-        return address(host, self.settings.port, encrypted=encrypted)
+        scheme = "http" if self.settings.tls_certificate is None else "https"
+        return f"{scheme}://{f'[{host}]' if ':' in host else host}:{self.settings.port}"
 
     @cached_property
     def socket(self) -> Path | None:

@@ -85,11 +85,6 @@ def echo_fields(fields: Iterable[tuple[str, Any]]) -> None:
         echo_text(f"{name.ljust(width)}  {text}")
 
 
-def address(host: str, port: int, *, encrypted: bool = False) -> str:
-    """`http://[::1]:8471`."""
-    return f"http{'s' if encrypted else ''}://{f'[{host}]' if ':' in host else host}:{port}"
-
-
 def plain(value: Any) -> str:
     """A value as text for people, in one line."""
     if value is None:

@@ -37,12 +37,14 @@ def watch_input(client: Client) -> None:
     from service.device.windows import last_input
 
     watch = Watch()
-    told = Told()
+    trouble = ""
     with suppress(KeyboardInterrupt):
         while True:
             idle_s = _idle_s(last_input.seconds_since_input)
             if watch.is_due(idle_s, time.monotonic()):
-                told.note(_tell(client.url, idle_s))
+                before, trouble = trouble, _tell(client.url, idle_s)
+                if trouble != before:
+                    echo_text(trouble or "the daemon takes reports again", err=True)
             time.sleep(POLL_S)
 
 
@@ -66,18 +68,6 @@ class Watch(Struct):
         if due:
             self.reported_at_s, self.reported_input_s = now_s, last_input_s
         return due
-
-
-class Told(Struct):
-    """The last printed trouble with the daemon, so that each is printed once."""
-
-    trouble: str = ""
-
-    def note(self, trouble: str) -> None:
-        """Print why reports are lost, or that they no longer are, if that has changed."""
-        if trouble != self.trouble:
-            echo_text(trouble or "the daemon takes reports again", err=True)
-        self.trouble = trouble
 
 
 def _idle_s(seconds_since_input: Callable[[], float]) -> float:
