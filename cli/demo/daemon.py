@@ -43,13 +43,11 @@ def start(folder: Path, owner: ExitStack) -> DaemonProcess:
     not start.
     """
     began = time.monotonic()
-    deadline = began + START_TIMEOUT_S
     log = folder / "daemon.log"
     with interrupts_deferred():
         process = _spawn(folder, log)
         owner.callback(stop, process)
-    url = _announced_url(process, log, deadline=deadline)
-    _wait_until_ready(process, log, url, deadline=deadline)
+    url = _announced_url(process, log)
     token_file = folder / "admin.token"
     client = Client(url=url, token=token_file.read_text(encoding="ascii").strip())
     owner.callback(client.close)
@@ -105,30 +103,16 @@ def _environment(config: Path) -> dict[str, str]:
     }
 
 
-def _announced_url(process: subprocess.Popen[bytes], log: Path, *, deadline: float) -> str:
+def _announced_url(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Its URL, which it prints once it takes work. Raises Failure."""
+    deadline = time.monotonic() + START_TIMEOUT_S
     while True:
-        match = ANNOUNCEMENT.search(log.read_text(encoding="utf-8", errors="replace"))
-        if match:
+        text = log.read_text(encoding="utf-8", errors="replace")
+        if match := ANNOUNCEMENT.search(text):
             return match[1]
-        _wait(process, log, deadline=deadline)
-
-
-def _wait_until_ready(
-    process: subprocess.Popen[bytes], log: Path, url: str, *, deadline: float
-) -> None:
-    client = Client(url=url)
-    while (response := client.answer("/readyz")) is None or response.is_error:
-        _wait(process, log, deadline=deadline)
-
-
-def _wait(process: subprocess.Popen[bytes], log: Path, *, deadline: float) -> None:
-    if process.poll() is not None:
-        raise Failure(f"the daemon ended with exit code {process.returncode}:\n{_tail(log)}")
-    if time.monotonic() > deadline:
-        raise Failure(f"the daemon was not ready after {START_TIMEOUT_S:g} s:\n{_tail(log)}")
-    time.sleep(POLL_S)
-
-
-def _tail(log: Path) -> str:
-    lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-    return "\n".join(lines[-LAST_LOG_LINES:])
+        last_lines = "\n".join(text.splitlines()[-LAST_LOG_LINES:])
+        if process.poll() is not None:
+            raise Failure(f"the daemon ended with exit code {process.returncode}:\n{last_lines}")
+        if time.monotonic() > deadline:
+            raise Failure(f"the daemon was not ready after {START_TIMEOUT_S:g} s:\n{last_lines}")
+        time.sleep(POLL_S)
