@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Annotated, TypeVar
 
 from fastapi import Depends, Query, Request
@@ -74,8 +75,8 @@ def page(
     rows: Sequence[Row],
     limit: int,
     *,
-    cursor: Callable[[Row], object],
     show: Callable[[Row], Body],
+    cursor: Callable[[Row], object] = attrgetter("id"),
 ) -> Page[Body]:
     """A page of rows; rows: up to limit + 1, where the extra one shows that there are more."""
     more = len(rows) > limit

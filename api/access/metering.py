@@ -13,7 +13,7 @@ from starlette.types import Scope as AsgiScope
 
 from api.access.auditing import note_refusal
 from api.errors import refusal
-from api.protocol import ABORT, IN_MEMORY, PRINCIPAL, USAGE
+from api.protocol import ABORT, IN_MEMORY, PRINCIPAL, USAGE, announced_bytes
 from service.access.principal import Principal
 from service.access.usage import Usage
 from service.daemon import Daemon
@@ -45,7 +45,7 @@ class Metering:
         abort = scope["extensions"][ABORT]["abort"]
         try:
             if limits.bytes_per_day is not None:
-                usage.require_room(_announced(scope), limits.bytes_per_day, now=now)
+                usage.require_room(announced_bytes(scope), limits.bytes_per_day, now=now)
             with usage.request(limits, abort, now=now) as it, _ending(principal, abort, now=now):
                 scope[IN_MEMORY] = partial(usage.hold, it, _most_in_memory(daemon.settings))
                 await self._app(scope, receive, send)
@@ -68,11 +68,6 @@ def _counted(receive: Receive, usage: Usage, limit: int) -> Receive:
         return message
 
     return counted
-
-
-def _announced(scope: AsgiScope) -> int:
-    length = dict(scope["headers"]).get(b"content-length", b"")
-    return int(length) if length.isdigit() else 0
 
 
 @contextmanager

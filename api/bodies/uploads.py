@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import problem, problems_of
-from api.protocol import IN_MEMORY, ON_DISK
+from api.protocol import IN_MEMORY, ON_DISK, announced_bytes
 from service.daemon import Daemon
 from service.errors import InvalidInput, TooLarge, UnsupportedMediaType
 from service.samples.disk_reserve import require_room
@@ -66,8 +66,7 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        announced = dict(scope["headers"]).get(b"content-length", b"0")
-        if announced.isdigit() and int(announced) > self._max_bytes:
+        if announced_bytes(scope) > self._max_bytes:
             await problem("too_large", self._detail())(scope, receive, send)
             return
         seen, next_look = 0, WRITE_BYTES
@@ -129,17 +128,15 @@ def require_room_for(request: Request, daemon: Daemon) -> None:
     Reading it raises StorageFull once there is none: others write too, and not every length is
     announced. Not in a thread: the system knows the free space without asking the disk.
     """
-    length = request.headers.get("content-length", "")
     settings = daemon.settings
     require = partial(require_room, settings.data_dir, reserve_bytes=settings.disk_reserve_bytes)
-    require(incoming_bytes=int(length) if length.isdigit() else 0)
+    require(incoming_bytes=announced_bytes(request.scope))
     request.scope[ON_DISK] = require
 
 
 async def read_small(request: Request, *, max_bytes: int, refusal: str) -> bytes:
     """The whole body. refusal: the message of TooLarge, with the placeholder `{max_bytes}`."""
-    announced = request.headers.get("content-length", "")
-    if announced.isdigit() and int(announced) > max_bytes:
+    if announced_bytes(request.scope) > max_bytes:
         raise TooLarge(refusal.format(max_bytes=max_bytes))
     body, hold = bytearray(), request.scope.get(IN_MEMORY)
     async for chunk in request.stream():

@@ -65,7 +65,7 @@ def list_tokens(
     """Oldest first, revoked and expired ones too. The admin token is a file, and not listed."""
     rows = store.tokens.list(limit=limit + 1, after=after_id(cursor) or 0)
     shown = daemon.usages.shown
-    return page(rows, limit, cursor=lambda row: row.id, show=lambda row: TokenBody.of(shown(row)))
+    return page(rows, limit, show=lambda row: TokenBody.of(shown(row)))
 
 
 @router.get("/tokens/{token_id}", summary="Show a token")
@@ -168,7 +168,7 @@ def read_audit(
     """Newest first: every change, refusal and export; who, what, when, from which address."""
     where = AuditFilter(kind=kind, who=who, action=action, model=model, since=since, until=until)
     rows = store.audit.list(where, limit=limit + 1, before=after_id(cursor))
-    return page(rows, limit, cursor=lambda row: row.id, show=present.audit_entry)
+    return page(rows, limit, show=present.audit_entry)
 
 
 @router.get(

@@ -51,9 +51,7 @@ def list_checkpoints(
 ) -> Page[CheckpointBody]:
     """Newest first."""
     rows = store.checkpoints.list(model.id, limit + 1, after_id(cursor))
-    return page(
-        rows, limit, cursor=lambda row: row.id, show=lambda row: present.checkpoint(row, model)
-    )
+    return page(rows, limit, show=lambda row: present.checkpoint(row, model))
 
 
 @router.get("/checkpoints/{checkpoint_id}", summary="Show a checkpoint")

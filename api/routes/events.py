@@ -106,7 +106,7 @@ def list_events(
         limit=limit + 1,
         before=after_id(cursor),
     )
-    return page(rows, limit, cursor=lambda row: row.id, show=EventBody.of)
+    return page(rows, limit, show=EventBody.of)
 
 
 class EventStream(Response):

@@ -96,12 +96,7 @@ def list_jobs(
         limit=limit + 1,
         after=after_id(cursor),
     )
-    return page(
-        rows,
-        limit,
-        cursor=lambda row: row.id,
-        show=lambda row: present.job(daemon.scheduler.shown(row)),
-    )
+    return page(rows, limit, show=lambda row: present.job(daemon.scheduler.shown(row)))
 
 
 @router.get("/jobs/{job_id}", summary="Show a job")
@@ -161,9 +156,4 @@ def job_metrics(
     """Points by step: training loss and learning rate; validation metrics of each epoch."""
     job = store.jobs.get(job_id)
     rows = store.metrics.list(job.id, limit + 1, after_id(cursor))
-    return page(
-        rows,
-        limit,
-        cursor=lambda row: row.step,
-        show=MetricPointBody.of,
-    )
+    return page(rows, limit, cursor=lambda row: row.step, show=MetricPointBody.of)

@@ -114,9 +114,7 @@ async def list_samples(
         rows = await run_in_threadpool(
             daemon.store.samples.list, model.id, where, limit=limit + 1, after=after_id(cursor)
         )
-        return page(
-            rows, limit, cursor=lambda row: row.id, show=lambda row: present.sample(row, model)
-        )
+        return page(rows, limit, show=lambda row: present.sample(row, model))
     if where != SampleFilter(unlabelled=True) or text is not None:
         problem = Problem("/query/order", "uncertainty goes with unlabelled=true, and nothing else")
         raise InvalidInput("the order is wrong", problems=[problem])

@@ -46,7 +46,7 @@ def list_triggers(
 ) -> Page[TriggerBody]:
     """Of one model, oldest first."""
     rows = store.triggers.list(model.id, limit=limit + 1, after=after_id(cursor) or 0)
-    return page(rows, limit, cursor=lambda row: row.id, show=_body)
+    return page(rows, limit, show=_body)
 
 
 @router.get("/{trigger_id}", summary="Show a trigger")
