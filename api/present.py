@@ -1,10 +1,12 @@
-"""Response bodies made of the store's rows."""
+"""Response bodies made of the store's rows, and of what children found out."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from api.schemas.access import AuditBody
+from api.schemas.diagnosis import DiagnosisBody, SuggestedBody
 from api.schemas.jobs import CheckpointBody, JobBody
 from api.schemas.models import ModelBody
 from api.schemas.samples import (
@@ -16,16 +18,18 @@ from api.schemas.samples import (
     SampleBody,
     SamplesAccepted,
 )
-from api.schemas.versions import AliasBody, VariantBody, VersionBody
+from api.schemas.versions import AliasBody, ComparisonBody, VariantBody, VersionBody
 from service.access.principal import Principal, Scope
 from service.federation.consent import consent_of
 from service.models.promotion.policy import gate_policy
 from service.models.retention import retention_policy
+from service.models.version_comparison import SideBySide
 from service.samples.base_set import BaseSet
 from service.samples.drift import DriftReport
 from service.samples.ingest.intake import IngestResult
 from service.samples.updates import shown_label
 from service.training.protocol.messages.comparison import Drifted
+from service.training.protocol.messages.diagnosis import Diagnosed, Suggested
 from storage.erasure.unlearning import Deletion
 from storage.records.access import AuditEntry
 from storage.records.jobs import Job
@@ -142,4 +146,47 @@ def drift(report: DriftReport, model: Model) -> DriftBody:
             FeatureDriftBody.of(feature, name=report.name_of(feature, model))
             for feature in found.features
         ],
+    )
+
+
+def diagnosis(found: Diagnosed) -> DiagnosisBody:
+    """What a file holds, and whether it could be registered."""
+    prepared = found.prepared
+    return DiagnosisBody.of(
+        found,
+        ready=prepared is not None and not found.problems,
+        output=prepared and prepared.output,
+        target=prepared and prepared.signature.target,
+        suggested=found.suggested and _suggested(found.suggested),
+        parameters=_parameters(found),
+        cut=prepared and prepared.cut,
+        notes=prepared.notes if prepared is not None else (),
+    )
+
+
+def _parameters(found: Diagnosed) -> dict[str, Any]:
+    prepared = found.prepared
+    if prepared is not None:
+        trainable, frozen = prepared.trainable_parameters, prepared.frozen_parameters
+    else:
+        trainable = sum(each.count for each in found.initializers if each.trains)
+        frozen = sum(each.count for each in found.initializers if not each.trains)
+    return {"trainable": trainable, "frozen": frozen, "items": found.initializers}
+
+
+def _suggested(suggestion: Suggested) -> SuggestedBody:
+    own = suggestion.loss_output
+    return SuggestedBody.of(suggestion, loss=suggestion.loss if own is None else {"output": own})
+
+
+def comparison(of: Model, compared: SideBySide, limit: int) -> ComparisonBody:
+    """Two versions, and up to `limit` samples of each side."""
+    found = compared.found
+    return ComparisonBody.of(
+        found,
+        model=of.name,
+        versions=[compared.before.version, compared.after.version],
+        classes=of.signature.target.classes,
+        worse={"total": found.worse, "items": found.worse_samples[:limit]},
+        better={"total": found.better, "items": found.better_samples[:limit]},
     )

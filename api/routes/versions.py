@@ -17,7 +17,6 @@ from api.access.scopes import needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
 from api.openapi import KNOWN, file_answers
-from api.routes.models.presenting import comparison_body
 from api.routing import Route
 from api.schemas.base import Page
 from api.schemas.versions import ComparisonBody, VersionBody
@@ -79,7 +78,7 @@ async def compare_versions(
     Also tells which samples changed sides. Takes as long as both need to run; the answer is kept
     while the samples stay the same.
     """
-    return comparison_body(model, await daemon.versions.compare(model, number, other), limit)
+    return present.comparison(model, await daemon.versions.compare(model, number, other), limit)
 
 
 @router.get(

@@ -15,7 +15,6 @@ from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
 from api.dependencies import TheDaemon
 from api.openapi import body, form
-from api.routes.models.presenting import diagnosis_body
 from api.routing import Route
 from api.schemas.diagnosis import DiagnosisBody, DiagnosisSpecBody
 from api.schemas.models import Adapters, LoraSettings, LossOutput, ModelBody, ModelSpecBody
@@ -114,7 +113,7 @@ async def diagnose(request: Request, daemon: TheDaemon, principal: ThePrincipal)
                 tokenizer=tokenizer,
             )
             diagnosis = await unless_gone(request, diagnosing)
-    return diagnosis_body(diagnosis)
+    return present.diagnosis(diagnosis)
 
 
 async def _described(form: FormData) -> ModelSpecBody:
