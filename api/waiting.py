@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
@@ -25,13 +25,13 @@ async def client_of(request: Request) -> AsyncIterator[asyncio.Task[None]]:
         leaving.cancel()
 
 
-async def unless_gone(request: Request, work: Coroutine[Any, Any, T]) -> T:
+async def unless_gone(request: Request, work: Awaitable[T]) -> T:
     """Await `work`, and return its result; cancelled if the client disconnects.
 
     Raises ClientDisconnect.
     """
     async with client_of(request) as leaving:
-        working = asyncio.create_task(work)
+        working = asyncio.ensure_future(work)
         try:
             await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
         finally:

@@ -121,14 +121,10 @@ async def _generated(
     if not stream:
         turn = await unless_gone(request, _last(turns))
         return _answer(one, show(turn, turn.text))
-    first = await unless_gone(request, _next(turns))
+    first = await unless_gone(request, anext(turns))
     events = _events(first, turns, show, end)
     headers = {"Cache-Control": "no-store", **not_loaded(one.serving)}
     return StreamingResponse(events, media_type=EVENTS, headers=headers)
-
-
-async def _next(turns: AsyncIterator[Generated]) -> Generated:
-    return await anext(turns)
 
 
 async def _last(turns: AsyncIterator[Generated]) -> Generated:

@@ -35,6 +35,7 @@ from service.installation.checks import (
     check_sqlite,
     check_token_file,
 )
+from service.processes.exits import describe_exit
 from service.processes.interpreter import APPLICATION, command, environment
 from service.settings import Settings
 from service.training.engines.packages import RUNTIMES, installed_version
@@ -68,9 +69,9 @@ def check_engine_runs() -> Check:
         return _engine_broken(f"did not train one step in {PROBE_TIMEOUT_S:g} s")
     if done.returncode == 0:
         return Check("training", "ok", done.stdout.strip())
-    how = f"exit code {done.returncode}" if done.returncode > 0 else f"signal {-done.returncode}"
+    how = describe_exit(done.returncode)
     words = done.stderr.strip().rpartition("\n")[2][-LAST_WORDS:]
-    return _engine_broken(f"the child that trains one step ended with {how}: {words}")
+    return _engine_broken(f"the child that trains one step {how}: {words}")
 
 
 def _engine_broken(detail: str) -> Check:

@@ -22,6 +22,6 @@ def test_an_engine_that_breaks_its_process_is_told_with_its_last_words(
     monkeypatch.setattr(doctor, "PROBE", [sys.executable, "-c", "import os; os.abort()"])
     crashed = doctor.check_engine_runs()
     assert crashed.status == "fail"
-    assert ("signal 6" if os.name == "posix" else "exit code 3") in crashed.detail
+    assert ("SIGABRT" if os.name == "posix" else "exit code 3") in crashed.detail
     monkeypatch.setattr(doctor, "PROBE", [sys.executable, "-c", "raise ImportError('no engine')"])
     assert doctor.check_engine_runs().detail.endswith("exit code 1: ImportError: no engine")
