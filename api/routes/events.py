@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from pydantic import BeforeValidator
-from starlette.responses import Response
-from starlette.types import Receive, Send
-from starlette.types import Scope as AsgiScope
+from starlette.responses import Response, StreamingResponse
 
 from api.access.scopes import ThePrincipal, needs
 from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
 from api.protocol import ABORT
 from api.routing import Route
 from api.schemas.base import EventBody, Page
-from api.waiting import client_of
 from service.access.principal import Scope
 from service.daemon import Daemon
-from service.events import LOST, Reader, replay
+from service.events import LOST, replay
 from storage.database.codec import dump
 from storage.database.transaction import Happening
 
@@ -84,7 +81,8 @@ async def follow_events(
         )
 
     seen = after if last_event_id is None else last_event_id
-    return EventStream(request, daemon, wants, after=seen)
+    headers = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
+    return StreamingResponse(_stream(request, daemon, wants, seen=seen), headers=headers)
 
 
 @router.get("/events/history", summary="List what has happened")
@@ -109,62 +107,28 @@ def list_events(
     return page(rows, limit, show=EventBody.of)
 
 
-class EventStream(Response):
-    """Sends a reader its events until it disconnects, falls behind, or the daemon stops.
-
-    after: the last id that the reader has seen, None for new events only.
+async def _stream(
+    request: Request, daemon: Daemon, wants: Callable[[Happening], bool], *, seen: int | None
+) -> AsyncIterator[str]:
+    """Old events from the store, then new ones from the feed, until the reader falls behind or the
+    daemon stops. seen: the last id that the reader has, None for new events only.
     """
-
-    def __init__(
-        self,
-        request: Request,
-        daemon: Daemon,
-        wants: Callable[[Happening], bool],
-        *,
-        after: int | None,
-    ) -> None:
-        self.status_code = 200
-        self.background = None
-        self.init_headers({"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"})
-        self._request = request
-        self._daemon = daemon
-        self._wants = wants
-        self._after = after
-
-    async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Send old events from the store, then new ones from the feed."""
-        del receive
-        abort = scope["extensions"][ABORT]["abort"]
-        size = self._daemon.settings.event_queue_size
-        with self._daemon.feed.reader(self._wants, size=size, on_drop=abort) as reader:
-            async with client_of(self._request) as leaving:
-                leaving.add_done_callback(lambda _: reader.end())
-                await send(
-                    {"type": "http.response.start", "status": 200, "headers": self.raw_headers}
-                )
-                await self._stream(reader, send)
-        await send({"type": "http.response.body", "body": b""})
-
-    async def _stream(self, reader: Reader, send: Send) -> None:
-        seen = self._after
+    abort, size = request.scope["extensions"][ABORT]["abort"], daemon.settings.event_queue_size
+    with daemon.feed.reader(wants, size=size, on_drop=abort) as reader:
         if seen is None:
-            seen = await asyncio.to_thread(self._daemon.store.events.last_id)
-            await _send(send, f"retry: {RETRY_MS}\nid: {seen}\n\n")
+            seen = await asyncio.to_thread(daemon.store.events.last_id)
+            yield f"retry: {RETRY_MS}\nid: {seen}\n\n"
         else:
-            await _send(send, f"retry: {RETRY_MS}\n\n")
-            async for covered, stored in replay(self._daemon.store, after=seen):
+            yield f"retry: {RETRY_MS}\n\n"
+            async for covered, stored in replay(daemon.store, after=seen):
                 if reader.ended:
                     return
                 seen = covered
-                await _send(send, _frames(filter(self._wants, stored)))
+                yield _frames(filter(wants, stored))
         while not reader.ended:
-            taken = await reader.take(timeout_s=self._daemon.settings.event_heartbeat_s)
+            taken = await reader.take(timeout_s=daemon.settings.event_heartbeat_s)
             fresh = (event for event in taken if event.id is None or event.id > seen)
-            await _send(send, _frames(fresh) or ": still here\n\n")
-
-
-async def _send(send: Send, text: str) -> None:
-    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+            yield _frames(fresh) or ": still here\n\n"
 
 
 def _frames(happenings: Iterable[Happening]) -> str:
