@@ -10,7 +10,7 @@ import click
 
 from cli import assignments
 from cli.options import as_json
-from cli.output import echo_fields, echo_json, wants_json
+from cli.output import echo, echo_fields
 from service.follow.keys import key_id, pem_of
 from service.follow.statement import SUFFIX, SignedFile, Statement, signed_by, verified
 from storage.disk.digest import sha256_of
@@ -95,10 +95,7 @@ def sign(
         "expires_at": statement.expires_at.isoformat(),
         "key": key_id(key.public_key().public_bytes_raw()),
     }
-    if wants_json():
-        echo_json(facts)
-    else:
-        echo_fields([*facts.items()])
+    echo(facts, lambda facts: echo_fields(facts.items()))
 
 
 def _require_taken(text: bytes, key: Ed25519PrivateKey) -> None:

@@ -12,7 +12,7 @@ from cli.client import Client, model_path
 from cli.commands.versions.versions import find_version
 from cli.download import save
 from cli.options import model_argument, output_file, with_client
-from cli.output import echo_json, echo_text, wants_json
+from cli.output import echo_done, wants_json
 from storage.disk.digest import sha256_of
 from storage.errors import file_size
 from storage.records.versions import VariantName
@@ -83,12 +83,10 @@ def _has(output: Path, sha256: str) -> bool:
 
 
 def _echo(version: dict[str, Any], output: Path, *, fetched: bool) -> None:
-    if wants_json():
-        echo_json({**version, "output": str(output), "fetched": fetched})
-        return
     what = f"version {version['version']} of {version['model']}"
     size = file_size(output.stat().st_size)
-    echo_text(f"{output}: {what}, {size}" if fetched else f"{output} is {what} already")
+    told = f"{output}: {what}, {size}" if fetched else f"{output} is {what} already"
+    echo_done(told, **version, output=str(output), fetched=fetched)
 
 
 def download(
