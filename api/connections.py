@@ -8,9 +8,7 @@ nobody's streams, however many, keep others out. `api.protocol` closes them.
 
 from __future__ import annotations
 
-import socket
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 
 MAX_CONNECTIONS = 512
@@ -55,9 +53,3 @@ def raise_descriptor_limit() -> None:
         # macOS allows fewer than its hard limit, and raises ValueError beyond.
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
-
-
-def widen_queue(sockets: Iterable[socket.socket]) -> None:
-    """Make the system queue more connections than are accepted at once."""
-    for listener in sockets:
-        listener.listen(QUEUED_BY_SYSTEM)

@@ -231,9 +231,9 @@ class FileProtocol(H11Protocol):
         if self.cycle.disconnected:
             return
         count: int = message["count"]
-        placeholder = FileSlice(count)
+        placeholder: Any = FileSlice(count)
         try:
-            for piece in self._framed(placeholder):
+            for piece in self.conn.send_with_data_passthrough(h11.Data(data=placeholder)) or []:
                 if piece is not placeholder:
                     self.transport.write(piece)
                 elif not self.transport.is_closing():
@@ -253,10 +253,6 @@ class FileProtocol(H11Protocol):
             if sent < size:
                 raise ConnectionAbortedError(f"the file ends {end - offset - sent} bytes early")
             offset += sent
-
-    def _framed(self, placeholder: FileSlice) -> list[Any]:
-        data: Any = placeholder
-        return self.conn.send_with_data_passthrough(h11.Data(data=data)) or []
 
 
 def make_room(connections: Collection[FileProtocol]) -> None:

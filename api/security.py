@@ -156,7 +156,8 @@ class Guard:
             return refusal
         scope[PRINCIPAL] = None
         is_preflight = page is not None and preflight(scope) is not None
-        if is_preflight or self._is_open(scope["path"]):
+        path = scope["path"]
+        if is_preflight or path in self._open_paths or path.startswith(OPEN_PREFIXES):
             return None
         try:
             scope[PRINCIPAL] = principal = _principal(scope, headers)
@@ -177,9 +178,6 @@ class Guard:
         names = self._names | {f"[{address}]" if ":" in address else address}
         with_port = {f"{name}:{port}" for name in names}
         return with_port | names if port == DEFAULT_PORTS[scope["scheme"]] else with_port
-
-    def _is_open(self, path: str) -> bool:
-        return path in self._open_paths or path.startswith(OPEN_PREFIXES)
 
 
 def _foreign(scope: Scope, headers: Headers, origins: set[str]) -> Response | None:

@@ -18,8 +18,8 @@ from api.app import create_app
 from api.connections import (
     ACCEPTED_AT_ONCE,
     KEEP_ALIVE_S,
+    QUEUED_BY_SYSTEM,
     raise_descriptor_limit,
-    widen_queue,
 )
 from api.listeners import (
     LocalSocket,
@@ -164,7 +164,8 @@ class Server(uvicorn.Server):
         await super().startup(local)
         self.servers += servers
         self.config.ssl = encrypted
-        widen_queue([*sockets, *local])
+        for listener in [*sockets, *local]:  # uvicorn lets no more wait than it accepts at once
+            listener.listen(QUEUED_BY_SYSTEM)
         return [*sockets, *local]
 
     def _address(self, listener: socket.socket) -> str:

@@ -18,7 +18,6 @@ from service.access.principal import Principal
 from service.access.usage import Usage
 from service.daemon import Daemon
 from service.errors import QuotaExceeded
-from service.settings import Settings
 from storage.database.codec import utc_now
 
 HELD_AT_ONCE = 2
@@ -38,7 +37,9 @@ class Metering:
             await self._app(scope, receive, send)
             return
         daemon: Daemon = scope["app"].state.daemon
-        usage, limits, now = daemon.usages.of(principal), principal.limits, utc_now()
+        settings, usage = daemon.settings, daemon.usages.of(principal)
+        most_in_memory = HELD_AT_ONCE * max(settings.max_json_bytes, settings.prediction_body_bytes)
+        limits, now = principal.limits, utc_now()
         scope[USAGE] = usage
         if limits.bytes_per_day is not None:
             receive = _counted(receive, usage, limits.bytes_per_day)
@@ -47,15 +48,11 @@ class Metering:
             if limits.bytes_per_day is not None:
                 usage.require_room(announced_bytes(scope), limits.bytes_per_day, now=now)
             with usage.request(limits, abort, now=now) as it, _ending(principal, abort, now=now):
-                scope[IN_MEMORY] = partial(usage.hold, it, _most_in_memory(daemon.settings))
+                scope[IN_MEMORY] = partial(usage.hold, it, most_in_memory)
                 await self._app(scope, receive, send)
         except QuotaExceeded as error:
             note_refusal(scope, error.code)
             await refusal(error)(scope, receive, send)
-
-
-def _most_in_memory(settings: Settings) -> int:
-    return HELD_AT_ONCE * max(settings.max_json_bytes, settings.prediction_body_bytes)
 
 
 def _counted(receive: Receive, usage: Usage, limit: int) -> Receive:

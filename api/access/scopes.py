@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import attrgetter
 from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Depends, Request
@@ -72,7 +73,7 @@ class ScopedRoute(APIRoute):
     answers = staticmethod(answers)
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        options["generate_unique_id_function"] = _name_of_function
+        options["generate_unique_id_function"] = attrgetter("name")
         if endpoint.__annotations__.get("return") == "None":
             options["status_code"] = 204
         need: Need | None = getattr(endpoint, _NEED, None)
@@ -110,10 +111,6 @@ class ScopedRoute(APIRoute):
                 await super().handle(scope, receive, telling_change(scope, send, pending))
             return
         await super().handle(scope, receive, send)
-
-
-def _name_of_function(route: APIRoute) -> str:
-    return route.name
 
 
 def _usual(scope: Scope, method: str) -> Literal["samples", "change", "skip"]:
