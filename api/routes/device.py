@@ -81,18 +81,16 @@ def show_history(
         daemon.monitor.history.since(since), since=since, until=until, length=length
     )
     observation = daemon.monitor.latest
-    units = (
-        {}
-        if observation is None
-        else {name: signal.unit for name, signal in observation.snapshot.readings.items()}
-    )
+    known = {} if observation is None else observation.snapshot.readings
     return DeviceHistoryBody(
         since=history.since,
         interval_seconds=length.total_seconds(),
         eligible=list(history.eligible),
         trained_seconds=list(history.trained_s),
         signals={
-            name: SignalHistoryBody(unit=units.get(name, ""), values=list(values))
+            name: SignalHistoryBody(
+                unit=known[name].unit if name in known else "", values=list(values)
+            )
             for name, values in history.signals.items()
         },
     )

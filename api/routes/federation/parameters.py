@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
@@ -111,22 +112,17 @@ async def put_parameters(
     _require_consent_of_others(principal, model)
     require_tokenizer(model, tokenizer_sha256, at="/query/tokenizer_sha256")
     require_room_for(request, daemon)
-    folder, store = daemon.store.tmp_dir, daemon.store
+    folder = daemon.store.tmp_dir
+    send = partial(send_parameters, model, store=daemon.store)
     if require_media_type(request, *TAKEN, FORM) == FORM:
         async with request.form(max_files=2, max_fields=2) as form:
             course = await json_part(form, "personalize", Personalization)
             async with spooled_part(parameters_in(form, "personalize"), folder=folder) as path:
-                job = await asyncio.to_thread(
-                    send_parameters,
-                    *(model, path),
-                    store=store,
-                    personalize=None if course is None else course.model_dump(exclude_none=True),
-                )
+                asked = course and course.model_dump(exclude_none=True)
+                job = await asyncio.to_thread(send, path, personalize=asked)
     else:
         async with spooled(request, folder=folder) as path:
-            job = await asyncio.to_thread(
-                send_parameters, model, path, store=store, personalize=None
-            )
+            job = await asyncio.to_thread(send, path, personalize=None)
     response.headers["Location"] = f"/v1/jobs/{job.id}"
     return present.job(job)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Path, Request, Response
@@ -93,8 +92,8 @@ async def ask_for_round(
             problem = Problem("/spec", 'the part "spec" is missing; it holds JSON')
             raise InvalidInput("the form is wrong", problems=[problem])
         async with spooled_part(parameters_in(form, "spec"), folder=daemon.store.tmp_dir) as path:
-            begin = partial(begin_round, model, path, spec.model_dump())
-            begun = await asyncio.to_thread(begin, store=daemon.store)
+            asked, store = spec.model_dump(), daemon.store
+            begun = await asyncio.to_thread(begin_round, model, path, asked, store=store)
     daemon.deadlines.look_again()
     response.headers["Location"] = f"/v1/rounds/{begun.job.id}"
     return round_body(begun, has_update=False)
