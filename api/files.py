@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import os
 import re
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from email.utils import format_datetime
@@ -35,11 +35,6 @@ Span = tuple[int, int]
 """The first byte, and the one after the last."""
 
 
-def etag(file: FileRecord) -> str:
-    """The strong entity tag of a file (RFC 9110, section 8.8.3)."""
-    return f'"{file.sha256}"'
-
-
 def is_known(request: Request, tag: str) -> bool:
     """Whether `If-None-Match` names this tag (RFC 9110, section 13.1.2: weak comparison)."""
     tags = ",".join(request.headers.getlist("if-none-match"))
@@ -63,7 +58,7 @@ def file_answer(
     created_at: sent as Last-Modified. `If-Modified-Since` is ignored: `latest` may move to an older
     version.
     """
-    tag = etag(file)
+    tag = f'"{file.sha256}"'
     headers = {"ETag": tag, "Cache-Control": cache_control}
     if is_known(request, tag):
         return Response(status_code=304, headers=headers)
@@ -71,7 +66,8 @@ def file_answer(
         "Accept-Ranges": "bytes",
         "Content-Type": media_type,
         "Content-Disposition": f'attachment; filename="{filename}"',
-        "Repr-Digest": _digest(file),
+        # RFC 9530
+        "Repr-Digest": f"sha-256=:{b64encode(bytes.fromhex(file.sha256)).decode()}:",
     }
     if created_at is not None:
         modified = created_at.astimezone(timezone.utc).replace(microsecond=0)
@@ -81,12 +77,18 @@ def file_answer(
         where = {"Content-Range": f"bytes */{file.size_bytes}"}
         detail = f"the file has {file.size_bytes} bytes; ask for some of them"
         return problem("range_not_satisfiable", detail, headers=where)
+    start, end = span or (0, file.size_bytes)
+    headers["Content-Length"] = str(end - start)
+    if span is None:
+        headers["Content-Digest"] = headers["Repr-Digest"]
+    else:
+        headers["Content-Range"] = f"bytes {start}-{end - 1}/{file.size_bytes}"
     find = partial(store.integrity.file, file.sha256)
-    return StoredFile(find, file, headers=headers, span=span)
+    return StoredFile(find, (start, end), headers=headers, status_code=206 if span else 200)
 
 
 class StoredFile(Response):
-    """The bytes of a stored file, or of one span of it.
+    """A span of a stored file.
 
     find: returns the path. Raises NotFound if the file was removed, Damaged.
     """
@@ -94,29 +96,22 @@ class StoredFile(Response):
     def __init__(
         self,
         find: Callable[[], Path],
-        file: FileRecord,
+        span: Span,
         *,
         headers: Mapping[str, str],
-        span: Span | None,
+        status_code: int,
     ) -> None:
         self._find = find
-        self._span = span or (0, file.size_bytes)
-        start, end = self._span
-        extra = {"Content-Length": str(end - start)}
-        if span is not None:
-            extra["Content-Range"] = f"bytes {start}-{end - 1}/{file.size_bytes}"
-        self._digest = _digest(file) if span is None else None
+        self._span = span
         self.background = None
-        self.status_code = 200 if span is None else 206
-        self.init_headers({**headers, **extra})
+        self.status_code = status_code
+        self.init_headers(headers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send a small file from memory, a large one by the server."""
         del scope, receive
         start, end = self._span
         begin = {"type": "http.response.start", "status": self.status_code}
-        if self._digest is not None:
-            self.headers["Content-Digest"] = self._digest
         file, content = await asyncio.to_thread(_open, self._find, start, end)
         try:
             await send({**begin, "headers": self.raw_headers})
@@ -170,8 +165,3 @@ def _span(
 def _position(digits: str) -> int:
     """The position, or one beyond the end of every file if it has too many digits."""
     return int(digits) if len(digits) <= MAX_DIGITS else 10**MAX_DIGITS
-
-
-def _digest(file: FileRecord) -> str:
-    """RFC 9530."""
-    return f"sha-256=:{base64.b64encode(bytes.fromhex(file.sha256)).decode()}:"

@@ -27,9 +27,6 @@ class RequestLine:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Refuse a request with two body lengths, or pass it on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         if _has_two_lengths(scope):
             await _two_lengths()(scope, receive, send)
             return

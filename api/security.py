@@ -120,9 +120,6 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a refused request, or pass it on."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         page = self._allowed_page(scope)
         if page is not None:
             send = readable_by(page, send)

@@ -63,9 +63,6 @@ class BodyLimit:
         """Refuse a body whose announced length is too large; cut off one that grows too large,
         or leaves the disk less than its reserve.
         """
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
         if announced_bytes(scope) > self._max_bytes:
             await problem("too_large", self._detail())(scope, receive, send)
             return
