@@ -22,7 +22,6 @@ from pydantic import (
     StringConstraints,
     create_model,
 )
-from pydantic.warnings import UnsupportedFieldAttributeWarning
 from pydantic_core import PydanticCustomError
 from typing_extensions import Self
 
@@ -32,8 +31,8 @@ from storage.database.transaction import Event
 from storage.records.models import FileRecord
 
 # FastAPI names a route's body by an alias and ignores this warning about it, but not where the
-# validator is built later, as here.
-warnings.filterwarnings("ignore", category=UnsupportedFieldAttributeWarning)
+# validator is built later, as here. Only pydantic 2.12 has a class for it.
+warnings.filterwarnings("ignore", message="The 'alias' attribute with value")
 
 
 def _written(value: Any) -> Any:
