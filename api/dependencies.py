@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Annotated, TypeVar
 
-from fastapi import Depends, Query, Request
+from fastapi import Depends, Path, Query, Request
 
 from api.schemas.base import Page
 from service.daemon import Daemon
@@ -55,6 +55,8 @@ async def known_model(name: str, daemon: TheDaemon) -> Model:
 
 KnownModel = Annotated[Model, Depends(known_model)]
 
+Id = Annotated[int, Path(ge=1, lt=2**63)]
+"""An id in a path, or the number of a version."""
 Limit = Annotated[int, Query(ge=1, le=1000, description="Maximum number of items of this page.")]
 Cursor = Annotated[
     str | None, Query(max_length=100, description="`next` of the page before; none for the first.")

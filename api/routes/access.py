@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from msgspec.structs import replace
 
 from api import present
 from api.access.auditing import recorded_change
 from api.access.scopes import ThePrincipal, needs
-from api.dependencies import Cursor, Limit, TheDaemon, TheStore, after_id, page
+from api.dependencies import Cursor, Id, Limit, TheDaemon, TheStore, after_id, page
 from api.openapi import open_answers
 from api.protocol import PRINCIPAL
 from api.routing import Route
@@ -31,7 +31,6 @@ from storage.records.access import AuditFilter, EntryKind, Limits
 
 router = APIRouter(prefix="/v1", tags=["tokens"], route_class=Route)
 
-TokenId = Annotated[int, Path(ge=1, lt=2**63)]
 JSON_LINES = "application/jsonl"
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -70,7 +69,7 @@ def list_tokens(
 
 @router.get("/tokens/{token_id}", summary="Show a token")
 @needs(Scope.TOKENS_ADMIN)
-def show_token(token_id: TokenId, store: TheStore, daemon: TheDaemon) -> TokenBody:
+def show_token(token_id: Id, store: TheStore, daemon: TheDaemon) -> TokenBody:
     """Scopes, models, limits; when it was used last."""
     return TokenBody.of(daemon.usages.shown(store.tokens.get(token_id)))
 
@@ -78,7 +77,7 @@ def show_token(token_id: TokenId, store: TheStore, daemon: TheDaemon) -> TokenBo
 @router.patch("/tokens/{token_id}", summary="Change a token")
 @needs(Scope.TOKENS_ADMIN, "already_exists", "state_conflict")
 def change_token(
-    token_id: TokenId, patch: TokenPatch, daemon: TheDaemon, principal: ThePrincipal
+    token_id: Id, patch: TokenPatch, daemon: TheDaemon, principal: ThePrincipal
 ) -> TokenBody:
     """Changes name, limits or end, at once. For other scopes or models make another token.
 
@@ -99,7 +98,7 @@ def change_token(
 
 @router.delete("/tokens/{token_id}", summary="Revoke a token")
 @needs(Scope.TOKENS_ADMIN)
-def revoke_token(token_id: TokenId, daemon: TheDaemon) -> None:
+def revoke_token(token_id: Id, daemon: TheDaemon) -> None:
     """For good, at once; its open requests end within seconds, and its sessions of the console. It
     stays in the list.
     """
@@ -109,7 +108,7 @@ def revoke_token(token_id: TokenId, daemon: TheDaemon) -> None:
 @router.post("/tokens/{token_id}/rotate", summary="Rotate a token")
 @needs(Scope.TOKENS_ADMIN, "state_conflict")
 def rotate_token(
-    token_id: TokenId, daemon: TheDaemon, principal: ThePrincipal, response: Response
+    token_id: Id, daemon: TheDaemon, principal: ThePrincipal, response: Response
 ) -> NewTokenBody:
     """A new secret, shown once; the old one counts no longer. The samples it added stay its own.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from api import present
 from api.access.auditing import note_model
 from api.access.scopes import ThePrincipal, needs
-from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
+from api.dependencies import Cursor, Id, Limit, TheModel, TheStore, after_id, page
 from api.files import file_answer
 from api.routing import Route
 from api.schemas.base import Page
@@ -25,7 +25,7 @@ router = APIRouter(prefix="/v1", tags=["checkpoints"], route_class=Route)
 
 async def seen_checkpoint(
     request: Request,
-    checkpoint_id: Annotated[int, Path(ge=1, lt=2**63)],
+    checkpoint_id: Id,
     store: TheStore,
     principal: ThePrincipal,
 ) -> int:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from api import present, threads
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.samples import ZIP, TheModelWithRoom, add_archive
 from api.bodies.uploads import require_media_type
-from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id
+from api.dependencies import Cursor, Id, Limit, TheDaemon, TheModel, TheStore, after_id
 from api.openapi import BINARY, body
 from api.routes.uploads import AllowDuplicates
 from api.routing import Route
@@ -88,7 +88,7 @@ async def show_drift(model: TheModel, daemon: TheDaemon) -> DriftBody:
 @router.get("/versions/{number}/samples", summary="List the samples that a version was trained on")
 @needs(Scope.SAMPLES_READ)
 def samples_of_version(
-    number: Annotated[int, Path(ge=1, lt=2**63)],
+    number: Id,
     model: TheModel,
     store: TheStore,
     limit: Limit = 100,

@@ -28,7 +28,7 @@ RETRY_MS = 1000
 """How long a reader waits before it reconnects."""
 OR_EMPTY = BeforeValidator(lambda value: value or None)
 """As a reader sends that has received no id."""
-Id = Annotated[
+After = Annotated[
     int | None,
     Query(alias="last_event_id", ge=0, lt=2**63, description="As the header."),
     OR_EMPTY,
@@ -63,7 +63,7 @@ async def follow_events(
     model: Models = None,
     type: Types = None,  # noqa: A002
     last_event_id: LastEventId = None,
-    after: Id = None,
+    after: After = None,
 ) -> Response:
     """Each has `id`, `event` (its type) and `data` (JSON). Without a last id: from now on.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
 from api import present
 from api.access.auditing import note_model
 from api.access.scopes import ThePrincipal, needs
-from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
+from api.dependencies import Cursor, Id, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.routing import Route
 from api.schemas.base import Page
 from api.schemas.jobs import (
@@ -31,7 +31,7 @@ router = APIRouter(prefix="/v1", tags=["jobs"], route_class=Route)
 
 async def seen_job(
     request: Request,
-    job_id: Annotated[int, Path(ge=1, lt=2**63)],
+    job_id: Id,
     store: TheStore,
     principal: ThePrincipal,
 ) -> int:

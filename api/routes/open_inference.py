@@ -7,20 +7,19 @@ from http import HTTPStatus
 from importlib.metadata import version as installed_version
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Path, Request
+from fastapi import APIRouter, Header, Request
 from starlette.responses import JSONResponse, Response
 
 from api import threads
 from api.access.scopes import ScopedRoute, needs
 from api.bodies.uploads import require_plain
-from api.dependencies import TheDaemon
+from api.dependencies import Id, TheDaemon
 from api.errors import STATUS
 from api.inference import near, not_loaded, read_body
 from api.openapi import BINARY, DETAILS, GUARDED, PREDICTION_FAULTS, body
 from service.access.principal import Scope
 from service.prediction.open_inference import describe, read_request, write_answer
 
-Number = Annotated[int, Path(ge=1, lt=2**63)]
 HeaderLength = Annotated[
     int | None,
     Header(alias="Inference-Header-Content-Length", ge=0, description="JSON; tensors follow it."),
@@ -112,7 +111,7 @@ async def model_metadata(name: str, daemon: TheDaemon) -> JSONResponse:
 
 @router.get("/models/{name}/versions/{number}", summary="Version metadata")
 @needs(Scope.PREDICT)
-async def version_metadata(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
+async def version_metadata(name: str, number: Id, daemon: TheDaemon) -> JSONResponse:
     """Tensors of the model."""
     model = (await daemon.latest.get(name)).model
     version = await asyncio.to_thread(daemon.store.versions.get, model.id, number)
@@ -130,7 +129,7 @@ async def model_ready(name: str, daemon: TheDaemon) -> JSONResponse:
 
 @router.get("/models/{name}/versions/{number}/ready", summary="Version ready")
 @needs(Scope.PREDICT)
-async def version_ready(name: str, number: Number, daemon: TheDaemon) -> JSONResponse:
+async def version_ready(name: str, number: Id, daemon: TheDaemon) -> JSONResponse:
     """It exists; its session is loaded by the first request."""
     model = (await daemon.latest.get(name)).model
     await asyncio.to_thread(daemon.store.versions.get, model.id, number)
@@ -162,7 +161,7 @@ async def infer(
 @needs(Scope.PREDICT, *PREDICTION_FAULTS, counted="predictions", audited="skip")
 async def infer_with_version(
     name: str,
-    number: Number,
+    number: Id,
     request: Request,
     daemon: TheDaemon,
     header_length: HeaderLength = None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Depends, Query, Response
 from fastapi.concurrency import run_in_threadpool
 from msgspec.structs import asdict
 
@@ -14,6 +14,7 @@ from api.access.scopes import ThePrincipal, needs
 from api.bodies.columns import OF_FILTERS, with_queries
 from api.dependencies import (
     Cursor,
+    Id,
     KnownModel,
     Limit,
     TheDaemon,
@@ -44,7 +45,6 @@ from storage.samples.filter import SampleFilter
 router = APIRouter(prefix="/v1/models/{name}/samples", tags=["samples"], route_class=LabelRoute)
 
 OR_MASK = {"requestBody": {"content": {MASK_TYPE: BINARY}}}
-SampleId = Annotated[int, Path(ge=1, lt=2**63)]
 Key = Annotated[str | None, Query(max_length=512, description="The app's own id.")]
 Retrain = Annotated[
     bool,
@@ -201,7 +201,7 @@ async def sample_stats(model: KnownModel, store: TheStore) -> SampleStatsBody:
 
 @router.get("/{sample_id:digits}", summary="Show a sample")
 @needs(Scope.SAMPLES_READ)
-def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> SampleBody:
+def show_sample(sample_id: Id, model: TheModel, store: TheStore) -> SampleBody:
     """Its label, split and size."""
     return present.sample(store.samples.get(model.id, sample_id), model)
 
@@ -213,7 +213,7 @@ def show_sample(sample_id: SampleId, model: TheModel, store: TheStore) -> Sample
     responses={200: {"content": {sample_updates.NPZ: {}, "image/*": {}, "audio/*": {}}}},
 )
 @needs(Scope.SAMPLES_READ, "damaged", audited="export")
-def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
+def sample_content(sample_id: Id, model: TheModel, store: TheStore) -> Response:
     """Its inputs and label as npz, or the file, as it may be uploaded again."""
     data, media_type = sample_updates.content(store, model, sample_id)
     return Response(data, media_type=media_type)
@@ -227,7 +227,7 @@ def sample_content(sample_id: SampleId, model: TheModel, store: TheStore) -> Res
 )
 @needs(Scope.SAMPLES_READ, "child_died", "damaged", audited="export")
 async def sample_thumbnail(
-    sample_id: SampleId,
+    sample_id: Id,
     model: TheModel,
     daemon: TheDaemon,
     size: Annotated[
@@ -247,7 +247,7 @@ async def sample_thumbnail(
     responses={200: {"content": {MASK_TYPE: {}}}},
 )
 @needs(Scope.SAMPLES_READ, audited="export")
-def sample_mask(sample_id: SampleId, model: TheModel, store: TheStore) -> Response:
+def sample_mask(sample_id: Id, model: TheModel, store: TheStore) -> Response:
     """The PNG of a label that is a mask: the value of a pixel is its class, 255 does not count."""
     return Response(sample_updates.mask(store, model, sample_id), media_type=MASK_TYPE)
 
@@ -255,7 +255,7 @@ def sample_mask(sample_id: SampleId, model: TheModel, store: TheStore) -> Respon
 @router.patch("/{sample_id:digits}", summary="Relabel a sample", openapi_extra=OR_MASK)
 @needs(Scope.SAMPLES_WRITE, "child_died", "state_conflict")
 def change_sample(
-    sample_id: SampleId,
+    sample_id: Id,
     patch: SamplePatch,
     model: TheModel,
     daemon: TheDaemon,
@@ -278,7 +278,7 @@ def change_sample(
 )
 @needs(Scope.MODELS_ADMIN)
 async def delete_sample(
-    sample_id: SampleId,
+    sample_id: Id,
     model: TheModel,
     daemon: TheDaemon,
     response: Response,

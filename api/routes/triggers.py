@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime, timezone
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Path, Response
+from fastapi import APIRouter, Response
 
 from api.access.scopes import needs
-from api.dependencies import Cursor, Limit, TheModel, TheStore, after_id, page
+from api.dependencies import Cursor, Id, Limit, TheModel, TheStore, after_id, page
 from api.routing import Route
 from api.schemas.base import Page
 from api.schemas.device import TriggerBody, TriggerFields, TriggerPatch, TriggerRequest
@@ -23,7 +23,6 @@ from storage.store import Store
 
 router = APIRouter(prefix="/v1/models/{name}/triggers", tags=["triggers"], route_class=Route)
 
-TriggerId = Annotated[int, Path(ge=1, lt=2**63)]
 RULE_FIELDS = frozenset(Rule.__struct_fields__)
 
 
@@ -51,7 +50,7 @@ def list_triggers(
 
 @router.get("/{trigger_id}", summary="Show a trigger")
 @needs(Scope.MODELS_READ)
-def show_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> TriggerBody:
+def show_trigger(model: TheModel, store: TheStore, trigger_id: Id) -> TriggerBody:
     """With what became of its last try."""
     return _body(_of(model, store, trigger_id))
 
@@ -59,7 +58,7 @@ def show_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> Tri
 @router.patch("/{trigger_id}", summary="Change a trigger")
 @needs(Scope.TRAIN, "busy", "storage_full")
 def change_trigger(
-    model: TheModel, store: TheStore, trigger_id: TriggerId, patch: TriggerPatch
+    model: TheModel, store: TheStore, trigger_id: Id, patch: TriggerPatch
 ) -> TriggerBody:
     """Switch it off, or let it wait for something else.
 
@@ -75,7 +74,7 @@ def change_trigger(
 
 @router.delete("/{trigger_id}", summary="Delete a trigger")
 @needs(Scope.TRAIN)
-def delete_trigger(model: TheModel, store: TheStore, trigger_id: TriggerId) -> None:
+def delete_trigger(model: TheModel, store: TheStore, trigger_id: Id) -> None:
     """Jobs that it has asked for stay."""
     store.triggers.delete(_of(model, store, trigger_id).id)
 

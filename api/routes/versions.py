@@ -9,12 +9,12 @@ from asyncio import FIRST_COMPLETED
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from api import present
 from api.access.scopes import needs
-from api.dependencies import Cursor, Limit, TheDaemon, TheModel, TheStore, after_id, page
+from api.dependencies import Cursor, Id, Limit, TheDaemon, TheModel, TheStore, after_id, page
 from api.files import IMMUTABLE, REVALIDATE, file_answer, is_known
 from api.openapi import KNOWN, file_answers
 from api.routing import Route
@@ -30,7 +30,6 @@ router = APIRouter(prefix="/v1/models/{name}", tags=["versions"], route_class=Ro
 
 MEDIA_TYPE = "application/onnx"
 CONTENT: dict[str, Any] = {MEDIA_TYPE: {}} | {kind.media_type: {} for kind in VARIANTS.values()}
-Number = Annotated[int, Path(ge=1, lt=2**63)]
 Wait = Annotated[
     float,
     Query(ge=0, le=300, description="Seconds to wait for one that If-None-Match does not name."),
@@ -63,7 +62,7 @@ def list_versions(
 
 @router.get("/versions/{number}", summary="Show a version")
 @needs(Scope.MODELS_READ)
-def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBody:
+def show_version(number: Id, model: TheModel, store: TheStore) -> VersionBody:
     """Its metrics, aliases, and whether and why it was promoted."""
     return present.version(store.versions.get(model.id, number))
 
@@ -71,7 +70,7 @@ def show_version(number: Number, model: TheModel, store: TheStore) -> VersionBod
 @router.get("/versions/{number}/comparison/{other}", summary="Compare two versions")
 @needs(Scope.MODELS_READ, "busy", "child_died")
 async def compare_versions(
-    number: Number, other: Number, model: TheModel, daemon: TheDaemon, limit: MostSamples = 100
+    number: Id, other: Id, model: TheModel, daemon: TheDaemon, limit: MostSamples = 100
 ) -> ComparisonBody:
     """Both are measured on today's labelled validation samples, `number` before and `other` after.
 
@@ -89,7 +88,7 @@ async def compare_versions(
 )
 @needs(Scope.MODELS_READ, *FAULTS, audited="export")
 async def version_file(
-    number: Number,
+    number: Id,
     name: str,
     request: Request,
     daemon: TheDaemon,

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 from msgspec.structs import replace
 
 from api.access.auditing import note_model
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
-from api.dependencies import TheDaemon, TheModel, TheStore
+from api.dependencies import Id, TheDaemon, TheModel, TheStore
 from api.files import file_answer
 from api.openapi import body, file_answers, form
 from api.protocol import AUDIT_FACTS
@@ -38,7 +38,7 @@ UPLOAD = body({FORM: form("spec", "RoundRequest", "parameters", required=PARTS, 
 
 async def seen_round(
     request: Request,
-    round_id: Annotated[int, Path(ge=1, lt=2**63)],
+    round_id: Id,
     store: TheStore,
     principal: ThePrincipal,
 ) -> Round:
