@@ -52,7 +52,7 @@ def demo(keep: bool) -> None:
             cleanup.callback(shutil.rmtree, folder)
         story.step("Daemon")
         daemon = start(folder, cleanup)
-        story.result(f"{daemon.client.url}, ready in {daemon.ready_s:.1f} s")
+        click.echo(f"{daemon.client.url}, ready in {daemon.ready_s:.1f} s")
         _tell(daemon.client, folder)
         if keep:
             cleanup.pop_all()
@@ -80,7 +80,7 @@ def _register(client: Client) -> None:
             files={"model": (base.name, file, "application/octet-stream")},
         )
     count = model["parameters"]["trainable"]
-    story.result(f"{MODEL}: {count:,} parameters, ready to train in {_since(began)} (version 1)")
+    click.echo(f"{MODEL}: {count:,} parameters, ready to train in {_since(began)} (version 1)")
 
 
 def _upload(client: Client) -> None:
@@ -93,7 +93,7 @@ def _upload(client: Client) -> None:
         headers={"Content-Type": "application/x-npz"},
     )
     counts = client.get(model_path(MODEL))["samples"]
-    story.result(
+    click.echo(
         f"{answer['accepted']:,} from the camera in {_since(began)}: "
         f"{counts['train']:,} to learn from, {counts['validation']:,} to validate"
     )
@@ -115,7 +115,7 @@ def _fetch(client: Client, before: Path, after: Path) -> None:
     download(client, client.get(model_path(MODEL, "versions", 1)), before, show=False)
     latest = client.get(model_path(MODEL, "latest"))
     download(client, latest, after, show=False)
-    story.result(
+    click.echo(
         f"latest is version {latest['version']}, {file_size(latest['size_bytes'])}, "
         f"sha256 {latest['sha256'][:12]}…"
     )
@@ -125,18 +125,18 @@ def _judge(before: Path, after: Path, *, version: int) -> None:
     """Measured outside the daemon, on digits that it has never seen."""
     images, labels = digits.kept_back()
     old, new = digits.read(before, images), digits.read(after, images)
-    story.paragraph()
+    click.echo()
     learned = _learned(labels, old, new)
     story.pictures(
         [images[row] for row in learned],
         [f"read {old[row]}, now {new[row]}" for row in learned],
     )
-    story.paragraph()
-    story.result(f"  Read right of {len(labels)} held-out digits, by plain ONNX Runtime:")
+    click.echo()
+    click.echo(f"  Read right of {len(labels)} held-out digits, by plain ONNX Runtime:")
     was, became = float((old == labels).mean()), float((new == labels).mean())
     story.share("version 1", was)
     story.share(f"version {version}", became)
-    story.paragraph()
+    click.echo()
     if became <= was:
         raise Failure("training did not raise the accuracy; please report this")
 

@@ -23,24 +23,14 @@ def title(text: str) -> None:
 
 
 def step(label: str) -> None:
-    """Begin a line; `result` ends it."""
+    """Begin a line."""
     click.echo(f"  {label:{LABEL_WIDTH}}", nl=False)
-
-
-def result(text: str) -> None:
-    """End the line that `step` began."""
-    click.echo(text)
 
 
 def line(label: str, text: str) -> None:
     """One line."""
     step(label)
-    result(text)
-
-
-def paragraph() -> None:
-    """An empty line."""
-    click.echo()
+    click.echo(text)
 
 
 def share(label: str, value: float) -> None:

@@ -45,10 +45,8 @@ def samples() -> None:
     """Add, list, show, label, export and delete samples."""
 
 
-samples.add_command(add)
-samples.add_command(export)
-samples.add_command(label)
-samples.add_command(delete)
+for command in (add, export, label, delete):
+    samples.add_command(command)
 
 
 @samples.command("list")
