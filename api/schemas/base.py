@@ -66,13 +66,13 @@ class Body(BaseModel):
     model_config = ConfigDict(defer_build=True, from_attributes=True)
 
     @classmethod
-    def of(cls, record: Struct, **others: Any) -> Self:
+    def of(cls, record: Struct | BaseModel, **others: Any) -> Self:
         """The body that shows a record. others: fields with other values than the record's."""
         for name in cls.model_fields.keys() - others.keys():
             if hasattr(record, name):
                 others[name] = getattr(record, name)
             elif name in _OF_FILES:
-                others[name] = getattr(record.file, name, None)  # type: ignore[attr-defined]
+                others[name] = getattr(record.file, name, None)  # type: ignore[union-attr]
         return cls.model_validate(others)
 
 

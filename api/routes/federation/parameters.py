@@ -22,7 +22,6 @@ from api.dependencies import TheDaemon, TheModel, TheStore
 from api.files import IMMUTABLE, REVALIDATE, is_known
 from api.openapi import BINARY, KNOWN, body, form
 from api.protocol import AUDIT_FACTS
-from api.routes.federation.presenting import figures
 from api.routing import Route
 from api.schemas.federation import MeasuredBody, Personalization
 from api.schemas.jobs import JobBody
@@ -166,6 +165,11 @@ def _require_consent_of_others(principal: Principal, model: Model) -> bool:
         return False
     require_consent(model, None)
     return True
+
+
+def figures(metrics: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The scalar metrics: those per class would reveal which classes a device has."""
+    return metrics and {name: each for name, each in metrics.items() if not isinstance(each, list)}
 
 
 def parameters_in(form: Any, beside: str) -> Any:

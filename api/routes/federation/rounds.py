@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
 from msgspec.structs import replace
 
+from api import present
 from api.access.auditing import note_model
 from api.access.scopes import ThePrincipal, needs
 from api.bodies.uploads import json_part, require_media_type, require_room_for, spooled_part
@@ -15,18 +16,20 @@ from api.dependencies import Id, TheDaemon, TheModel, TheStore
 from api.files import file_answer
 from api.openapi import body, file_answers, form
 from api.protocol import AUDIT_FACTS
-from api.routes.federation.parameters import FORM, MEDIA_TYPE, parameters_in
-from api.routes.federation.presenting import federation_body, round_body
+from api.routes.federation.parameters import FORM, MEDIA_TYPE, figures, parameters_in
 from api.routing import Route
-from api.schemas.federation import FederationBody, RoundBody, RoundRequest
+from api.schemas.federation import FederationBody, RoundBody, RoundRequest, SpentBody, TermsBody
 from service.access.principal import Scope
 from service.errors import InvalidInput
-from service.federation.consent import require_consent
+from service.federation.accounting import epsilon_spent
+from service.federation.consent import consent_of, require_consent
 from service.federation.rounds import begin_round
 from service.jobs.scheduler import ENDED
 from storage.database.codec import dump, utc_now
 from storage.errors import Problem, StateConflict
-from storage.records.federation import Round
+from storage.records.federation import PrivacySpent, Round
+from storage.records.jobs import JobState
+from storage.records.models import Model
 from storage.tables.rounds import no_round
 
 router = APIRouter(prefix="/v1", tags=["federation"], route_class=Route)
@@ -61,7 +64,7 @@ def show_federation(model: TheModel, store: TheStore) -> FederationBody:
     PATCH of the model changes it.
     """
     today = store.rounds.today(model.id, utc_now().date().isoformat())
-    return federation_body(model, store.rounds.spent(model), today)
+    return _federation_body(model, store.rounds.spent(model), today)
 
 
 @router.post(
@@ -96,7 +99,7 @@ async def ask_for_round(
             begun = await asyncio.to_thread(begin_round, model, path, asked, store=store)
     daemon.deadlines.look_again()
     response.headers["Location"] = f"/v1/rounds/{begun.job.id}"
-    return round_body(begun, has_update=False)
+    return _round_body(begun, has_update=False)
 
 
 @router.get("/rounds/{round_id}", summary="Show a round")
@@ -107,7 +110,7 @@ def show_round(row: TheRound, store: TheStore, daemon: TheDaemon) -> RoundBody:
     has_update = store.rounds.file(job.id, "update") is not None
     is_measured = job.metrics.get("validation") or job.metrics.get("baseline")
     different = store.sample_stats.different_validation(job.model_id) if is_measured else 0
-    return round_body(replace(row, job=job), has_update=has_update, different=different)
+    return _round_body(replace(row, job=job), has_update=has_update, different=different)
 
 
 @router.get(
@@ -142,7 +145,57 @@ async def stop_round(row: TheRound, daemon: TheDaemon) -> None:
 def _no_update(row: Round) -> str:
     job = row.job
     if job.state in ENDED:
-        error = round_body(row, has_update=False).error
+        error = _round_body(row, has_update=False).error
         why = f": {error.detail}" if error else "; its update is gone, or never was"
         return f"round {row.number} is {job.state.value}{why}"
     return f"round {row.number} is {job.state.value}; ask again when it has succeeded"
+
+
+def _federation_body(row: Model, spent: PrivacySpent, rounds_today: int) -> FederationBody:
+    """A model's consent, and the privacy that was spent."""
+    consent = consent_of(row)
+    return FederationBody.of(
+        consent,
+        spent=SpentBody(
+            epsilon=None if spent.unnoised else epsilon_spent(spent, delta=consent.delta),
+            rounds=spent.rounds,
+            rounds_without_noise=spent.unnoised,
+        ),
+        rounds_today=rounds_today,
+    )
+
+
+def _round_body(row: Round, *, has_update: bool, different: int = 0) -> RoundBody:
+    """A round, without its norms, which only the audit log records, and without what its job tells
+    of the training samples: the loss of a last epoch may be that of one sample.
+
+    different: how many of the model's validation samples differ.
+    """
+    ended, late = row.job.finished_at, row.deadline
+    if row.job.state is JobState.CANCELLED and ended and late and ended >= late:
+        passed = {"code": "deadline_passed", "detail": "the deadline passed before it was done"}
+        row = replace(row, job=replace(row.job, error=passed))
+    return RoundBody.of(
+        present.job(row.job),
+        federation=row.federation,
+        round=row.number,
+        deadline=row.deadline,
+        metrics={
+            "ended": row.job.metrics.get("ended"),
+            **{
+                name: _of_enough(row, row.job.metrics.get(name), different)
+                for name in ("validation", "baseline")
+            },
+        },
+        terms=TermsBody(**row.terms),
+        **{name: row.outcome.get(name) for name in ("samples", "bytes", "raw_bytes", "epsilon")},
+        has_update=has_update,
+    )
+
+
+def _of_enough(row: Round, metrics: dict[str, Any] | None, different: int) -> dict[str, Any] | None:
+    """The figures, None for those of fewer samples than may leave."""
+    few = (
+        metrics is not None and min(metrics.get("samples", 0), different) < row.terms["min_samples"]
+    )
+    return None if few else figures(metrics)
