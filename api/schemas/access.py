@@ -67,9 +67,12 @@ class TokenPatch(Request):
 
 @shows(
     Token,
-    without=("sha256", "used_on", "used_bytes", "session_of"),
+    without=("id", "expires_at", "sha256", "used_on", "used_bytes", "session_of"),
+    id=int,
     scopes=list[Scope],
     limits=LimitSettings,
+    last_used_at=datetime | None,
+    expires_at=datetime | None,
 )
 class TokenBody(Body):
     """A token. last_used_at: within the hour, after a crash."""

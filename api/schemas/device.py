@@ -159,7 +159,9 @@ class TriggerPatch(TriggerFields):
 
 @shows(
     Trigger,
-    without=("model_id", "rule", "labelled"),
+    without=("id", "model", "model_id", "rule", "labelled"),
+    id=int,
+    model=str,
     name=str,
     **get_type_hints(Rule),
     created_at=datetime,
