@@ -13,7 +13,7 @@ import numpy as np
 from service.training.checkpoints import flush
 from service.training.engine import Array, Engine
 from service.training.engines.manifest import METADATA_PREFIX
-from service.training.engines.runtime import LOAD_ERRORS, onnxruntime, open_session
+from service.training.engines.runtime import LOAD_ERRORS, open_session
 from service.training.engines.sessions.crew import Crew
 from service.training.errors import ExportMismatch, LossNotFinite
 
@@ -72,7 +72,10 @@ def check_export(
     threads: int,
 ) -> None:
     """Raises ExportMismatch if the model at `path` does not load, or computes something else."""
-    session = load_exported(path, threads)
+    try:
+        session = open_session(path, threads=threads, arena=False)
+    except LOAD_ERRORS as error:
+        raise ExportMismatch(f"the exported model does not load: {error}") from error
     names = list(input_names)
     for inputs, features, target in batches:
         loss, expected = engine.evaluate(features, target)
@@ -100,11 +103,3 @@ def compare(actual: Array, expected: Array, tolerance: float = TOLERANCE) -> Non
             f"the exported model differs from the trained one by {difference:g}, allowed is"
             f" {allowed:g}; this is a fault of the export, please report it"
         )
-
-
-def load_exported(path: Path, threads: int) -> onnxruntime.InferenceSession:
-    try:
-        session: onnxruntime.InferenceSession = open_session(path, threads=threads, arena=False)
-    except LOAD_ERRORS as error:
-        raise ExportMismatch(f"the exported model does not load: {error}") from error
-    return session

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from msgspec.structs import replace
 from onnx import defs, helper, numpy_helper
 
 from service.training.graph.tensor import Array, Dim, Shape, Tensor, product
@@ -193,13 +194,7 @@ class Builder:
 
     def retype(self, tensor: Tensor, shape: Sequence[Dim] | None) -> Tensor:
         """The tensor with a more precise shape."""
-        known = Tensor(
-            self,
-            tensor.name,
-            tensor.dtype,
-            None if shape is None else tuple(shape),
-            tensor.value,
-        )
+        known = replace(tensor, shape=None if shape is None else tuple(shape))
         self._tensors[tensor.name] = known
         return known
 

@@ -53,7 +53,7 @@ def backward(
         wanted = tuple(
             name in active and (gate is None or gate.at == i) for i, name in enumerate(proto.input)
         )
-        node = _node(graph, proto, wanted)
+        node = Node.of(graph, proto, wanted)
         try:
             found = _apply(node, outputs, None if gate is None else gate.rule)
         except NotDifferentiable as error:
@@ -87,12 +87,6 @@ def _total(gradients: Mapping[str, list[Tensor]], graph: Builder, name: str) -> 
     if not parts:
         return None
     return total(parts).known_like(graph.tensor(name))
-
-
-def _node(graph: Builder, proto: onnx.NodeProto, wanted: tuple[bool, ...]) -> Node:
-    inputs = tuple(graph.tensor(name) if name else None for name in proto.input)
-    outputs = tuple(graph.tensor(name) if name else None for name in proto.output)
-    return Node(graph, proto, inputs, outputs, wanted)
 
 
 def _problem(proto: onnx.NodeProto, reason: str) -> Problem:

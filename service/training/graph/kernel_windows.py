@@ -64,6 +64,14 @@ class WindowShape(Struct, frozen=True):
         pairs = zip(sizes, self.kernel, strict=True)
         return all(isinstance(size, int) and size % k == 0 for size, k in pairs)
 
+    def beyond(self, sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
+        """How many numbers of axes, with their pads, lie behind the last of so many windows."""
+        axes = zip(sizes, counts, self.befores, self.afters, self.strides, self.spans, strict=True)
+        return [
+            size + before + after - stride * (count - 1) - span
+            for size, count, before, after, stride, span in axes
+        ]
+
     def share(self, axis: int, size: int, count: int) -> Array:
         """Which numbers each window contains, as 0 and 1. Shape: (count, size)."""
         i = axis - 2

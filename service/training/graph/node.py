@@ -29,6 +29,13 @@ class Node(Struct, frozen=True):
     outputs: tuple[Tensor | None, ...]
     wanted: tuple[bool, ...]
 
+    @classmethod
+    def of(cls, graph: Builder, proto: onnx.NodeProto, wanted: tuple[bool, ...] = ()) -> Node:
+        """A node of a graph."""
+        inputs = tuple(graph.tensor(name) if name else None for name in proto.input)
+        outputs = tuple(graph.tensor(name) if name else None for name in proto.output)
+        return cls(graph, proto, inputs, outputs, wanted)
+
     @property
     def x(self) -> Tensor:
         """The first input."""

@@ -105,16 +105,12 @@ class _BlockRewriting(Struct):
             self._normalize(node)
             return True
         rule = ANYWHERE.get(node.op_type)
-        result = None if rule is None else rule(self, self._node(node))
+        result = None if rule is None else rule(self, Node.of(self.old, node))
         if result is None:
             return False
         if node.output[0] not in self.both:
             self.moved[node.output[0]] = result
         return True
-
-    def _node(self, proto: onnx.NodeProto) -> Node:
-        inputs = tuple(self.old.tensor(name) if name else None for name in proto.input)
-        return Node(self.old, proto, inputs, (self.old.tensor(proto.output[0]),), ())
 
     def _follower(self, name: str, kinds: frozenset[str]) -> onnx.NodeProto | None:
         """The only node that reads a tensor, if it is of these kinds."""
@@ -133,7 +129,7 @@ class _BlockRewriting(Struct):
         return follower.output[0], follower
 
     def _convolution(self, proto: onnx.NodeProto) -> bool:
-        node, weight = self._node(proto), self.new.tensor(proto.input[1])
+        node, weight = Node.of(self.old, proto), self.new.tensor(proto.input[1])
         if weight.sizes is None or proto.input[1] in self.moved or node.x.shape is None:
             return False
         bias = self.new.tensor(proto.input[2]) if len(proto.input) > 2 else None
@@ -146,7 +142,7 @@ class _BlockRewriting(Struct):
             as_columns(self, node, weight, affine, last)
             return True
         proto, number = self._unscaled(proto)
-        node, (factor, bias) = self._node(proto), affine
+        node, (factor, bias) = Node.of(self.old, proto), affine
         if number != 1:  # by channels: a number alone is slow beside axes of one
             numbers = self.new.numbers(np.full(weight.whole[0], number), weight.dtype)
             factor = numbers if factor is None else factor * numbers
@@ -179,7 +175,7 @@ class _BlockRewriting(Struct):
     def _affine(self, norm: onnx.NodeProto, bias: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """The factor and the summand of each channel. bias: of what is normalized."""
         scale, shift, mean, variance = (self.new.tensor(name) for name in norm.input[1:5])
-        factor = scale / (variance + self._node(norm).attribute("epsilon", 1e-5)).sqrt()
+        factor = scale / (variance + Node.of(self.old, norm).attribute("epsilon", 1e-5)).sqrt()
         mean = mean if bias is None else mean - bias
         return factor, shift - mean * factor
 
@@ -241,7 +237,7 @@ class _BlockRewriting(Struct):
 
     def _transposed(self, proto: onnx.NodeProto) -> bool:
         """One whose windows tile the result: a convolution for each place of a window."""
-        node, weight = self._node(proto), self.new.tensor(proto.input[1])
+        node, weight = Node.of(self.old, proto), self.new.tensor(proto.input[1])
         if weight.rank != 4 or node.attribute("group", 1) > 1:
             return False
         ins, outs, *kernel = weight.whole

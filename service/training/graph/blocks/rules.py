@@ -144,11 +144,8 @@ def interleaved(
 
 def _transposed(g: Tensor, weight: Tensor, x: Tensor, windows: WindowShape, groups: int) -> Tensor:
     """In ONNX's layout."""
-    whole, counts, pads = sizes(x)[2:], sizes(g)[2:], windows.pads
-    extra = [
-        whole[i] + pads[i] + pads[2 + i] - windows.strides[i] * (counts[i] - 1) - windows.spans[i]
-        for i in range(2)
-    ]
+    whole = sizes(x)[2:]
+    extra = windows.beyond(whole, sizes(g)[2:])
     attributes = windows.attributes | {"group": groups, "output_padding": extra}
     result = from_blocks(g, weight.whole[0]).op("ConvTranspose", weight, **attributes)
     channels = weight.whole[1] * groups

@@ -186,11 +186,8 @@ def _drawn_shape(model: onnx.ModelProto, shape: Shape | None) -> tuple[int, ...]
         return None
     batch = _batch(model)
     sizes = tuple(-1 if size == batch else size for size in shape)
-    return (
-        tuple(s for s in sizes if isinstance(s, int))
-        if all(isinstance(s, int) for s in sizes)
-        else None
-    )
+    known = tuple(size for size in sizes if isinstance(size, int))
+    return known if known == sizes else None
 
 
 def _batch(model: onnx.ModelProto) -> str | int | None:

@@ -126,8 +126,7 @@ class _Rewriting(Struct):
         return True
 
     def _convolved(self, proto: onnx.NodeProto, pool: onnx.NodeProto | None) -> Tensor:
-        inputs = tuple(self.old.tensor(name) for name in proto.input if name)
-        node = Node(self.old, proto, inputs, (self.old.tensor(proto.output[0]),), ())
+        node = Node.of(self.old, proto)
         kernel = (node.given(1).sizes or ())[2:]
         cells = [1] * len(kernel)
         if pool is not None:

@@ -73,19 +73,7 @@ def _by_input(g: Tensor, weight: Tensor, x: Tensor, windows: WindowShape, groups
             turned = weight.flip(*windows.axes)
             attributes = {"dilations": list(windows.dilations), "pads": pads, "group": groups}
             return g.op("Conv", turned, **attributes).known_like(x)
-    extra = [
-        size + before + after - (stride * (fixed(g, 2 + i) - 1) + span)
-        for i, (size, before, after, stride, span) in enumerate(
-            zip(
-                (fixed(x, a) for a in windows.axes),
-                windows.befores,
-                windows.afters,
-                windows.strides,
-                windows.spans,
-                strict=True,
-            )
-        )
-    ]
+    extra = windows.beyond(x.whole_from(2), g.whole_from(2))
     result = g.op("ConvTranspose", weight, group=groups, output_padding=extra, **windows.attributes)
     return result.known_like(x)
 
