@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import UNSET, UnsetType
 from msgspec.structs import astuple, replace
 
 from service import preprocess
@@ -19,7 +20,6 @@ from service.training.tasks import TASKS
 from storage.errors import InUse, Problem, in_full
 from storage.records.jobs import JobState, Trigger
 from storage.records.models import Model
-from storage.records.samples import UNSET, Unset
 from storage.records.signatures import TargetSpec
 from storage.store import Store
 
@@ -90,7 +90,7 @@ def change_model(
     retention: dict[str, Any],
     quota: dict[str, Any] | None = None,
     keeps_duplicates: bool | None = None,
-    features: Sequence[str] | Unset | None = UNSET,
+    features: Sequence[str] | UnsetType | None = UNSET,
     federation: dict[str, Any] | None = None,
     preprocess: Sequence[dict[str, Any]] | None = None,
 ) -> Model:
@@ -116,7 +116,7 @@ def change_model(
             retention={**now.retention, **retention},
             quota=replace(now.quota, **(quota or {})),
             keeps_duplicates=now.keeps_duplicates if keeps_duplicates is None else keeps_duplicates,
-            features=now.features if isinstance(features, Unset) else new_features,
+            features=now.features if features is UNSET else new_features,
             federation=merge_consent(now.federation, federation or {}),
             preprocess=now.preprocess
             if preprocess is None
@@ -160,7 +160,7 @@ def _checked(
     model: Model,
     target: TargetSpec,
     gate: dict[str, Any],
-    features: Sequence[str] | Unset | None,
+    features: Sequence[str] | UnsetType | None,
 ) -> tuple[dict[str, Any], tuple[str, ...] | None]:
     """The new gate and features. target: the new one, whose names the gate may use. Raises
     InvalidInput with everything that is wrong.
@@ -179,7 +179,7 @@ def _checked(
     except InvalidInput as error:
         problems += error.problems
     try:
-        channels = None if isinstance(features, Unset) else features
+        channels = None if features is UNSET else features
         names = check_channels(model.signature, model.preprocess, channels, at="/features")
     except InvalidInput as error:
         problems += error.problems

@@ -82,15 +82,6 @@ class StageResult(Struct, frozen=True):
     twins: Mapping[int, int] = field(default_factory=dict)
 
 
-class Unset(Enum):
-    """The default of a parameter for which None is a meaningful value."""
-
-    UNSET = "unset"
-
-
-UNSET = Unset.UNSET
-
-
 def require_columns(names: Iterable[str], *others: str) -> None:
     """Raises TypeError for names that are neither columns of uploads nor one of the others."""
     if unknown := {*names} - {*SAMPLE_COLUMNS, *others}:

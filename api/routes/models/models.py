@@ -6,6 +6,7 @@ import asyncio
 from typing import Annotated
 
 from fastapi import APIRouter, Query, Request
+from msgspec import UNSET
 from starlette.responses import Response
 
 from api import present
@@ -22,7 +23,6 @@ from service.models import updates as model_updates
 from service.models.classes import ModelClass
 from service.models.prepared import TOKENIZER
 from storage.errors import NotFound
-from storage.records.samples import UNSET
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=Route)
 TOKENIZER_TYPE = "application/json"
