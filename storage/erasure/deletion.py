@@ -61,26 +61,22 @@ class Eraser(Repository):
             with suppress(StorageFull):
                 reclaim(self._writer, self._readers, self._packs, self._copies, model_id=model_id)
 
-    def erase_or_later(self, model_id: int) -> None:
+    def erase_or_later(self, model_id: int, *, at_rest: bool = False) -> None:
         """As `erase`, but a failure is only logged; `erase_at_rest` tries again later.
 
         The rows are already deleted: an error would wrongly report that a deletion or an upload
-        failed.
+        failed. at_rest: as `erase_at_rest`.
         """
         try:
-            self.erase(model_id)
+            if not at_rest or self._readers.read(training_job, model_id) is None:
+                self.erase(model_id)
         except (HoneError, OSError) as error:
-            self._postponed(model_id, error)
+            told = {"model_id": model_id, "error": in_words(error)}
+            _logger.error("erasure.postponed", extra={"fields": told})
 
     def erase_at_rest(self, model_id: int) -> None:
         """As `erase_or_later`, unless a job trains on the model: it would train on zeros."""
-        try:
-            running = self._readers.read(training_job, model_id)
-        except HoneError as error:
-            self._postponed(model_id, error)
-            return
-        if running is None:
-            self.erase_or_later(model_id)
+        self.erase_or_later(model_id, at_rest=True)
 
     def pending_models(self) -> list[int]:
         """Ids of models with erasures to carry out, or with marked packs."""
@@ -107,8 +103,3 @@ class Eraser(Repository):
     @writes
     def _forget(self, transaction: Transaction, model_id: int, last: int) -> None:
         transaction.execute("DELETE FROM erasures WHERE model_id = ? AND id <= ?", (model_id, last))
-
-    @staticmethod
-    def _postponed(model_id: int, error: Exception) -> None:
-        told = {"model_id": model_id, "error": in_words(error)}
-        _logger.error("erasure.postponed", extra={"fields": told})
