@@ -21,8 +21,8 @@ import numpy as np
 from storage.arrays import NDArray
 from storage.disk.durable import cut_file, file_faults, is_transient, sync_file, sync_folder
 from storage.disk.lock import held
+from storage.records.id_set import Ids
 
-Ids: TypeAlias = "NDArray[np.int64]"
 Entries: TypeAlias = "NDArray[Any]"
 ID = "<i8"
 ENTRY = [("id", ID), ("digest", "<u8")]

@@ -20,6 +20,7 @@ from storage.blobs.cache_folder import (
     CHECKED,
     ENTRY,
     ID,
+    Entries,
     empty_folder,
     read_entries,
     read_file,
@@ -30,12 +31,11 @@ from storage.database.codec import dump
 from storage.disk.durable import file_faults, is_transient, make_folder, write_file
 from storage.disk.lock import held
 from storage.errors import in_words
+from storage.records.id_set import Ids
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-Ids: TypeAlias = "NDArray[np.int64]"
-Entries: TypeAlias = "NDArray[Any]"
 Digests: TypeAlias = "NDArray[np.uint64]"
 Table: TypeAlias = "NDArray[np.uint8]"
 _CHECKED_AT_ONCE_BYTES = 1 << 18

@@ -221,8 +221,11 @@ class Samples(Repository):
             page, after = search(after=after)
             yield from (sample.id for sample in page)
 
+    @writes
     def update(
         self,
+        transaction: Transaction,
+        /,
         model_id: int,
         id: int,  # noqa: A002
         *,
@@ -237,23 +240,17 @@ class Samples(Repository):
         model's classes have changed since.
         """
         require_columns(values, "label")
-
-        def change(transaction: Transaction) -> Sample:
-            if target is not None:
-                require_same_indices(transaction, model_id, target)
-            row = find_sample_row(transaction.connection, model_id, id, owner=owner)
-            if values:
-                changes = ", ".join(f"{name} = ?" for name in values)
-                new = [each(row[name]) if callable(each) else each for name, each in values.items()]
-                transaction.execute(
-                    f"UPDATE samples SET {changes} WHERE id = ?",  # noqa: S608 - our own names
-                    (*new, id),
-                )
-                name = model_name(transaction, model_id)
-                transaction.tell("samples.changed", name, {"id": id})
-            return to_sample(find_sample_row(transaction.connection, model_id, id))
-
-        return self._writer.write(change)
+        if target is not None:
+            require_same_indices(transaction, model_id, target)
+        row = find_sample_row(transaction.connection, model_id, id, owner=owner)
+        if values:
+            new = {
+                name: each(row[name]) if callable(each) else each for name, each in values.items()
+            }
+            transaction.update("samples", new, where={"id": id})
+            name = model_name(transaction, model_id)
+            transaction.tell("samples.changed", name, {"id": id})
+        return to_sample(find_sample_row(transaction.connection, model_id, id))
 
     @writes
     def quarantine(

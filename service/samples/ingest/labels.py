@@ -224,15 +224,6 @@ class LabelReader(Column):
         return label.astype(little_endian(self._target.dtype)).tobytes()
 
 
-def _is_json(value: Any) -> bool:
-    """Whether it holds neither NaN nor infinity, which Python reads, but JSON lacks."""
-    try:
-        dump(value)
-    except ValueError:
-        return False
-    return True
-
-
 class MaskReader(LabelReader):
     """Reads masks besides: a PNG in base64, and COCO's run lengths. check: of masks."""
 
@@ -246,11 +237,11 @@ class MaskReader(LabelReader):
         """A `SentMask`, or what other labels are."""
         runs = [value] if isinstance(value, dict) and "counts" in value else value
         if isinstance(runs, list) and all(isinstance(run, dict) for run in runs):
-            return (
-                (SentMask(self._check, runs=tuple(runs)), None)
-                if _is_json(runs)
-                else (None, NO_NUMBER)
-            )
+            try:
+                dump(runs)
+            except ValueError:  # NaN or infinity, which Python reads, but JSON lacks
+                return None, NO_NUMBER
+            return SentMask(self._check, runs=tuple(runs)), None
         if not isinstance(value, dict):
             return super().parse(value)
         try:
