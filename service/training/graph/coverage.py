@@ -56,6 +56,7 @@ REASONS = {
     "Hardmax": "constant wherever it has a derivative; use Softmax",
     "If": CONTROL,
     "Loop": "control flow; export it unrolled; that of TorchScript's EmbeddingBag is written out",
+    "MelWeightMatrix": "a constant",
     "MaxRoiPool": "of detectors, whose losses are not here",
     "OneHot": "exporters write its values as constants",
     "Range": "counted",
@@ -65,17 +66,12 @@ REASONS = {
     "TfIdfVectorizer": "counted",
     "Unique": "sorted and counted",
     "Upsample": "deprecated: conversion from old opsets writes Resize",
+    **dict.fromkeys(("BlackmanWindow", "HammingWindow", "HannWindow"), "a constant"),
+    **dict.fromkeys(("RandomNormal", "RandomNormalLike"), DRAWN),
+    **dict.fromkeys(("RandomUniform", "RandomUniformLike"), DRAWN),
+    **dict.fromkeys(("ConvInteger", "QLinearConv", "QLinearMatMul"), QUANTIZED),
+    **dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), SEQUENCE),
 }
-REASONS.update(
-    dict.fromkeys(
-        ("BlackmanWindow", "HammingWindow", "HannWindow", "MelWeightMatrix"), "a constant"
-    )
-)
-REASONS.update(
-    dict.fromkeys(("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"), DRAWN)
-)
-REASONS.update(dict.fromkeys(("ConvInteger", "QLinearConv", "QLinearMatMul"), QUANTIZED))
-REASONS.update(dict.fromkeys(("Optional", "OptionalGetElement", "OptionalHasElement"), SEQUENCE))
 HOW = {
     "BatchNormalization": "with running statistics; with the batch's if `batch_norm` is `training`",
     "CastLike": "as Cast",

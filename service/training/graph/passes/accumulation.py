@@ -8,6 +8,7 @@ from collections.abc import Callable, Container, Iterable, Sequence
 import onnx
 
 from service.training.graph.flow import reads
+from service.training.graph.node import attributes_of
 from service.training.graph.tensor import Shape
 
 
@@ -31,7 +32,11 @@ def accumulate(
         n.output[0]: n
         for n in nodes
         if (n.op_type == "Gemm" and len(n.input) == 2)
-        or (n.op_type == "ScatterElements" and n.input[0] in empty and _adds(n))
+        or (
+            n.op_type == "ScatterElements"
+            and n.input[0] in empty
+            and attributes_of(n).get("reduction") == b"add"
+        )
     }
     for node in nodes:
         if node.op_type != "Add":
@@ -45,10 +50,6 @@ def accumulate(
                 sums.pop(name)
                 break
     return list(written.values())
-
-
-def _adds(node: onnx.NodeProto) -> bool:
-    return any(each.name == "reduction" and each.s == b"add" for each in node.attribute)
 
 
 def _add_to(node: onnx.NodeProto, part: onnx.NodeProto, other: str) -> None:

@@ -28,7 +28,7 @@ def fold(
     values = {
         t.name: t
         for t in model.graph.initializer
-        if t.name not in keep and (t.name in constants or _is_number(t))
+        if t.name not in keep and (t.name in constants or t.data_type not in _WEIGHTS or not t.dims)
     }
     folded: set[str] = set()
     ends = {value.name for value in model.graph.output}
@@ -43,10 +43,6 @@ def fold(
             model.graph.initializer.extend(result)
     refill(model.graph.node, kept)
     return folded
-
-
-def _is_number(tensor: onnx.TensorProto) -> bool:
-    return tensor.data_type not in _WEIGHTS or not tensor.dims
 
 
 def _value(

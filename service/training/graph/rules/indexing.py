@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from service.training.graph.node import GradientRule, Gradients, Node
-from service.training.graph.places import add_back, fixed, put_back
+from service.training.graph.places import add_back, fixed
 from service.training.graph.tensor import INT64, NotDifferentiable, Tensor
 
 FEW_ROWS = 64
@@ -20,9 +20,7 @@ def gather(node: Node, g: Tensor) -> Gradients:
     if places.value is not None and places.value.ndim <= 1 and isinstance(size, int):
         chosen = np.where(places.value < 0, places.value + size, places.value).reshape(-1)
         kept = g if places.value.ndim else g.unsqueeze(axis)
-        distinct = len(np.unique(chosen)) == len(chosen)
-        back = put_back if distinct else add_back
-        return [back(kept, axis, chosen, size).known_like(x), None]
+        return [add_back(kept, axis, chosen, size).known_like(x), None]
     return [_added_rows(g, x, places, axis).known_like(x), None]
 
 

@@ -54,16 +54,11 @@ def layer(node: Node, g: Tensor) -> Gradients:
         by_x = (g * scale - level - standard * tilt) * inverse
     elif node.wants(0):
         by_x = standardized_gradient(g * scale, standard, inverse, axes)
-    return [by_x, *_by_scale_and_shift(node, g, standard)]
-
-
-def _by_scale_and_shift(node: Node, g: Tensor, standard: Tensor) -> list[Tensor | None]:
-    by_scale = by_shift = None
-    if node.wants(1):
-        by_scale = unbroadcast(g * standard, node.y, node.given(1))
-    if node.wants(2):
-        by_shift = unbroadcast(g, node.y, node.given(2))
-    return [by_scale, by_shift]
+    return [
+        by_x,
+        unbroadcast(g * standard, node.y, scale) if node.wants(1) else None,
+        unbroadcast(g, node.y, node.given(2)) if node.wants(2) else None,
+    ]
 
 
 def instance(node: Node, g: Tensor) -> Gradients:
