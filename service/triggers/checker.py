@@ -55,14 +55,12 @@ class TriggerChecker:
             except NotFound:
                 return
             rule = Rule(**trigger.rule)
-            if trigger.enabled and not has_tried(trigger, rule, now=self._now()):
-                self._fire(trigger, rule)
-
-    def _fire(self, trigger: Trigger, rule: Rule) -> None:
-        if is_rested(trigger, rule, now=self._now()):
-            self._ask(trigger)
-        else:
-            self._leave(trigger, f"fired less than {rule.at_most_every_hours:g} h ago")
+            if not trigger.enabled or has_tried(trigger, rule, now=self._now()):
+                return
+            if is_rested(trigger, rule, now=self._now()):
+                self._ask(trigger)
+            else:
+                self._leave(trigger, f"fired less than {rule.at_most_every_hours:g} h ago")
 
     def _check(self, trigger: Trigger, observation: Observation) -> None:
         labelled = self._labelled(trigger)
@@ -80,7 +78,7 @@ class TriggerChecker:
                 drifted=drifted,
             )
         except UNUSABLE as error:
-            self._say_once(trigger, f"cannot be used: {error}")
+            self._say(trigger, f"cannot be used: {error}")
             return
         if due:
             self._ask(trigger)
@@ -107,16 +105,13 @@ class TriggerChecker:
 
     def _leave(self, trigger: Trigger, why: str) -> None:
         """Record why no job was queued. This uses up a firing at a fixed time."""
-        if Rule(**trigger.rule).kind in ("cron", "eligible"):
-            self._say(trigger, f"asked for nothing: {why}")
-        else:
-            self._say_once(trigger, f"asked for nothing: {why}")
+        again = Rule(**trigger.rule).kind in ("cron", "eligible")
+        self._say(trigger, f"asked for nothing: {why}", again=again)
 
-    def _say_once(self, trigger: Trigger, outcome: str) -> None:
-        if outcome != trigger.outcome:
-            self._say(trigger, outcome)
-
-    def _say(self, trigger: Trigger, outcome: str) -> None:
+    def _say(self, trigger: Trigger, outcome: str, *, again: bool = False) -> None:
+        """again: even if that was the last outcome."""
+        if outcome == trigger.outcome and not again:
+            return
         self._store.triggers.note(trigger.id, outcome)
         event(logger, logging.INFO, "trigger.skipped", trigger=trigger.id, outcome=outcome)
 
