@@ -50,10 +50,12 @@ def events(
     With --json each line is a JSON object.
     """
     asked = given({"model": models, "type": types})
-    seen = newest_id(client)
+    seen = newest_id(client) if after is None else after
     stored = client.items(f"{EVENTS}/history", **asked)
     if after is None:
         wanted = list(islice(stored, last))
+    elif follow:  # the stream begins with them, and tells which of them are lost
+        wanted = []
     else:
         wanted = list(takewhile(lambda event: event["id"] > after, stored))
     for event in reversed(wanted):
