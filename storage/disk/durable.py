@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -150,6 +149,8 @@ def cut_file(path: Path, size_bytes: int) -> None:
 
 def free_bytes(folder: Path) -> int:
     """The space that the disk of a folder has free. Raises StorageBroken."""
+    import shutil  # late: a millisecond of the start of a child
+
     with file_faults("cannot ask the disk for its free space"):
         return shutil.disk_usage(folder).free
 
@@ -157,6 +158,8 @@ def free_bytes(folder: Path) -> int:
 def remove(path: Path) -> None:
     """Remove a file, or a folder with all that is in it. Raises OSError."""
     if path.is_dir():
+        import shutil  # late, as above
+
         shutil.rmtree(path)
     else:
         path.unlink()
