@@ -71,6 +71,8 @@ def test_the_masks_of_a_folder_are_the_labels_of_its_photos(
     page.get_by_text("1 mask skipped").wait_for()
     added = served.http.get("/v1/models/painted/samples").json()["items"][len(before) :]
     assert [each["label"]["size"] for each in added] == [[SIDE, SIDE]]
+    # The list asks for its photo, which is gone after the deletion.
+    page.locator("[role=option]").nth(len(before)).locator("canvas[width='32']").wait_for()
     served.http.delete(f"/v1/models/painted/samples/{added[0]['id']}").raise_for_status()
 
     torn = [{"name": f"{n}.png", "mimeType": "image/png", "buffer": b"torn"} for n in range(22)]
