@@ -98,6 +98,7 @@ class Standardize(TensorKind):
             values = chunk.reshape(-1, chunk.shape[-1] if chunk.ndim > 1 else 1).astype(np.float64)
             more, its_mean = len(values), values.mean(axis=0)
             its_squares = ((values - its_mean) ** 2).sum(axis=0)
+            mean = mean if count else its_mean
             total, apart = count + more, its_mean - mean
             squares = squares + its_squares + apart**2 * (count * more / total)
             mean = mean + apart * (more / total)

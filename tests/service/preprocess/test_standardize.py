@@ -33,6 +33,12 @@ def test_learned_in_chunks_it_is_what_numpy_says_of_all(spec: TensorSpec) -> Non
     assert made.dtype == np.float32
 
 
+def test_a_large_feature_that_never_varies_is_learned() -> None:
+    rows = np.full((4, 1), 1e200)
+    learned = standardize(TensorSpec("x", "float64", (1,))).learn([rows, rows])
+    assert (learned.mean, learned.std) == ((1e200,), (1.0,))
+
+
 def test_until_it_is_learned_nothing_changes() -> None:
     rows = np.ones((2, 3), np.float32)
     assert standardize().apply(rows) is rows
