@@ -93,7 +93,7 @@ def read_archive(
 
 
 def _count_chunks(archive: zipfile.ZipFile) -> int:
-    """The number of chunks. Raises InvalidInput if there are too few or too many."""
+    """The number of chunks, as the archive says. Raises InvalidInput if it holds others."""
     files = (entry.filename for entry in archive.infolist() if not entry.is_dir())
     names = {name for name in files if name.startswith(("samples/", "data/"))}
     with ArchiveEntry(archive, END) as end:

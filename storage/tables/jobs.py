@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -131,7 +131,7 @@ class Jobs(Repository):
         return [LogLine(load_time(at), source, text) for at, source, text in lines]
 
     @writes
-    def set_log(self, transaction: Transaction, id: int, lines: Iterable[LogLine]) -> None:  # noqa: A002
+    def set_log(self, transaction: Transaction, id: int, lines: Sequence[LogLine]) -> None:  # noqa: A002
         """Replace the stored lines. Raises NotFound."""
         text = dump([(dump_time(line.at), line.source, line.text) for line in lines])
         transaction.execute("INSERT OR REPLACE INTO job_logs VALUES (?, ?)", (id, text))
