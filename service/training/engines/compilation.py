@@ -35,6 +35,7 @@ from service.training.graph.step import StepModel
 logger = logging.getLogger(__name__)
 
 PRODUCTS = frozenset({"Gemm", "MatMul", "Conv", "ConvTranspose"})
+RECURRENT = frozenset({"GRU", "LSTM", "RNN"})
 SCAN_ROWS, SCAN_ELEMENTS = 32, 1 << 26
 """Rows of a run, as long as its results have no more elements, of a step with a Scan: its products
 read the weights anew for each time step. A row of two LSTM layers in both directions took one
@@ -80,7 +81,9 @@ def _shapes(model: onnx.ModelProto, rows: int) -> Shapes:
 
 def _multiplications(node: onnx.NodeProto, results: int, shapes: Shapes) -> int:
     """results: number of elements in the node's result."""
-    first, second = (shapes.get(name) for name in (*node.input, "", "")[:2])
+    first, second, third = (shapes.get(name) for name in (*node.input, "", "", "")[:3])
+    if node.op_type in RECURRENT and first and second and third:
+        return prod(first[:2]) * (prod(second) + prod(third))
     if node.op_type not in PRODUCTS or not first or not second:
         return 0
     if node.op_type == "Conv":

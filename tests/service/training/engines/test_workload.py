@@ -42,6 +42,15 @@ def test_what_is_done_once_for_a_batch_is_not_counted() -> None:
     assert (work.multiplications, work.elements) == (150, 3)
 
 
+@pytest.mark.parametrize(("kind", "gates"), [("RNN", 1), ("GRU", 3), ("LSTM", 4)])
+def test_a_recurrent_layer_multiplies_by_both_matrices_at_each_time(kind: str, gates: int) -> None:
+    shapes = {"x": (7, "batch", 5), "w": (2, gates * 3, 5), "r": (2, gates * 3, 3)}
+    node = make_node(kind, [*shapes], ["y"], hidden_size=3, direction="bidirectional")
+    weights = [from_array(np.zeros(shapes[name], np.float32), name) for name in ("w", "r")]
+    model = model_of([node], {"x": [*shapes["x"]]}, {"y": [7, 2, "batch", 3]}, weights)
+    assert workload(model).multiplications == 7 * 2 * gates * 3 * (5 + 3)
+
+
 @pytest.mark.parametrize(("steps", "rows"), [(10, SCAN_ROWS), (1 << 18, 2), (1 << 21, 0)])
 def test_a_recurrent_step_needs_many_rows_unless_sequences_are_long(steps: int, rows: int) -> None:
     shapes = {"x": (steps, "batch", 2), "w": (1, 8, 2), "r": (1, 8, 2)}
