@@ -17,12 +17,11 @@ import onnx
 from msgspec import Struct
 from onnx import TensorProto, helper, numpy_helper
 
-from service.training.engines.compilation import workload
 from service.training.engines.ort_training import runtime
 from service.training.engines.ort_training.recognize import LOSS_NAME, OUTPUT_NAME
 from service.training.graph.passes.modes import RandomDraw
 from service.training.graph.step import LOSS_SCALE, StepModel, gradient_of
-from service.training.protocol.messages.shared import MULTIPLICATIONS, Artifacts
+from service.training.protocol.messages.shared import Artifacts
 
 FILES = {
     "training_model": "training_model.onnx",
@@ -70,7 +69,6 @@ def write(
     """
     tools = runtime.training_artifacts()
     directory.mkdir(parents=True, exist_ok=True)
-    counted = str(workload(evaluation).multiplications)
     training, evaluation = deepcopy(step.model), deepcopy(evaluation)
     unshared = (*step.updated, *step.loss.label_tensors)
     shared = [*unshared, *_shared([training, evaluation], values, frozen)]
@@ -79,8 +77,7 @@ def write(
         _compute_scale(model, step)
     _draw_masks(training, step)
     _accumulate(training, step)
-    known = {LOSS_NAME: step.loss.name, OUTPUT_NAME: output, MULTIPLICATIONS: counted}
-    helper.set_model_props(evaluation, known)
+    helper.set_model_props(evaluation, {LOSS_NAME: step.loss.name, OUTPUT_NAME: output})
     onnx.save_model(training, directory / FILES["training_model"])
     onnx.save_model(evaluation, directory / FILES["eval_model"])
     trained = [values[name] for name in step.parameters]

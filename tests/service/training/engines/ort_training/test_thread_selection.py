@@ -9,7 +9,6 @@ from typing import Any
 import onnx
 import pytest
 from msgspec.structs import replace
-from step_models import perceptron
 
 from service.training.protocol.messages.shared import MULTIPLICATIONS, Artifacts, ResourceLimits
 from service.training.protocol.messages.training import Train
@@ -41,11 +40,3 @@ def test_more_threads_train_what_is_worth_them(task: Train, tmp_path: Path) -> N
 
 def test_all_threads_train_what_nobody_counted(task: Train, tmp_path: Path) -> None:
     assert select_threads(counted(task, None, tmp_path)) == 4
-
-
-def test_preparation_counts_the_multiplications_of_a_row(accept: Callable[..., Any]) -> None:
-    prepared = accept(perceptron(), loss="cross_entropy")
-    model = onnx.load(prepared.artifacts.eval_model)
-    said = {entry.key: entry.value for entry in model.metadata_props}
-    weights = [w.dims for w in perceptron().graph.initializer if len(w.dims) == 2]
-    assert int(said[MULTIPLICATIONS]) == sum(a * b for a, b in weights)
