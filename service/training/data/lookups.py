@@ -107,6 +107,7 @@ def _lookups(path: Path, names: Collection[str]) -> list[Lookup]:
     except DecodeError:
         return []  # in ONNX Runtime's own format
     graph = model.graph
+    del graph.sparse_initializer[:], graph.quantization_annotation[:]  # onnx cuts none with these
     shapes = {tensor.name: tuple(tensor.dims) for tensor in graph.initializer}
     for value in (*graph.input, *graph.value_info):
         shapes.setdefault(value.name, tuple(d.dim_value for d in value.type.tensor_type.shape.dim))

@@ -73,6 +73,15 @@ def test_what_is_done_to_the_ids_before_counts(lookups: Open) -> None:
     assert "row 30" in found[3]
 
 
+def test_annotations_for_quantization_are_no_obstacle(lookups: Open) -> None:
+    model = onnx.load_from_string(embedding_model(*SHIFT, ids="shifted"))
+    model.graph.quantization_annotation.add(tensor_name="embedded")
+
+    found = lookups(model.SerializeToString()).complaints([rows((3, 0, ROWS - 1))])
+
+    assert found.keys() == {3}
+
+
 def test_a_model_without_tables_has_no_complaints(lookups: Open) -> None:
     model = embedding_model([helper.make_node("Identity", ["x"], ["same"])], ids="same")
 
