@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 from datetime import datetime
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from storage.blobs.packs import Packs
 from storage.database.connection import Readers
 from storage.database.opening import is_sound_at_rest
 from storage.disk.ballast import Ballast
-from storage.disk.durable import cut_file, file_faults, make_folder, remove
+from storage.disk.durable import cut_file, file_faults, free_bytes, make_folder, remove
 from storage.disk.lock import DataDirLock
 from storage.disk.permissions import close_to_others, require_own
 
@@ -60,7 +59,7 @@ def _make_room(data_dir: Path, *, now: datetime) -> None:
     backups = listed(data_dir / "backups", now)
     expendable = [*(data_dir / "tmp").iterdir(), *(data_dir / "cache").iterdir(), *backups[::-1]]
     for path in expendable:
-        if shutil.disk_usage(data_dir).free >= _ROOM_TO_START_BYTES:
+        if free_bytes(data_dir) >= _ROOM_TO_START_BYTES:
             return
         if path in backups[:1] and not is_sound_at_rest(data_dir / "hone.db"):
             return

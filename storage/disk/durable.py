@@ -134,7 +134,7 @@ def write_file(path: Path, content: bytes, *, mode: int = 0o600) -> None:
     with create_private(draft) as file:
         file.write(content)
         sync_file(file)
-    if mode != 0o600:  # else nothing is left to change, which children may not
+    if mode != 0o600:  # a child, which may not change modes, asks for no other
         draft.chmod(mode)
     publish(draft, path)
 

@@ -65,7 +65,7 @@ class Eraser(Repository):
         """As `erase`, but a failure is only logged; `erase_at_rest` tries again later.
 
         The rows are already deleted: an error would wrongly report that a deletion or an upload
-        failed. at_rest: as `erase_at_rest`.
+        failed. at_rest: not while a job trains on the model.
         """
         try:
             if not at_rest or self._readers.read(training_job, model_id) is None:
