@@ -40,7 +40,6 @@ file.write_text(re.sub("(?m)^nice = .*", "nice = 7", file.read_text()))
 WITHOUT_COMMAND: dict[Operation, str] = {
     ("GET", "/metrics"): "for Prometheus; `honed status`, `device` and `jobs` show the same",
     ("PUT", "/v1/device/input"): "`honed watch-input` sends it, without a token, on Windows alone",
-    ("GET", "/v1/events"): "`honed events --follow` reads it until it is stopped: test_events.py",
     ("POST", "/v1/sign-in"): "the console sends the code of `honed dashboard`",
     ("GET", "/v1/models/{name}/parameters"): FEDERATION,
     ("PUT", "/v1/models/{name}/parameters"): FEDERATION,
@@ -184,6 +183,7 @@ audit --verify
 audit --export {out}/audit.jsonl
 dashboard --print
 events --last 5
+events --after 1
 backup -o {out}/backup.zip
 doctor --verify
 models add {out}/masked.onnx --loss cross_entropy --preprocess {rgb}

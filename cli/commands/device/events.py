@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import islice, takewhile
+from itertools import islice
 from typing import Any
 
 import click
@@ -50,21 +50,20 @@ def events(
     With --json each line is a JSON object.
     """
     asked = given({"model": models, "type": types})
-    seen = newest_id(client) if after is None else after
     stored = client.items(f"{EVENTS}/history", **asked)
     if after is None:
-        wanted = list(islice(stored, last))
-    elif follow:  # the stream begins with them, and tells which of them are lost
-        wanted = []
-    else:
-        wanted = list(takewhile(lambda event: event["id"] > after, stored))
-    for event in reversed(wanted):
-        _echo(event)
-        seen = max(seen, event["id"])
-    if follow:
-        with suppress(KeyboardInterrupt):
-            for event in follow_events(client, seen, asked):
+        after = until = newest_id(client)
+        for event in reversed(list(islice(stored, last))):
+            _echo(event)
+            after = max(after, event["id"])
+    else:  # the stream begins with them, and tells which of them are lost
+        until = next((event["id"] for event in stored), after)
+    with suppress(KeyboardInterrupt):
+        if follow or after < until:
+            for event in follow_events(client, after, asked):
                 _echo(event)
+                if not follow and (event["id"] or 0) >= until:
+                    break
 
 
 def newest_id(client: Client) -> int:
