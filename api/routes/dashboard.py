@@ -49,11 +49,12 @@ async def home() -> Response:
 
 @router.get("/dashboard/{place:path}")
 @router.get("/dashboard")
-async def dashboard_page(request: Request, place: str = "") -> Response:
+async def dashboard_page(request: Request) -> Response:
     """Its script or style, or the page, whose script shows the place that the address names.
 
     It contains no data: its script requests /v1 with the token that is entered.
     """
+    place = request.path_params.get("place")
     name = place if place in FILES else "index.html"
     content, tag = _built(name)
     headers = {**HEADERS, "ETag": tag}

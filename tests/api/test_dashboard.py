@@ -25,5 +25,6 @@ def test_the_page_needs_no_token_and_lets_nothing_else_in(served: Served) -> Non
 
 def test_every_address_of_the_console_is_the_page(served: Served) -> None:
     page = served.tokenless.get("/dashboard")
-    for place in ("/dashboard/models", "/dashboard/models/digits/samples?label=3"):
-        assert served.tokenless.get(place).content == page.content
+    places = ("/models", "/models/digits/samples?label=3", "/models/dashboard.js")
+    for place in (*places, "?place=dashboard.js"):
+        assert served.tokenless.get(f"/dashboard{place}").content == page.content
