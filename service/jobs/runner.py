@@ -99,8 +99,8 @@ class JobRunner:
         """Have a job wait for a while; `shortage_of` says why."""
         event(logger, logging.WARNING, "job.held_back", job=job_id, by=shortage.condition)
         now_s = monotonic()
-        held = [entry for entry in list(self._held_back.items()) if entry[1][0] > now_s]
-        self._held_back = {**dict(held), job_id: (now_s + SHORTAGE_RETRY_S, shortage)}
+        held = {job: entry for job, entry in self._held_back.items() if entry[0] > now_s}
+        self._held_back = {**held, job_id: (now_s + SHORTAGE_RETRY_S, shortage)}
         asyncio.get_running_loop().call_later(SHORTAGE_RETRY_S, self._on_free)
 
     def close(self) -> None:
