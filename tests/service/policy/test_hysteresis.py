@@ -100,5 +100,5 @@ def test_looking_twice_at_the_same_moment_changes_nothing(observed):
     switch, now_s = Hysteresis(), 0.0
     for wait_s, level in observed:
         now_s += wait_s
-        (first,), (second,) = ([switch.update(of(level), now_s=now_s)] for _ in range(2))
+        first, second = (switch.update(of(level), now_s=now_s) for _ in range(2))
         assert first == second
