@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from service.background import BackgroundTasks
+from service.device.linux.bus import SystemBus
 from service.device.linux.network import is_metered
 from service.errors import NotReady
 from service.events import Feed
@@ -62,6 +63,7 @@ class Follower:
         self._monitor = monitor
         self._upgrades = upgrades
         self._now = now
+        self._bus, self._one_at_a_time = SystemBus(), asyncio.Lock()
         self._tasks = BackgroundTasks()
         self._is_wanted = self._stopping = False
         self.works = False
@@ -87,10 +89,14 @@ class Follower:
         """What keeps sources from being asked now. Raises NotReady at the end of the daemon."""
         seen = await self._monitor.observe()
         reasons = [why for why in seen.verdict.blocked_by if why.condition in CONDITIONS]
-        if not seen.policy.download_on_metered and await asyncio.to_thread(is_metered, seen.at):
+        if not seen.policy.download_on_metered and await self._is_metered():
             detail = "the network is metered, and the policy's download_on_metered is false"
             reasons.append(Blocker("metered", detail))
         return tuple(reasons)
+
+    async def _is_metered(self) -> bool:
+        async with self._one_at_a_time:  # one bus for all, which rests once it has not answered
+            return await asyncio.to_thread(is_metered, self._bus, self._monitor.now())
 
     def asks(self, model: str) -> bool:
         """Whether a model's source is being asked now."""

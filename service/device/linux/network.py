@@ -16,9 +16,8 @@ Source: NetworkManager's D-Bus API, NMMetered.
 """
 
 
-def is_metered(now: Moment) -> bool:
-    """Whether it is known to be; where nothing tells, it is not."""
-    bus = SystemBus()
+def is_metered(bus: SystemBus, now: Moment) -> bool:
+    """Whether it is known to be; where nothing tells, it is not. One thread at a time may ask."""
     try:
         (answer,) = bus.call(
             now,

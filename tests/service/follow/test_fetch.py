@@ -9,6 +9,7 @@ import pytest
 from vendors import MODEL, YESTERDAY, Vendor, Website, says, seen, signed
 
 from service.follow.messages import Offers, Unchanged
+from service.follow.statement import draw, is_chosen
 
 
 def test_a_signed_file_of_a_web_server_is_fetched(device, vendor, website):
@@ -227,6 +228,15 @@ def test_a_share_of_the_devices_takes_a_release(device, vendor, website):
     assert [each.wanted for each in device.ask(source, draw=59.9)[:1]] == [True]
     assert [each.wanted for each in device.ask(source, draw=60.0)] == [False]
     assert [each.wanted for each in device.ask(source, terms={"percent": 40.0})] == [False]
+
+
+def test_the_shares_of_many_devices_are_those_that_were_asked_for():
+    drawn = [draw(f"device {number}", "digits") for number in range(2000)]
+    chosen = [is_chosen(each, of_operator=100, of_vendor=20) for each in drawn]
+    assert 0.17 < sum(chosen) / len(chosen) < 0.23
+    wider = [is_chosen(each, of_operator=50, of_vendor=100) for each in drawn]
+    assert all(each for each, was in zip(wider, chosen, strict=True) if was)
+    assert draw("device 1", "digits") != draw("device 1", "speech")
 
 
 def test_a_full_disk_is_told_before_the_download(device, vendor, website):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import socket
+import sys
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -20,7 +22,6 @@ from service.errors import InvalidInput
 from service.events import Feed
 from service.follow import follower as following
 from service.follow.follower import Follower
-from service.follow.statement import draw, is_chosen
 from service.follow.terms import checked_terms
 from service.models.upgrade.spec import UpgradeSpec
 from service.policy.device_monitor import DeviceMonitor
@@ -66,11 +67,9 @@ class Bench:
     def now(self) -> datetime:
         return utc_now() + self.ahead
 
-    def follow(self, source: str, **changes: Any) -> Follow:
-        defaults = {"name": "digits", "hosts": (), "every_hours": 24.0, "percent": 100.0}
-        defaults["report"] = None
-        terms = {"source": source, "keys": (self.vendor.pem,), **defaults, **changes}
-        return self.store.follows.put(self.model, checked_terms(FollowTerms(**terms)))
+    def follow(self, source: str) -> Follow:
+        terms = checked_terms(FollowTerms(source, "digits", (self.vendor.pem,)))
+        return self.store.follows.put(self.model, terms)
 
     def progress(self) -> Any:
         return self.store.follows.get(self.model).progress
@@ -156,11 +155,8 @@ def test_a_downgrade_is_told_after_a_restart_too(bench):
     bench.site.publish(bench.vendor, NEWER, 2)
     bench.follow(source)
     progress = bench.ask()
-    assert (progress.error.code, progress.taken, bench.upgrades.begun) == (
-        "version_downgraded",
-        3,
-        [MODEL],
-    )
+    assert (progress.error.code, progress.taken) == ("version_downgraded", 3)
+    assert bench.upgrades.begun == [MODEL]
 
 
 def test_a_statement_that_is_never_renewed_is_told_when_it_has_expired(bench):
@@ -228,8 +224,7 @@ def test_what_was_seen_is_kept_when_the_download_fails(bench):
 def test_nothing_is_asked_while_a_person_has_paused_training(bench):
     bench.follow(bench.site.publish(bench.vendor, MODEL))
     bench.store.policy.set_paused(True)
-    assert bench.ask().asked_at is None
-    assert bench.site.asked == []
+    assert (bench.ask().asked_at, bench.site.asked) == (None, [])
 
 
 def test_a_clock_that_was_set_back_does_not_delay_the_next_question(bench):
@@ -296,6 +291,23 @@ async def metered() -> tuple[Blocker, ...]:
     return (Blocker("metered", "the network is metered"),)
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the bus")
+def test_a_bus_that_does_not_answer_is_not_asked_each_time(bench, tmp_path, monkeypatch):
+    monkeypatch.setenv("DBUS_SYSTEM_BUS_ADDRESS", f"unix:path={tmp_path / 'bus'}")
+
+    async def scene() -> None:
+        async with bench.follower() as follower:
+            assert await asyncio.gather(*(follower.blockers() for _ in range(8))) == [()] * 8
+
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "bus"))
+        silent.listen(100)
+        asyncio.run(scene())
+        silent.setblocking(False)
+        with pytest.raises(BlockingIOError):  # two sensors ask it, too
+            [silent.accept()[0].close() for _ in range(4)]
+
+
 def test_a_follow_that_is_deleted_ends_its_download_and_removes_it(bench):
     bench.follow(bench.site.publish(bench.vendor, MODEL))
 
@@ -306,12 +318,3 @@ def test_a_follow_that_is_deleted_ends_its_download_and_removes_it(bench):
     interrupted(bench, end)
     assert bench.upgrades.begun == []
     assert list((bench.store.cache_dir / "follow").iterdir()) == []
-
-
-def test_the_shares_of_many_devices_are_those_that_were_asked_for():
-    drawn = [draw(f"device {number}", "digits") for number in range(2000)]
-    chosen = [is_chosen(each, of_operator=100, of_vendor=20) for each in drawn]
-    assert 0.17 < sum(chosen) / len(chosen) < 0.23
-    wider = [is_chosen(each, of_operator=50, of_vendor=100) for each in drawn]
-    assert all(each for each, was in zip(wider, chosen, strict=True) if was)
-    assert draw("device 1", "digits") != draw("device 1", "speech")
