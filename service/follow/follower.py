@@ -186,7 +186,6 @@ class Follower:
                     shutil.rmtree(folder)
 
     def _on_event(self, happened: Happening) -> None:
-        if happened.type not in ENDS or self._current is None:
-            return
-        if self._current.model == happened.model:
-            self._current.interrupt()
+        current = self._current
+        if happened.type in ENDS and current is not None and current.model == happened.model:
+            current.interrupt()

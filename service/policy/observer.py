@@ -13,7 +13,7 @@ from datetime import date
 from typing import Any
 
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from service.device.memory import usable_memory_bytes
 from service.device.reading import Moment, Sensor, Signals
@@ -217,10 +217,7 @@ class Observer:
         known = () if self._latest is None else self._latest.verdict.conditions
         if observation.verdict.conditions == known:
             return
-        blocked_by = [
-            {"condition": blocker.condition, "detail": blocker.detail}
-            for blocker in observation.verdict.blocked_by
-        ]
+        blocked_by = [asdict(blocker) for blocker in observation.verdict.blocked_by]
         told = {"eligible": observation.verdict.eligible, "blocked_by": blocked_by}
         event(logger, logging.INFO, "device.verdict", **told)
         self._keep(lambda: self._store.events.append("device.verdict", None, told))
