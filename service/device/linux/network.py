@@ -5,7 +5,7 @@ Not among the signals that are read all the time: only who is about to use the n
 
 from __future__ import annotations
 
-from service.device.linux.bus import PROPERTIES, SystemBus
+from service.device.linux.bus import SystemBus
 from service.device.reading import Moment
 
 SERVICE = "org.freedesktop.NetworkManager"
@@ -18,18 +18,11 @@ Source: NetworkManager's D-Bus API, NMMetered.
 
 def is_metered(bus: SystemBus, now: Moment) -> bool:
     """Whether it is known to be; where nothing tells, it is not. One thread at a time may ask."""
+    path = "/org/freedesktop/NetworkManager"
     try:
-        (answer,) = bus.call(
-            now,
-            service=SERVICE,
-            path="/org/freedesktop/NetworkManager",
-            interface=PROPERTIES,
-            method="Get",
-            signature="ss",
-            body=(SERVICE, "Metered"),
-        )
+        known = bus.properties(now, service=SERVICE, path=path, interface=SERVICE)
     except OSError:
         return False
     finally:
         bus.close()
-    return answer[1] in METERED
+    return known.get("Metered") in METERED
