@@ -1,16 +1,18 @@
-"""What a running daemon does by itself every hour."""
+"""What a daemon does by itself: at its start, and every hour."""
 
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from functools import wraps
 from inspect import iscoroutinefunction
 from pathlib import Path
 from typing import Any
 
 import pytest
-from stored import begin
+from stored import adopt, begin, new_model
 from support import until
 
 from service import daemon as module
@@ -21,6 +23,8 @@ from service.daemon import Daemon
 from service.samples.drift import DriftWatch
 from service.samples.erasure import Erasure
 from service.settings import load_settings
+from storage.database.codec import utc_now
+from storage.store import Store
 from storage.tables.audit import Audit
 from storage.tables.history import History
 
@@ -77,3 +81,29 @@ def test_all_hourly_work_is_done(
             await daemon.stop()
 
     asyncio.run(run())
+
+
+def test_a_start_removes_a_deleted_model_from_the_backup_that_a_crash_left_it_in(
+    tmp_path: Path, database: Path
+) -> None:
+    data_dir = begin(tmp_path / "data", database)
+    store = Store.open(data_dir)
+    store.models.add(new_model("m"), adopt(store, b"model"))
+    backup = store.backups.make(utc_now())
+    store.models.delete("m")
+    store.close()
+    assert backup is not None
+    assert models_in(backup) == ["m"]
+
+    async def run() -> None:
+        daemon = Daemon(load_settings(data_dir=data_dir), on_fatal=lambda: None)
+        await daemon.start()
+        await daemon.stop()
+
+    asyncio.run(run())
+    assert models_in(backup) == []
+
+
+def models_in(database: Path) -> list[str]:
+    with closing(sqlite3.connect(database)) as connection:
+        return [name for (name,) in connection.execute("SELECT name FROM models")]
