@@ -6,11 +6,9 @@ More threads are not always faster: a small step is over before the others wake.
 from __future__ import annotations
 
 from math import isqrt
-from pathlib import Path
 
 from service.training.engines.manifest import Files, Manifest, read_manifest
 from service.training.engines.opening import is_of_sessions
-from service.training.protocol.messages.shared import MULTIPLICATIONS
 from service.training.protocol.messages.training import Train
 
 WAKING_NS = 50_000
@@ -25,20 +23,19 @@ PASSES = 3
 
 
 def select_threads(task: Train) -> int:
-    """How many of the threads that the task allows shorten its steps.
-
-    All of them for artifacts of an earlier Hone, which did not count their multiplications.
-    """
+    """How many of the threads that the task allows shorten its steps."""
     most, rows = task.limits.threads, task.hyperparameters.batch_size
     if is_of_sessions(task.artifacts):
         manifest = read_manifest(Files.of(task.artifacts).manifest)
         return worthwhile_threads(manifest, rows=rows, most=most)
-    from service.training.engines.model_header import read_metadata  # late: few jobs need it
+    if most == 1:
+        return 1
+    import onnx  # late: few jobs need it
 
-    counted = read_metadata(Path(task.artifacts.eval_model)).get(MULTIPLICATIONS)
-    if counted is None:
-        return most
-    step_ns = rows * PASSES * int(counted) / MULTIPLICATIONS_PER_NS
+    from service.training.engines.compilation import workload
+
+    model = onnx.load_model(task.artifacts.eval_model, load_external_data=False)
+    step_ns = rows * PASSES * workload(model).multiplications / MULTIPLICATIONS_PER_NS
     return _best(step_ns, waking_ns=OPERATORS_WAKING_NS, most=most)
 
 

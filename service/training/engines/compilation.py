@@ -30,6 +30,7 @@ from service.training.engines.manifest import (
 from service.training.engines.runtime import LOAD_ERRORS, check_memory, optimize
 from service.training.engines.sessions.shares import adds_up
 from service.training.errors import GraphRefused
+from service.training.graph.passes.inference import without_weights
 from service.training.graph.step import StepModel
 
 logger = logging.getLogger(__name__)
@@ -65,7 +66,7 @@ def _count(model: onnx.ModelProto, rows: int) -> tuple[int, int]:
 
 
 def _shapes(model: onnx.ModelProto, rows: int) -> Shapes:
-    fixed = deepcopy(model)
+    fixed = without_weights(model)
     for value in (*fixed.graph.input, *fixed.graph.output):
         for size in value.type.tensor_type.shape.dim:
             if not size.HasField("dim_value"):

@@ -27,17 +27,16 @@ DTYPES = {
 
 def read_header(path: Path) -> tuple[tuple[TensorSpec, ...], dict[str, str]]:
     """The outputs of one row, whose axis 0 is the batch, and the metadata."""
-    graphs = _all(map_file(path), GRAPH)
-    outputs = [_tensor(value) for graph in graphs for value in _all(graph, OUTPUT)]
-    return tuple(outputs), read_metadata(path)
-
-
-def read_metadata(path: Path) -> dict[str, str]:
+    model = map_file(path)
+    outputs: list[TensorSpec] = []
     metadata = {}
-    for body in _all(map_file(path), METADATA):
-        entry = {field: bytes(text).decode() for field, _, text in fields(body)}
-        metadata[entry.get(KEY, "")] = entry.get(VALUE, "")
-    return metadata
+    for number, _, body in fields(model):
+        if number == GRAPH:
+            outputs += [_tensor(value) for field, _, value in fields(body) if field == OUTPUT]
+        elif number == METADATA:
+            entry = {field: bytes(text).decode() for field, _, text in fields(body)}
+            metadata[entry.get(KEY, "")] = entry.get(VALUE, "")
+    return tuple(outputs), metadata
 
 
 def _tensor(value: memoryview) -> TensorSpec:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from service.training.adapters.branches import add_branches
 from service.training.engines import checkpoint
 from service.training.engines.manifest import METADATA_PREFIX, Manifest, read_manifest
-from service.training.engines.model_header import read_metadata
+from service.training.engines.model_header import read_header
 from service.training.engines.runtime import onnxruntime, open_session
 from service.training.errors import ExportMismatch, VariantRefused
 from service.training.export.export import ROUNDING_TOLERANCE, TOLERANCE, compare
@@ -118,7 +118,7 @@ def _write(path: Path, task: Convert, manifest: Manifest, values: Tensors) -> No
             value = onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, shape)
             model.graph.input.append(value)
     del model.graph.value_info[:]
-    metadata = read_metadata(Path(task.source))
+    _, metadata = read_header(Path(task.source))
     own = {METADATA_PREFIX + "variant": "adaptable", METADATA_PREFIX + "base": tag}
     onnx.helper.set_model_props(model, metadata | own)
     onnx.save_model(model, path)

@@ -12,7 +12,6 @@ import numpy as np
 import onnx
 from msgspec.structs import replace
 
-from service.training.engines.compilation import workload
 from service.training.engines.ort_training import proof, recognize, runtime
 from service.training.errors import refusal, refuse
 from service.training.forward import signature, trial
@@ -21,7 +20,7 @@ from service.training.forward.load import MAX_MODEL_BYTES, parse, refuse_externa
 from service.training.graph.passes.canonical import stamp
 from service.training.preparation.bounds import require_bounded
 from service.training.protocol.messages import preparation
-from service.training.protocol.messages.shared import MULTIPLICATIONS, Artifacts
+from service.training.protocol.messages.shared import Artifacts
 from service.training.tasks import TASKS
 from service.zips import ZIP_FAULTS
 from storage.disk.durable import is_of_disk
@@ -102,7 +101,7 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
     _refuse_choices(task)
     output = task.output or end.output
     recognize.expose(eval_model, output)
-    _save_counted(eval_model, artifacts.eval_model)
+    onnx.save_model(eval_model, artifacts.eval_model)
     inputs = _inputs(eval_model, end)
     row = _row(eval_model, output)
     target = signature.target_spec(end.loss, row, task.classes)
@@ -133,14 +132,6 @@ def take(source: Path, artifacts: Artifacts, task: preparation.Prepare) -> prepa
             *TASKS[end.loss].notes(row),
         ),
     )
-
-
-def _save_counted(eval_model: onnx.ModelProto, path: str) -> None:
-    """Write it, and what a row takes."""
-    told = {entry.key: entry.value for entry in eval_model.metadata_props}
-    told[MULTIPLICATIONS] = str(workload(eval_model).multiplications)
-    onnx.helper.set_model_props(eval_model, told)
-    onnx.save_model(eval_model, path)
 
 
 def _unpacked(source: Path, artifacts: Artifacts) -> list[onnx.ModelProto]:

@@ -9,8 +9,6 @@ from storage.records.signatures import Signature
 
 FEATURE_DTYPE = "hone.feature_dtype"
 """Metadata key of a prefix model: the type in which its float32 outputs are cached."""
-MULTIPLICATIONS = "hone.multiplications"
-"""Metadata key of an evaluation model of On-Device Training: how many a row takes."""
 
 
 class ResourceLimits(Serialized, frozen=True):

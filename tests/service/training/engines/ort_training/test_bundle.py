@@ -12,12 +12,9 @@ import onnx
 import pytest
 from boxes import box_model
 from onnx import helper, numpy_helper
-from step_models import perceptron
 
-from service.training.engines.model_header import read_metadata
 from service.training.engines.ort_training import proof, runtime
 from service.training.protocol.messages.preparation import Prepared, Refused
-from service.training.protocol.messages.shared import MULTIPLICATIONS
 
 node = helper.make_node
 Refuse = Callable[..., dict[str, str]]
@@ -109,17 +106,6 @@ def test_our_own_artifacts_are_taken_again(
         assert again.signature == made.signature
         assert (again.output, again.trainable) == (made.output, made.trainable)
         assert "t" in made.trainable
-
-
-def test_the_multiplications_of_a_row_are_counted(
-    microsoft: Callable[..., Path], accept: Callable[..., Prepared]
-) -> None:
-    model = perceptron(hidden=8)
-    weights = {each.name: each.dims for each in model.graph.initializer}
-    path = pack(microsoft("CrossEntropyLoss", model=model, trainable=[*weights]))
-    prepared = accept(path, form="artifacts", loss="cross_entropy")
-    counted = read_metadata(Path(prepared.artifacts.eval_model))[MULTIPLICATIONS]
-    assert int(counted) == sum(int(np.prod(dims)) for dims in weights.values() if len(dims) == 2)
 
 
 def test_artifacts_for_boxes_are_made_for_apps_that_feed_maps(

@@ -9,8 +9,10 @@ from typing import Any
 import onnx
 import pytest
 from msgspec.structs import replace
+from onnx.helper import make_node
+from step_models import model_of
 
-from service.training.protocol.messages.shared import MULTIPLICATIONS, Artifacts, ResourceLimits
+from service.training.protocol.messages.shared import Artifacts, ResourceLimits
 from service.training.protocol.messages.training import Train
 from service.training.thread_selection import select_threads
 
@@ -23,20 +25,16 @@ def task(make_artifacts: Callable[..., Artifacts], make_workshop: Any) -> Train:
     return replace(made, limits=ResourceLimits(threads=4))
 
 
-def counted(task: Train, multiplications: int | None, folder: Path) -> Train:
-    model = onnx.load(task.artifacts.eval_model)
-    said = {} if multiplications is None else {MULTIPLICATIONS: str(multiplications)}
-    onnx.helper.set_model_props(model, said)
+def multiplying(task: Train, size: int, folder: Path) -> Train:
+    """The task, of a model whose rows are multiplied by a square matrix, which is trained."""
+    shapes = {"x": ["batch", size], "w": [size, size]}
+    model = model_of([make_node("MatMul", [*shapes], ["y"])], shapes, {"y": ["batch", size]}, [])
     onnx.save(model, folder / "eval_model.onnx")
     named = replace(task.artifacts, eval_model=str(folder / "eval_model.onnx"))
     return replace(task, artifacts=named)
 
 
 def test_more_threads_train_what_is_worth_them(task: Train, tmp_path: Path) -> None:
-    assert select_threads(counted(task, 10_000, tmp_path)) == 1
-    assert select_threads(counted(task, 1_500_000, tmp_path)) > 1
-    assert select_threads(counted(task, 10**9, tmp_path)) == 4
-
-
-def test_all_threads_train_what_nobody_counted(task: Train, tmp_path: Path) -> None:
-    assert select_threads(counted(task, None, tmp_path)) == 4
+    assert select_threads(multiplying(task, 100, tmp_path)) == 1
+    assert 1 < select_threads(multiplying(task, 1200, tmp_path)) < 4
+    assert select_threads(multiplying(task, 30_000, tmp_path)) == 4
