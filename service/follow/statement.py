@@ -1,4 +1,4 @@
-"""The statement that a vendor signs: which file is which version of a model, and until when.
+"""The statement that a vendor signs: which file is which version of a model, until when, for whom.
 
 It lies in a DSSE envelope (https://github.com/secure-systems-lab/dsse, version 1), so that any
 program which signs with Ed25519 can make one: the bytes that are signed name their own type, and
