@@ -169,7 +169,7 @@ def run(program: str, *arguments: str, fine: Collection[int] = ()) -> str:
     """The output of a program. fine: exit codes besides 0. Raises Failure."""
     executable = shutil.which(program)
     if executable is None:
-        raise Failure(f"there is no {program} here: `honed service` needs it")
+        raise Failure(f"there is no {program} here: `honed service` needs systemd, or launchd")
     done = subprocess.run(
         [executable, *arguments], capture_output=True, text=True, timeout=TIMEOUT_S, check=False
     )

@@ -138,3 +138,9 @@ def test_nothing_is_written_where_the_users_systemd_does_not_answer(
     with pytest.raises(Failure, match="loginctl enable-linger"):
         list(Service(is_user=True).install())
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_its_programs_it_is_told_what_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(Failure, match=r"no systemctl here: .* needs systemd"):
+        Service(is_user=True).systemctl("daemon-reload")
