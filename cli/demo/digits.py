@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 GROUND = 0.35
-SHADES = " ░▒▓█"
+SHADES, ASCII_SHADES = " ░▒▓█", " .+#@"
 
 
 def folder() -> Path:
@@ -37,7 +37,7 @@ def read(model: Path | bytes, images: NDArray[Any]) -> NDArray[Any]:
     return digits
 
 
-def drawing(image: NDArray[Any]) -> list[str]:
+def drawing(image: NDArray[Any], *, shades: str) -> list[str]:
     """Eight lines of 16 characters. image: (1, 8, 8) in [0, 1]; the faded background is blank."""
-    ink = ((image[0] - GROUND) / (1 - GROUND)).clip(0, 1) * (len(SHADES) - 1)
-    return ["".join(SHADES[round(float(level))] * 2 for level in row) for row in ink]
+    ink = ((image[0] - GROUND) / (1 - GROUND)).clip(0, 1) * (len(shades) - 1)
+    return ["".join(shades[round(float(level))] * 2 for level in row) for row in ink]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from cli.demo.digits import drawing
+from cli.demo.digits import ASCII_SHADES, SHADES, drawing
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,12 +36,23 @@ def line(label: str, text: str) -> None:
 
 def share(label: str, value: float) -> None:
     """A bar for a fraction in [0, 1]."""
+    full, empty = ("█", "░") if _can_print(SHADES) else ("#", ".")
     filled = round(value * BAR_WIDTH)
-    line(label, f"{'█' * filled}{'░' * (BAR_WIDTH - filled)}  {value:6.1%}")
+    line(label, f"{full * filled}{empty * (BAR_WIDTH - filled)}  {value:6.1%}")
 
 
 def pictures(images: Sequence[NDArray[Any]], captions: Sequence[str]) -> None:
     """Digits side by side, each above its caption. images: (1, 8, 8) each."""
-    for row in zip(*map(drawing, images), strict=True):
+    shades = SHADES if _can_print(SHADES) else ASCII_SHADES
+    drawn = [drawing(image, shades=shades) for image in images]
+    for row in zip(*drawn, strict=True):
         click.echo(f"  {GAP.join(row)}")
     click.echo(f"  {GAP.join(f'{caption:16}' for caption in captions)}".rstrip())
+
+
+def _can_print(text: str) -> bool:
+    try:
+        text.encode(sys.stdout.encoding or "ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
