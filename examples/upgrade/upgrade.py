@@ -2,7 +2,7 @@
 
     python examples/upgrade/upgrade.py [--seeds 1]
 
-It starts its own daemon in a temporary folder, and a server of what the vendor signs. An app
+It starts its own daemon in a temporary folder, and a registry with what the vendor signs. An app
 asks for the newest model all the while, and reads 397 digits with each that it gets, which no
 training has seen. A network that somebody else has signed is refused by the key.
 """
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from networks import DIGITS, better, broken, first
 from onnxruntime import InferenceSession
-from vendor import Vendor, web_server
+from vendor import Vendor, registry
 
 from cli.client import Client
 from cli.demo.daemon import running
@@ -134,7 +134,7 @@ class Device:
 def overnight(device: Device, old: bytes, vendors: tuple[Vendor, Vendor], where: str) -> None:
     """One device, from its registration to the foreign network. Exits with what went wrong.
 
-    vendors: the device's, and somebody else. where: the server.
+    vendors: the device's, and somebody else. where: the registry.
     """
     (vendor, foreign), tag = vendors, device.name
     spec = {"hyperparameters": {"seed": device.seed, **COURSE}}
@@ -179,7 +179,7 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         tempfile.TemporaryDirectory() as released,
         running(Path(folder)) as daemon,
-        web_server(Path(released)) as where,
+        registry(Path(released)) as where,
     ):
         vendors = Vendor(Path(released), "vendor.key"), Vendor(Path(released), "foreign.key")
         for seed in range(chosen.seeds):
