@@ -67,12 +67,9 @@ class TokenPatch(Request):
 
 @shows(
     Token,
-    without=("id", "expires_at", "sha256", "used_on", "used_bytes", "session_of"),
-    id=int,
+    without=("sha256", "used_on", "used_bytes", "session_of"),
     scopes=list[Scope],
     limits=LimitSettings,
-    last_used_at=datetime | None,
-    expires_at=datetime | None,
 )
 class TokenBody(Body):
     """A token. last_used_at: within the hour, after a crash."""

@@ -159,9 +159,7 @@ class TriggerPatch(TriggerFields):
 
 @shows(
     Trigger,
-    without=("id", "model", "model_id", "rule", "labelled"),
-    id=int,
-    model=str,
+    without=("model_id", "rule", "labelled"),
     name=str,
     **get_type_hints(Rule),
     created_at=datetime,

@@ -15,7 +15,7 @@ from service.models.classes import ModelClass
 from service.training.tasks import LossName, MetricName
 from storage.records.models import (
     BatchNorm,
-    Engine,
+    Model,
     OptimizerName,
     SampleCounts,
     WhenFull,
@@ -278,6 +278,25 @@ class GateBody(Body):
     guard: list[GuardSettings]
 
 
+@shows(
+    Model,
+    without=(
+        *("id", "signature", "loss_output", "trainable", "trainable_parameters", "files"),
+        *("frozen_parameters", "shapes", "reference_frozen_at", "base_set_at", "keeps_duplicates"),
+    ),
+    created_at=datetime,
+    inputs=list[InputBody],
+    target=TargetBody,
+    loss=LossName | LossOutput,
+    output=str,
+    parameters=ParameterCounts,
+    samples=SampleCountsBody,
+    gate=GateBody,
+    retention=RetentionSettings,
+    quota=QuotaSettings,
+    duplicates=Duplicates,
+    federation=ConsentBody,
+)
 class ModelBody(Body):
     """A registered model. notes: what was changed in the graph so that it trains.
 
@@ -286,26 +305,3 @@ class ModelBody(Body):
     `augment` concerns training alone.
     features: names of CSV columns, in the order of the inputs; null until a CSV has named them.
     """
-
-    name: str
-    created_at: datetime
-    inputs: list[InputBody]
-    target: TargetBody
-    base: int
-    loss: LossName | LossOutput
-    optimizer: OptimizerName
-    engine: Engine
-    output: str
-    parameters: ParameterCounts
-    hyperparameters: dict[str, Any]
-    samples: SampleCountsBody
-    latest_version: int | None
-    gate: GateBody
-    retention: RetentionSettings
-    held_since: datetime | None
-    notes: list[str]
-    preprocess: list[dict[str, Any]]
-    quota: QuotaSettings
-    duplicates: Duplicates
-    features: list[str] | None
-    federation: ConsentBody

@@ -49,7 +49,7 @@ class NewToken(Struct, frozen=True):
     expires_at: datetime | None = None
 
 
-class Token(NewToken, frozen=True, kw_only=True):
+class Token(Struct, frozen=True):
     """A token's row. Rows are kept when a token is revoked: samples and the audit refer to it.
 
     used_on: the UTC day of `used_bytes`, which count towards `Limits.bytes_per_day`. session_of:
@@ -57,8 +57,14 @@ class Token(NewToken, frozen=True, kw_only=True):
     """
 
     id: int
+    name: str
+    sha256: bytes
+    scopes: tuple[str, ...]
+    models: tuple[str, ...] | None
+    limits: Limits
     created_at: datetime
     last_used_at: datetime | None = None
+    expires_at: datetime | None = None
     revoked_at: datetime | None = None
     used_on: str | None = None
     used_bytes: int = 0

@@ -98,7 +98,7 @@ class NewTrigger(Struct, frozen=True):
     enabled: bool
 
 
-class Trigger(NewTrigger, frozen=True, kw_only=True):
+class Trigger(Struct, frozen=True):
     """A trigger's row. labelled: the number of labelled samples when it last fired or was reset.
 
     tried_at, outcome: of its last attempt, for people; without an outcome, tried_at is when it was
@@ -106,7 +106,13 @@ class Trigger(NewTrigger, frozen=True, kw_only=True):
     """
 
     id: int
+    model_id: int
     model: str
+    name: str
+    rule: dict[str, Any]
+    hyperparameters: dict[str, Any]
+    priority: int
+    enabled: bool
     created_at: datetime
     labelled: int
     tried_at: datetime | None

@@ -44,7 +44,7 @@ class Quota(Struct, frozen=True):
     when_full: WhenFull = "oldest"
 
 
-class NewModel(Struct, frozen=True, kw_only=True):
+class NewModel(Struct, frozen=True):
     """A model to be registered; files: role (`training_model`, …) → published file. loss: of the
     task, see service/training/tasks/. sha256: of the file as it came. shapes: a hash of the names
     and shapes of what trains.
@@ -72,7 +72,7 @@ class NewModel(Struct, frozen=True, kw_only=True):
     shapes: str = ""
 
 
-class Model(NewModel, frozen=True, kw_only=True):
+class Model(Struct, frozen=True, kw_only=True):
     """A registered model, at one of its bases, which is the one of `latest` unless another was
     asked for. engine: the one that it was prepared for.
 
@@ -88,14 +88,33 @@ class Model(NewModel, frozen=True, kw_only=True):
     """
 
     id: int
+    name: str
     created_at: datetime
     base: int
+    signature: Signature
+    loss: str
+    loss_output: str | None = None
+    optimizer: OptimizerName
+    engine: Engine
+    output: str
+    trainable: tuple[str, ...]
+    trainable_parameters: int
+    frozen_parameters: int
+    hyperparameters: dict[str, Any]
+    files: dict[str, FileRecord]
     samples: SampleCounts
     latest_version: int | None
+    gate: dict[str, Any]
+    retention: dict[str, Any]
     held_since: datetime | None
     reference_frozen_at: datetime | None
     base_set_at: datetime | None
+    notes: tuple[str, ...]
+    preprocess: tuple[dict[str, Any], ...] = ()
     quota: Quota = Quota()
+    keeps_duplicates: bool = False
+    features: tuple[str, ...] | None = None
+    shapes: str = ""
     federation: dict[str, Any] = field(default_factory=dict)
 
 

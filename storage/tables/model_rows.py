@@ -25,7 +25,7 @@ WHERE model_id = models.id AND split <> 'base' AND class <> -1
 """
 """The number of labelled samples of a row of models, without its base set."""
 _SELECT = f"""
-SELECT models.*, bases.base, bases.sha256, engine, output, loss_output, trainable,
+SELECT models.*, bases.base, engine, output, loss_output, trainable,
   trainable_parameters, frozen_parameters, notes, shapes, preprocess,
   json_object(
     'inputs', json(inputs), 'target', json(target), 'loss_of_samples', loss_of_samples

@@ -85,7 +85,7 @@ def new_model(name: str = "m", *, classes: int = 10, **fields: Any) -> NewModel:
         "hyperparameters": {},
         "files": {},
     }
-    return NewModel(name=name, **{**smallest, **fields})
+    return NewModel(name, **{**smallest, **fields})
 
 
 def without_class(model: Model, index: int) -> Model:
