@@ -35,8 +35,13 @@ def masked(served: Served) -> list[np.ndarray]:
 
 def pixels(canvas: Any) -> np.ndarray:
     """(height, width, 3) of what a canvas shows."""
+    # Read from a copy: the browser warns of a canvas that is itself read more than once.
     shown = canvas.evaluate(
-        "it => [...it.getContext('2d').getImageData(0, 0, it.width, it.height).data]"
+        """it => {
+            const copy = new OffscreenCanvas(it.width, it.height).getContext('2d');
+            copy.drawImage(it, 0, 0);
+            return [...copy.getImageData(0, 0, it.width, it.height).data];
+        }"""
     )
     return np.array(shown).reshape(SIDE, SIDE, 4)[:, :, :3]
 
